@@ -1,0 +1,53 @@
+//! `LOCK.BREAK key [FENCE fence]`
+//!
+//! For operators: ends the grant, whoever holds it; hands the lock to the next waiter, and answers 1, or 0 where there was none (with that fence).
+
+use std::ffi::CStr;
+use std::ops::RangeInclusive;
+
+use super::parse;
+use crate::error::Error;
+use crate::keyspace::LockKey;
+use crate::lock;
+use crate::server::{self, Args, Command, Ctx, LogLevel};
+use crate::waiting;
+
+pub(crate) struct Break;
+
+impl Command for Break {
+    const NAME: &'static CStr = c"lock.break";
+    const FLAGS: &'static CStr = c"write admin fast";
+    const ARITY: RangeInclusive<usize> = 2..=4;
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        let key = parse::required(args, 1)?;
+        let mut fence = None;
+        let mut words = args.skip(2);
+        while let Some(word) = words.next() {
+            if !word.is("FENCE") {
+                return Err(Error::Syntax);
+            }
+            parse::set(&mut fence, parse::value(&mut words)?)?;
+        }
+        let fence = fence.map(parse::fence).transpose()?;
+
+        let mut lock = LockKey::write(ctx, key)?;
+        let held = lock.held().filter(|_| lock::may_break(lock.held(), fence));
+        let Some(held) = held else {
+            ctx.reply_integer(0);
+            return Ok(());
+        };
+        let line = format!(
+            "lock broken: key \"{}\", owner \"{}\", fence {}, by {}",
+            key.bytes().escape_ascii(),
+            held.grant.owner().text().as_ref().escape_ascii(),
+            held.grant.fence().get(),
+            ctx.client(),
+        );
+        waiting::pass_on(ctx, &mut lock, c"lock.broken", server::now())?;
+        ctx.log(LogLevel::Notice, &line);
+        ctx.reply_integer(1);
+        Ok(())
+    }
+}

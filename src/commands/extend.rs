@@ -1,0 +1,72 @@
+//! `LOCK.EXTEND key owner [EX seconds | PX milliseconds] [FENCE fence]`
+//!
+//! Sets the lease to that long from now, and answers it in ms.
+
+use std::ffi::CStr;
+use std::ops::RangeInclusive;
+
+use super::parse::{self, Unit};
+use crate::config;
+use crate::error::Error;
+use crate::keyspace::LockKey;
+use crate::lock::{self, Fence, Held, Millis, Owner};
+use crate::server::{Arg, Args, Command, Ctx};
+use crate::waiting;
+
+pub(crate) struct Extend<'a> {
+    key: Arg<'a>,
+    owner: Owner<'a>,
+    lease: Option<Millis>,
+    fence: Option<Fence>,
+}
+
+impl Command for Extend<'_> {
+    const NAME: &'static CStr = c"lock.extend";
+    const FLAGS: &'static CStr = c"write fast";
+    const ARITY: RangeInclusive<usize> = 3..=usize::MAX;
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        Extend::parse(args)?.apply(ctx)
+    }
+}
+
+impl<'a> Extend<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let key = parse::required(args, 1)?;
+        let owner = parse::required(args, 2)?;
+        let (mut lease, mut fence) = (None, None);
+        let mut words = args.skip(3);
+        while let Some(word) = words.next() {
+            if let Some(unit) = Unit::of(word) {
+                parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
+            } else if word.is("FENCE") {
+                parse::set(&mut fence, parse::value(&mut words)?)?;
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        Ok(Self {
+            key,
+            owner: parse::owner(owner)?,
+            lease: lease
+                .map(|(unit, arg)| parse::lease(unit, arg, "lock.extend"))
+                .transpose()?,
+            fence: fence.map(parse::fence).transpose()?,
+        })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let lease = self.lease.unwrap_or_else(config::default_lease);
+        let now = super::now_ms();
+        let mut lock = LockKey::write(ctx, self.key)?;
+        let held = lock.held();
+        let deadline = lock::extend(held, &self.owner, self.fence, lease, now).ok_or(Error::NotHeld)?;
+        let holds = held.map_or(0, |Held { grant, .. }| grant.holds());
+        lock.update(ctx, holds, deadline);
+        waiting::lease_moved(ctx, self.key, deadline);
+        ctx.notify(c"lock.extended", self.key);
+        ctx.reply_integer(deadline.left(now));
+        Ok(())
+    }
+}

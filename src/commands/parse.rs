@@ -1,0 +1,81 @@
+//! Arguments that more than one command takes.
+
+use crate::config;
+use crate::error::Error;
+use crate::lock::{Fence, Millis, Owner};
+use crate::server::{Arg, Args};
+
+/// The argument at that place. The arity has been checked, so it is there.
+pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Error> {
+    args.get(place).ok_or(Error::Syntax)
+}
+
+/// The value that follows an option's word.
+pub(super) fn value<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Arg<'a>, Error> {
+    words.next().ok_or(Error::Syntax)
+}
+
+/// Notes an option; one given twice, or beside another that excludes it, is an error.
+pub(super) fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::Syntax),
+    }
+}
+
+pub(super) fn owner(arg: Arg<'_>) -> Result<Owner<'_>, Error> {
+    Owner::new(arg.bytes()).ok_or(Error::OwnerLength)
+}
+
+pub(super) fn fence(arg: Arg<'_>) -> Result<Fence, Error> {
+    match arg.integer().ok_or(Error::NotAnInteger)? {
+        ..=0 => Err(Error::NotPositive),
+        // Above the greatest fence it is a number that no grant has.
+        fence => Ok(Fence::new(fence.unsigned_abs()).unwrap_or(Fence::MAX)),
+    }
+}
+
+/// How long to wait, in ms; 0: without limit.
+pub(super) fn timeout(arg: Arg<'_>) -> Result<Millis, Error> {
+    match arg.integer() {
+        Some(..0) => Err(Error::TimeoutNegative),
+        Some(timeout @ 0..=config::LONGEST_LEASE) => Ok(timeout),
+        _ => Err(Error::TimeoutNotAnInteger),
+    }
+}
+
+/// The unit of a lease.
+#[derive(Clone, Copy)]
+pub(super) enum Unit {
+    Seconds,
+    Millis,
+}
+
+impl Unit {
+    /// The unit that an option's word stands for, if it is `EX` or `PX`.
+    pub(super) fn of(word: Arg<'_>) -> Option<Self> {
+        if word.is("PX") {
+            Some(Self::Millis)
+        } else if word.is("EX") {
+            Some(Self::Seconds)
+        } else {
+            None
+        }
+    }
+}
+
+/// A lease in ms.
+pub(super) fn lease(unit: Unit, arg: Arg<'_>, command: &'static str) -> Result<Millis, Error> {
+    let count = arg.integer().ok_or(Error::NotAnInteger)?;
+    let millis = match unit {
+        Unit::Seconds => count.checked_mul(1000),
+        Unit::Millis => Some(count),
+    };
+    let lease = millis
+        .filter(|millis| (1..=config::LONGEST_LEASE).contains(millis))
+        .ok_or(Error::InvalidExpire { command })?;
+    match config::max_lease() {
+        max if lease > max => Err(Error::LeaseTooLong { max }),
+        _ => Ok(lease),
+    }
+}

@@ -1,0 +1,73 @@
+//! `LOCK.RELEASE key owner [ALL] [FENCE fence]`
+//!
+//! Answers the holds left: 0 means free, or gone to the next waiter. Never changes the lease.
+
+use std::ffi::CStr;
+use std::ops::RangeInclusive;
+
+use super::parse;
+use crate::error::Error;
+use crate::keyspace::LockKey;
+use crate::lock::{self, Fence, Owner, Released};
+use crate::server::{self, Arg, Args, Command, Ctx};
+use crate::waiting;
+
+pub(crate) struct Release<'a> {
+    key: Arg<'a>,
+    owner: Owner<'a>,
+    all: bool,
+    fence: Option<Fence>,
+}
+
+impl Command for Release<'_> {
+    const NAME: &'static CStr = c"lock.release";
+    const FLAGS: &'static CStr = c"write fast";
+    const ARITY: RangeInclusive<usize> = 3..=usize::MAX;
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        Release::parse(args)?.apply(ctx)
+    }
+}
+
+impl<'a> Release<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let key = parse::required(args, 1)?;
+        let owner = parse::required(args, 2)?;
+        let (mut all, mut fence) = (None, None);
+        let mut words = args.skip(3);
+        while let Some(word) = words.next() {
+            if word.is("ALL") {
+                parse::set(&mut all, ())?;
+            } else if word.is("FENCE") {
+                parse::set(&mut fence, parse::value(&mut words)?)?;
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        Ok(Self {
+            key,
+            owner: parse::owner(owner)?,
+            all: all.is_some(),
+            fence: fence.map(parse::fence).transpose()?,
+        })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let mut lock = LockKey::write(ctx, self.key)?;
+        let held = lock.held();
+        let released = lock::release(held, &self.owner, self.fence, self.all).ok_or(Error::NotHeld)?;
+        match (released, held) {
+            (Released::Kept { holds }, Some(held)) => {
+                let deadline = held.deadline;
+                lock.update(ctx, holds, deadline);
+                ctx.reply_integer(holds.into());
+            }
+            _ => {
+                waiting::pass_on(ctx, &mut lock, c"lock.released", server::now())?;
+                ctx.reply_integer(0);
+            }
+        }
+        Ok(())
+    }
+}

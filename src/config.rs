@@ -1,0 +1,30 @@
+//! The settings of the module: `CONFIG SET lock.<name>`, the configuration file, or an argument of `loadmodule`.
+
+use crate::lock::Millis;
+use crate::server::NumericConfig;
+
+/// The longest lease there can be, in ms: 2^53 - 1, some 285,000 years, which every client can read.
+pub(crate) const LONGEST_LEASE: Millis = (1 << 53) - 1;
+
+/// The lease in ms of a command that names none.
+pub(crate) static DEFAULT_LEASE: NumericConfig =
+    NumericConfig::new(c"default-lease", 30_000, 1, LONGEST_LEASE);
+
+/// The longest lease in ms that a command may ask for; 0: no cap.
+pub(crate) static MAX_LEASE: NumericConfig = NumericConfig::new(c"max-lease", 0, 0, LONGEST_LEASE);
+
+/// The most waiters on one lock; 0: no cap.
+pub(crate) static MAX_WAITERS: NumericConfig = NumericConfig::new(c"max-waiters", 0, 0, u32::MAX as i64);
+
+/// The longest lease in ms that is allowed now.
+pub(crate) fn max_lease() -> Millis {
+    match MAX_LEASE.get() {
+        0 => LONGEST_LEASE,
+        max => max,
+    }
+}
+
+/// The lease in ms of a command that names none; never above the cap.
+pub(crate) fn default_lease() -> Millis {
+    DEFAULT_LEASE.get().min(max_lease())
+}

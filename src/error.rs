@@ -1,0 +1,75 @@
+//! Every refusal that a client can see.
+
+use crate::lock::TooManyHolds;
+use crate::server::{Ctx, ErrorReply, WrongType};
+
+/// Why a command was refused. Nothing has been changed then.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// An unknown option, one given twice, two that exclude each other, or one without its value.
+    Syntax,
+    /// A number that is none, or does not fit.
+    NotAnInteger,
+    /// A fence below 1.
+    NotPositive,
+    /// A lease that is zero, negative or too long for a clock.
+    InvalidExpire {
+        command: &'static str,
+    },
+    /// A lease above `lock.max-lease`.
+    LeaseTooLong {
+        max: i64,
+    },
+    OwnerLength,
+    NotHeld,
+    WrongType,
+    TooManyHolds,
+    /// The queue is as long as `lock.max-waiters` allows.
+    MaxWaiters,
+    /// A `BLOCK` that is not a whole number.
+    TimeoutNotAnInteger,
+    TimeoutNegative,
+    /// 2^53 - 1 has been given as a fence.
+    NoMoreFences,
+    /// A command that only a primary or the append-only file may send.
+    NotAClientCommand,
+}
+
+impl ErrorReply for Error {
+    fn send(&self, ctx: &Ctx<'_>) {
+        ctx.reply_error(match self {
+            Self::Syntax => c"ERR syntax error",
+            Self::NotAnInteger => c"ERR value is not an integer or out of range",
+            Self::NotPositive => c"ERR value is out of range, must be positive",
+            Self::OwnerLength => c"ERR owner must be 1 to 128 bytes long",
+            Self::NotHeld => c"NOTHELD the lock is not held by this owner",
+            Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
+            Self::TooManyHolds => c"ERR the lock is held too often: holds would overflow",
+            Self::MaxWaiters => c"MAXWAITERS the queue of this lock is full (lock.max-waiters)",
+            Self::TimeoutNotAnInteger => c"ERR timeout is not an integer or out of range",
+            Self::TimeoutNegative => c"ERR timeout is negative",
+            Self::NoMoreFences => c"ERR no more fences: the last one given is the greatest there is",
+            Self::NotAClientCommand => c"ERR this command is sent by a primary to its replicas only",
+            Self::InvalidExpire { command } => {
+                return ctx.reply_error_text(format!("ERR invalid expire time in '{command}' command"));
+            }
+            Self::LeaseTooLong { max } => {
+                return ctx.reply_error_text(format!(
+                    "ERR value is out of range, the lease must be between 1 and {max} ms (lock.max-lease)"
+                ));
+            }
+        });
+    }
+}
+
+impl From<WrongType> for Error {
+    fn from(_: WrongType) -> Self {
+        Self::WrongType
+    }
+}
+
+impl From<TooManyHolds> for Error {
+    fn from(_: TooManyHolds) -> Self {
+        Self::TooManyHolds
+    }
+}

@@ -1,0 +1,52 @@
+//! What replicas and the append-only file are told of a change: `LOCK.APPLY key [owner fence holds deadline-ms]`.
+
+use std::ffi::CStr;
+
+use crate::lock::{Deadline, Fence, Grant, Millis};
+use crate::server::{Arg, Ctx, LogLevel};
+
+/// The command that carries effects. One of our own, not `DEL` and `PEXPIREAT`: an operator may have renamed those.
+pub(crate) const APPLY: &CStr = c"lock.apply";
+
+/// Where a deadline would be, the word for none; as `PTTL` answers it.
+pub(super) const NO_DEADLINE: Millis = -1;
+
+/// Tells that the lock is held so.
+pub(super) fn held(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
+    let sent = ctx.replicate_value(
+        APPLY,
+        key,
+        grant.owner().text().as_ref(),
+        numbers(grant, deadline),
+    );
+    check(ctx, sent);
+}
+
+/// Tells that the lock is free.
+pub(super) fn free(ctx: &Ctx<'_>, key: Arg<'_>) {
+    check(ctx, ctx.replicate_key(APPLY, key));
+}
+
+/// The numbers of a grant in the order in which `LOCK.APPLY` takes them.
+pub(super) fn numbers(grant: &Grant, deadline: Deadline) -> [i64; 3] {
+    let deadline = match deadline {
+        Deadline::At(at) => at,
+        Deadline::Never => NO_DEADLINE,
+    };
+    [signed(grant.fence()), grant.holds().into(), deadline]
+}
+
+/// A fence as the server's signed number; it is below 2^53.
+pub(super) fn signed(fence: Fence) -> i64 {
+    fence.get().cast_signed()
+}
+
+/// An effect that is not told leaves the replicas behind: nothing can be done here, but somebody must know.
+fn check(ctx: &Ctx<'_>, sent: bool) {
+    if !sent {
+        ctx.log(
+            LogLevel::Warning,
+            "an effect could not be replicated: was LOCK.APPLY renamed?",
+        );
+    }
+}

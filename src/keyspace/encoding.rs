@@ -1,0 +1,87 @@
+//! How a lock is written to RDB files, `DUMP` payloads and rewritten append-only files.
+//!
+//! Encoding 1, all numbers in the server's own variable-length form:
+//!
+//! | field | what |
+//! |---|---|
+//! | grants | how many follow; 1 |
+//! | owner | its bytes, 1 to 128 |
+//! | fence | 1 to 2^53 - 1 |
+//! | holds | 1 to 2^32 - 1 |
+//!
+//! The lease is the key's TTL, which the server writes itself.
+
+use std::ffi::CStr;
+
+use crate::keyspace::{effects, observe_fence};
+use crate::lock::{Fence, Grant, Owner};
+use crate::server::{
+    AofRewrite, Arg, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, Unlinked,
+};
+use crate::waiting;
+
+static HANDLE: TypeHandle = TypeHandle::new();
+
+impl NativeType for Grant {
+    const NAME: &'static CStr = c"lockstate";
+    const ENCODING: i32 = 1;
+
+    fn handle() -> &'static TypeHandle {
+        &HANDLE
+    }
+
+    fn save(&self, rdb: &mut RdbWriter) {
+        rdb.unsigned(1);
+        rdb.bytes(self.owner().text().as_ref());
+        rdb.unsigned(self.fence().get());
+        rdb.unsigned(self.holds().into());
+    }
+
+    fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
+        if encoding != Self::ENCODING {
+            return Err(format!(
+                "it is in encoding {encoding}; this version of the module reads encoding {}",
+                Self::ENCODING
+            ));
+        }
+        let truncated = |_: Truncated| "the data ends early or is of another kind";
+        let grants = rdb.unsigned().map_err(truncated)?;
+        if grants != 1 {
+            return Err(format!("{grants} grants where 1 is expected"));
+        }
+        let owner = rdb.bytes().map_err(truncated)?;
+        let owner = Owner::new(&owner).ok_or_else(|| format!("an owner of {} bytes", owner.len()))?;
+        let fence = rdb.unsigned().map_err(truncated)?;
+        let fence = Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))?;
+        let holds = rdb.unsigned().map_err(truncated)?;
+        let holds = u32::try_from(holds)
+            .ok()
+            .filter(|&holds| holds > 0)
+            .ok_or_else(|| format!("{holds} holds"))?;
+        observe_fence(fence);
+        Ok(Self::with_holds(owner, fence, holds))
+    }
+
+    fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
+        // The server adds the TTL with a `PEXPIREAT` of its own.
+        let numbers = effects::numbers(self, crate::lock::Deadline::Never);
+        aof.value(effects::APPLY, key, self.owner().text().as_ref(), numbers);
+    }
+
+    fn digest(&self, digest: &mut Digest) {
+        digest.bytes(self.owner().text().as_ref());
+        digest.integer(effects::signed(self.fence()));
+        digest.integer(self.holds().into());
+        digest.end();
+    }
+
+    fn unlinked(&self, from: Unlinked) {
+        if !waiting::nobody_waits() {
+            waiting::touched(from.db(), from.key().bytes());
+        }
+    }
+
+    fn heap_size(&self) -> usize {
+        Self::heap_size(self)
+    }
+}

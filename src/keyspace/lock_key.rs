@@ -1,0 +1,105 @@
+//! One lock in the keyspace. Every change goes through here: stored, told to replicas and files, shown to `WATCH`.
+
+use super::effects;
+use crate::error::Error;
+use crate::lock::{Deadline, Grant, Held};
+use crate::server::{Arg, Ctx, Key};
+
+/// A key that holds a lock, or nothing.
+pub(crate) struct LockKey<'a> {
+    key: Key<'a>,
+}
+
+impl<'a> LockKey<'a> {
+    /// Opens a lock for a command that may change it. A lapsed one is deleted first, by the server.
+    pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, Error> {
+        Self::check(Key::write(ctx, name))
+    }
+
+    /// Opens a lock to look at it.
+    pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, Error> {
+        Self::check(Key::read(ctx, name))
+    }
+
+    fn check(key: Key<'a>) -> Result<Self, Error> {
+        key.value::<Grant>()?;
+        Ok(Self { key })
+    }
+
+    pub(crate) fn name(&self) -> Arg<'a> {
+        self.key.name()
+    }
+
+    /// The grant and its lease; none where the lock is free.
+    pub(crate) fn held(&self) -> Option<Held<'_>> {
+        let grant = self.grant()?;
+        let deadline = self.key.expires_at().map_or(Deadline::Never, Deadline::At);
+        Some(Held { grant, deadline })
+    }
+
+    fn grant(&self) -> Option<&Grant> {
+        // `check` has seen that the type is right.
+        self.key.value().ok().flatten()
+    }
+
+    /// Gives the lock to somebody.
+    pub(crate) fn grant_to(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
+        effects::held(ctx, self.key.name(), &grant, deadline);
+        self.store(ctx, grant, deadline);
+    }
+
+    /// Stores what a primary told, and tells nobody.
+    pub(crate) fn store(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
+        match self.key.value_mut() {
+            Ok(Some(value)) => *value = grant,
+            _ => {
+                self.key.set_value(grant);
+            }
+        }
+        self.set_deadline(deadline);
+        ctx.signal_modified(self.key.name());
+    }
+
+    /// Changes holds and lease of the grant; nothing at all where they are that already.
+    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, holds: u32, deadline: Deadline) {
+        let Some(Held {
+            grant,
+            deadline: old_deadline,
+        }) = self.held()
+        else {
+            return;
+        };
+        if grant.holds() == holds && old_deadline == deadline {
+            return;
+        }
+        if let Ok(Some(grant)) = self.key.value_mut::<Grant>() {
+            grant.set_holds(holds);
+        }
+        if old_deadline != deadline {
+            self.set_deadline(deadline);
+        }
+        if let Some(grant) = self.grant() {
+            effects::held(ctx, self.key.name(), grant, deadline);
+        }
+        ctx.signal_modified(self.key.name());
+    }
+
+    /// Ends the grant.
+    pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
+        effects::free(ctx, self.key.name());
+        self.remove(ctx);
+    }
+
+    /// Removes what a primary told to remove, and tells nobody.
+    pub(crate) fn remove(&mut self, ctx: &Ctx<'_>) {
+        self.key.delete();
+        ctx.signal_modified(self.key.name());
+    }
+
+    fn set_deadline(&mut self, deadline: Deadline) {
+        self.key.set_expires_at(match deadline {
+            Deadline::At(at) => Some(at),
+            Deadline::Never => None,
+        });
+    }
+}

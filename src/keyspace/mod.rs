@@ -1,0 +1,27 @@
+//! Locks as keys: the native type `lockstate`, whose TTL is the lease, and what replicas and files are told.
+//!
+//! What is told is the state that a change led to, never the request: the owner, the fence, the holds and the absolute
+//! deadline. So a replica needs no clock and no decision, and the same line twice does no harm.
+
+mod effects;
+mod encoding;
+mod lock_key;
+
+pub(crate) use effects::APPLY;
+pub(crate) use lock_key::LockKey;
+
+use crate::error::Error;
+use crate::lock::{Fence, FenceClock, Micros};
+use crate::server::ServerCell;
+
+static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
+
+/// The fence for a grant made now.
+pub(crate) fn next_fence(now: Micros) -> Result<Fence, Error> {
+    FENCES.with(|clock| clock.next(now)).ok_or(Error::NoMoreFences)
+}
+
+/// Takes note of a fence that another server gave.
+pub(crate) fn observe_fence(fence: Fence) {
+    FENCES.with(|clock| clock.observe(fence));
+}

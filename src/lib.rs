@@ -1,0 +1,40 @@
+//! Redislock: lock commands for Redis and Valkey, as a module of the server.
+//!
+//! This file is the table of contents. Data flows one way: `commands` parse, `lock` decides, `keyspace` stores and
+//! propagates, `waiting` answers those who waited. `lock` knows nothing of the others; `server` knows nothing of locks.
+
+mod commands;
+mod config;
+mod error;
+mod keyspace;
+mod lock;
+mod server;
+mod waiting;
+
+use commands::{Acquire, Apply, Break, Extend, Info, Release};
+use server::{CommandSpec, EventSpec, TypeSpec, module::Module};
+use waiting::{Departures, Settle};
+
+/// Everything that the module adds to the server.
+static MODULE: Module = Module {
+    name: c"lock",
+    version: 100,
+    types: &[TypeSpec::of::<lock::Grant>()],
+    commands: &[
+        CommandSpec::of::<Acquire>(),
+        CommandSpec::of::<Release>(),
+        CommandSpec::of::<Extend>(),
+        CommandSpec::of::<Info>(),
+        CommandSpec::of::<Break>(),
+        CommandSpec::of::<Apply>(),
+        CommandSpec::of::<Settle>(),
+    ],
+    configs: &[&config::DEFAULT_LEASE, &config::MAX_LEASE, &config::MAX_WAITERS],
+    events: &[EventSpec::of::<Departures>()],
+};
+
+/// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests run without a
+/// server, on the system's.
+#[cfg(not(test))]
+#[global_allocator]
+static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;

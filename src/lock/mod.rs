@@ -1,0 +1,21 @@
+//! What a lock is: grants, re-entry, release, lapse, the queue and the fence.
+//!
+//! Everything here is a pure function of what comes in: no Redis, no clock, no `unsafe`. A decision
+//! (`acquire`, `release`, `extend`, `may_break`) reads the state and says what to do; whoever asked stores it.
+//! So a refused command cannot leave a half-made change, and the whole of it runs in a test without a server.
+
+mod decide;
+mod fence;
+mod grant;
+mod owner;
+mod queue;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub(crate) use decide::{Acquired, Ask, Held, Released, TooManyHolds, acquire, extend, may_break, release};
+pub(crate) use fence::{Fence, FenceClock};
+pub(crate) use grant::Grant;
+pub(crate) use owner::Owner;
+pub(crate) use queue::{Queue, Ticket};
+pub(crate) use time::{Deadline, Micros, Millis};

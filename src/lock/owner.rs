@@ -1,0 +1,89 @@
+//! Who holds a lock: a byte string, kept in 16 bytes where it is a UUID in its canonical text.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+/// The longest owner, in bytes.
+pub(crate) const MAX_OWNER_LEN: usize = 128;
+
+const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
+
+/// An owner, borrowed from a command or kept with its grant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner<'a> {
+    /// 36 lower-case characters, as `uuid` writes them. Any other spelling of a UUID is a `Name`: it is another
+    /// byte string, so another owner.
+    Uuid([u8; 16]),
+    /// Anything else.
+    Name(Cow<'a, [u8]>),
+}
+
+impl<'a> Owner<'a> {
+    /// The owner of that name; none where it is empty or longer than [`MAX_OWNER_LEN`].
+    pub(crate) fn new(name: &'a [u8]) -> Option<Self> {
+        if let Some(uuid) = canonical_uuid(name) {
+            return Some(Self::Uuid(uuid));
+        }
+        (1..=MAX_OWNER_LEN)
+            .contains(&name.len())
+            .then_some(Self::Name(Cow::Borrowed(name)))
+    }
+
+    /// A new owner that nobody can guess: 122 random bits (UUID version 4).
+    pub(crate) fn random() -> Self {
+        Self::Uuid(Uuid::new_v4().into_bytes())
+    }
+
+    pub(crate) fn into_owned(self) -> Owner<'static> {
+        match self {
+            Self::Uuid(uuid) => Owner::Uuid(uuid),
+            Self::Name(name) => Owner::Name(Cow::Owned(name.into_owned())),
+        }
+    }
+
+    /// The same owner without a copy of its name.
+    pub(crate) fn borrowed(&self) -> Owner<'_> {
+        match self {
+            Self::Uuid(uuid) => Owner::Uuid(*uuid),
+            Self::Name(name) => Owner::Name(Cow::Borrowed(name)),
+        }
+    }
+
+    /// The owner as the client wrote it.
+    pub(crate) fn text(&self) -> OwnerText<'_> {
+        match self {
+            Self::Uuid(uuid) => {
+                let mut text = [0; UUID_LEN];
+                Uuid::from_bytes(*uuid).hyphenated().encode_lower(&mut text);
+                OwnerText::Uuid(text)
+            }
+            Self::Name(name) => OwnerText::Name(name),
+        }
+    }
+}
+
+/// An owner's bytes.
+pub(crate) enum OwnerText<'a> {
+    Uuid([u8; UUID_LEN]),
+    Name(&'a [u8]),
+}
+
+impl AsRef<[u8]> for OwnerText<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Uuid(text) => text,
+            Self::Name(name) => name,
+        }
+    }
+}
+
+/// Reads 36 characters in the one spelling that `text` gives back: hyphens in place, no capitals.
+fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
+    // Of the characters of a UUID's text only the capitals A to F lack this bit.
+    const NOT_CAPITAL: u8 = 0x20;
+    if name.len() != UUID_LEN || name.iter().fold(NOT_CAPITAL, |bits, byte| bits & byte) == 0 {
+        return None;
+    }
+    Uuid::try_parse_ascii(name).ok().map(Uuid::into_bytes)
+}

@@ -1,0 +1,33 @@
+//! Points in time, as Redis counts them: since 1970, in whole milliseconds or microseconds.
+
+/// Milliseconds since 1970, or a length of time in milliseconds.
+pub(crate) type Millis = i64;
+
+/// Microseconds since 1970.
+pub(crate) type Micros = i64;
+
+/// When a lease ends.
+///
+/// The order is the order in time: `Never` comes after every `At`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Deadline {
+    /// The last millisecond of the lease; the grant lapses after it, as a Redis key expires after its TTL.
+    At(Millis),
+    /// The lease has no end: somebody took the TTL away with `PERSIST`.
+    Never,
+}
+
+impl Deadline {
+    /// The end of a lease of that length that starts now.
+    pub(crate) fn after(now: Millis, lease: Millis) -> Self {
+        Self::At(now.saturating_add(lease))
+    }
+
+    /// What is left of the lease in ms; -1 where it has no end, as `PTTL` answers.
+    pub(crate) fn left(self, now: Millis) -> Millis {
+        match self {
+            Self::At(at) => at.saturating_sub(now).max(0),
+            Self::Never => -1,
+        }
+    }
+}

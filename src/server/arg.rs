@@ -1,0 +1,91 @@
+//! Arguments of a command.
+
+use std::marker::PhantomData;
+use std::slice;
+
+use redis_module::raw;
+
+use super::Ctx;
+
+/// All arguments of a command, its name first.
+#[derive(Clone, Copy)]
+pub(crate) struct Args<'a>(&'a [*mut raw::RedisModuleString]);
+
+impl<'a> Args<'a> {
+    /// # Safety
+    /// `argv` points to `argc` strings that stay valid for `'a`.
+    pub(super) unsafe fn new(argv: *mut *mut raw::RedisModuleString, argc: i32) -> Self {
+        let count = usize::try_from(argc).unwrap_or(0);
+        if argv.is_null() || count == 0 {
+            return Self(&[]);
+        }
+        // SAFETY: the caller's promise; the server's array holds that many initialised pointers.
+        Self(unsafe { slice::from_raw_parts(argv, count) })
+    }
+
+    /// The arguments after the first `count`.
+    pub(crate) fn skip(self, count: usize) -> impl Iterator<Item = Arg<'a>> {
+        self.0.iter().skip(count).map(|&string| Arg {
+            string,
+            life: PhantomData,
+        })
+    }
+
+    /// The argument at that place; the command's name is at 0.
+    pub(crate) fn get(self, place: usize) -> Option<Arg<'a>> {
+        self.0.get(place).map(|&string| Arg {
+            string,
+            life: PhantomData,
+        })
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
+    }
+}
+
+/// One string of the server's.
+#[derive(Clone, Copy)]
+pub(crate) struct Arg<'a> {
+    string: *mut raw::RedisModuleString,
+    life: PhantomData<&'a Ctx<'a>>,
+}
+
+impl<'a> Arg<'a> {
+    /// # Safety
+    /// The string stays valid for `'a`.
+    pub(super) unsafe fn new(string: *mut raw::RedisModuleString) -> Self {
+        Self {
+            string,
+            life: PhantomData,
+        }
+    }
+
+    pub(super) fn raw(self) -> *mut raw::RedisModuleString {
+        self.string
+    }
+
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        let mut len = 0;
+        // SAFETY: the string is valid (see `new`), and `len` is ours to write to.
+        let start = unsafe { api!(RedisModule_StringPtrLen(self.string, &raw mut len)) };
+        if start.is_null() {
+            return &[];
+        }
+        // SAFETY: the server answered the string's own buffer of `len` bytes, which nobody changes while it lives.
+        unsafe { slice::from_raw_parts(start.cast(), len) }
+    }
+
+    /// The whole number that the argument spells, by the server's own rules.
+    pub(crate) fn integer(self) -> Option<i64> {
+        let mut value = 0;
+        // SAFETY: the string is valid (see `new`), and `value` is ours to write to.
+        let status = unsafe { api!(RedisModule_StringToLongLong(self.string, &raw mut value)) };
+        (status == raw::REDISMODULE_OK as i32).then_some(value)
+    }
+
+    /// Whether the argument is that word, in any case.
+    pub(crate) fn is(self, word: &str) -> bool {
+        self.bytes().eq_ignore_ascii_case(word.as_bytes())
+    }
+}

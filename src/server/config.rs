@@ -1,0 +1,78 @@
+//! Settings that `CONFIG SET`, the configuration file or an argument of `loadmodule` change.
+
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use redis_module::raw;
+
+use super::guard::guard;
+
+/// A whole number that operators set; the server checks its range.
+pub(crate) struct NumericConfig {
+    /// Without the module's name, which the server puts before it.
+    pub(super) name: &'static CStr,
+    pub(super) default: i64,
+    pub(super) min: i64,
+    pub(super) max: i64,
+    value: AtomicI64,
+}
+
+impl NumericConfig {
+    pub(crate) const fn new(name: &'static CStr, default: i64, min: i64, max: i64) -> Self {
+        Self {
+            name,
+            default,
+            min,
+            max,
+            value: AtomicI64::new(default),
+        }
+    }
+
+    pub(crate) fn get(&self) -> i64 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// Registers the setting with that default, which must be in its range; whether the server took it.
+    pub(super) fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: i64) -> bool {
+        self.value.store(default, Ordering::Relaxed);
+        // SAFETY: the server gave us the context for the time of loading, copies the name, and hands the pointer back
+        // to the two callbacks, which take it for what it is: a `'static` setting.
+        let status = unsafe {
+            api!(RedisModule_RegisterNumericConfig(
+                ctx,
+                self.name.as_ptr(),
+                default,
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                self.min,
+                self.max,
+                Some(get),
+                Some(set),
+                None,
+                std::ptr::from_ref(self).cast_mut().cast(),
+            ))
+        };
+        status == raw::REDISMODULE_OK as i32
+    }
+}
+
+/// # Safety
+/// `setting` is what `register` gave.
+unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> c_longlong {
+    // SAFETY: the caller's promise.
+    let setting = unsafe { &*setting.cast::<NumericConfig>() };
+    guard(|| setting.get()).unwrap_or(0)
+}
+
+/// # Safety
+/// `setting` is what `register` gave.
+unsafe extern "C" fn set(
+    _name: *const c_char,
+    value: c_longlong,
+    setting: *mut c_void,
+    _error: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let setting = unsafe { &*setting.cast::<NumericConfig>() };
+    guard(|| setting.value.store(value, Ordering::Relaxed));
+    raw::REDISMODULE_OK as i32
+}

@@ -1,0 +1,313 @@
+//! The context of a callback: replies, effects on replicas and files, events, the log.
+
+use std::ffi::CStr;
+use std::marker::PhantomData;
+
+use redis_module::raw;
+
+use super::Arg;
+
+/// What a callback may do while it runs.
+pub(crate) struct Ctx<'a> {
+    ctx: *mut raw::RedisModuleCtx,
+    life: PhantomData<&'a ()>,
+}
+
+/// The flags of a context in which effects come in: from a primary, from a file.
+const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
+    | raw::REDISMODULE_CTX_FLAGS_LOADING
+    | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
+
+/// How loud a line in the server's log is.
+#[derive(Clone, Copy)]
+pub(crate) enum LogLevel {
+    Notice,
+    Warning,
+}
+
+impl Ctx<'_> {
+    /// # Safety
+    /// The context is the one that the server gave to the callback which is running.
+    pub(super) unsafe fn new(ctx: *mut raw::RedisModuleCtx) -> Self {
+        Self {
+            ctx,
+            life: PhantomData,
+        }
+    }
+
+    pub(super) fn raw(&self) -> *mut raw::RedisModuleCtx {
+        self.ctx
+    }
+
+    pub(crate) fn reply_array(&self, len: usize) {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_ReplyWithArray(self.ctx, len as i64)) };
+    }
+
+    /// A map of that many pairs; in RESP2 the server sends a flat array.
+    pub(crate) fn reply_map(&self, pairs: usize) {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_ReplyWithMap(self.ctx, pairs as i64)) };
+    }
+
+    pub(crate) fn reply_integer(&self, value: i64) {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_ReplyWithLongLong(self.ctx, value)) };
+    }
+
+    pub(crate) fn reply_bytes(&self, bytes: &[u8]) {
+        // SAFETY: the context is valid (see `new`); the server copies `len` bytes before it returns.
+        unsafe {
+            api!(RedisModule_ReplyWithStringBuffer(
+                self.ctx,
+                bytes.as_ptr().cast(),
+                bytes.len()
+            ))
+        };
+    }
+
+    /// A status reply, as `OK` is one.
+    pub(crate) fn reply_status(&self, text: &CStr) {
+        // SAFETY: the context is valid (see `new`); the server copies the text before it returns.
+        unsafe { api!(RedisModule_ReplyWithSimpleString(self.ctx, text.as_ptr())) };
+    }
+
+    /// Null where an array would be.
+    pub(crate) fn reply_null_array(&self) {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_ReplyWithNullArray(self.ctx)) };
+    }
+
+    /// An error: its code, a space, its text.
+    pub(crate) fn reply_error(&self, error: &CStr) {
+        // SAFETY: the context is valid (see `new`); the server copies the text, and takes it as an argument of its
+        // own format, not as a format.
+        unsafe { api!(RedisModule_ReplyWithError(self.ctx, error.as_ptr())) };
+    }
+
+    /// The server's own error for a wrong number of arguments.
+    pub(crate) fn reply_wrong_arity(&self) {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_WrongArity(self.ctx)) };
+    }
+
+    /// Marks a key as changed, for `WATCH` and for client-side caches.
+    pub(crate) fn signal_modified(&self, key: Arg<'_>) {
+        // SAFETY: context and string are valid (see their `new`).
+        unsafe { api!(RedisModule_SignalModifiedKey(self.ctx, key.raw())) };
+    }
+
+    /// Publishes a keyspace event of the class for module types.
+    pub(crate) fn notify(&self, event: &CStr, key: Arg<'_>) {
+        let class = raw::REDISMODULE_NOTIFY_MODULE;
+        // SAFETY: context and string are valid (see their `new`); the server copies the event's name.
+        unsafe {
+            api!(RedisModule_NotifyKeyspaceEvent(
+                self.ctx,
+                class,
+                event.as_ptr(),
+                key.raw()
+            ))
+        };
+    }
+
+    /// Sends the running command as it came to the replicas and the append-only file.
+    pub(crate) fn replicate_verbatim(&self) {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_ReplicateVerbatim(self.ctx)) };
+    }
+
+    /// Sends `command key` to the replicas and the append-only file; whether the server took it.
+    pub(crate) fn replicate_key(&self, command: &CStr, key: Arg<'_>) -> bool {
+        // SAFETY: context and string are valid (see their `new`); the format names one string of the server's, and
+        // that is what follows it.
+        let status = unsafe {
+            api!(RedisModule_Replicate(
+                self.ctx,
+                command.as_ptr(),
+                c"s".as_ptr(),
+                key.raw()
+            ))
+        };
+        status == raw::REDISMODULE_OK as i32
+    }
+
+    /// Sends `command key bytes integer ...` to the replicas and the append-only file; whether the server took it.
+    pub(crate) fn replicate_value(
+        &self,
+        command: &CStr,
+        key: Arg<'_>,
+        bytes: &[u8],
+        integers: [i64; 3],
+    ) -> bool {
+        let [first, second, third] = integers;
+        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's, a buffer
+        // with its length (a `usize`), and three `long long`, and those follow it.
+        let status = unsafe {
+            api!(RedisModule_Replicate(
+                self.ctx,
+                command.as_ptr(),
+                c"sblll".as_ptr(),
+                key.raw(),
+                bytes.as_ptr(),
+                bytes.len(),
+                first,
+                second,
+                third,
+            ))
+        };
+        status == raw::REDISMODULE_OK as i32
+    }
+
+    /// The number of the selected database.
+    pub(crate) fn db(&self) -> i32 {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_GetSelectedDb(self.ctx)) }
+    }
+
+    /// Selects a database for what this callback does next; whether there is one of that number.
+    pub(crate) fn select_db(&self, db: i32) -> bool {
+        // SAFETY: the context is valid (see `new`).
+        let status = unsafe { api!(RedisModule_SelectDb(self.ctx, db)) };
+        status == raw::REDISMODULE_OK as i32
+    }
+
+    /// The number of the client that sent the running command.
+    pub(crate) fn client_id(&self) -> u64 {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_GetClientId(self.ctx)) }
+    }
+
+    /// What kind of client runs the command, and on what kind of server.
+    fn flags(&self) -> u32 {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_GetContextFlags(self.ctx)) }.cast_unsigned()
+    }
+
+    /// Whether the client can wait here: not in a transaction, a script or a function, nor where its connection must
+    /// not block; and not on a replica, where nobody would ever hand it anything.
+    pub(crate) fn may_block(&self) -> bool {
+        const NO_WAITING: u32 = raw::REDISMODULE_CTX_FLAGS_MULTI
+            | raw::REDISMODULE_CTX_FLAGS_LUA
+            | raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
+            | raw::REDISMODULE_CTX_FLAGS_SLAVE
+            | EFFECTS;
+        self.flags() & NO_WAITING == 0
+    }
+
+    pub(crate) fn is_replica(&self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_SLAVE != 0
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
+    }
+
+    /// Whether the data set must not be changed now, since clients are paused or a replica is about to take over.
+    pub(crate) fn must_keep_still(&self) -> bool {
+        // SAFETY: the function takes nothing.
+        unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
+    }
+
+    /// Runs a command of our own on one key, under all the conditions that the server sets for a write (replicas
+    /// enough, a disk that works, a slot that is served here, ...). Whether the server let it run.
+    pub(crate) fn call_write(&self, command: &CStr, key: &[u8]) -> bool {
+        // "S": as strict as for a script; "!": what it replicates goes out; "b": a buffer with its length.
+        // SAFETY: the context is valid (see `new`); the format names one buffer, and that and its length follow.
+        let reply = unsafe {
+            api!(RedisModule_Call(
+                self.ctx,
+                command.as_ptr(),
+                c"!Sb".as_ptr(),
+                key.as_ptr(),
+                key.len()
+            ))
+        };
+        if reply.is_null() {
+            return false;
+        }
+        // SAFETY: the reply is ours, and nothing refers to it.
+        unsafe { api!(RedisModule_FreeCallReply(reply)) };
+        true
+    }
+
+    /// Whether the running command comes from this server's primary or from its own append-only file.
+    pub(crate) fn applies_effects(&self) -> bool {
+        self.flags() & EFFECTS != 0
+    }
+
+    /// Who sent the running command, for the log.
+    pub(crate) fn client(&self) -> String {
+        // SAFETY: the context is valid (see `new`).
+        let id = unsafe { api!(RedisModule_GetClientId(self.ctx)) };
+        let mut info = raw::RedisModuleClientInfoV1 {
+            version: raw::REDISMODULE_CLIENTINFO_VERSION.into(),
+            flags: 0,
+            id: 0,
+            addr: [0; 46],
+            port: 0,
+            db: 0,
+        };
+        // SAFETY: the server fills in the version of the structure that we name.
+        let status = unsafe { api!(RedisModule_GetClientInfoById((&raw mut info).cast(), id)) };
+        if status != raw::REDISMODULE_OK as i32 {
+            return "the server itself".into();
+        }
+        let address: String = info
+            .addr
+            .iter()
+            .take_while(|&&byte| byte != 0)
+            .map(|&byte| byte as u8 as char)
+            .collect();
+        format!(
+            "client id={id} addr={address}:{} user={}",
+            info.port,
+            self.user(id)
+        )
+    }
+
+    fn user(&self, client: u64) -> String {
+        // SAFETY: the context is valid (see `new`). The server answers a string of our own, or null.
+        let name = unsafe { api!(RedisModule_GetClientUserNameById(self.ctx, client)) };
+        if name.is_null() {
+            return String::new();
+        }
+        // SAFETY: it lives until it is freed below.
+        let shown = unsafe { Arg::new(name) }.bytes().escape_ascii().to_string();
+        // SAFETY: ours, and nothing refers to it any more.
+        unsafe { api!(RedisModule_FreeString(self.ctx, name)) };
+        shown
+    }
+
+    /// Writes a line to the server's log, whatever bytes it holds.
+    pub(crate) fn log(&self, level: LogLevel, line: &str) {
+        log(self.ctx, level, line);
+    }
+}
+
+/// Writes a line to the server's log. The text is never the format; control characters, which would end or break the line, are
+/// escaped.
+pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
+    let level = match level {
+        LogLevel::Notice => c"notice",
+        LogLevel::Warning => c"warning",
+    };
+    let mut text = String::with_capacity(line.len() + 1);
+    for character in line.chars() {
+        match character {
+            control if control.is_control() => text.extend(control.escape_default()),
+            other => text.push(other),
+        }
+    }
+    text.push('\0');
+    // SAFETY: the server takes a null context, and any that is valid; level, format and text end in NUL, and the
+    // format takes one string. No NUL is left inside: it is a control character.
+    unsafe {
+        api!(RedisModule_Log(
+            ctx,
+            level.as_ptr(),
+            c"%s".as_ptr(),
+            text.as_ptr()
+        ))
+    };
+}

@@ -1,0 +1,42 @@
+//! Thin, safe faces for the parts of the module API that the project uses; the only folder with `unsafe`.
+//!
+//! It knows nothing of locks. What it relies on throughout:
+//!
+//! - The server runs every callback of a module on one thread at a time, under its global lock, and hands it
+//!   pointers that stay valid until the callback returns. The types here borrow from those pointers, so that
+//!   nothing taken from a callback outlives it.
+//! - `module::load` refuses to load where a function in its list of required ones is absent. A newer one is
+//!   asked for at run time, never by version number.
+//! - No panic crosses into the server: every callback runs inside `guard`.
+
+#![allow(unsafe_code)]
+
+#[macro_use]
+mod api;
+mod arg;
+mod blocked;
+mod cell;
+mod clock;
+mod command;
+mod config;
+mod context;
+mod events;
+mod guard;
+mod key;
+pub(crate) mod module;
+mod native_type;
+mod timer;
+
+pub(crate) use arg::{Arg, Args};
+pub(crate) use blocked::{Blocked, BlockedEvents, client_exists};
+pub(crate) use cell::ServerCell;
+pub(crate) use clock::now;
+pub(crate) use command::{Command, CommandSpec, ErrorReply};
+pub(crate) use config::NumericConfig;
+pub(crate) use context::{Ctx, LogLevel};
+pub(crate) use events::{EventSpec, KeyspaceEvents};
+pub(crate) use key::{Key, WrongType};
+pub(crate) use native_type::{
+    AofRewrite, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, TypeSpec, Unlinked,
+};
+pub(crate) use timer::{Alarm, Timer};

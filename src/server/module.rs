@@ -1,0 +1,257 @@
+//! Loading: what a module is made of, and how it is made known to the server.
+
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use super::context::log;
+use super::guard::guard;
+use super::{Arg, Args, CommandSpec, EventSpec, LogLevel, NumericConfig, TypeSpec};
+
+/// All that a module adds to the server.
+pub(crate) struct Module {
+    /// Goes before the names of its settings and of its sections of `INFO`.
+    pub(crate) name: &'static CStr,
+    /// As `MODULE LIST` shows it.
+    pub(crate) version: i32,
+    pub(crate) types: &'static [TypeSpec],
+    pub(crate) commands: &'static [CommandSpec],
+    pub(crate) configs: &'static [&'static NumericConfig],
+    pub(crate) events: &'static [EventSpec],
+}
+
+/// A context of the module's own, for what is done outside a callback's: see `context`.
+static CONTEXT: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The context of the module's own: to start and stop timers. Nothing is replicated or answered through it.
+pub(super) fn context() -> *mut raw::RedisModuleCtx {
+    CONTEXT.load(Ordering::Relaxed)
+}
+
+/// What the server calls to load the module.
+///
+/// # Safety
+/// Called by the server, with a context and `argc` strings that are valid until it returns.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+unsafe extern "C" fn RedisModule_OnLoad(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    let module = &crate::MODULE;
+    let version = module.version;
+    // SAFETY: the server's own context. Nothing has been allocated before this: the allocator is the server's, and
+    // this is what fetches it.
+    let status = unsafe {
+        raw::Export_RedisModule_Init(
+            ctx,
+            module.name.as_ptr(),
+            version,
+            raw::REDISMODULE_APIVER_1 as c_int,
+        )
+    };
+    if status != raw::REDISMODULE_OK as c_int {
+        return raw::REDISMODULE_ERR as c_int;
+    }
+    // SAFETY: the server's own argument vector, valid until this callback returns.
+    let args = unsafe { Args::new(argv, argc) };
+    match guard(|| load(ctx, module, args)) {
+        Some(Ok(())) => raw::REDISMODULE_OK as c_int,
+        Some(Err(reason)) => {
+            guard(|| log(ctx, LogLevel::Warning, &format!("not loaded: {reason}")));
+            raw::REDISMODULE_ERR as c_int
+        }
+        None => raw::REDISMODULE_ERR as c_int,
+    }
+}
+
+fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
+    if let Some(function) = missing_function() {
+        return Err(format!(
+            "this server lacks {function}; Redis 7.0 or Valkey 8.0 is the oldest that will do"
+        ));
+    }
+    // Keys are marked as changed where they change, not where they are opened; a short read is an error, not an exit.
+    let options =
+        raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS;
+    // SAFETY: the server gave us the context for the time of loading.
+    unsafe { api!(RedisModule_SetModuleOptions(ctx, options as c_int)) };
+    for native in module.types {
+        if !(native.register)(ctx) {
+            return Err("a data type was refused; is the module loaded twice?".into());
+        }
+    }
+    for command in module.commands {
+        register_command(ctx, command)?;
+    }
+    load_configs(ctx, module.configs, args)?;
+    for events in module.events {
+        if !(events.subscribe)(ctx) {
+            return Err("a subscription to events was refused".into());
+        }
+    }
+    // SAFETY: the server gave us the context for the time of loading; the new one lives as long as the module.
+    let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx)) };
+    CONTEXT.store(own, Ordering::Relaxed);
+    Ok(())
+}
+
+fn register_command(ctx: *mut raw::RedisModuleCtx, command: &CommandSpec) -> Result<(), String> {
+    // SAFETY: the server gave us the context for the time of loading, and copies name and flags. The key is the first
+    // argument, and the only one.
+    let status = unsafe {
+        api!(RedisModule_CreateCommand(
+            ctx,
+            command.name.as_ptr(),
+            Some(command.call),
+            command.flags.as_ptr(),
+            1,
+            1,
+            1
+        ))
+    };
+    if status == raw::REDISMODULE_OK as c_int {
+        Ok(())
+    } else {
+        Err(format!(
+            "the command {} was refused",
+            command.name.to_string_lossy()
+        ))
+    }
+}
+
+/// Registers the settings, with the arguments of `loadmodule` (`name value ...`) as their defaults; what the
+/// configuration file says comes on top.
+fn load_configs(
+    ctx: *mut raw::RedisModuleCtx,
+    configs: &'static [&'static NumericConfig],
+    args: Args<'_>,
+) -> Result<(), String> {
+    let mut given = config_args(configs, args)?;
+    for config in configs {
+        let default = given
+            .iter()
+            .position(|(name, _)| *name == config.name)
+            .map_or(config.default, |place| given.swap_remove(place).1);
+        if !config.register(ctx, default) {
+            return Err(format!(
+                "the setting {} was refused",
+                config.name.to_string_lossy()
+            ));
+        }
+    }
+    // SAFETY: the server gave us the context for the time of loading.
+    let status = unsafe { api!(RedisModule_LoadConfigs(ctx)) };
+    if status == raw::REDISMODULE_OK as c_int {
+        Ok(())
+    } else {
+        Err("a setting in the configuration file was refused".into())
+    }
+}
+
+fn config_args(
+    configs: &'static [&'static NumericConfig],
+    args: Args<'_>,
+) -> Result<Vec<(&'static CStr, i64)>, String> {
+    let mut given: Vec<(&'static CStr, i64)> = Vec::new();
+    let mut words = args.skip(0);
+    while let Some(name) = words.next() {
+        let shown = String::from_utf8_lossy(name.bytes()).into_owned();
+        let config = configs
+            .iter()
+            .find(|config| config.name.to_str().is_ok_and(|known| name.is(known)))
+            .ok_or_else(|| format!("unknown argument '{shown}'"))?;
+        let value = words
+            .next()
+            .and_then(Arg::integer)
+            .ok_or_else(|| format!("'{shown}' needs a whole number"))?;
+        if !(config.min..=config.max).contains(&value) {
+            return Err(format!(
+                "'{shown}' must be between {} and {}",
+                config.min, config.max
+            ));
+        }
+        if given.iter().any(|(earlier, _)| *earlier == config.name) {
+            return Err(format!("'{shown}' is given twice"));
+        }
+        given.push((config.name, value));
+    }
+    Ok(given)
+}
+
+/// The first function that the module cannot do without and the server does not have.
+fn missing_function() -> Option<&'static str> {
+    macro_rules! first_missing {
+        ($($function:ident),* $(,)?) => {
+            // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
+            $(if unsafe { raw::$function }.is_none() { return Some(stringify!($function)); })*
+        };
+    }
+    first_missing!(
+        RedisModule_AvoidReplicaTraffic,
+        RedisModule_BlockClientOnKeys,
+        RedisModule_BlockedClientDisconnected,
+        RedisModule_Call,
+        RedisModule_CloseKey,
+        RedisModule_CreateCommand,
+        RedisModule_CreateDataType,
+        RedisModule_CreateString,
+        RedisModule_CreateTimer,
+        RedisModule_DeleteKey,
+        RedisModule_DigestAddLongLong,
+        RedisModule_DigestAddStringBuffer,
+        RedisModule_DigestEndSequence,
+        RedisModule_EmitAOF,
+        RedisModule_Free,
+        RedisModule_FreeCallReply,
+        RedisModule_FreeString,
+        RedisModule_GetAbsExpire,
+        RedisModule_GetBlockedClientPrivateData,
+        RedisModule_GetClientId,
+        RedisModule_GetClientInfoById,
+        RedisModule_GetClientUserNameById,
+        RedisModule_GetContextFlags,
+        RedisModule_GetDbIdFromOptCtx,
+        RedisModule_GetDetachedThreadSafeContext,
+        RedisModule_GetKeyNameFromOptCtx,
+        RedisModule_GetSelectedDb,
+        RedisModule_IsIOError,
+        RedisModule_KeyType,
+        RedisModule_LoadConfigs,
+        RedisModule_LoadStringBuffer,
+        RedisModule_LoadUnsigned,
+        RedisModule_Log,
+        RedisModule_ModuleTypeGetType,
+        RedisModule_ModuleTypeGetValue,
+        RedisModule_ModuleTypeSetValue,
+        RedisModule_NotifyKeyspaceEvent,
+        RedisModule_OpenKey,
+        RedisModule_RegisterNumericConfig,
+        RedisModule_Replicate,
+        RedisModule_ReplicateVerbatim,
+        RedisModule_ReplyWithArray,
+        RedisModule_ReplyWithError,
+        RedisModule_ReplyWithLongLong,
+        RedisModule_ReplyWithMap,
+        RedisModule_ReplyWithNullArray,
+        RedisModule_ReplyWithSimpleString,
+        RedisModule_ReplyWithStringBuffer,
+        RedisModule_SaveStringBuffer,
+        RedisModule_SaveUnsigned,
+        RedisModule_SelectDb,
+        RedisModule_SetAbsExpire,
+        RedisModule_SetDisconnectCallback,
+        RedisModule_SetModuleOptions,
+        RedisModule_SignalModifiedKey,
+        RedisModule_StopTimer,
+        RedisModule_StringPtrLen,
+        RedisModule_StringToLongLong,
+        RedisModule_SubscribeToKeyspaceEvents,
+        RedisModule_SubscribeToServerEvent,
+        RedisModule_UnblockClient,
+        RedisModule_WrongArity,
+    );
+    None
+}

@@ -1,0 +1,312 @@
+//! Native data types: values that the server keeps for the module, saves, loads and frees through it.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use super::context::log;
+use super::guard::guard;
+use super::{Arg, LogLevel};
+
+/// A value that keys can hold.
+///
+/// `Send`, because the server may drop it on a background thread (`UNLINK`, `FLUSHALL ASYNC`).
+pub(crate) trait NativeType: Sized + Send + 'static {
+    /// Nine characters, as `TYPE` answers them.
+    const NAME: &'static CStr;
+    /// The version of the encoding that `save` writes, 0 to 1023.
+    const ENCODING: i32;
+
+    /// Where the registered type is kept.
+    fn handle() -> &'static TypeHandle;
+
+    fn save(&self, rdb: &mut RdbWriter);
+
+    /// Reads what `save` wrote in that encoding; an error is a line for the log, and the file or payload is refused.
+    fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String>;
+
+    /// Writes the command that makes the value anew, but for its TTL, which the server adds.
+    fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite);
+
+    fn digest(&self, digest: &mut Digest);
+
+    /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called
+    /// when a database is flushed. The keyspace is in the middle of a change: take note, touch nothing.
+    fn unlinked(&self, from: Unlinked);
+
+    /// Bytes on the heap beyond the value's own.
+    fn heap_size(&self) -> usize;
+}
+
+/// A type as the server knows it, from the time it is registered.
+pub(crate) struct TypeHandle(AtomicPtr<raw::RedisModuleType>);
+
+impl TypeHandle {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    pub(super) fn raw(&self) -> *mut raw::RedisModuleType {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What the table of types holds: a type ready to be registered.
+pub(crate) struct TypeSpec {
+    pub(super) register: fn(*mut raw::RedisModuleCtx) -> bool,
+}
+
+impl TypeSpec {
+    pub(crate) const fn of<T: NativeType>() -> Self {
+        Self {
+            register: register::<T>,
+        }
+    }
+}
+
+fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
+    let mut methods = raw::RedisModuleTypeMethods {
+        // Of the version that 7.0 knows: `copy2` and its like.
+        version: 4,
+        rdb_load: Some(load::<T>),
+        rdb_save: Some(save::<T>),
+        aof_rewrite: Some(rewrite::<T>),
+        digest: Some(digest::<T>),
+        free: Some(free::<T>),
+        mem_usage2: Some(memory::<T>),
+        // Superseded by `mem_usage2`.
+        mem_usage: None,
+        // Nothing beside the keys is saved.
+        aux_load: None,
+        aux_save: None,
+        aux_save_triggers: 0,
+        aux_save2: None,
+        // A value is one or two allocations: never worth the background thread's while.
+        free_effort: None,
+        free_effort2: None,
+        unlink2: Some(unlinked::<T>),
+        // Superseded by `unlink2`.
+        unlink: None,
+        // No `copy`: the server refuses `COPY`, which would make two holders of one grant.
+        copy: None,
+        copy2: None,
+        defrag: None,
+    };
+    // SAFETY: the server gave us the context for the time of loading, copies name and methods, and calls the methods
+    // with values of this type only.
+    let registered = unsafe {
+        api!(RedisModule_CreateDataType(
+            ctx,
+            T::NAME.as_ptr(),
+            T::ENCODING,
+            &raw mut methods
+        ))
+    };
+    T::handle().0.store(registered, Ordering::Relaxed);
+    !registered.is_null()
+}
+
+/// # Safety
+/// `rdb` is the stream that the server reads.
+unsafe extern "C" fn load<T: NativeType>(rdb: *mut raw::RedisModuleIO, encoding: c_int) -> *mut c_void {
+    let loaded = guard(|| T::load(&mut RdbReader(rdb), encoding));
+    match loaded {
+        Some(Ok(value)) => Box::into_raw(Box::new(value)).cast(),
+        Some(Err(reason)) => {
+            let name = T::NAME.to_string_lossy();
+            guard(|| {
+                log(
+                    std::ptr::null_mut(),
+                    LogLevel::Warning,
+                    &format!("cannot load a {name}: {reason}"),
+                )
+            });
+            std::ptr::null_mut()
+        }
+        None => std::ptr::null_mut(),
+    }
+}
+
+/// # Safety
+/// `value` is a value of this type in the keyspace; `rdb` is the stream that the server writes.
+unsafe extern "C" fn save<T: NativeType>(rdb: *mut raw::RedisModuleIO, value: *mut c_void) {
+    // SAFETY: the caller's promise; the server changes no value while it saves it.
+    let value = unsafe { &*value.cast::<T>() };
+    guard(|| value.save(&mut RdbWriter(rdb)));
+}
+
+/// # Safety
+/// As for `save`; `key` is valid until it returns.
+unsafe extern "C" fn rewrite<T: NativeType>(
+    aof: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    value: *mut c_void,
+) {
+    // SAFETY: the caller's promise; the server changes no value while it saves it.
+    let value = unsafe { &*value.cast::<T>() };
+    // SAFETY: the caller's promise.
+    let key = unsafe { Arg::new(key) };
+    guard(|| value.rewrite(key, &mut AofRewrite(aof)));
+}
+
+/// # Safety
+/// `value` is a value of this type in the keyspace.
+unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
+    // SAFETY: the caller's promise.
+    let value = unsafe { &*value.cast::<T>() };
+    guard(|| value.digest(&mut Digest(digest)));
+}
+
+/// # Safety
+/// `value` is a value of this type that the server is done with.
+unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
+    // SAFETY: made by `Box::into_raw` in `load` or `Key::set_value`, and freed once.
+    let value = unsafe { Box::from_raw(value.cast::<T>()) };
+    guard(|| drop(value));
+}
+
+/// # Safety
+/// `value` is a value of this type in the keyspace.
+unsafe extern "C" fn unlinked<T: NativeType>(context: *mut raw::RedisModuleKeyOptCtx, value: *const c_void) {
+    // SAFETY: the caller's promise.
+    let value = unsafe { &*value.cast::<T>() };
+    guard(|| value.unlinked(Unlinked(context)));
+}
+
+/// # Safety
+/// `value` is a value of this type in the keyspace.
+unsafe extern "C" fn memory<T: NativeType>(
+    _context: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+    _samples: usize,
+) -> usize {
+    // SAFETY: the caller's promise.
+    let value = unsafe { &*value.cast::<T>() };
+    guard(|| size_of::<T>() + value.heap_size()).unwrap_or(0)
+}
+
+/// Where a value is being taken from.
+pub(crate) struct Unlinked(*mut raw::RedisModuleKeyOptCtx);
+
+impl Unlinked {
+    pub(crate) fn db(&self) -> i32 {
+        // SAFETY: made by `unlinked` from the server's own, for as long as it runs.
+        unsafe { api!(RedisModule_GetDbIdFromOptCtx(self.0)) }
+    }
+
+    pub(crate) fn key(&self) -> Arg<'_> {
+        // SAFETY: as in `db`.
+        let key = unsafe { api!(RedisModule_GetKeyNameFromOptCtx(self.0)) };
+        // SAFETY: the name outlives the callback, which `self` does not.
+        unsafe { Arg::new(key.cast_mut()) }
+    }
+}
+
+/// Writes a value to a file or a replica.
+pub(crate) struct RdbWriter(*mut raw::RedisModuleIO);
+
+impl RdbWriter {
+    pub(crate) fn unsigned(&mut self, value: u64) {
+        // SAFETY: made by `save` from the server's stream, for as long as it runs.
+        unsafe { api!(RedisModule_SaveUnsigned(self.0, value)) };
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        // SAFETY: as in `unsigned`; the server copies `len` bytes.
+        unsafe {
+            api!(RedisModule_SaveStringBuffer(
+                self.0,
+                bytes.as_ptr().cast(),
+                bytes.len()
+            ))
+        };
+    }
+}
+
+/// The stream ended early, or what it holds is of another kind.
+#[derive(Debug)]
+pub(crate) struct Truncated;
+
+/// Reads a value from a file, a primary or a `RESTORE` payload.
+pub(crate) struct RdbReader(*mut raw::RedisModuleIO);
+
+impl RdbReader {
+    pub(crate) fn unsigned(&mut self) -> Result<u64, Truncated> {
+        // SAFETY: made by `load` from the server's stream, for as long as it runs.
+        let value = unsafe { api!(RedisModule_LoadUnsigned(self.0)) };
+        self.check().map(|()| value)
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, Truncated> {
+        let mut len = 0;
+        // SAFETY: as in `unsigned`; `len` is ours to write to.
+        let buffer = unsafe { api!(RedisModule_LoadStringBuffer(self.0, &raw mut len)) };
+        if buffer.is_null() {
+            return Err(Truncated);
+        }
+        // SAFETY: the server answered a buffer of `len` bytes, which is ours.
+        let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), len) }.to_vec();
+        // SAFETY: the server's allocator made the buffer, and nothing refers to it any more.
+        unsafe { api!(RedisModule_Free(buffer.cast())) };
+        self.check().map(|()| bytes)
+    }
+
+    fn check(&self) -> Result<(), Truncated> {
+        // SAFETY: as in `unsigned`.
+        let failed = unsafe { api!(RedisModule_IsIOError(self.0)) };
+        if failed == 0 { Ok(()) } else { Err(Truncated) }
+    }
+}
+
+/// Writes commands to an append-only file that is being rewritten.
+pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
+
+impl AofRewrite {
+    /// Writes `command key bytes integer ...`.
+    pub(crate) fn value(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8], integers: [i64; 3]) {
+        let [first, second, third] = integers;
+        // SAFETY: made by `rewrite` from the server's stream, for as long as it runs; the format names a string of the
+        // server's, a buffer with its length (a `usize`), and three `long long`, and those follow it.
+        unsafe {
+            api!(RedisModule_EmitAOF(
+                self.0,
+                command.as_ptr(),
+                c"sblll".as_ptr(),
+                key.raw(),
+                bytes.as_ptr(),
+                bytes.len(),
+                first,
+                second,
+                third,
+            ));
+        }
+    }
+}
+
+/// Adds up what `DEBUG DIGEST` compares.
+pub(crate) struct Digest(*mut raw::RedisModuleDigest);
+
+impl Digest {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        // SAFETY: made by `digest` from the server's own, for as long as it runs; the server reads `len` bytes.
+        unsafe {
+            api!(RedisModule_DigestAddStringBuffer(
+                self.0,
+                bytes.as_ptr().cast(),
+                bytes.len()
+            ))
+        };
+    }
+
+    pub(crate) fn integer(&mut self, value: i64) {
+        // SAFETY: as in `bytes`.
+        unsafe { api!(RedisModule_DigestAddLongLong(self.0, value)) };
+    }
+
+    /// Ends a sequence of elements whose order counts.
+    pub(crate) fn end(&mut self) {
+        // SAFETY: as in `bytes`.
+        unsafe { api!(RedisModule_DigestEndSequence(self.0)) };
+    }
+}

@@ -1,0 +1,54 @@
+//! Timers of the server's event loop.
+
+use std::ffi::c_void;
+
+use redis_module::raw;
+
+use super::guard::guard;
+use super::{Ctx, module};
+
+/// What a timer does when its time has come.
+pub(crate) trait Alarm {
+    fn ring(ctx: &Ctx<'_>);
+}
+
+/// A timer that has not rung yet.
+pub(crate) struct Timer(raw::RedisModuleTimerID);
+
+impl Timer {
+    /// A timer that rings in that many ms: with 0, once the commands that have already arrived are done and before
+    /// their replies are sent. Dropping it does not stop it.
+    pub(crate) fn after<A: Alarm>(delay: i64) -> Self {
+        // SAFETY: the context is valid as long as the module is loaded. The timer carries no data.
+        let id = unsafe {
+            api!(RedisModule_CreateTimer(
+                module::context(),
+                delay.max(0),
+                Some(ring::<A>),
+                std::ptr::null_mut()
+            ))
+        };
+        Self(id)
+    }
+
+    /// Stops it. Not to be called while it rings.
+    pub(crate) fn stop(self) {
+        // SAFETY: the context is valid as long as the module is loaded; a timer that the server does not know is an
+        // error that it answers. No data is asked back.
+        unsafe {
+            api!(RedisModule_StopTimer(
+                module::context(),
+                self.0,
+                std::ptr::null_mut()
+            ))
+        };
+    }
+}
+
+/// # Safety
+/// Called by the server, with a context that is valid until it returns.
+unsafe extern "C" fn ring<A: Alarm>(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void) {
+    // SAFETY: the server gave it to this callback.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guard(|| A::ring(&ctx));
+}

@@ -1,0 +1,75 @@
+//! What the server tells of waiters and of keys: answers due, clients gone, locks touched.
+
+use std::ffi::CStr;
+use std::num::NonZeroU64;
+
+use super::state::{Answer, State};
+use super::{STATE, tick, touched};
+use crate::commands;
+use crate::error::Error;
+use crate::lock::Ticket;
+use crate::server::{Arg, BlockedEvents, Ctx, ErrorReply, KeyspaceEvents, client_exists};
+
+/// Listens for all of it.
+pub(crate) struct Departures;
+
+impl From<Ticket> for NonZeroU64 {
+    fn from(ticket: Ticket) -> Self {
+        // Tickets start above 1.
+        Self::new(ticket.0).unwrap_or(Self::MIN)
+    }
+}
+
+impl BlockedEvents for Departures {
+    fn answer(ctx: &Ctx<'_>, number: NonZeroU64) {
+        match STATE.with(|state| state.tell(Ticket(number.get()))) {
+            Some((owner, Answer::Granted { fence, holds, lease })) => {
+                commands::reply_grant(ctx, &owner, fence, holds, lease);
+            }
+            Some((_, Answer::WrongType)) => Error::WrongType.send(ctx),
+            Some((_, Answer::TooManyHolds)) => Error::TooManyHolds.send(ctx),
+            Some((_, Answer::TimedOut)) | None => ctx.reply_null_array(),
+        }
+    }
+
+    fn departed(number: NonZeroU64) {
+        STATE.with(|state| state.depart(Ticket(number.get())));
+        tick::arm();
+    }
+
+    fn freed(number: NonZeroU64, gone: bool) {
+        let ticket = Ticket(number.get());
+        // Told, and closed before the event loop came round: nobody has read the answer. A client that the server sent
+        // away in that moment, by a demotion, still lives; what it holds is the new primary's to say.
+        if gone
+            && STATE
+                .with(|state| state.told_client(ticket))
+                .is_some_and(|id| !client_exists(id))
+        {
+            STATE.with(|state| state.depart(ticket));
+        }
+        STATE.with(|state| state.forget(ticket));
+        tick::arm();
+    }
+}
+
+impl KeyspaceEvents for Departures {
+    fn touched(ctx: &Ctx<'_>, _event: &CStr, key: Arg<'_>) {
+        if !super::nobody_waits() {
+            touched(ctx.db(), key.bytes());
+        }
+    }
+
+    fn flushed(db: Option<i32>) {
+        STATE.with(|state: &mut State| state.alarm_db(db));
+        tick::arm();
+    }
+
+    fn swapped(first: i32, second: i32) {
+        STATE.with(|state| {
+            state.alarm_db(Some(first));
+            state.alarm_db(Some(second));
+        });
+        tick::arm();
+    }
+}

@@ -1,0 +1,113 @@
+//! A lock goes from one owner to the next.
+
+use std::ffi::CStr;
+
+use super::state::Answer;
+use super::{STATE, lease_moved, nobody_waits, tick};
+use crate::error::Error;
+use crate::keyspace::{self, LockKey};
+use crate::lock::{self, Acquired, Deadline, Grant, Held, Micros, Owner, Released};
+use crate::server::Ctx;
+
+/// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `event` tells why it ended.
+pub(crate) fn pass_on(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, event: &CStr, now: Micros) -> Result<(), Error> {
+    if nobody_waits() || !grant_head(ctx, lock, Some(event), now)? {
+        lock.free(ctx);
+        ctx.notify(event, lock.name());
+    }
+    Ok(())
+}
+
+/// Brings a lock and its queue to agreement, whatever has happened to either: a free lock goes to the head of its
+/// queue, the holder's own waiters re-enter, and a lapse will be seen when it comes.
+pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), Error> {
+    if nobody_waits() {
+        return Ok(());
+    }
+    let (db, key) = (ctx.db(), lock.name().bytes());
+    while let Some(fence) = STATE.with(|state| state.take_dead(db, key)) {
+        let owner = lock.held().map(|held| held.grant.owner().into_owned());
+        let released = owner.and_then(|owner| lock::release(lock.held(), &owner, Some(fence), false));
+        match (released, lock.held().map(|held| held.deadline)) {
+            (Some(Released::Kept { holds }), Some(deadline)) => lock.update(ctx, holds, deadline),
+            (Some(Released::Ended), _) => pass_on(ctx, lock, c"lock.released", now)?,
+            _ => (),
+        }
+    }
+    match lock.held().map(|held| held.grant.owner().into_owned()) {
+        Some(owner) => {
+            reenter(ctx, lock, &owner, now);
+            if let Some(Held { deadline, .. }) = lock.held() {
+                lease_moved(ctx, lock.name(), deadline);
+            }
+        }
+        None => {
+            grant_head(ctx, lock, None, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives the lock, whoever had it, to the head of its queue; `false`: nobody waits. `event` tells how the grant ended
+/// that is still there.
+fn grant_head(
+    ctx: &Ctx<'_>,
+    lock: &mut LockKey<'_>,
+    event: Option<&CStr>,
+    now: Micros,
+) -> Result<bool, Error> {
+    let (db, key) = (ctx.db(), lock.name());
+    let Some((ticket, ask)) = STATE.with(|state| state.head(db, key.bytes())) else {
+        return Ok(false);
+    };
+    let fence = keyspace::next_fence(now)?;
+    let deadline = Deadline::after(now / 1000, ask.lease);
+    if let Some(event) = event {
+        ctx.notify(event, key);
+    }
+    lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence), deadline);
+    ctx.notify(c"lock.acquired", key);
+    STATE.with(|state| {
+        state.answer(
+            ticket,
+            Answer::Granted {
+                fence,
+                holds: 1,
+                lease: ask.lease,
+            },
+        )
+    });
+    reenter(ctx, lock, &ask.owner, now);
+    lease_moved(ctx, key, deadline);
+    tick::arm();
+    Ok(true)
+}
+
+/// The holder's own waiters re-enter at once, wherever they stand in the queue.
+fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: Micros) {
+    let (db, key, now) = (ctx.db(), lock.name().bytes(), now / 1000);
+    while let Some((ticket, ask)) = STATE.with(|state| state.head_of(db, key, owner)) {
+        let held = lock.held();
+        let fence = held.map(|held| held.grant.fence());
+        let ask = lock::Ask {
+            owner,
+            lease: ask.lease,
+            once: ask.once,
+        };
+        let answer = match (lock::acquire(held, ask, now), fence) {
+            (Ok(Acquired::Reentered { holds, deadline }), Some(fence)) => {
+                lock.update(ctx, holds, deadline);
+                Answer::Granted {
+                    fence,
+                    holds,
+                    lease: deadline.left(now),
+                }
+            }
+            (Err(lock::TooManyHolds), _) => Answer::TooManyHolds,
+            // Not the holder: the caller's mistake, and nothing to answer.
+            _ => return,
+        };
+        STATE.with(|state| state.answer(ticket, answer));
+        tick::arm();
+    }
+}

@@ -1,0 +1,413 @@
+//! Who waits where, in memory. Nothing here calls the server.
+//!
+//! Four trees and two lists:
+//!
+//! - `lines`: by database and key, the queue of a lock (`lock::Queue`, tickets in order of arrival). A line without
+//!   waiters is dropped.
+//! - `waiters`: by ticket, everything about one waiter, from the time it joins until the server has freed it: also for
+//!   the moment after it left its line, answered or departed.
+//! - `timeouts`: who gives up when. Ours, not the server's: some servers lose the answer of a client whose time is up
+//!   in the very moment in which it is unblocked.
+//! - `alarms`: which lock to look at when; at most one for a line, the earliest (`Line::alarm`). It may be too early,
+//!   when the lease was moved since: looking costs little, and sets the next one.
+//! - `answered`: whose grant is made and whose answer is due, in the order of the grants.
+//! - `dead`: grants whose waiter went away before it was answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use crate::lock::{Fence, Millis, Owner, Queue, Ticket};
+use crate::server::{self, Blocked, Timer};
+
+/// A lock, by database and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) db: i32,
+    pub(super) key: Arc<[u8]>,
+}
+
+/// What a waiter asks for; its lease starts when it is granted.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(super) owner: Owner<'static>,
+    pub(super) lease: Millis,
+    pub(super) once: bool,
+}
+
+/// What a waiter is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Granted { fence: Fence, holds: u32, lease: Millis },
+    WrongType,
+    TooManyHolds,
+    TimedOut,
+}
+
+/// Where a waiter is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// In its line.
+    Queued,
+    /// Out of its line; to be told.
+    Answered(Answer),
+    /// Told.
+    Told(Answer),
+    /// Out of its line without an answer: sent away, or gone.
+    Left,
+}
+
+struct Waiter {
+    place: Place,
+    ask: Ask,
+    phase: Phase,
+    client: Blocked,
+    client_id: u64,
+    /// Microseconds since 1970.
+    since: i64,
+    /// 0: without limit.
+    timeout: Millis,
+}
+
+impl Waiter {
+    /// The first millisecond in which the waiter has waited long enough; the one it came in has partly gone by.
+    fn gives_up(&self) -> Option<Millis> {
+        (self.timeout > 0).then(|| (self.since / 1000).saturating_add(self.timeout).saturating_add(1))
+    }
+}
+
+/// One waiter, for `LOCK.INFO ... FULL`.
+pub(crate) struct WaiterInfo {
+    pub(crate) owner: Owner<'static>,
+    pub(crate) client_id: u64,
+    pub(crate) waited: Millis,
+    /// As asked; 0: without limit.
+    pub(crate) timeout: Millis,
+}
+
+#[derive(Default)]
+struct Line {
+    queue: Queue,
+    alarm: Option<Millis>,
+}
+
+pub(super) struct State {
+    lines: BTreeMap<i32, BTreeMap<Arc<[u8]>, Line>>,
+    waiters: BTreeMap<Ticket, Waiter>,
+    timeouts: BTreeSet<(Millis, Ticket)>,
+    alarms: BTreeSet<(Millis, Place)>,
+    answered: Vec<Ticket>,
+    dead: Vec<(Place, Fence)>,
+    last_ticket: NonZeroU64,
+    /// The one timer of the server's that rings the next alarm, and when; see `tick`.
+    pub(super) timer: Option<(Millis, Timer)>,
+    /// The timer is ringing now.
+    pub(super) ringing: bool,
+    /// No alarm is to ring before that.
+    pub(super) quiet_until: Millis,
+}
+
+impl State {
+    pub(super) const fn new() -> Self {
+        Self {
+            lines: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            timeouts: BTreeSet::new(),
+            alarms: BTreeSet::new(),
+            answered: Vec::new(),
+            dead: Vec::new(),
+            last_ticket: NonZeroU64::MIN,
+            timer: None,
+            ringing: false,
+            quiet_until: 0,
+        }
+    }
+
+    /// Whether nobody waits, and no grant of a dead waiter is left to take back.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lines.is_empty() && self.dead.is_empty()
+    }
+
+    pub(super) fn next_ticket(&mut self) -> Ticket {
+        self.last_ticket = self.last_ticket.saturating_add(1);
+        Ticket(self.last_ticket.get())
+    }
+
+    fn line(&self, db: i32, key: &[u8]) -> Option<&Line> {
+        self.lines.get(&db)?.get(key)
+    }
+
+    fn line_mut(&mut self, db: i32, key: &[u8]) -> Option<&mut Line> {
+        self.lines.get_mut(&db)?.get_mut(key)
+    }
+
+    /// The name of a line, shared with it.
+    fn place(&self, db: i32, key: &[u8]) -> Option<Place> {
+        let (key, _) = self.lines.get(&db)?.get_key_value(key)?;
+        Some(Place {
+            db,
+            key: Arc::clone(key),
+        })
+    }
+
+    pub(super) fn waiters_of(&self, db: i32, key: &[u8]) -> usize {
+        self.line(db, key).map_or(0, |line| line.queue.len())
+    }
+
+    pub(super) fn queue_of(&self, db: i32, key: &[u8]) -> Vec<WaiterInfo> {
+        let now = server::now();
+        let Some(line) = self.line(db, key) else {
+            return Vec::new();
+        };
+        let waiters = line.queue.iter().filter_map(|ticket| self.waiters.get(ticket));
+        waiters
+            .map(|waiter| WaiterInfo {
+                owner: waiter.ask.owner.clone(),
+                client_id: waiter.client_id,
+                waited: now.saturating_sub(waiter.since).max(0) / 1000,
+                timeout: waiter.timeout,
+            })
+            .collect()
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn join(
+        &mut self,
+        db: i32,
+        key: &[u8],
+        ticket: Ticket,
+        ask: Ask,
+        client: Blocked,
+        client_id: u64,
+        timeout: Millis,
+    ) {
+        let place = self
+            .place(db, key)
+            .unwrap_or_else(|| Place { db, key: key.into() });
+        let line = self
+            .lines
+            .entry(db)
+            .or_default()
+            .entry(Arc::clone(&place.key))
+            .or_default();
+        line.queue.join(ticket, ask.owner.clone());
+        let since = server::now();
+        let phase = Phase::Queued;
+        let waiter = Waiter {
+            place,
+            ask,
+            phase,
+            client,
+            client_id,
+            since,
+            timeout,
+        };
+        self.timeouts.extend(waiter.gives_up().map(|at| (at, ticket)));
+        self.waiters.insert(ticket, waiter);
+    }
+
+    /// The one way out of a line, for whatever reason; whether the waiter stood in it.
+    fn leave(&mut self, ticket: Ticket, next: Phase) -> bool {
+        let Some(waiter) = self.waiters.get_mut(&ticket) else {
+            return false;
+        };
+        if waiter.phase != Phase::Queued {
+            return false;
+        }
+        waiter.phase = next;
+        let place = waiter.place.clone();
+        let owner = waiter.ask.owner.clone();
+        if let Some(at) = waiter.gives_up() {
+            self.timeouts.remove(&(at, ticket));
+        }
+        if let Some(line) = self.line_mut(place.db, &place.key) {
+            line.queue.leave(ticket, &owner);
+            if line.queue.is_empty() {
+                self.drop_line(&place);
+            }
+        }
+        true
+    }
+
+    fn drop_line(&mut self, place: &Place) {
+        let Some(lines) = self.lines.get_mut(&place.db) else {
+            return;
+        };
+        let alarm = lines.remove(&place.key).and_then(|line| line.alarm);
+        if lines.is_empty() {
+            self.lines.remove(&place.db);
+        }
+        if let Some(at) = alarm {
+            self.alarms.remove(&(at, place.clone()));
+        }
+    }
+
+    /// The first waiter of a line, and what it asks for.
+    pub(super) fn head(&self, db: i32, key: &[u8]) -> Option<(Ticket, Ask)> {
+        let ticket = self.line(db, key)?.queue.head()?;
+        Some((ticket, self.waiters.get(&ticket)?.ask.clone()))
+    }
+
+    /// The first waiter of a line with that owner, and what it asks for.
+    pub(super) fn head_of(&self, db: i32, key: &[u8], owner: &Owner<'static>) -> Option<(Ticket, Ask)> {
+        let ticket = self.line(db, key)?.queue.first_of(owner)?;
+        Some((ticket, self.waiters.get(&ticket)?.ask.clone()))
+    }
+
+    /// Takes a waiter out of its line, to be told that.
+    pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        if self.leave(ticket, Phase::Answered(answer)) {
+            self.answered.push(ticket);
+        }
+    }
+
+    /// Takes all waiters out of a line, to be told that.
+    pub(super) fn answer_all(&mut self, db: i32, key: &[u8], answer: Answer) {
+        while let Some((ticket, _)) = self.head(db, key) {
+            self.answer(ticket, answer);
+        }
+    }
+
+    /// Whose answers are due.
+    pub(super) fn take_answered(&mut self) -> Vec<Blocked> {
+        let tickets = std::mem::take(&mut self.answered);
+        tickets
+            .iter()
+            .filter_map(|ticket| Some(self.waiters.get(ticket)?.client))
+            .collect()
+    }
+
+    /// Answers those whose time is up.
+    pub(super) fn time_out(&mut self, now: Millis) {
+        while let Some(&(_, ticket)) = self.timeouts.first().filter(|(at, _)| *at <= now) {
+            self.answer(ticket, Answer::TimedOut);
+        }
+    }
+
+    /// What a waiter whom the server lets us answer now is told, and by what name; `None`: an operator sends it away as
+    /// if its time were up.
+    pub(super) fn tell(&mut self, ticket: Ticket) -> Option<(Owner<'static>, Answer)> {
+        self.leave(ticket, Phase::Left);
+        let waiter = self.waiters.get_mut(&ticket)?;
+        let Phase::Answered(answer) = waiter.phase else {
+            return None;
+        };
+        waiter.phase = Phase::Told(answer);
+        Some((waiter.ask.owner.clone(), answer))
+    }
+
+    /// A waiter can be told nothing any more.
+    pub(super) fn depart(&mut self, ticket: Ticket) {
+        self.leave(ticket, Phase::Left);
+        let Some(waiter) = self.waiters.get_mut(&ticket) else {
+            return;
+        };
+        let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
+        if let Phase::Answered(Answer::Granted { fence, .. }) | Phase::Told(Answer::Granted { fence, .. }) =
+            phase
+        {
+            let place = waiter.place.clone();
+            self.dead.push((place.clone(), fence));
+            self.alarm(place, 0);
+        }
+    }
+
+    /// The server has freed a waiter: what is left of it is dropped.
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        self.leave(ticket, Phase::Left);
+        self.waiters.remove(&ticket);
+    }
+
+    /// The connection of a waiter that has been told that it has the lock.
+    pub(super) fn told_client(&self, ticket: Ticket) -> Option<u64> {
+        let waiter = self.waiters.get(&ticket)?;
+        matches!(waiter.phase, Phase::Told(Answer::Granted { .. })).then_some(waiter.client_id)
+    }
+
+    /// A grant on that lock whose waiter went away before it was answered.
+    pub(super) fn take_dead(&mut self, db: i32, key: &[u8]) -> Option<Fence> {
+        let found = self
+            .dead
+            .iter()
+            .position(|(place, _)| place.db == db && *place.key == *key)?;
+        Some(self.dead.swap_remove(found).1)
+    }
+
+    /// Has a lock looked at at that time at the latest, if anybody waits for it; whether somebody does.
+    pub(super) fn alarm_if_waiting(&mut self, db: i32, key: &[u8], at: Millis) -> bool {
+        match self.place(db, key) {
+            Some(place) => {
+                self.alarm(place, at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Has a lock looked at at that time at the latest.
+    pub(super) fn alarm(&mut self, place: Place, at: Millis) {
+        if let Some(line) = self.line_mut(place.db, &place.key) {
+            match line.alarm {
+                Some(earlier) if earlier <= at => return,
+                later => {
+                    line.alarm = Some(at);
+                    if let Some(later) = later {
+                        self.alarms.remove(&(later, place.clone()));
+                    }
+                }
+            }
+        }
+        self.alarms.insert((at, place));
+    }
+
+    /// Has all locks of a database, or of all, looked at now.
+    pub(super) fn alarm_db(&mut self, db: Option<i32>) {
+        let lines = self
+            .lines
+            .iter()
+            .filter(|&(&number, _)| db.is_none_or(|db| db == number));
+        let places: Vec<Place> = lines
+            .flat_map(|(&db, lines)| {
+                lines.keys().map(move |key| Place {
+                    db,
+                    key: Arc::clone(key),
+                })
+            })
+            .collect();
+        for place in places {
+            self.alarm(place, 0);
+        }
+    }
+
+    /// A lock that is to be looked at now.
+    pub(super) fn take_due(&mut self, now: Millis) -> Option<Place> {
+        let (at, _) = self.alarms.first()?;
+        if *at > now {
+            return None;
+        }
+        let (_, place) = self.alarms.pop_first()?;
+        if let Some(line) = self.line_mut(place.db, &place.key) {
+            line.alarm = None;
+        }
+        Some(place)
+    }
+
+    /// On a replica nothing is to be done: the server sends the waiters away, and the primary tells the rest.
+    pub(super) fn stand_down(&mut self) {
+        self.dead.clear();
+        self.alarms.clear();
+        for line in self.lines.values_mut().flat_map(BTreeMap::values_mut) {
+            line.alarm = None;
+        }
+    }
+
+    /// When something is to be done next: 0 where an answer is due.
+    pub(super) fn next_due(&self) -> Option<Millis> {
+        if !self.answered.is_empty() {
+            return Some(0);
+        }
+        let alarm = self.alarms.first().map(|(at, _)| (*at).max(self.quiet_until));
+        let timeout = self.timeouts.first().map(|(at, _)| *at);
+        alarm.into_iter().chain(timeout).min()
+    }
+}

@@ -1,0 +1,98 @@
+//! The one timer: rings the alarms, then answers those whose grant has been made.
+//!
+//! Why here, and not where the grant is made: the server's `UnblockClient` answers a client, but keeps it blocked until
+//! the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` that comes in between would send a second
+//! reply, on others a timeout would swallow the first. A timer of 0 ms rings after the commands that have already
+//! arrived and right before the server sends replies, with nothing in between.
+
+use super::state::{Answer, State};
+use super::{STATE, hand_over};
+use crate::error::Error;
+use crate::keyspace::LockKey;
+use crate::lock::Millis;
+use crate::server::{self, Alarm, Arg, Args, Command, Ctx, Timer};
+
+/// How long in ms to wait before looking again whether clients are still paused. Costs one call.
+const WHILE_PAUSED: Millis = 2;
+
+/// How long in ms to wait before trying again a hand-over that the server refused (too few replicas, a disk that
+/// fails). Costs a call for each lock that is due.
+const WHILE_REFUSED: Millis = 100;
+
+/// Sets the timer for what is due next, where it is not set for that or earlier.
+pub(super) fn arm() {
+    let (next, late) = STATE.with(|state| {
+        let next = state.next_due().filter(|_| !state.ringing);
+        let next = next.filter(|&next| state.timer.as_ref().is_none_or(|(at, _)| *at > next));
+        (next, next.and_then(|_| state.timer.take()))
+    });
+    let Some(next) = next else { return };
+    if let Some((_, timer)) = late {
+        timer.stop();
+    }
+    let timer = Timer::after::<Tick>(next.saturating_sub(server::now() / 1000));
+    STATE.with(|state| state.timer = Some((next, timer)));
+}
+
+struct Tick;
+
+impl Alarm for Tick {
+    fn ring(ctx: &Ctx<'_>) {
+        STATE.with(|state| {
+            state.timer = None;
+            state.ringing = true;
+        });
+        ring_alarms(ctx);
+        STATE.with(|state| state.time_out(server::now() / 1000));
+        for client in STATE.with(State::take_answered) {
+            client.unblock();
+        }
+        STATE.with(|state| state.ringing = false);
+        arm();
+    }
+}
+
+fn ring_alarms(ctx: &Ctx<'_>) {
+    let now = server::now() / 1000;
+    if ctx.is_replica() {
+        return STATE.with(State::stand_down);
+    }
+    if ctx.must_keep_still() {
+        return STATE.with(|state| state.quiet_until = now.saturating_add(WHILE_PAUSED));
+    }
+    let mut refused = Vec::new();
+    while let Some(place) = STATE.with(|state| state.take_due(now)) {
+        if !(ctx.select_db(place.db) && ctx.call_write(Settle::NAME, &place.key)) {
+            refused.push(place);
+        }
+    }
+    STATE.with(|state| {
+        for place in refused {
+            state.alarm(place, now.saturating_add(WHILE_REFUSED));
+        }
+    });
+}
+
+/// `LOCK.SETTLE key`: what an alarm runs. A command, so that the server applies to a hand-over by timer what it applies
+/// to every write: replicas enough, a disk that works, a slot that is served here. Refused from clients.
+pub(crate) struct Settle;
+
+impl Command for Settle {
+    const NAME: &'static std::ffi::CStr = c"lock.settle";
+    const FLAGS: &'static std::ffi::CStr = c"write fast";
+    const ARITY: std::ops::RangeInclusive<usize> = 2..=2;
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        if !STATE.with(|state| state.ringing) {
+            return Err(Error::NotAClientCommand);
+        }
+        let key: Arg<'_> = args.get(1).ok_or(Error::Syntax)?;
+        match LockKey::write(ctx, key) {
+            Ok(mut lock) => hand_over::settle(ctx, &mut lock, server::now())?,
+            Err(_) => STATE.with(|state| state.answer_all(ctx.db(), key.bytes(), Answer::WrongType)),
+        }
+        ctx.reply_status(c"OK");
+        Ok(())
+    }
+}
