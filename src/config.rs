@@ -13,6 +13,9 @@ pub(crate) static DEFAULT_LEASE: NumericConfig =
 /// The longest lease in ms that a command may ask for; 0: no cap.
 pub(crate) static MAX_LEASE: NumericConfig = NumericConfig::new(c"max-lease", 0, 0, LONGEST_LEASE);
 
+/// The greatest age in ms that a grant may reach; 0: no limit.
+pub(crate) static MAX_HOLD: NumericConfig = NumericConfig::new(c"max-hold", 0, 0, LONGEST_LEASE);
+
 /// The most waiters on one lock; 0: no cap.
 pub(crate) static MAX_WAITERS: NumericConfig = NumericConfig::new(c"max-waiters", 0, 0, u32::MAX as i64);
 
@@ -22,6 +25,11 @@ pub(crate) fn max_lease() -> Millis {
         0 => LONGEST_LEASE,
         max => max,
     }
+}
+
+/// The greatest age in ms that any grant may reach, where there is a limit.
+pub(crate) fn max_hold() -> Option<Millis> {
+    Some(MAX_HOLD.get()).filter(|&max| max > 0)
 }
 
 /// The lease in ms of a command that names none; never above the cap.

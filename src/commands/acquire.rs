@@ -1,4 +1,5 @@
-//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [BLOCK milliseconds] [ONCE]`
+//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [BLOCK milliseconds] [ONCE] [SESSION]
+//! [MAXHOLD milliseconds]`
 //!
 //! Answers `[owner, fence, holds, lease in ms]`, or null where the lock is another's (with `BLOCK`: still another's when
 //! the time is up).
@@ -16,11 +17,9 @@ use crate::waiting;
 
 pub(crate) struct Acquire<'a> {
     key: Arg<'a>,
-    owner: Option<Owner<'a>>,
-    lease: Option<Millis>,
+    ask: Ask<'a>,
     /// How long to wait, in ms; 0: without limit.
     block: Option<Millis>,
-    once: bool,
 }
 
 impl Command for Acquire<'_> {
@@ -37,7 +36,8 @@ impl Command for Acquire<'_> {
 impl<'a> Acquire<'a> {
     fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
-        let (mut owner, mut lease, mut block, mut once) = (None, None, None, None);
+        let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
+        let (mut once, mut session) = (None, None);
         let mut words = args.skip(2);
         while let Some(word) = words.next() {
             if let Some(unit) = Unit::of(word) {
@@ -48,60 +48,66 @@ impl<'a> Acquire<'a> {
                 parse::set(&mut block, parse::value(&mut words)?)?;
             } else if word.is("ONCE") {
                 parse::set(&mut once, ())?;
+            } else if word.is("SESSION") {
+                parse::set(&mut session, ())?;
+            } else if word.is("MAXHOLD") {
+                parse::set(&mut max_hold, parse::value(&mut words)?)?;
             } else {
                 return Err(Error::Syntax);
             }
         }
-        Ok(Self {
-            key,
-            owner: owner.map(parse::owner).transpose()?,
-            lease: lease
-                .map(|(unit, arg)| parse::lease(unit, arg, "lock.acquire"))
-                .transpose()?,
-            block: block.map(parse::timeout).transpose()?,
+        let lease = match lease {
+            Some((unit, arg)) => parse::lease(unit, arg, "lock.acquire")?,
+            None => config::default_lease(),
+        };
+        let ask = Ask {
+            owner: owner.map(parse::owner).transpose()?.unwrap_or_else(Owner::random),
+            lease,
+            max_hold: max_hold.map(parse::max_hold).transpose()?,
             once: once.is_some(),
-        })
+            session: session.is_some(),
+        };
+        Ok(Self { key, ask, block: block.map(parse::timeout).transpose()? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let owner = self.owner.unwrap_or_else(Owner::random);
-        let lease = self.lease.unwrap_or_else(config::default_lease);
+        let Self { key, ask, block } = self;
+        if ask.session {
+            waiting::can_start_session(ctx)?;
+        }
         let now_us = server::now();
         let now = now_us / 1000;
-        let mut lock = LockKey::write(ctx, self.key)?;
+        let mut lock = LockKey::write(ctx, key)?;
         waiting::settle(ctx, &mut lock, now_us)?;
         let held = lock.held();
-        let ask = Ask {
-            owner: &owner,
-            lease,
-            once: self.once,
-        };
-        match (lock::acquire(held, ask, now)?, held) {
+        let (fence, holds, deadline) = match (lock::acquire(held, &ask, config::max_hold(), now)?, held) {
             (Acquired::Granted { deadline }, _) => {
                 let fence = keyspace::next_fence(now_us)?;
-                lock.grant_to(ctx, Grant::new(owner.borrowed(), fence), deadline);
-                ctx.notify(c"lock.acquired", self.key);
-                reply_grant(ctx, &owner, fence, 1, lease);
+                lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence, 1, ask.max_hold), deadline);
+                ctx.notify(c"lock.acquired", key);
+                (fence, 1, deadline)
             }
             (Acquired::Reentered { holds, deadline }, Some(held)) => {
                 let fence = held.grant.fence();
                 lock.update(ctx, holds, deadline);
-                reply_grant(ctx, &owner, fence, holds, deadline.left(now));
+                (fence, holds, deadline)
             }
             (_, held) => {
                 let until = held.map_or(Deadline::Never, |held| held.deadline);
-                let waits = match self.block {
-                    Some(timeout) => {
-                        let ask = waiting::ask(owner.into_owned(), lease, self.once);
-                        waiting::join(ctx, self.key, ask, timeout, until)?
-                    }
+                let waits = match block {
+                    Some(timeout) => waiting::join(ctx, key, ask.into_owned(), timeout, until)?,
                     None => false,
                 };
                 if !waits {
                     ctx.reply_null_array();
                 }
+                return Ok(());
             }
+        };
+        if ask.session {
+            waiting::start_session(ctx, key, fence, ask.lease, now_us);
         }
+        reply_grant(ctx, &ask.owner, fence, holds, deadline.left(now));
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
-//! `LOCK.APPLY key [owner fence holds deadline-ms]`
+//! `LOCK.APPLY key [deadline | owner fence holds max-hold deadline]`
 //!
-//! What a primary tells its replicas and its append-only file: the lock is held so, or (without the rest) free.
-//! Refused from clients. A deadline of -1 is none.
+//! What a primary tells its replicas and its append-only file; `keyspace::effects` says what the forms mean. Refused
+//! from clients.
 
 use std::ffi::CStr;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::{self, APPLY, LockKey};
-use crate::lock::{Deadline, Fence, Grant};
+use crate::lock::{Deadline, Fence, Grant, Millis};
 use crate::server::{Arg, Args, Command, Ctx};
 
 pub(crate) struct Apply;
@@ -17,36 +17,28 @@ pub(crate) struct Apply;
 impl Command for Apply {
     const NAME: &'static CStr = APPLY;
     const FLAGS: &'static CStr = c"write fast";
-    const ARITY: RangeInclusive<usize> = 2..=6;
+    const ARITY: RangeInclusive<usize> = 2..=7;
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
         if !ctx.applies_effects() {
             return Err(Error::NotAClientCommand);
         }
-        let mut words = args.skip(2);
-        let key = parse::required(args, 1)?;
-        match words.next() {
-            None => LockKey::write(ctx, key)?.remove(ctx),
-            Some(owner) => {
+        let mut lock = LockKey::write(ctx, parse::required(args, 1)?)?;
+        match (args.get(2), args.get(3)) {
+            (None, _) => lock.remove(ctx),
+            (Some(deadline), None) => lock.store_lease(ctx, self::deadline(number(deadline)?)),
+            (Some(owner), Some(fence)) => {
                 let owner = parse::owner(owner)?;
-                let fence = number(&mut words)?;
-                let fence = u64::try_from(fence)
-                    .ok()
-                    .and_then(Fence::new)
-                    .ok_or(Error::NotAnInteger)?;
-                let holds = number(&mut words)?;
-                let holds = u32::try_from(holds)
-                    .ok()
-                    .filter(|&holds| holds > 0)
-                    .ok_or(Error::NotAnInteger)?;
-                let deadline = match number(&mut words)? {
-                    ..0 => Deadline::Never,
-                    at => Deadline::At(at),
-                };
-                let mut lock = LockKey::write(ctx, key)?;
+                let fence =
+                    u64::try_from(number(fence)?).ok().and_then(Fence::new).ok_or(Error::NotAnInteger)?;
+                let holds = number(parse::required(args, 4)?)?;
+                let holds =
+                    u32::try_from(holds).ok().filter(|&holds| holds > 0).ok_or(Error::NotAnInteger)?;
+                let max_hold = Some(number(parse::required(args, 5)?)?).filter(|&max_hold| max_hold > 0);
+                let deadline = deadline(number(parse::required(args, 6)?)?);
                 keyspace::observe_fence(fence);
-                lock.store(ctx, Grant::with_holds(owner, fence, holds), deadline);
+                lock.store(ctx, Grant::new(owner, fence, holds, max_hold), deadline);
             }
         }
         ctx.replicate_verbatim();
@@ -55,6 +47,10 @@ impl Command for Apply {
     }
 }
 
-fn number<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<i64, Error> {
-    parse::value(words)?.integer().ok_or(Error::NotAnInteger)
+fn number(arg: Arg<'_>) -> Result<i64, Error> {
+    arg.integer().ok_or(Error::NotAnInteger)
+}
+
+fn deadline(at: Millis) -> Deadline {
+    if at < 0 { Deadline::Never } else { Deadline::At(at) }
 }

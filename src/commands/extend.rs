@@ -49,9 +49,7 @@ impl<'a> Extend<'a> {
         Ok(Self {
             key,
             owner: parse::owner(owner)?,
-            lease: lease
-                .map(|(unit, arg)| parse::lease(unit, arg, "lock.extend"))
-                .transpose()?,
+            lease: lease.map(|(unit, arg)| parse::lease(unit, arg, "lock.extend")).transpose()?,
             fence: fence.map(parse::fence).transpose()?,
         })
     }
@@ -61,7 +59,8 @@ impl<'a> Extend<'a> {
         let now = super::now_ms();
         let mut lock = LockKey::write(ctx, self.key)?;
         let held = lock.held();
-        let deadline = lock::extend(held, &self.owner, self.fence, lease, now).ok_or(Error::NotHeld)?;
+        let deadline = lock::extend(held, &self.owner, self.fence, lease, config::max_hold(), now)
+            .ok_or(Error::NotHeld)?;
         let holds = held.map_or(0, |Held { grant, .. }| grant.holds());
         lock.update(ctx, holds, deadline);
         waiting::lease_moved(ctx, self.key, deadline);

@@ -33,12 +33,13 @@ impl Command for Info {
         };
         let now = super::now_ms();
         let waiters = waiting::waiters_of(ctx, key);
-        ctx.reply_map(if full { 7 } else { 6 });
+        ctx.reply_map(if full { 8 } else { 7 });
         field(ctx, "owner", held.grant.owner().text().as_ref());
         count(ctx, "fence", held.grant.fence().get().cast_signed());
         count(ctx, "holds", held.grant.holds().into());
         count(ctx, "lease-ms", held.deadline.left(now));
         count(ctx, "held-ms", held.grant.age(now));
+        count(ctx, "session", waiting::is_session_alive(ctx, key, held.grant.fence()).into());
         count(ctx, "waiters", waiters as i64);
         if full {
             queue(ctx, &waiting::queue_of(ctx, key));

@@ -35,6 +35,14 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<Fence, Error> {
     }
 }
 
+/// The greatest age that a grant may reach, in ms.
+pub(super) fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
+    match arg.integer().ok_or(Error::NotAnInteger)? {
+        ..=0 => Err(Error::NotPositive),
+        age => Ok(age.min(config::LONGEST_LEASE)),
+    }
+}
+
 /// How long to wait, in ms; 0: without limit.
 pub(super) fn timeout(arg: Arg<'_>) -> Result<Millis, Error> {
     match arg.integer() {

@@ -8,12 +8,14 @@
 //! | owner | its bytes, 1 to 128 |
 //! | fence | 1 to 2^53 - 1 |
 //! | holds | 1 to 2^32 - 1 |
+//! | max-hold | the greatest age that the grant may reach, in ms; 0: none of its own |
 //!
 //! The lease is the key's TTL, which the server writes itself.
 
 use std::ffi::CStr;
 
-use crate::keyspace::{effects, observe_fence};
+use crate::config::LONGEST_LEASE;
+use crate::keyspace::{effects, lapses, observe_fence};
 use crate::lock::{Fence, Grant, Owner};
 use crate::server::{
     AofRewrite, Arg, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, Unlinked,
@@ -35,6 +37,7 @@ impl NativeType for Grant {
         rdb.bytes(self.owner().text().as_ref());
         rdb.unsigned(self.fence().get());
         rdb.unsigned(self.holds().into());
+        rdb.unsigned(self.max_hold().unwrap_or(0).unsigned_abs());
     }
 
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
@@ -54,12 +57,15 @@ impl NativeType for Grant {
         let fence = rdb.unsigned().map_err(truncated)?;
         let fence = Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))?;
         let holds = rdb.unsigned().map_err(truncated)?;
-        let holds = u32::try_from(holds)
+        let holds =
+            u32::try_from(holds).ok().filter(|&holds| holds > 0).ok_or_else(|| format!("{holds} holds"))?;
+        let max_hold = rdb.unsigned().map_err(truncated)?;
+        let max_hold = i64::try_from(max_hold)
             .ok()
-            .filter(|&holds| holds > 0)
-            .ok_or_else(|| format!("{holds} holds"))?;
+            .filter(|&ms| ms <= LONGEST_LEASE)
+            .ok_or_else(|| format!("a greatest age of {max_hold} ms"))?;
         observe_fence(fence);
-        Ok(Self::with_holds(owner, fence, holds))
+        Ok(Self::new(owner, fence, holds, Some(max_hold).filter(|&ms| ms > 0)))
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
@@ -72,11 +78,13 @@ impl NativeType for Grant {
         digest.bytes(self.owner().text().as_ref());
         digest.integer(effects::signed(self.fence()));
         digest.integer(self.holds().into());
+        digest.integer(self.max_hold().unwrap_or(0));
         digest.end();
     }
 
     fn unlinked(&self, from: Unlinked) {
-        if !waiting::nobody_waits() {
+        lapses::unlinked(self, &from);
+        if !waiting::idle() {
             waiting::touched(from.db(), from.key().bytes());
         }
     }

@@ -1,6 +1,6 @@
 //! One lock in the keyspace. Every change goes through here: stored, told to replicas and files, shown to `WATCH`.
 
-use super::effects;
+use super::{effects, lapses};
 use crate::error::Error;
 use crate::lock::{Deadline, Grant, Held};
 use crate::server::{Arg, Ctx, Key};
@@ -62,26 +62,29 @@ impl<'a> LockKey<'a> {
 
     /// Changes holds and lease of the grant; nothing at all where they are that already.
     pub(crate) fn update(&mut self, ctx: &Ctx<'_>, holds: u32, deadline: Deadline) {
-        let Some(Held {
-            grant,
-            deadline: old_deadline,
-        }) = self.held()
-        else {
-            return;
-        };
+        let name = self.key.name();
+        let Some(Held { grant, deadline: old_deadline }) = self.held() else { return };
         if grant.holds() == holds && old_deadline == deadline {
             return;
         }
-        if let Ok(Some(grant)) = self.key.value_mut::<Grant>() {
+        if grant.holds() == holds {
+            effects::lease(ctx, name, deadline);
+        } else if let Ok(Some(grant)) = self.key.value_mut::<Grant>() {
             grant.set_holds(holds);
+            effects::held(ctx, name, grant, deadline);
         }
         if old_deadline != deadline {
             self.set_deadline(deadline);
         }
-        if let Some(grant) = self.grant() {
-            effects::held(ctx, self.key.name(), grant, deadline);
-        }
         ctx.signal_modified(self.key.name());
+    }
+
+    /// Moves the lease as a primary told, and tells nobody; nothing where the lock is free.
+    pub(crate) fn store_lease(&mut self, ctx: &Ctx<'_>, deadline: Deadline) {
+        if self.grant().is_some() {
+            self.set_deadline(deadline);
+            ctx.signal_modified(self.key.name());
+        }
     }
 
     /// Ends the grant.
@@ -92,7 +95,7 @@ impl<'a> LockKey<'a> {
 
     /// Removes what a primary told to remove, and tells nobody.
     pub(crate) fn remove(&mut self, ctx: &Ctx<'_>) {
-        self.key.delete();
+        lapses::none_in(|| self.key.delete());
         ctx.signal_modified(self.key.name());
     }
 

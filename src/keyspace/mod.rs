@@ -5,9 +5,11 @@
 
 mod effects;
 mod encoding;
+mod lapses;
 mod lock_key;
 
 pub(crate) use effects::APPLY;
+pub(crate) use lapses::expired;
 pub(crate) use lock_key::LockKey;
 
 use crate::error::Error;

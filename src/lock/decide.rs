@@ -10,13 +10,29 @@ pub(crate) struct Held<'a> {
 }
 
 /// What an acquire asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ask<'a> {
-    pub(crate) owner: &'a Owner<'a>,
+    pub(crate) owner: Owner<'a>,
     /// How long the lease is to be, in ms.
     pub(crate) lease: Millis,
+    /// The greatest age in ms that a new grant may reach, where one is asked for.
+    pub(crate) max_hold: Option<Millis>,
     /// An owner that holds the lock already wants its grant back, not another hold.
     pub(crate) once: bool,
+    /// The grant is to live as long as the client's connection.
+    pub(crate) session: bool,
+}
+
+impl Ask<'_> {
+    pub(crate) fn into_owned(self) -> Ask<'static> {
+        Ask { owner: self.owner.into_owned(), ..self }
+    }
+
+    /// The end of the lease of a grant that is made now; `max_hold` is the limit of all grants, in ms.
+    pub(crate) fn first_deadline(&self, now: Millis, max_hold: Option<Millis>) -> Deadline {
+        let limits = self.max_hold.into_iter().chain(max_hold);
+        Deadline::after(now, limits.fold(self.lease, Millis::min))
+    }
 }
 
 /// What comes of an acquire.
@@ -34,24 +50,28 @@ pub(crate) enum Acquired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyHolds;
 
-/// Decides an acquire. A re-entry never shortens a lease.
-pub(crate) fn acquire(held: Option<Held<'_>>, ask: Ask<'_>, now: Millis) -> Result<Acquired, TooManyHolds> {
-    let asked = Deadline::after(now, ask.lease);
-    let Some(Held { grant, deadline }) = held else {
-        return Ok(Acquired::Granted { deadline: asked });
+/// Decides an acquire. `max_hold` is the limit of all grants, in ms.
+pub(crate) fn acquire(
+    held: Option<Held<'_>>,
+    ask: &Ask<'_>,
+    max_hold: Option<Millis>,
+    now: Millis,
+) -> Result<Acquired, TooManyHolds> {
+    let Some(held) = held else {
+        return Ok(Acquired::Granted { deadline: ask.first_deadline(now, max_hold) });
     };
-    if grant.owner() != *ask.owner {
+    let holds = held.grant.holds();
+    if held.grant.owner() != ask.owner {
         return Ok(Acquired::Refused);
     }
-    let holds = if ask.once {
-        grant.holds()
-    } else {
-        grant.holds().checked_add(1).ok_or(TooManyHolds)?
-    };
-    Ok(Acquired::Reentered {
-        holds,
-        deadline: deadline.max(asked),
-    })
+    let holds = if ask.once { holds } else { holds.checked_add(1).ok_or(TooManyHolds)? };
+    Ok(Acquired::Reentered { holds, deadline: lengthen(held, ask.lease, max_hold, now) })
+}
+
+/// The deadline of a grant whose holder stays (a re-entry, a session): that lease from now, but never earlier than it
+/// was, and within the grant's limits.
+pub(crate) fn lengthen(held: Held<'_>, lease: Millis, max_hold: Option<Millis>, now: Millis) -> Deadline {
+    held.deadline.max(Deadline::after(now, lease).min(held.grant.limit(max_hold)))
 }
 
 /// What comes of a release.
@@ -78,16 +98,18 @@ pub(crate) fn release(
     })
 }
 
-/// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence.
+/// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence. `max_hold` is the
+/// limit of all grants, in ms.
 pub(crate) fn extend(
     held: Option<Held<'_>>,
     owner: &Owner<'_>,
     fence: Option<Fence>,
     lease: Millis,
+    max_hold: Option<Millis>,
     now: Millis,
 ) -> Option<Deadline> {
-    holder(held, owner, fence)?;
-    Some(Deadline::after(now, lease))
+    let grant = holder(held, owner, fence)?.grant;
+    Some(Deadline::after(now, lease).min(grant.limit(max_hold)))
 }
 
 /// Decides whether an operator's break ends the grant: it has that fence, where one is named.

@@ -1,6 +1,6 @@
 //! One stretch of ownership, from the moment a lock goes to an owner until it is free again.
 
-use super::{Fence, Millis, Owner};
+use super::{Deadline, Fence, Millis, Owner};
 
 /// A grant: who holds the lock, how often, and with which fence.
 ///
@@ -11,11 +11,7 @@ pub(crate) struct Grant(Repr);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Repr {
-    Compact {
-        holds: u32,
-        fence: Fence,
-        uuid: [u8; 16],
-    },
+    Compact { holds: u32, fence: Fence, uuid: [u8; 16] },
     Full(Box<Full>),
 }
 
@@ -24,25 +20,19 @@ struct Full {
     owner: Owner<'static>,
     fence: Fence,
     holds: u32,
+    max_hold: Option<Millis>,
 }
 
 const _: () = assert!(size_of::<Grant>() == 32);
 
 impl Grant {
-    /// A grant just made: one hold.
-    pub(crate) fn new(owner: Owner<'_>, fence: Fence) -> Self {
-        Self::with_holds(owner, fence, 1)
-    }
-
-    /// A grant with that many holds (at least 1), as it comes from a file or a primary.
-    pub(crate) fn with_holds(owner: Owner<'_>, fence: Fence, holds: u32) -> Self {
-        Self(match owner {
-            Owner::Uuid(uuid) => Repr::Compact { holds, fence, uuid },
-            name => Repr::Full(Box::new(Full {
-                owner: name.into_owned(),
-                fence,
-                holds,
-            })),
+    /// A grant with that many holds (at least 1), and the greatest age in ms that it may reach, where it has one.
+    pub(crate) fn new(owner: Owner<'_>, fence: Fence, holds: u32, max_hold: Option<Millis>) -> Self {
+        Self(match (owner, max_hold) {
+            (Owner::Uuid(uuid), None) => Repr::Compact { holds, fence, uuid },
+            (owner, max_hold) => {
+                Repr::Full(Box::new(Full { owner: owner.into_owned(), fence, holds, max_hold }))
+            }
         })
     }
 
@@ -71,6 +61,23 @@ impl Grant {
         match &mut self.0 {
             Repr::Compact { holds, .. } => *holds = count,
             Repr::Full(full) => full.holds = count,
+        }
+    }
+
+    /// The greatest age in ms that the grant may reach, where it has one of its own.
+    pub(crate) fn max_hold(&self) -> Option<Millis> {
+        match &self.0 {
+            Repr::Compact { .. } => None,
+            Repr::Full(full) => full.max_hold,
+        }
+    }
+
+    /// The end that no extension, re-entry or session moves: the age that the grant's own limit or `max_hold`, which is
+    /// everybody's, allows it. In ms.
+    pub(super) fn limit(&self, max_hold: Option<Millis>) -> Deadline {
+        match self.max_hold().into_iter().chain(max_hold).min() {
+            Some(age) => Deadline::after(self.fence().granted_at() / 1000, age),
+            None => Deadline::Never,
         }
     }
 

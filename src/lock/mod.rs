@@ -13,7 +13,9 @@ mod queue;
 mod tests;
 mod time;
 
-pub(crate) use decide::{Acquired, Ask, Held, Released, TooManyHolds, acquire, extend, may_break, release};
+pub(crate) use decide::{
+    Acquired, Ask, Held, Released, TooManyHolds, acquire, extend, lengthen, may_break, release,
+};
 pub(crate) use fence::{Fence, FenceClock};
 pub(crate) use grant::Grant;
 pub(crate) use owner::Owner;

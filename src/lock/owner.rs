@@ -25,9 +25,7 @@ impl<'a> Owner<'a> {
         if let Some(uuid) = canonical_uuid(name) {
             return Some(Self::Uuid(uuid));
         }
-        (1..=MAX_OWNER_LEN)
-            .contains(&name.len())
-            .then_some(Self::Name(Cow::Borrowed(name)))
+        (1..=MAX_OWNER_LEN).contains(&name.len()).then_some(Self::Name(Cow::Borrowed(name)))
     }
 
     /// A new owner that nobody can guess: 122 random bits (UUID version 4).

@@ -25,18 +25,12 @@ impl<'a> Args<'a> {
 
     /// The arguments after the first `count`.
     pub(crate) fn skip(self, count: usize) -> impl Iterator<Item = Arg<'a>> {
-        self.0.iter().skip(count).map(|&string| Arg {
-            string,
-            life: PhantomData,
-        })
+        self.0.iter().skip(count).map(|&string| Arg { string, life: PhantomData })
     }
 
     /// The argument at that place; the command's name is at 0.
     pub(crate) fn get(self, place: usize) -> Option<Arg<'a>> {
-        self.0.get(place).map(|&string| Arg {
-            string,
-            life: PhantomData,
-        })
+        self.0.get(place).map(|&string| Arg { string, life: PhantomData })
     }
 
     pub(crate) fn len(self) -> usize {
@@ -55,10 +49,7 @@ impl<'a> Arg<'a> {
     /// # Safety
     /// The string stays valid for `'a`.
     pub(super) unsafe fn new(string: *mut raw::RedisModuleString) -> Self {
-        Self {
-            string,
-            life: PhantomData,
-        }
+        Self { string, life: PhantomData }
     }
 
     pub(super) fn raw(self) -> *mut raw::RedisModuleString {

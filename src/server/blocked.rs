@@ -41,13 +41,7 @@ impl Blocked {
     /// send an error and leak the handle.
     pub(crate) fn new<E: BlockedEvents>(ctx: &Ctx<'_>, key: &[u8], number: NonZeroU64) -> Option<Self> {
         // SAFETY: the context is valid; the server copies the bytes into a string that is ours.
-        let mut key = unsafe {
-            api!(RedisModule_CreateString(
-                ctx.raw(),
-                key.as_ptr().cast(),
-                key.len()
-            ))
-        };
+        let mut key = unsafe { api!(RedisModule_CreateString(ctx.raw(), key.as_ptr().cast(), key.len())) };
         // SAFETY: context and string are valid, and the server takes its own reference to the string. The private data
         // is a number in the place of a pointer, never followed.
         let client = unsafe {
@@ -66,12 +60,7 @@ impl Blocked {
         unsafe { api!(RedisModule_FreeString(ctx.raw(), key)) };
         let client = NonNull::new(client)?;
         // SAFETY: the handle was just made.
-        unsafe {
-            api!(RedisModule_SetDisconnectCallback(
-                client.as_ptr(),
-                Some(departed::<E>)
-            ))
-        };
+        unsafe { api!(RedisModule_SetDisconnectCallback(client.as_ptr(), Some(departed::<E>))) };
         Some(Self(client))
     }
 

@@ -38,11 +38,7 @@ pub(crate) struct CommandSpec {
 impl CommandSpec {
     /// The command, whose one key is its first argument.
     pub(crate) const fn of<C: Command>() -> Self {
-        Self {
-            name: C::NAME,
-            flags: C::FLAGS,
-            call: call::<C>,
-        }
+        Self { name: C::NAME, flags: C::FLAGS, call: call::<C> }
     }
 }
 

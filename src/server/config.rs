@@ -19,13 +19,7 @@ pub(crate) struct NumericConfig {
 
 impl NumericConfig {
     pub(crate) const fn new(name: &'static CStr, default: i64, min: i64, max: i64) -> Self {
-        Self {
-            name,
-            default,
-            min,
-            max,
-            value: AtomicI64::new(default),
-        }
+        Self { name, default, min, max, value: AtomicI64::new(default) }
     }
 
     pub(crate) fn get(&self) -> i64 {

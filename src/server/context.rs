@@ -21,6 +21,7 @@ const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
 /// How loud a line in the server's log is.
 #[derive(Clone, Copy)]
 pub(crate) enum LogLevel {
+    Verbose,
     Notice,
     Warning,
 }
@@ -29,10 +30,7 @@ impl Ctx<'_> {
     /// # Safety
     /// The context is the one that the server gave to the callback which is running.
     pub(super) unsafe fn new(ctx: *mut raw::RedisModuleCtx) -> Self {
-        Self {
-            ctx,
-            life: PhantomData,
-        }
+        Self { ctx, life: PhantomData }
     }
 
     pub(super) fn raw(&self) -> *mut raw::RedisModuleCtx {
@@ -57,13 +55,7 @@ impl Ctx<'_> {
 
     pub(crate) fn reply_bytes(&self, bytes: &[u8]) {
         // SAFETY: the context is valid (see `new`); the server copies `len` bytes before it returns.
-        unsafe {
-            api!(RedisModule_ReplyWithStringBuffer(
-                self.ctx,
-                bytes.as_ptr().cast(),
-                bytes.len()
-            ))
-        };
+        unsafe { api!(RedisModule_ReplyWithStringBuffer(self.ctx, bytes.as_ptr().cast(), bytes.len())) };
     }
 
     /// A status reply, as `OK` is one.
@@ -101,14 +93,7 @@ impl Ctx<'_> {
     pub(crate) fn notify(&self, event: &CStr, key: Arg<'_>) {
         let class = raw::REDISMODULE_NOTIFY_MODULE;
         // SAFETY: context and string are valid (see their `new`); the server copies the event's name.
-        unsafe {
-            api!(RedisModule_NotifyKeyspaceEvent(
-                self.ctx,
-                class,
-                event.as_ptr(),
-                key.raw()
-            ))
-        };
+        unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.ctx, class, event.as_ptr(), key.raw())) };
     }
 
     /// Sends the running command as it came to the replicas and the append-only file.
@@ -121,13 +106,17 @@ impl Ctx<'_> {
     pub(crate) fn replicate_key(&self, command: &CStr, key: Arg<'_>) -> bool {
         // SAFETY: context and string are valid (see their `new`); the format names one string of the server's, and
         // that is what follows it.
+        let status =
+            unsafe { api!(RedisModule_Replicate(self.ctx, command.as_ptr(), c"s".as_ptr(), key.raw())) };
+        status == raw::REDISMODULE_OK as i32
+    }
+
+    /// Sends `command key integer` to the replicas and the append-only file; whether the server took it.
+    pub(crate) fn replicate_integer(&self, command: &CStr, key: Arg<'_>, integer: i64) -> bool {
+        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's and a
+        // `long long`, and those follow it.
         let status = unsafe {
-            api!(RedisModule_Replicate(
-                self.ctx,
-                command.as_ptr(),
-                c"s".as_ptr(),
-                key.raw()
-            ))
+            api!(RedisModule_Replicate(self.ctx, command.as_ptr(), c"sl".as_ptr(), key.raw(), integer))
         };
         status == raw::REDISMODULE_OK as i32
     }
@@ -138,22 +127,23 @@ impl Ctx<'_> {
         command: &CStr,
         key: Arg<'_>,
         bytes: &[u8],
-        integers: [i64; 3],
+        integers: [i64; 4],
     ) -> bool {
-        let [first, second, third] = integers;
+        let [first, second, third, fourth] = integers;
         // SAFETY: context and string are valid (see their `new`); the format names a string of the server's, a buffer
-        // with its length (a `usize`), and three `long long`, and those follow it.
+        // with its length (a `usize`), and four `long long`, and those follow it.
         let status = unsafe {
             api!(RedisModule_Replicate(
                 self.ctx,
                 command.as_ptr(),
-                c"sblll".as_ptr(),
+                c"sbllll".as_ptr(),
                 key.raw(),
                 bytes.as_ptr(),
                 bytes.len(),
                 first,
                 second,
                 third,
+                fourth,
             ))
         };
         status == raw::REDISMODULE_OK as i32
@@ -215,13 +205,7 @@ impl Ctx<'_> {
         // "S": as strict as for a script; "!": what it replicates goes out; "b": a buffer with its length.
         // SAFETY: the context is valid (see `new`); the format names one buffer, and that and its length follow.
         let reply = unsafe {
-            api!(RedisModule_Call(
-                self.ctx,
-                command.as_ptr(),
-                c"!Sb".as_ptr(),
-                key.as_ptr(),
-                key.len()
-            ))
+            api!(RedisModule_Call(self.ctx, command.as_ptr(), c"!Sb".as_ptr(), key.as_ptr(), key.len()))
         };
         if reply.is_null() {
             return false;
@@ -253,17 +237,9 @@ impl Ctx<'_> {
         if status != raw::REDISMODULE_OK as i32 {
             return "the server itself".into();
         }
-        let address: String = info
-            .addr
-            .iter()
-            .take_while(|&&byte| byte != 0)
-            .map(|&byte| byte as u8 as char)
-            .collect();
-        format!(
-            "client id={id} addr={address}:{} user={}",
-            info.port,
-            self.user(id)
-        )
+        let address: String =
+            info.addr.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect();
+        format!("client id={id} addr={address}:{} user={}", info.port, self.user(id))
     }
 
     fn user(&self, client: u64) -> String {
@@ -289,6 +265,7 @@ impl Ctx<'_> {
 /// escaped.
 pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
     let level = match level {
+        LogLevel::Verbose => c"verbose",
         LogLevel::Notice => c"notice",
         LogLevel::Warning => c"warning",
     };
@@ -302,12 +279,5 @@ pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
     text.push('\0');
     // SAFETY: the server takes a null context, and any that is valid; level, format and text end in NUL, and the
     // format takes one string. No NUL is left inside: it is a control character.
-    unsafe {
-        api!(RedisModule_Log(
-            ctx,
-            level.as_ptr(),
-            c"%s".as_ptr(),
-            text.as_ptr()
-        ))
-    };
+    unsafe { api!(RedisModule_Log(ctx, level.as_ptr(), c"%s".as_ptr(), text.as_ptr())) };
 }

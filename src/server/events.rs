@@ -17,6 +17,9 @@ pub(crate) trait KeyspaceEvents {
     fn flushed(db: Option<i32>);
 
     fn swapped(first: i32, second: i32);
+
+    /// A connection has closed, for whatever reason.
+    fn disconnected(client: u64);
 }
 
 /// What the table of events holds: a subscriber ready to be registered.
@@ -26,9 +29,7 @@ pub(crate) struct EventSpec {
 
 impl EventSpec {
     pub(crate) const fn of<E: KeyspaceEvents>() -> Self {
-        Self {
-            subscribe: subscribe::<E>,
-        }
+        Self { subscribe: subscribe::<E> }
     }
 }
 
@@ -36,28 +37,17 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let classes =
         raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
     // SAFETY: the server gave us the context for the time of loading.
-    let keys = unsafe {
-        api!(RedisModule_SubscribeToKeyspaceEvents(
-            ctx,
-            classes,
-            Some(touched::<E>)
-        ))
-    };
-    let flush = raw::RedisModuleEvent {
-        id: raw::REDISMODULE_EVENT_FLUSHDB,
-        dataver: 1,
-    };
+    let keys = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx, classes, Some(touched::<E>))) };
+    let flush = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FLUSHDB, dataver: 1 };
     // SAFETY: as above; the callback takes the data of this event, in this version.
     let flush = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, flush, Some(flushed::<E>))) };
-    let swap = raw::RedisModuleEvent {
-        id: raw::REDISMODULE_EVENT_SWAPDB,
-        dataver: 1,
-    };
+    let swap = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_SWAPDB, dataver: 1 };
     // SAFETY: as above.
     let swap = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, swap, Some(swapped::<E>))) };
-    [keys, flush, swap]
-        .iter()
-        .all(|&status| status == raw::REDISMODULE_OK as c_int)
+    let client = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CLIENT_CHANGE, dataver: 1 };
+    // SAFETY: as above.
+    let client = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, client, Some(client_changed::<E>))) };
+    [keys, flush, swap, client].iter().all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
 
 /// # Safety
@@ -105,4 +95,20 @@ unsafe extern "C" fn swapped<E: KeyspaceEvents>(
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleSwapDbInfo>() };
     guard(|| E::swapped(info.dbnum_first, info.dbnum_second));
+}
+
+/// # Safety
+/// Called by the server, with the data of a client.
+unsafe extern "C" fn client_changed<E: KeyspaceEvents>(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    subevent: u64,
+    data: *mut c_void,
+) {
+    if subevent != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED {
+        return;
+    }
+    // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
+    let info = unsafe { &*data.cast::<raw::RedisModuleClientInfo>() };
+    guard(|| E::disconnected(info.id));
 }

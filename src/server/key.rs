@@ -73,13 +73,8 @@ impl<'a> Key<'a> {
     pub(crate) fn set_value<T: NativeType>(&mut self, value: T) -> bool {
         let value = Box::into_raw(Box::new(value));
         // SAFETY: the key is open, and the type's `free` turns the pointer back into the box it came from.
-        let status = unsafe {
-            api!(RedisModule_ModuleTypeSetValue(
-                self.key,
-                T::handle().raw(),
-                value.cast()
-            ))
-        };
+        let status =
+            unsafe { api!(RedisModule_ModuleTypeSetValue(self.key, T::handle().raw(), value.cast())) };
         if status == raw::REDISMODULE_OK as i32 {
             return true;
         }

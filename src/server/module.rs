@@ -45,12 +45,7 @@ unsafe extern "C" fn RedisModule_OnLoad(
     // SAFETY: the server's own context. Nothing has been allocated before this: the allocator is the server's, and
     // this is what fetches it.
     let status = unsafe {
-        raw::Export_RedisModule_Init(
-            ctx,
-            module.name.as_ptr(),
-            version,
-            raw::REDISMODULE_APIVER_1 as c_int,
-        )
+        raw::Export_RedisModule_Init(ctx, module.name.as_ptr(), version, raw::REDISMODULE_APIVER_1 as c_int)
     };
     if status != raw::REDISMODULE_OK as c_int {
         return raw::REDISMODULE_ERR as c_int;
@@ -115,10 +110,7 @@ fn register_command(ctx: *mut raw::RedisModuleCtx, command: &CommandSpec) -> Res
     if status == raw::REDISMODULE_OK as c_int {
         Ok(())
     } else {
-        Err(format!(
-            "the command {} was refused",
-            command.name.to_string_lossy()
-        ))
+        Err(format!("the command {} was refused", command.name.to_string_lossy()))
     }
 }
 
@@ -136,10 +128,7 @@ fn load_configs(
             .position(|(name, _)| *name == config.name)
             .map_or(config.default, |place| given.swap_remove(place).1);
         if !config.register(ctx, default) {
-            return Err(format!(
-                "the setting {} was refused",
-                config.name.to_string_lossy()
-            ));
+            return Err(format!("the setting {} was refused", config.name.to_string_lossy()));
         }
     }
     // SAFETY: the server gave us the context for the time of loading.
@@ -163,15 +152,10 @@ fn config_args(
             .iter()
             .find(|config| config.name.to_str().is_ok_and(|known| name.is(known)))
             .ok_or_else(|| format!("unknown argument '{shown}'"))?;
-        let value = words
-            .next()
-            .and_then(Arg::integer)
-            .ok_or_else(|| format!("'{shown}' needs a whole number"))?;
+        let value =
+            words.next().and_then(Arg::integer).ok_or_else(|| format!("'{shown}' needs a whole number"))?;
         if !(config.min..=config.max).contains(&value) {
-            return Err(format!(
-                "'{shown}' must be between {} and {}",
-                config.min, config.max
-            ));
+            return Err(format!("'{shown}' must be between {} and {}", config.min, config.max));
         }
         if given.iter().any(|(earlier, _)| *earlier == config.name) {
             return Err(format!("'{shown}' is given twice"));

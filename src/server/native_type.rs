@@ -59,9 +59,7 @@ pub(crate) struct TypeSpec {
 
 impl TypeSpec {
     pub(crate) const fn of<T: NativeType>() -> Self {
-        Self {
-            register: register::<T>,
-        }
+        Self { register: register::<T> }
     }
 }
 
@@ -95,14 +93,8 @@ fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
     };
     // SAFETY: the server gave us the context for the time of loading, copies name and methods, and calls the methods
     // with values of this type only.
-    let registered = unsafe {
-        api!(RedisModule_CreateDataType(
-            ctx,
-            T::NAME.as_ptr(),
-            T::ENCODING,
-            &raw mut methods
-        ))
-    };
+    let registered =
+        unsafe { api!(RedisModule_CreateDataType(ctx, T::NAME.as_ptr(), T::ENCODING, &raw mut methods)) };
     T::handle().0.store(registered, Ordering::Relaxed);
     !registered.is_null()
 }
@@ -116,11 +108,7 @@ unsafe extern "C" fn load<T: NativeType>(rdb: *mut raw::RedisModuleIO, encoding:
         Some(Err(reason)) => {
             let name = T::NAME.to_string_lossy();
             guard(|| {
-                log(
-                    std::ptr::null_mut(),
-                    LogLevel::Warning,
-                    &format!("cannot load a {name}: {reason}"),
-                )
+                log(std::ptr::null_mut(), LogLevel::Warning, &format!("cannot load a {name}: {reason}"))
             });
             std::ptr::null_mut()
         }
@@ -214,13 +202,7 @@ impl RdbWriter {
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         // SAFETY: as in `unsigned`; the server copies `len` bytes.
-        unsafe {
-            api!(RedisModule_SaveStringBuffer(
-                self.0,
-                bytes.as_ptr().cast(),
-                bytes.len()
-            ))
-        };
+        unsafe { api!(RedisModule_SaveStringBuffer(self.0, bytes.as_ptr().cast(), bytes.len())) };
     }
 }
 
@@ -264,21 +246,22 @@ pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
 
 impl AofRewrite {
     /// Writes `command key bytes integer ...`.
-    pub(crate) fn value(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8], integers: [i64; 3]) {
-        let [first, second, third] = integers;
+    pub(crate) fn value(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8], integers: [i64; 4]) {
+        let [first, second, third, fourth] = integers;
         // SAFETY: made by `rewrite` from the server's stream, for as long as it runs; the format names a string of the
-        // server's, a buffer with its length (a `usize`), and three `long long`, and those follow it.
+        // server's, a buffer with its length (a `usize`), and four `long long`, and those follow it.
         unsafe {
             api!(RedisModule_EmitAOF(
                 self.0,
                 command.as_ptr(),
-                c"sblll".as_ptr(),
+                c"sbllll".as_ptr(),
                 key.raw(),
                 bytes.as_ptr(),
                 bytes.len(),
                 first,
                 second,
                 third,
+                fourth,
             ));
         }
     }
@@ -290,13 +273,7 @@ pub(crate) struct Digest(*mut raw::RedisModuleDigest);
 impl Digest {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         // SAFETY: made by `digest` from the server's own, for as long as it runs; the server reads `len` bytes.
-        unsafe {
-            api!(RedisModule_DigestAddStringBuffer(
-                self.0,
-                bytes.as_ptr().cast(),
-                bytes.len()
-            ))
-        };
+        unsafe { api!(RedisModule_DigestAddStringBuffer(self.0, bytes.as_ptr().cast(), bytes.len())) };
     }
 
     pub(crate) fn integer(&mut self, value: i64) {

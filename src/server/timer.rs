@@ -35,13 +35,7 @@ impl Timer {
     pub(crate) fn stop(self) {
         // SAFETY: the context is valid as long as the module is loaded; a timer that the server does not know is an
         // error that it answers. No data is asked back.
-        unsafe {
-            api!(RedisModule_StopTimer(
-                module::context(),
-                self.0,
-                std::ptr::null_mut()
-            ))
-        };
+        unsafe { api!(RedisModule_StopTimer(module::context(), self.0, std::ptr::null_mut())) };
     }
 }
 

@@ -7,6 +7,7 @@ use super::state::{Answer, State};
 use super::{STATE, tick, touched};
 use crate::commands;
 use crate::error::Error;
+use crate::keyspace;
 use crate::lock::Ticket;
 use crate::server::{Arg, BlockedEvents, Ctx, ErrorReply, KeyspaceEvents, client_exists};
 
@@ -41,11 +42,7 @@ impl BlockedEvents for Departures {
         let ticket = Ticket(number.get());
         // Told, and closed before the event loop came round: nobody has read the answer. A client that the server sent
         // away in that moment, by a demotion, still lives; what it holds is the new primary's to say.
-        if gone
-            && STATE
-                .with(|state| state.told_client(ticket))
-                .is_some_and(|id| !client_exists(id))
-        {
+        if gone && STATE.with(|state| state.told_client(ticket)).is_some_and(|id| !client_exists(id)) {
             STATE.with(|state| state.depart(ticket));
         }
         STATE.with(|state| state.forget(ticket));
@@ -54,9 +51,18 @@ impl BlockedEvents for Departures {
 }
 
 impl KeyspaceEvents for Departures {
-    fn touched(ctx: &Ctx<'_>, _event: &CStr, key: Arg<'_>) {
-        if !super::nobody_waits() {
+    fn touched(ctx: &Ctx<'_>, event: &CStr, key: Arg<'_>) {
+        if event == c"expired" {
+            keyspace::expired(ctx, key);
+        }
+        if !super::idle() {
             touched(ctx.db(), key.bytes());
+        }
+    }
+
+    fn disconnected(client: u64) {
+        if STATE.with(|state| state.disconnected(client)) {
+            tick::arm();
         }
     }
 

@@ -3,37 +3,30 @@
 use std::ffi::CStr;
 
 use super::state::Answer;
-use super::{STATE, lease_moved, nobody_waits, tick};
+use super::{STATE, idle, lease_moved, sessions, tick};
+use crate::config;
 use crate::error::Error;
 use crate::keyspace::{self, LockKey};
-use crate::lock::{self, Acquired, Deadline, Grant, Held, Micros, Owner, Released};
+use crate::lock::{self, Acquired, Grant, Held, Micros, Owner, Released};
 use crate::server::Ctx;
 
 /// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `event` tells why it ended.
 pub(crate) fn pass_on(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, event: &CStr, now: Micros) -> Result<(), Error> {
-    if nobody_waits() || !grant_head(ctx, lock, Some(event), now)? {
+    if idle() || !grant_head(ctx, lock, Some(event), now)? {
         lock.free(ctx);
         ctx.notify(event, lock.name());
     }
     Ok(())
 }
 
-/// Brings a lock and its queue to agreement, whatever has happened to either: a free lock goes to the head of its
-/// queue, the holder's own waiters re-enter, and a lapse will be seen when it comes.
+/// Brings a lock, its session and its queue to agreement, whatever has happened to any of them: a free lock goes to the
+/// head of its queue, the holder's own waiters re-enter, and a lapse will be seen when it comes.
 pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), Error> {
-    if nobody_waits() {
+    if idle() {
         return Ok(());
     }
-    let (db, key) = (ctx.db(), lock.name().bytes());
-    while let Some(fence) = STATE.with(|state| state.take_dead(db, key)) {
-        let owner = lock.held().map(|held| held.grant.owner().into_owned());
-        let released = owner.and_then(|owner| lock::release(lock.held(), &owner, Some(fence), false));
-        match (released, lock.held().map(|held| held.deadline)) {
-            (Some(Released::Kept { holds }), Some(deadline)) => lock.update(ctx, holds, deadline),
-            (Some(Released::Ended), _) => pass_on(ctx, lock, c"lock.released", now)?,
-            _ => (),
-        }
-    }
+    bury_dead(ctx, lock, now)?;
+    sessions::settle(ctx, lock, now)?;
     match lock.held().map(|held| held.grant.owner().into_owned()) {
         Some(owner) => {
             reenter(ctx, lock, &owner, now);
@@ -48,6 +41,21 @@ pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
     Ok(())
 }
 
+/// Takes back what was granted to waiters that went away before they were answered: one hold each.
+fn bury_dead(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), Error> {
+    let (db, key) = (ctx.db(), lock.name().bytes());
+    while let Some(fence) = STATE.with(|state| state.take_dead(db, key)) {
+        let owner = lock.held().map(|held| held.grant.owner().into_owned());
+        let released = owner.and_then(|owner| lock::release(lock.held(), &owner, Some(fence), false));
+        match (released, lock.held().map(|held| held.deadline)) {
+            (Some(Released::Kept { holds }), Some(deadline)) => lock.update(ctx, holds, deadline),
+            (Some(Released::Ended), _) => pass_on(ctx, lock, c"lock.released", now)?,
+            _ => (),
+        }
+    }
+    Ok(())
+}
+
 /// Gives the lock, whoever had it, to the head of its queue; `false`: nobody waits. `event` tells how the grant ended
 /// that is still there.
 fn grant_head(
@@ -57,26 +65,22 @@ fn grant_head(
     now: Micros,
 ) -> Result<bool, Error> {
     let (db, key) = (ctx.db(), lock.name());
-    let Some((ticket, ask)) = STATE.with(|state| state.head(db, key.bytes())) else {
+    STATE.with(|state| state.end_session(db, key.bytes()));
+    let Some((ticket, client, ask)) = STATE.with(|state| state.head(db, key.bytes())) else {
         return Ok(false);
     };
     let fence = keyspace::next_fence(now)?;
-    let deadline = Deadline::after(now / 1000, ask.lease);
+    let deadline = ask.first_deadline(now / 1000, config::max_hold());
     if let Some(event) = event {
         ctx.notify(event, key);
     }
-    lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence), deadline);
+    lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence, 1, ask.max_hold), deadline);
     ctx.notify(c"lock.acquired", key);
-    STATE.with(|state| {
-        state.answer(
-            ticket,
-            Answer::Granted {
-                fence,
-                holds: 1,
-                lease: ask.lease,
-            },
-        )
-    });
+    if ask.session {
+        sessions::bind(ctx, key, client, fence, ask.lease, now);
+    }
+    let lease = deadline.left(now / 1000);
+    STATE.with(|state| state.answer(ticket, Answer::Granted { fence, holds: 1, lease }));
     reenter(ctx, lock, &ask.owner, now);
     lease_moved(ctx, key, deadline);
     tick::arm();
@@ -85,23 +89,17 @@ fn grant_head(
 
 /// The holder's own waiters re-enter at once, wherever they stand in the queue.
 fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: Micros) {
-    let (db, key, now) = (ctx.db(), lock.name().bytes(), now / 1000);
-    while let Some((ticket, ask)) = STATE.with(|state| state.head_of(db, key, owner)) {
+    let (db, key) = (ctx.db(), lock.name());
+    while let Some((ticket, client, ask)) = STATE.with(|state| state.head_of(db, key.bytes(), owner)) {
         let held = lock.held();
         let fence = held.map(|held| held.grant.fence());
-        let ask = lock::Ask {
-            owner,
-            lease: ask.lease,
-            once: ask.once,
-        };
-        let answer = match (lock::acquire(held, ask, now), fence) {
+        let answer = match (lock::acquire(held, &ask, config::max_hold(), now / 1000), fence) {
             (Ok(Acquired::Reentered { holds, deadline }), Some(fence)) => {
                 lock.update(ctx, holds, deadline);
-                Answer::Granted {
-                    fence,
-                    holds,
-                    lease: deadline.left(now),
+                if ask.session {
+                    sessions::bind(ctx, key, client, fence, ask.lease, now);
                 }
+                Answer::Granted { fence, holds, lease: deadline.left(now / 1000) }
             }
             (Err(lock::TooManyHolds), _) => Answer::TooManyHolds,
             // Not the holder: the caller's mistake, and nothing to answer.

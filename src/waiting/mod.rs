@@ -17,19 +17,23 @@
 
 mod departures;
 mod hand_over;
+mod sessions;
 mod state;
 mod tick;
 
 pub(crate) use departures::Departures;
 pub(crate) use hand_over::{pass_on, settle};
+pub(crate) use sessions::{
+    can_start as can_start_session, is_alive as is_session_alive, start as start_session,
+};
 pub(crate) use state::WaiterInfo;
 pub(crate) use tick::Settle;
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Deadline, Millis, Owner};
+use crate::lock::{Ask, Deadline, Millis};
 use crate::server::{Arg, Blocked, Ctx, ServerCell};
-use state::{Ask, State};
+use state::State;
 
 static STATE: ServerCell<State> = ServerCell::new(State::new());
 
@@ -38,7 +42,7 @@ static STATE: ServerCell<State> = ServerCell::new(State::new());
 pub(crate) fn join(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
-    ask: Ask,
+    ask: Ask<'static>,
     timeout: Millis,
     until: Deadline,
 ) -> Result<bool, Error> {
@@ -63,25 +67,21 @@ pub(crate) fn join(
     Ok(true)
 }
 
-/// What a waiter asks for.
-pub(crate) fn ask(owner: Owner<'static>, lease: Millis, once: bool) -> Ask {
-    Ask { owner, lease, once }
-}
-
 /// Takes note of when the lease of a lock ends, so that a lapse is found when it happens.
 pub(crate) fn lease_moved(ctx: &Ctx<'_>, key: Arg<'_>, until: Deadline) {
     let Deadline::At(last) = until else { return };
-    if !nobody_waits() {
+    if !idle() {
         let db = ctx.db();
         // The key expires after its last millisecond.
-        STATE.with(|state| state.alarm_if_waiting(db, key.bytes(), last.saturating_add(1)));
+        let next = last.saturating_add(1);
+        STATE.with(|state| state.waiters_of(db, key.bytes()) > 0 && state.alarm_at(db, key.bytes(), next));
         tick::arm();
     }
 }
 
 /// How many wait for a lock.
 pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
-    if nobody_waits() {
+    if idle() {
         0
     } else {
         {
@@ -97,14 +97,14 @@ pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>) -> Vec<WaiterInfo> {
     STATE.with(|state| state.queue_of(db, key.bytes()))
 }
 
-/// Whether no client waits for any lock, as on most servers at most times.
-pub(crate) fn nobody_waits() -> bool {
+/// Whether nobody waits for a lock and no session keeps one, as on many servers at most times.
+pub(crate) fn idle() -> bool {
     STATE.with(|state| state.is_idle())
 }
 
 /// Looks at a lock again, soon: something happened to its key.
 pub(crate) fn touched(db: i32, key: &[u8]) {
-    let rings = STATE.with(|state| !state.is_idle() && state.alarm_if_waiting(db, key, 0));
+    let rings = STATE.with(|state| !state.is_idle() && state.alarm_at(db, key, 0));
     if rings {
         tick::arm();
     }
@@ -129,9 +129,7 @@ fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
 
 /// Whether the server takes only a part of the key, `{...}`, for its slot.
 fn has_hash_tag(key: &[u8]) -> bool {
-    let Some(open) = key.iter().position(|&byte| byte == b'{') else {
-        return false;
-    };
+    let Some(open) = key.iter().position(|&byte| byte == b'{') else { return false };
     let tagged = key.iter().skip(open + 1).position(|&byte| byte == b'}');
     tagged.is_some_and(|len| len > 0)
 }

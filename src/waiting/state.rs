@@ -1,11 +1,12 @@
 //! Who waits where, in memory. Nothing here calls the server.
 //!
-//! Four trees and two lists:
+//! Five trees and two lists:
 //!
-//! - `lines`: by database and key, the queue of a lock (`lock::Queue`, tickets in order of arrival). A line without
-//!   waiters is dropped.
+//! - `lines`: by database and key, the queue of a lock (`lock::Queue`, tickets in order of arrival) and the session
+//!   that keeps its grant alive. A line with neither is dropped.
 //! - `waiters`: by ticket, everything about one waiter, from the time it joins until the server has freed it: also for
 //!   the moment after it left its line, answered or departed.
+//! - `sessions`: by connection, the locks whose grants live as long as it.
 //! - `timeouts`: who gives up when. Ours, not the server's: some servers lose the answer of a client whose time is up
 //!   in the very moment in which it is unblocked.
 //! - `alarms`: which lock to look at when; at most one for a line, the earliest (`Line::alarm`). It may be too early,
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::lock::{Fence, Millis, Owner, Queue, Ticket};
+use crate::lock::{Ask, Fence, Micros, Millis, Owner, Queue, Ticket};
 use crate::server::{self, Blocked, Timer};
 
 /// A lock, by database and name.
@@ -25,14 +26,6 @@ use crate::server::{self, Blocked, Timer};
 pub(super) struct Place {
     pub(super) db: i32,
     pub(super) key: Arc<[u8]>,
-}
-
-/// What a waiter asks for; its lease starts when it is granted.
-#[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(super) owner: Owner<'static>,
-    pub(super) lease: Millis,
-    pub(super) once: bool,
 }
 
 /// What a waiter is told.
@@ -59,12 +52,12 @@ pub(super) enum Phase {
 
 struct Waiter {
     place: Place,
-    ask: Ask,
+    /// Its lease starts when it is granted.
+    ask: Ask<'static>,
     phase: Phase,
     client: Blocked,
     client_id: u64,
-    /// Microseconds since 1970.
-    since: i64,
+    since: Micros,
     /// 0: without limit.
     timeout: Millis,
 }
@@ -85,15 +78,28 @@ pub(crate) struct WaiterInfo {
     pub(crate) timeout: Millis,
 }
 
+/// A grant that lives as long as a connection.
+#[derive(Clone, Copy)]
+pub(super) struct Session {
+    pub(super) client: u64,
+    pub(super) fence: Fence,
+    pub(super) lease: Millis,
+    pub(super) renew_at: Millis,
+    /// The connection has closed.
+    pub(super) over: bool,
+}
+
 #[derive(Default)]
 struct Line {
     queue: Queue,
+    session: Option<Session>,
     alarm: Option<Millis>,
 }
 
 pub(super) struct State {
     lines: BTreeMap<i32, BTreeMap<Arc<[u8]>, Line>>,
     waiters: BTreeMap<Ticket, Waiter>,
+    sessions: BTreeMap<u64, BTreeSet<Place>>,
     timeouts: BTreeSet<(Millis, Ticket)>,
     alarms: BTreeSet<(Millis, Place)>,
     answered: Vec<Ticket>,
@@ -112,6 +118,7 @@ impl State {
         Self {
             lines: BTreeMap::new(),
             waiters: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             timeouts: BTreeSet::new(),
             alarms: BTreeSet::new(),
             answered: Vec::new(),
@@ -123,7 +130,7 @@ impl State {
         }
     }
 
-    /// Whether nobody waits, and no grant of a dead waiter is left to take back.
+    /// Whether nobody waits, no session is held, and no grant of a dead waiter is left to take back.
     pub(super) fn is_idle(&self) -> bool {
         self.lines.is_empty() && self.dead.is_empty()
     }
@@ -144,10 +151,7 @@ impl State {
     /// The name of a line, shared with it.
     fn place(&self, db: i32, key: &[u8]) -> Option<Place> {
         let (key, _) = self.lines.get(&db)?.get_key_value(key)?;
-        Some(Place {
-            db,
-            key: Arc::clone(key),
-        })
+        Some(Place { db, key: Arc::clone(key) })
     }
 
     pub(super) fn waiters_of(&self, db: i32, key: &[u8]) -> usize {
@@ -156,9 +160,7 @@ impl State {
 
     pub(super) fn queue_of(&self, db: i32, key: &[u8]) -> Vec<WaiterInfo> {
         let now = server::now();
-        let Some(line) = self.line(db, key) else {
-            return Vec::new();
-        };
+        let Some(line) = self.line(db, key) else { return Vec::new() };
         let waiters = line.queue.iter().filter_map(|ticket| self.waiters.get(ticket));
         waiters
             .map(|waiter| WaiterInfo {
@@ -176,41 +178,24 @@ impl State {
         db: i32,
         key: &[u8],
         ticket: Ticket,
-        ask: Ask,
+        ask: Ask<'static>,
         client: Blocked,
         client_id: u64,
         timeout: Millis,
     ) {
-        let place = self
-            .place(db, key)
-            .unwrap_or_else(|| Place { db, key: key.into() });
-        let line = self
-            .lines
-            .entry(db)
-            .or_default()
-            .entry(Arc::clone(&place.key))
-            .or_default();
+        let place = self.place(db, key).unwrap_or_else(|| Place { db, key: key.into() });
+        let line = self.lines.entry(db).or_default().entry(Arc::clone(&place.key)).or_default();
         line.queue.join(ticket, ask.owner.clone());
         let since = server::now();
         let phase = Phase::Queued;
-        let waiter = Waiter {
-            place,
-            ask,
-            phase,
-            client,
-            client_id,
-            since,
-            timeout,
-        };
+        let waiter = Waiter { place, ask, phase, client, client_id, since, timeout };
         self.timeouts.extend(waiter.gives_up().map(|at| (at, ticket)));
         self.waiters.insert(ticket, waiter);
     }
 
     /// The one way out of a line, for whatever reason; whether the waiter stood in it.
     fn leave(&mut self, ticket: Ticket, next: Phase) -> bool {
-        let Some(waiter) = self.waiters.get_mut(&ticket) else {
-            return false;
-        };
+        let Some(waiter) = self.waiters.get_mut(&ticket) else { return false };
         if waiter.phase != Phase::Queued {
             return false;
         }
@@ -222,17 +207,16 @@ impl State {
         }
         if let Some(line) = self.line_mut(place.db, &place.key) {
             line.queue.leave(ticket, &owner);
-            if line.queue.is_empty() {
-                self.drop_line(&place);
-            }
+            self.drop_line_if_empty(&place);
         }
         true
     }
 
-    fn drop_line(&mut self, place: &Place) {
-        let Some(lines) = self.lines.get_mut(&place.db) else {
+    fn drop_line_if_empty(&mut self, place: &Place) {
+        let Some(lines) = self.lines.get_mut(&place.db) else { return };
+        if lines.get(&place.key).is_none_or(|line| !line.queue.is_empty() || line.session.is_some()) {
             return;
-        };
+        }
         let alarm = lines.remove(&place.key).and_then(|line| line.alarm);
         if lines.is_empty() {
             self.lines.remove(&place.db);
@@ -242,16 +226,23 @@ impl State {
         }
     }
 
-    /// The first waiter of a line, and what it asks for.
-    pub(super) fn head(&self, db: i32, key: &[u8]) -> Option<(Ticket, Ask)> {
+    /// The first waiter of a line, its connection, and what it asks for.
+    pub(super) fn head(&self, db: i32, key: &[u8]) -> Option<(Ticket, u64, Ask<'static>)> {
         let ticket = self.line(db, key)?.queue.head()?;
-        Some((ticket, self.waiters.get(&ticket)?.ask.clone()))
+        let waiter = self.waiters.get(&ticket)?;
+        Some((ticket, waiter.client_id, waiter.ask.clone()))
     }
 
-    /// The first waiter of a line with that owner, and what it asks for.
-    pub(super) fn head_of(&self, db: i32, key: &[u8], owner: &Owner<'static>) -> Option<(Ticket, Ask)> {
+    /// The first waiter of a line with that owner, its connection, and what it asks for.
+    pub(super) fn head_of(
+        &self,
+        db: i32,
+        key: &[u8],
+        owner: &Owner<'static>,
+    ) -> Option<(Ticket, u64, Ask<'static>)> {
         let ticket = self.line(db, key)?.queue.first_of(owner)?;
-        Some((ticket, self.waiters.get(&ticket)?.ask.clone()))
+        let waiter = self.waiters.get(&ticket)?;
+        Some((ticket, waiter.client_id, waiter.ask.clone()))
     }
 
     /// Takes a waiter out of its line, to be told that.
@@ -263,7 +254,7 @@ impl State {
 
     /// Takes all waiters out of a line, to be told that.
     pub(super) fn answer_all(&mut self, db: i32, key: &[u8], answer: Answer) {
-        while let Some((ticket, _)) = self.head(db, key) {
+        while let Some((ticket, ..)) = self.head(db, key) {
             self.answer(ticket, answer);
         }
     }
@@ -271,10 +262,7 @@ impl State {
     /// Whose answers are due.
     pub(super) fn take_answered(&mut self) -> Vec<Blocked> {
         let tickets = std::mem::take(&mut self.answered);
-        tickets
-            .iter()
-            .filter_map(|ticket| Some(self.waiters.get(ticket)?.client))
-            .collect()
+        tickets.iter().filter_map(|ticket| Some(self.waiters.get(ticket)?.client)).collect()
     }
 
     /// Answers those whose time is up.
@@ -289,9 +277,7 @@ impl State {
     pub(super) fn tell(&mut self, ticket: Ticket) -> Option<(Owner<'static>, Answer)> {
         self.leave(ticket, Phase::Left);
         let waiter = self.waiters.get_mut(&ticket)?;
-        let Phase::Answered(answer) = waiter.phase else {
-            return None;
-        };
+        let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);
         Some((waiter.ask.owner.clone(), answer))
     }
@@ -299,9 +285,7 @@ impl State {
     /// A waiter can be told nothing any more.
     pub(super) fn depart(&mut self, ticket: Ticket) {
         self.leave(ticket, Phase::Left);
-        let Some(waiter) = self.waiters.get_mut(&ticket) else {
-            return;
-        };
+        let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
         if let Phase::Answered(Answer::Granted { fence, .. }) | Phase::Told(Answer::Granted { fence, .. }) =
             phase
@@ -326,15 +310,60 @@ impl State {
 
     /// A grant on that lock whose waiter went away before it was answered.
     pub(super) fn take_dead(&mut self, db: i32, key: &[u8]) -> Option<Fence> {
-        let found = self
-            .dead
-            .iter()
-            .position(|(place, _)| place.db == db && *place.key == *key)?;
+        let found = self.dead.iter().position(|(place, _)| place.db == db && *place.key == *key)?;
         Some(self.dead.swap_remove(found).1)
     }
 
-    /// Has a lock looked at at that time at the latest, if anybody waits for it; whether somebody does.
-    pub(super) fn alarm_if_waiting(&mut self, db: i32, key: &[u8], at: Millis) -> bool {
+    /// Has a connection keep a grant alive, in place of any other.
+    pub(super) fn start_session(&mut self, db: i32, key: &[u8], session: Session) {
+        let place = self.place(db, key).unwrap_or_else(|| Place { db, key: key.into() });
+        let line = self.lines.entry(db).or_default().entry(Arc::clone(&place.key)).or_default();
+        let earlier = line.session.replace(session);
+        if let Some(earlier) = earlier.filter(|earlier| earlier.client != session.client) {
+            self.forget_session(earlier.client, &place);
+        }
+        self.sessions.entry(session.client).or_default().insert(place.clone());
+        self.alarm(place, session.renew_at);
+    }
+
+    /// No connection keeps the grant alive any more.
+    pub(super) fn end_session(&mut self, db: i32, key: &[u8]) {
+        let Some(place) = self.place(db, key) else { return };
+        let session = self.line_mut(db, key).and_then(|line| line.session.take());
+        if let Some(session) = session {
+            self.forget_session(session.client, &place);
+            self.drop_line_if_empty(&place);
+        }
+    }
+
+    fn forget_session(&mut self, client: u64, place: &Place) {
+        if let Some(places) = self.sessions.get_mut(&client) {
+            places.remove(place);
+            if places.is_empty() {
+                self.sessions.remove(&client);
+            }
+        }
+    }
+
+    pub(super) fn session(&self, db: i32, key: &[u8]) -> Option<Session> {
+        self.line(db, key)?.session
+    }
+
+    /// A connection has closed: what it kept alive is to be released now. Whether there was anything.
+    pub(super) fn disconnected(&mut self, client: u64) -> bool {
+        let Some(places) = self.sessions.remove(&client) else { return false };
+        for place in places {
+            if let Some(session) = self.line_mut(place.db, &place.key).and_then(|line| line.session.as_mut())
+            {
+                session.over = true;
+            }
+            self.alarm(place, 0);
+        }
+        true
+    }
+
+    /// Has a lock looked at at that time at the latest, if anybody waits for it or keeps it alive; whether somebody does.
+    pub(super) fn alarm_at(&mut self, db: i32, key: &[u8], at: Millis) -> bool {
         match self.place(db, key) {
             Some(place) => {
                 self.alarm(place, at);
@@ -362,43 +391,43 @@ impl State {
 
     /// Has all locks of a database, or of all, looked at now.
     pub(super) fn alarm_db(&mut self, db: Option<i32>) {
-        let lines = self
-            .lines
-            .iter()
-            .filter(|&(&number, _)| db.is_none_or(|db| db == number));
+        let lines = self.lines.iter().filter(|&(&number, _)| db.is_none_or(|db| db == number));
         let places: Vec<Place> = lines
-            .flat_map(|(&db, lines)| {
-                lines.keys().map(move |key| Place {
-                    db,
-                    key: Arc::clone(key),
-                })
-            })
+            .flat_map(|(&db, lines)| lines.keys().map(move |key| Place { db, key: Arc::clone(key) }))
             .collect();
         for place in places {
             self.alarm(place, 0);
         }
     }
 
-    /// A lock that is to be looked at now.
-    pub(super) fn take_due(&mut self, now: Millis) -> Option<Place> {
-        let (at, _) = self.alarms.first()?;
-        if *at > now {
-            return None;
+    /// The locks that are to be looked at now. Not one more, though looking at them may make others due: a server that
+    /// does not let keys expire would have them due for ever.
+    pub(super) fn take_due(&mut self, now: Millis) -> Vec<Place> {
+        let mut due = Vec::new();
+        while self.alarms.first().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, place)) = self.alarms.pop_first() else { break };
+            if let Some(line) = self.line_mut(place.db, &place.key) {
+                line.alarm = None;
+            }
+            due.push(place);
         }
-        let (_, place) = self.alarms.pop_first()?;
-        if let Some(line) = self.line_mut(place.db, &place.key) {
-            line.alarm = None;
-        }
-        Some(place)
+        due
     }
 
-    /// On a replica nothing is to be done: the server sends the waiters away, and the primary tells the rest.
+    /// On a replica nothing is to be done: the server sends the waiters away, sessions end with the lease, and the rest
+    /// is the primary's to tell.
     pub(super) fn stand_down(&mut self) {
         self.dead.clear();
         self.alarms.clear();
-        for line in self.lines.values_mut().flat_map(BTreeMap::values_mut) {
-            line.alarm = None;
+        self.sessions.clear();
+        for lines in self.lines.values_mut() {
+            lines.retain(|_, line| {
+                line.alarm = None;
+                line.session = None;
+                !line.queue.is_empty()
+            });
         }
+        self.lines.retain(|_, lines| !lines.is_empty());
     }
 
     /// When something is to be done next: 0 where an answer is due.

@@ -61,7 +61,7 @@ fn ring_alarms(ctx: &Ctx<'_>) {
         return STATE.with(|state| state.quiet_until = now.saturating_add(WHILE_PAUSED));
     }
     let mut refused = Vec::new();
-    while let Some(place) = STATE.with(|state| state.take_due(now)) {
+    for place in STATE.with(|state| state.take_due(now)) {
         if !(ctx.select_db(place.db) && ctx.call_write(Settle::NAME, &place.key)) {
             refused.push(place);
         }

@@ -1,0 +1,74 @@
+//! Grants that live as long as a connection: renewed while it is open, released when it closes.
+//!
+//! The lease is still the truth: a session only moves it, a third of the lease at a time, so that it lapses by itself if
+//! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
+
+use super::hand_over::pass_on;
+use super::state::Session;
+use super::{STATE, tick};
+use crate::config;
+use crate::error::Error;
+use crate::keyspace::LockKey;
+use crate::lock::{self, Fence, Micros, Millis};
+use crate::server::{Arg, Ctx, client_exists};
+
+/// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
+/// one pass.
+const RENEWALS_PER_LEASE: Millis = 3;
+const PASSES_PER_LEASE: Millis = 30;
+
+/// Whether the client of the running command has a connection that a session can live as long as.
+pub(crate) fn can_start(ctx: &Ctx<'_>) -> Result<(), Error> {
+    if client_exists(ctx.client_id()) { Ok(()) } else { Err(Error::NoSession) }
+}
+
+/// Binds the grant with that fence to the connection of the running command's client, and to no other.
+pub(crate) fn start(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence, lease: Millis, now: Micros) {
+    bind(ctx, key, ctx.client_id(), fence, lease, now);
+}
+
+/// Binds the grant with that fence to a connection.
+pub(super) fn bind(ctx: &Ctx<'_>, key: Arg<'_>, client: u64, fence: Fence, lease: Millis, now: Micros) {
+    let db = ctx.db();
+    let renew_at = next_renewal(lease, now / 1000);
+    let session = Session { client, fence, lease, renew_at, over: false };
+    STATE.with(|state| state.start_session(db, key.bytes(), session));
+    tick::arm();
+}
+
+/// Whether a connection keeps the grant with that fence alive.
+pub(crate) fn is_alive(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> bool {
+    let db = ctx.db();
+    let session = STATE.with(|state| state.session(db, key.bytes()));
+    session.is_some_and(|session| session.fence == fence && !session.over)
+}
+
+/// Does for the session of a lock what is due: renews the lease, or releases the grant of a closed connection.
+pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), Error> {
+    let (db, key) = (ctx.db(), lock.name());
+    let Some(session) = STATE.with(|state| state.session(db, key.bytes())) else { return Ok(()) };
+    let Some(held) = lock.held().filter(|held| held.grant.fence() == session.fence) else {
+        STATE.with(|state| state.end_session(db, key.bytes()));
+        return Ok(());
+    };
+    if session.over {
+        return pass_on(ctx, lock, c"lock.released", now);
+    }
+    let now = now / 1000;
+    if session.renew_at <= now {
+        let holds = held.grant.holds();
+        let deadline = lock::lengthen(held, session.lease, config::max_hold(), now);
+        lock.update(ctx, holds, deadline);
+        let renew_at = next_renewal(session.lease, now);
+        STATE.with(|state| state.start_session(db, key.bytes(), Session { renew_at, ..session }));
+    } else {
+        STATE.with(|state| state.alarm_at(db, key.bytes(), session.renew_at));
+    }
+    Ok(())
+}
+
+fn next_renewal(lease: Millis, now: Millis) -> Millis {
+    let pass = (lease / PASSES_PER_LEASE).max(1);
+    let due = now.saturating_add(lease / RENEWALS_PER_LEASE);
+    (due - due % pass).max(now.saturating_add(1))
+}
