@@ -1,1 +1,359 @@
+//! The lock against what its documentation promises: examples first, then histories made up at random.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: Millis = 1_700_000_000_000;
+
+fn owner(name: &str) -> Owner<'_> {
+    Owner::new(name.as_bytes()).unwrap()
+}
+
+fn ask<'a>(name: &'a str, lease: Millis) -> Ask<'a> {
+    Ask { owner: owner(name), lease, max_hold: None, once: false, session: false }
+}
+
+fn fence(value: u64) -> Fence {
+    Fence::new(value).unwrap()
+}
+
+fn grant(name: &str, holds: u32) -> Grant {
+    Grant::new(owner(name), fence(NOW.unsigned_abs() * 1000), holds, None)
+}
+
+fn held(grant: &Grant, deadline: Deadline) -> Option<Held<'_>> {
+    Some(Held { grant, deadline })
+}
+
+#[test]
+fn a_free_lock_is_granted_for_the_lease() {
+    let granted = acquire(None, &ask("a", 500), None, NOW);
+    assert_eq!(granted, Ok(Acquired::Granted { deadline: Deadline::At(NOW + 500) }));
+}
+
+#[test]
+fn anothers_lock_is_refused() {
+    let grant = grant("a", 1);
+    let refused = acquire(held(&grant, Deadline::At(NOW + 1)), &ask("b", 500), None, NOW);
+    assert_eq!(refused, Ok(Acquired::Refused));
+}
+
+#[test]
+fn a_reentry_adds_a_hold_and_never_shortens_the_lease() {
+    let grant = grant("a", 2);
+    for (old, lease, new) in [
+        (Deadline::At(NOW + 900), 500, Deadline::At(NOW + 900)),
+        (Deadline::At(NOW + 100), 500, Deadline::At(NOW + 500)),
+        (Deadline::Never, 500, Deadline::Never),
+    ] {
+        let reentered = acquire(held(&grant, old), &ask("a", lease), None, NOW);
+        assert_eq!(reentered, Ok(Acquired::Reentered { holds: 3, deadline: new }));
+    }
+}
+
+#[test]
+fn once_gives_the_grant_back_without_another_hold() {
+    let grant = grant("a", u32::MAX);
+    let again = Ask { once: true, ..ask("a", 500) };
+    let reentered = acquire(held(&grant, Deadline::At(NOW)), &again, None, NOW);
+    assert_eq!(reentered, Ok(Acquired::Reentered { holds: u32::MAX, deadline: Deadline::At(NOW + 500) }));
+}
+
+#[test]
+fn holds_end_at_their_limit() {
+    let grant = grant("a", u32::MAX);
+    assert_eq!(acquire(held(&grant, Deadline::At(NOW)), &ask("a", 1), None, NOW), Err(TooManyHolds));
+}
+
+#[test]
+fn no_lease_goes_beyond_the_greatest_age() {
+    let short = Ask { max_hold: Some(300), ..ask("a", 500) };
+    assert_eq!(acquire(None, &short, None, NOW), Ok(Acquired::Granted { deadline: Deadline::At(NOW + 300) }));
+    assert_eq!(
+        acquire(None, &short, Some(200), NOW),
+        Ok(Acquired::Granted { deadline: Deadline::At(NOW + 200) })
+    );
+    let grant = Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Some(300));
+    let later = NOW + 250;
+    let now_held = held(&grant, Deadline::At(NOW + 260));
+    let end = Deadline::At(NOW + 300);
+    assert_eq!(
+        acquire(now_held, &ask("a", 500), None, later),
+        Ok(Acquired::Reentered { holds: 2, deadline: end })
+    );
+    assert_eq!(extend(now_held, &owner("a"), None, 500, None, later), Some(end));
+    assert_eq!(extend(now_held, &owner("a"), None, 500, Some(280), later), Some(Deadline::At(NOW + 280)));
+    assert_eq!(lengthen(now_held.unwrap(), 500, None, later), end);
+}
+
+#[test]
+fn a_release_takes_one_hold_or_all() {
+    let three = grant("a", 3);
+    let until = Deadline::At(NOW + 1);
+    assert_eq!(release(held(&three, until), &owner("a"), None, false), Some(Released::Kept { holds: 2 }));
+    assert_eq!(release(held(&three, until), &owner("a"), None, true), Some(Released::Ended));
+    let one = grant("a", 1);
+    assert_eq!(release(held(&one, until), &owner("a"), None, false), Some(Released::Ended));
+}
+
+#[test]
+fn only_the_owner_with_the_right_fence_releases_or_extends() {
+    let grant = grant("a", 1);
+    let now_held = held(&grant, Deadline::At(NOW + 1));
+    let (right, wrong) = (Some(grant.fence()), Some(fence(7)));
+    for (name, fence, may) in
+        [("a", None, true), ("a", right, true), ("a", wrong, false), ("b", None, false), ("b", right, false)]
+    {
+        assert_eq!(release(now_held, &owner(name), fence, false).is_some(), may);
+        assert_eq!(extend(now_held, &owner(name), fence, 5, None, NOW).is_some(), may);
+    }
+    assert_eq!(release(None, &owner("a"), None, false), None);
+    assert_eq!(extend(None, &owner("a"), None, 5, None, NOW), None);
+}
+
+#[test]
+fn a_break_needs_a_grant_with_that_fence() {
+    let grant = grant("a", 9);
+    let now_held = held(&grant, Deadline::Never);
+    assert!(may_break(now_held, None));
+    assert!(may_break(now_held, Some(grant.fence())));
+    assert!(!may_break(now_held, Some(fence(7))));
+    assert!(!may_break(None, None));
+}
+
+#[test]
+fn a_lease_without_end_shows_as_pttl_does() {
+    assert_eq!(Deadline::Never.left(NOW), -1);
+    assert_eq!(Deadline::At(NOW + 5).left(NOW), 5);
+    assert_eq!(Deadline::At(NOW - 5).left(NOW), 0);
+    assert!(Deadline::At(i64::MAX) < Deadline::Never);
+}
+
+#[test]
+fn a_fence_is_the_time_or_one_more_than_the_last() {
+    let mut clock = FenceClock::new();
+    assert_eq!(clock.next(1_000).map(Fence::get), Some(1_000));
+    assert_eq!(clock.next(1_000).map(Fence::get), Some(1_001));
+    assert_eq!(clock.next(5).map(Fence::get), Some(1_002));
+    clock.observe(fence(2_000));
+    clock.observe(fence(1_500));
+    assert_eq!(clock.next(1_600).map(Fence::get), Some(2_001));
+    assert_eq!(clock.next(-1).map(Fence::get), Some(2_002));
+    clock.observe(Fence::MAX);
+    assert_eq!(clock.next(1_600), None);
+}
+
+#[test]
+fn an_owner_is_1_to_128_bytes() {
+    assert_eq!(Owner::new(b""), None);
+    assert!(Owner::new(&[b'x'; 128]).is_some());
+    assert_eq!(Owner::new(&[b'x'; 129]), None);
+}
+
+#[test]
+fn a_held_lock_with_a_uuid_owner_needs_no_heap() {
+    assert_eq!(Grant::new(Owner::random(), fence(1), 1, None).heap_size(), 0);
+    assert!(grant("a name", 1).heap_size() > 0);
+}
+
+#[test]
+fn each_random_owner_is_a_new_uuid_of_version_4() {
+    let (first, second) = (Owner::random(), Owner::random());
+    assert_ne!(first, second);
+    let text = String::from_utf8(first.text().as_ref().to_vec()).unwrap();
+    assert_eq!(uuid::Uuid::parse_str(&text).unwrap().get_version_num(), 4);
+}
+
+#[test]
+fn a_queue_is_first_come_first_served() {
+    let mut queue = Queue::default();
+    for (ticket, name) in [(1, "a"), (2, "b"), (3, "a"), (4, "c")] {
+        queue.join(Ticket(ticket), owner(name));
+    }
+    assert_eq!(queue.head(), Some(Ticket(1)));
+    assert_eq!(queue.first_of(&owner("c")), Some(Ticket(4)));
+    assert_eq!(queue.first_of(&owner("d")), None);
+    assert!(queue.leave(Ticket(1), &owner("a")));
+    assert!(!queue.leave(Ticket(1), &owner("a")));
+    assert_eq!(queue.head(), Some(Ticket(2)));
+    assert_eq!(queue.first_of(&owner("a")), Some(Ticket(3)));
+    assert_eq!(queue.iter().copied().collect::<Vec<_>>(), [Ticket(2), Ticket(3), Ticket(4)]);
+}
+
+/// What may happen to a lock.
+#[derive(Clone, Debug)]
+enum Step {
+    Acquire { who: usize, lease: Millis, once: bool, max_hold: Option<Millis> },
+    Release { who: usize, all: bool, old_fence: bool },
+    Extend { who: usize, lease: Millis, old_fence: bool },
+    Break,
+    Wait(Millis),
+    ClockBack(Millis),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let who = 0..3usize;
+    prop_oneof![
+        5 => (who.clone(), 1..50i64, any::<bool>(), proptest::option::of(1..80i64))
+            .prop_map(|(who, lease, once, max_hold)| Step::Acquire { who, lease, once, max_hold }),
+        3 => (who.clone(), any::<bool>(), any::<bool>())
+            .prop_map(|(who, all, old_fence)| Step::Release { who, all, old_fence }),
+        2 => (who, 1..50i64, any::<bool>())
+            .prop_map(|(who, lease, old_fence)| Step::Extend { who, lease, old_fence }),
+        1 => Just(Step::Break),
+        3 => (0..30i64).prop_map(Step::Wait),
+        1 => (0..30i64).prop_map(Step::ClockBack),
+    ]
+}
+
+/// The simplest lock there is, to compare with.
+#[derive(Clone, Debug)]
+struct Model {
+    who: usize,
+    holds: u32,
+    fence: u64,
+    until: Millis,
+    latest: Option<Millis>,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Every spelling of an owner comes back as it was, and different ones stay different.
+    #[test]
+    fn owners_are_binary_safe(one in vec(any::<u8>(), 1..=128), other in vec(any::<u8>(), 1..=128)) {
+        let (first, second) = (Owner::new(&one).unwrap(), Owner::new(&other).unwrap());
+        prop_assert_eq!(first.text().as_ref().to_vec(), one.clone());
+        prop_assert_eq!(first == second, one == other);
+        prop_assert_eq!(first.clone().into_owned().text().as_ref().to_vec(), one.clone());
+    }
+
+    /// A UUID in its canonical text is kept in 16 bytes; capitals make it another owner.
+    #[test]
+    fn uuids_come_back_as_they_were_written(bytes in any::<[u8; 16]>()) {
+        let text = uuid::Uuid::from_bytes(bytes).to_string();
+        let lower = Owner::new(text.as_bytes()).unwrap();
+        prop_assert_eq!(&lower, &Owner::Uuid(bytes));
+        prop_assert_eq!(lower.text().as_ref().to_vec(), text.as_bytes());
+        let capitals = text.to_uppercase();
+        let upper = Owner::new(capitals.as_bytes()).unwrap();
+        prop_assert_eq!(upper.text().as_ref().to_vec(), capitals.as_bytes());
+        prop_assert_eq!(upper == lower, capitals == text);
+    }
+
+    /// A queue is what a list would be, whoever leaves in between.
+    #[test]
+    fn a_queue_keeps_the_order_of_arrival(moves in vec((any::<bool>(), 0..4usize), 0..60)) {
+        let names = ["a", "b", "c", "d"];
+        let (mut queue, mut list) = (Queue::default(), Vec::<(u64, usize)>::new());
+        for (ticket, (join, who)) in (1..).zip(moves) {
+            if join || list.is_empty() {
+                queue.join(Ticket(ticket), owner(names[who]));
+                list.push((ticket, who));
+            } else {
+                let (ticket, who) = list.remove(who % list.len());
+                prop_assert!(queue.leave(Ticket(ticket), &owner(names[who])));
+            }
+            prop_assert_eq!(queue.len(), list.len());
+            prop_assert_eq!(queue.is_empty(), list.is_empty());
+            prop_assert_eq!(queue.head().map(|ticket| ticket.0), list.first().map(|entry| entry.0));
+            for (who, name) in names.iter().enumerate() {
+                let first = list.iter().find(|entry| entry.1 == who).map(|entry| entry.0);
+                prop_assert_eq!(queue.first_of(&owner(name)).map(|ticket| ticket.0), first);
+            }
+        }
+    }
+
+    /// Long histories: the lock does what the model does, fences rise, nothing goes beyond the greatest age.
+    #[test]
+    fn histories_agree_with_the_model(steps in vec(step(), 1..80), limit in proptest::option::of(20..200i64)) {
+        let names = ["a", "b", "c"];
+        let (mut clock, mut now) = (FenceClock::new(), NOW);
+        let mut state: Option<(Grant, Deadline)> = None;
+        let mut model: Option<Model> = None;
+        let mut last_fence = 0;
+        for step in steps {
+            // The server takes a lapsed key away before anybody looks.
+            if model.as_ref().is_some_and(|held| now > held.until) {
+                model = None;
+                state = None;
+            }
+            let lock = state.as_ref().map(|(grant, deadline)| Held { grant, deadline: *deadline });
+            match step {
+                Step::Wait(ms) => now += ms,
+                Step::ClockBack(ms) => now -= ms,
+                Step::Break => {
+                    prop_assert_eq!(may_break(lock, None), model.is_some());
+                    model = None;
+                    state = None;
+                }
+                Step::Acquire { who, lease, once, max_hold } => {
+                    let ask = Ask { max_hold, once, ..ask(names[who], lease) };
+                    match (acquire(lock, &ask, limit, now).unwrap(), &mut model) {
+                        (Acquired::Granted { deadline }, None) => {
+                            let fence = clock.next(now * 1000).unwrap();
+                            prop_assert!(fence.get() > last_fence);
+                            last_fence = fence.get();
+                            let age = [max_hold, limit].into_iter().flatten().min();
+                            let until = now + age.map_or(lease, |age| lease.min(age));
+                            prop_assert_eq!(deadline, Deadline::At(until));
+                            let latest = age.map(|age| fence.granted_at() / 1000 + age);
+                            model = Some(Model { who, holds: 1, fence: fence.get(), until, latest });
+                            state = Some((Grant::new(ask.owner.borrowed(), fence, 1, max_hold), deadline));
+                        }
+                        (Acquired::Reentered { holds, deadline }, Some(model)) => {
+                            prop_assert_eq!(model.who, who);
+                            model.holds += u32::from(!once);
+                            let asked = model.latest.map_or(now + lease, |latest| latest.min(now + lease));
+                            model.until = model.until.max(asked);
+                            prop_assert_eq!((holds, deadline), (model.holds, Deadline::At(model.until)));
+                            let (grant, old) = state.as_mut().unwrap();
+                            grant.set_holds(holds);
+                            *old = deadline;
+                        }
+                        (Acquired::Refused, Some(model)) => prop_assert_ne!(model.who, who),
+                        (outcome, model) => prop_assert!(false, "{outcome:?} where the model has {model:?}"),
+                    }
+                }
+                Step::Release { who, all, old_fence } => {
+                    let fence = model.as_ref().map_or(1, |held| held.fence);
+                    let fence = Fence::new(if old_fence { fence.saturating_sub(1).max(1) } else { fence });
+                    let released = release(lock, &owner(names[who]), fence, all);
+                    match &mut model {
+                        Some(held) if held.who == who && !old_fence => {
+                            held.holds = if all { 0 } else { held.holds - 1 };
+                            let holds = held.holds;
+                            if holds == 0 {
+                                prop_assert_eq!(released, Some(Released::Ended));
+                                model = None;
+                                state = None;
+                            } else {
+                                prop_assert_eq!(released, Some(Released::Kept { holds }));
+                                state.as_mut().unwrap().0.set_holds(holds);
+                            }
+                        }
+                        _ => prop_assert_eq!(released, None),
+                    }
+                }
+                Step::Extend { who, lease, old_fence } => {
+                    let fence = model.as_ref().map_or(1, |held| held.fence);
+                    let fence = Fence::new(if old_fence { fence.saturating_sub(1).max(1) } else { fence });
+                    let extended = extend(lock, &owner(names[who]), fence, lease, limit, now);
+                    match &mut model {
+                        Some(held) if held.who == who && !old_fence => {
+                            held.until = held.latest.map_or(now + lease, |latest| latest.min(now + lease));
+                            prop_assert_eq!(extended, Some(Deadline::At(held.until)));
+                            state.as_mut().unwrap().1 = Deadline::At(held.until);
+                        }
+                        _ => prop_assert_eq!(extended, None),
+                    }
+                }
+            }
+            if let (Some((grant, deadline)), Some(latest)) = (&state, model.as_ref().and_then(|held| held.latest)) {
+                prop_assert!(*deadline <= Deadline::At(latest), "{grant:?} lives beyond its greatest age");
+            }
+        }
+    }
+}
