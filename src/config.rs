@@ -16,6 +16,9 @@ pub(crate) static MAX_LEASE: NumericConfig = NumericConfig::new(c"max-lease", 0,
 /// The greatest age in ms that a grant may reach; 0: no limit.
 pub(crate) static MAX_HOLD: NumericConfig = NumericConfig::new(c"max-hold", 0, 0, LONGEST_LEASE);
 
+/// How long in ms nothing new is granted after a start, a promotion or an awakening; 0: not at all.
+pub(crate) static FAILOVER_GRACE: NumericConfig = NumericConfig::new(c"failover-grace", 0, 0, LONGEST_LEASE);
+
 /// The most waiters on one lock; 0: no cap.
 pub(crate) static MAX_WAITERS: NumericConfig = NumericConfig::new(c"max-waiters", 0, 0, u32::MAX as i64);
 

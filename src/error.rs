@@ -33,6 +33,11 @@ pub(crate) enum Error {
     NoMoreFences,
     /// A command that only a primary or the append-only file may send.
     NotAClientCommand,
+    /// Within `lock.failover-grace` of a start, a promotion or an awakening.
+    Grace {
+        /// In ms.
+        left: i64,
+    },
     /// `SESSION` where there is no connection to live as long as: in a script.
     NoSession,
 }
@@ -51,8 +56,11 @@ impl ErrorReply for Error {
             Self::TimeoutNotAnInteger => c"ERR timeout is not an integer or out of range",
             Self::TimeoutNegative => c"ERR timeout is negative",
             Self::NoMoreFences => c"ERR no more fences: the last one given is the greatest there is",
-            Self::NoSession => c"ERR SESSION needs a connection, which a script has not",
+            Self::NoSession => c"ERR SESSION is not allowed in scripts",
             Self::NotAClientCommand => c"ERR this command is sent by a primary to its replicas only",
+            Self::Grace { left } => {
+                return ctx.reply_error_text(format!("GRACE new grants resume in {left} ms"));
+            }
             Self::InvalidExpire { command } => {
                 return ctx.reply_error_text(format!("ERR invalid expire time in '{command}' command"));
             }

@@ -29,7 +29,13 @@ static MODULE: Module = Module {
         CommandSpec::of::<Apply>(),
         CommandSpec::of::<Settle>(),
     ],
-    configs: &[&config::DEFAULT_LEASE, &config::MAX_LEASE, &config::MAX_HOLD, &config::MAX_WAITERS],
+    configs: &[
+        &config::DEFAULT_LEASE,
+        &config::MAX_LEASE,
+        &config::MAX_HOLD,
+        &config::MAX_WAITERS,
+        &config::FAILOVER_GRACE,
+    ],
     events: &[EventSpec::of::<Departures>()],
 };
 

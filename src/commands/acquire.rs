@@ -80,8 +80,10 @@ impl<'a> Acquire<'a> {
         let mut lock = LockKey::write(ctx, key)?;
         waiting::settle(ctx, &mut lock, now_us)?;
         let held = lock.held();
+        // In a grace, nobody is granted what is free; waiters queue up for its end.
+        let may_grant = if held.is_none() { waiting::may_grant() } else { Ok(()) };
         let (fence, holds, deadline) = match (lock::acquire(held, &ask, config::max_hold(), now)?, held) {
-            (Acquired::Granted { deadline }, _) => {
+            (Acquired::Granted { deadline }, _) if may_grant.is_ok() => {
                 let fence = keyspace::next_fence(now_us)?;
                 lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence, 1, ask.max_hold), deadline);
                 ctx.notify(c"lock.acquired", key);
@@ -93,12 +95,13 @@ impl<'a> Acquire<'a> {
                 (fence, holds, deadline)
             }
             (_, held) => {
-                let until = held.map_or(Deadline::Never, |held| held.deadline);
+                let until = held.map_or(Deadline::At(now), |held| held.deadline);
                 let waits = match block {
                     Some(timeout) => waiting::join(ctx, key, ask.into_owned(), timeout, until)?,
                     None => false,
                 };
                 if !waits {
+                    may_grant?;
                     ctx.reply_null_array();
                 }
                 return Ok(());

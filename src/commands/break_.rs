@@ -17,7 +17,7 @@ pub(crate) struct Break;
 impl Command for Break {
     const NAME: &'static CStr = c"lock.break";
     const FLAGS: &'static CStr = c"write admin fast";
-    const ARITY: RangeInclusive<usize> = 2..=4;
+    const ARITY: RangeInclusive<usize> = 2..=usize::MAX;
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
@@ -39,11 +39,12 @@ impl Command for Break {
             return Ok(());
         };
         let line = format!(
-            "lock broken: key \"{}\", owner \"{}\", fence {}, by {}",
-            key.bytes().escape_ascii(),
+            "lock broken: owner \"{}\", fence {}, by {}, key \"{}\"",
             held.grant.owner().text().as_ref().escape_ascii(),
             held.grant.fence().get(),
             ctx.client(),
+            // Last: the server cuts a line off after 1 kB.
+            key.bytes().escape_ascii(),
         );
         waiting::pass_on(ctx, &mut lock, c"lock.broken", server::now())?;
         ctx.log(LogLevel::Notice, &line);

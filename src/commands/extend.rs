@@ -9,7 +9,7 @@ use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{self, Fence, Held, Millis, Owner};
+use crate::lock::{self, Held, Millis, Owner};
 use crate::server::{Arg, Args, Command, Ctx};
 use crate::waiting;
 
@@ -17,7 +17,7 @@ pub(crate) struct Extend<'a> {
     key: Arg<'a>,
     owner: Owner<'a>,
     lease: Option<Millis>,
-    fence: Option<Fence>,
+    fence: Option<u64>,
 }
 
 impl Command for Extend<'_> {

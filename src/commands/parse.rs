@@ -2,7 +2,7 @@
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Fence, Millis, Owner};
+use crate::lock::{Millis, Owner};
 use crate::server::{Arg, Args};
 
 /// The argument at that place. The arity has been checked, so it is there.
@@ -27,11 +27,11 @@ pub(super) fn owner(arg: Arg<'_>) -> Result<Owner<'_>, Error> {
     Owner::new(arg.bytes()).ok_or(Error::OwnerLength)
 }
 
-pub(super) fn fence(arg: Arg<'_>) -> Result<Fence, Error> {
+/// A fence to compare with; it may be greater than any that is ever given.
+pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
-        // Above the greatest fence it is a number that no grant has.
-        fence => Ok(Fence::new(fence.unsigned_abs()).unwrap_or(Fence::MAX)),
+        fence => Ok(fence.unsigned_abs()),
     }
 }
 

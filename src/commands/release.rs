@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{self, Fence, Owner, Released};
+use crate::lock::{self, Owner, Released};
 use crate::server::{self, Arg, Args, Command, Ctx};
 use crate::waiting;
 
@@ -16,7 +16,7 @@ pub(crate) struct Release<'a> {
     key: Arg<'a>,
     owner: Owner<'a>,
     all: bool,
-    fence: Option<Fence>,
+    fence: Option<u64>,
 }
 
 impl Command for Release<'_> {

@@ -11,16 +11,23 @@
 //! | max-hold | the greatest age that the grant may reach, in ms; 0: none of its own |
 //!
 //! The lease is the key's TTL, which the server writes itself.
+//!
+//! Beside the keys, in RDB files only, the last fence, so that the next one is above it even if the wall clock is set back
+//! in between. It is left out once it is a day old: a clock that is set back by more than that is another matter, and a
+//! file that holds nothing of the module can be loaded without it.
 
 use std::ffi::CStr;
 
 use crate::config::LONGEST_LEASE;
-use crate::keyspace::{effects, lapses, observe_fence};
-use crate::lock::{Fence, Grant, Owner};
+use crate::keyspace::{effects, lapses, last_fence, observe_fence};
+use crate::lock::{Deadline, Fence, Grant, Micros, Owner};
 use crate::server::{
-    AofRewrite, Arg, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, Unlinked,
+    self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, Unlinked,
 };
 use crate::waiting;
+
+/// For how long the last fence is written beside the keys: a day.
+const FENCE_KEPT_FOR: Micros = 86_400_000_000;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
@@ -41,21 +48,14 @@ impl NativeType for Grant {
     }
 
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
-        if encoding != Self::ENCODING {
-            return Err(format!(
-                "it is in encoding {encoding}; this version of the module reads encoding {}",
-                Self::ENCODING
-            ));
-        }
-        let truncated = |_: Truncated| "the data ends early or is of another kind";
+        check_encoding(encoding)?;
         let grants = rdb.unsigned().map_err(truncated)?;
         if grants != 1 {
             return Err(format!("{grants} grants where 1 is expected"));
         }
         let owner = rdb.bytes().map_err(truncated)?;
         let owner = Owner::new(&owner).ok_or_else(|| format!("an owner of {} bytes", owner.len()))?;
-        let fence = rdb.unsigned().map_err(truncated)?;
-        let fence = Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))?;
+        let fence = fence(rdb)?;
         let holds = rdb.unsigned().map_err(truncated)?;
         let holds =
             u32::try_from(holds).ok().filter(|&holds| holds > 0).ok_or_else(|| format!("{holds} holds"))?;
@@ -70,7 +70,7 @@ impl NativeType for Grant {
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
         // The server adds the TTL with a `PEXPIREAT` of its own.
-        let numbers = effects::numbers(self, crate::lock::Deadline::Never);
+        let numbers = effects::numbers(self, Deadline::Never);
         aof.value(effects::APPLY, key, self.owner().text().as_ref(), numbers);
     }
 
@@ -89,7 +89,41 @@ impl NativeType for Grant {
         }
     }
 
+    fn save_aux(rdb: &mut RdbWriter) {
+        let recent = server::now().saturating_sub(FENCE_KEPT_FOR);
+        if let Some(fence) = last_fence().filter(|fence| fence.granted_at() > recent) {
+            rdb.unsigned(fence.get());
+        }
+    }
+
+    fn load_aux(rdb: &mut RdbReader, encoding: i32) -> Result<(), String> {
+        check_encoding(encoding)?;
+        observe_fence(fence(rdb)?);
+        Ok(())
+    }
+
+    fn defrag(&mut self, defrag: &mut Defrag) {
+        self.relocate(|full| defrag.boxed(full));
+    }
+
     fn heap_size(&self) -> usize {
         Self::heap_size(self)
     }
+}
+
+fn check_encoding(encoding: i32) -> Result<(), String> {
+    let known = Grant::ENCODING;
+    if encoding == known {
+        return Ok(());
+    }
+    Err(format!("it is in encoding {encoding}; this version of the module reads encoding {known}"))
+}
+
+fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
+    let fence = rdb.unsigned().map_err(truncated)?;
+    Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))
+}
+
+fn truncated(_: Truncated) -> &'static str {
+    "the data ends early or is of another kind"
 }

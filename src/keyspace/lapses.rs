@@ -51,10 +51,11 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
     ctx.log(
         LogLevel::Verbose,
         &format!(
-            "lock lapsed: key \"{}\", owner \"{}\", fence {}",
-            last.key.escape_ascii(),
+            "lock lapsed: owner \"{}\", fence {}, key \"{}\"",
             last.grant.owner().text().as_ref().escape_ascii(),
             last.grant.fence().get(),
+            // Last: the server cuts a line off after 1 kB.
+            last.key.escape_ascii(),
         ),
     );
     ctx.notify(c"lock.lapsed", key);

@@ -23,6 +23,11 @@ pub(crate) fn next_fence(now: Micros) -> Result<Fence, Error> {
     FENCES.with(|clock| clock.next(now)).ok_or(Error::NoMoreFences)
 }
 
+/// The last fence that this server gave or saw.
+fn last_fence() -> Option<Fence> {
+    FENCES.with(|clock| clock.last())
+}
+
 /// Takes note of a fence that another server gave.
 pub(crate) fn observe_fence(fence: Fence) {
     FENCES.with(|clock| clock.observe(fence));

@@ -1,6 +1,6 @@
 //! What each command does to a lock, decided from its state alone. Nothing here changes anything.
 
-use super::{Deadline, Fence, Grant, Millis, Owner};
+use super::{Deadline, Grant, Millis, Owner};
 
 /// A held lock as a command finds it; a free one (or one whose lease is over) is `None`.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ pub(crate) enum Released {
 pub(crate) fn release(
     held: Option<Held<'_>>,
     owner: &Owner<'_>,
-    fence: Option<Fence>,
+    fence: Option<u64>,
     all: bool,
 ) -> Option<Released> {
     let grant = holder(held, owner, fence)?.grant;
@@ -103,7 +103,7 @@ pub(crate) fn release(
 pub(crate) fn extend(
     held: Option<Held<'_>>,
     owner: &Owner<'_>,
-    fence: Option<Fence>,
+    fence: Option<u64>,
     lease: Millis,
     max_hold: Option<Millis>,
     now: Millis,
@@ -113,11 +113,13 @@ pub(crate) fn extend(
 }
 
 /// Decides whether an operator's break ends the grant: it has that fence, where one is named.
-pub(crate) fn may_break(held: Option<Held<'_>>, fence: Option<Fence>) -> bool {
-    held.is_some_and(|held| fence.is_none_or(|fence| fence == held.grant.fence()))
+pub(crate) fn may_break(held: Option<Held<'_>>, fence: Option<u64>) -> bool {
+    held.is_some_and(|held| fence.is_none_or(|fence| fence == held.grant.fence().get()))
 }
 
 /// The grant, where it is this owner's, and has this fence where one is named.
-fn holder<'a>(held: Option<Held<'a>>, owner: &Owner<'_>, fence: Option<Fence>) -> Option<Held<'a>> {
-    held.filter(|held| held.grant.owner() == *owner && fence.is_none_or(|fence| fence == held.grant.fence()))
+fn holder<'a>(held: Option<Held<'a>>, owner: &Owner<'_>, fence: Option<u64>) -> Option<Held<'a>> {
+    held.filter(|held| {
+        held.grant.owner() == *owner && fence.is_none_or(|fence| fence == held.grant.fence().get())
+    })
 }

@@ -47,6 +47,11 @@ impl FenceClock {
         Some(fence)
     }
 
+    /// The last fence given or seen; none where there was none yet.
+    pub(crate) fn last(&self) -> Option<Fence> {
+        Fence::new(self.last)
+    }
+
     /// Takes note of a fence that came from elsewhere (a file, a primary), so that the next one is above it.
     pub(crate) fn observe(&mut self, fence: Fence) {
         self.last = self.last.max(fence.0);

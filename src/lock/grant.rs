@@ -15,8 +15,9 @@ enum Repr {
     Full(Box<Full>),
 }
 
+/// A grant that is not `Compact`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Full {
+pub(crate) struct Full {
     owner: Owner<'static>,
     fence: Fence,
     holds: u32,
@@ -84,6 +85,16 @@ impl Grant {
     /// How long the grant has been held, in ms.
     pub(crate) fn age(&self, now: Millis) -> Millis {
         now.saturating_sub(self.fence().granted_at() / 1000).max(0)
+    }
+
+    /// Has what the grant has on the heap moved by `relocate`.
+    pub(crate) fn relocate(&mut self, relocate: impl FnOnce(Box<Full>) -> Box<Full>) {
+        // Something without a heap stands in for the moment.
+        let stand_in = Repr::Compact { holds: 0, fence: self.fence(), uuid: [0; 16] };
+        self.0 = match std::mem::replace(&mut self.0, stand_in) {
+            Repr::Full(full) => Repr::Full(relocate(full)),
+            compact => compact,
+        };
     }
 
     /// Bytes on the heap beyond the grant's own.

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use redis_module::raw;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Microseconds since 1970.
 ///
@@ -16,4 +17,35 @@ pub(crate) fn now() -> i64 {
     }
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A moment on two clocks that nobody sets: the one that runs while the machine does, asleep or not, and the one that runs
+/// while the calling thread does.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    since_boot: i64,
+    ran: i64,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self {
+            since_boot: millis(clock_gettime(ClockId::Boottime)),
+            ran: millis(clock_gettime(ClockId::ThreadCPUTime)),
+        }
+    }
+
+    /// Milliseconds since the machine was booted.
+    pub(crate) fn since_boot(self) -> i64 {
+        self.since_boot
+    }
+
+    /// For how many ms since an earlier moment the thread did not run.
+    pub(crate) fn stood_still(self, earlier: Self) -> i64 {
+        (self.since_boot - earlier.since_boot) - (self.ran - earlier.ran)
+    }
+}
+
+fn millis(time: Timespec) -> i64 {
+    time.tv_sec.saturating_mul(1000).saturating_add(time.tv_nsec / 1_000_000)
 }

@@ -1,6 +1,7 @@
 //! What the server tells about the keyspace: one key touched, a database emptied, two databases swapped.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use redis_module::raw;
 
@@ -9,14 +10,23 @@ use super::{Arg, Ctx};
 
 /// Who is told. The keyspace may be in the middle of a change: take note, and touch nothing.
 pub(crate) trait KeyspaceEvents {
-    /// Something happened to a key in the selected database: it expired, was evicted, or was the object of a command
-    /// that works on any type (`DEL`, `EXPIRE`, `RENAME`, `RESTORE`, ...).
-    fn touched(ctx: &Ctx<'_>, event: &CStr, key: Arg<'_>);
+    /// A key of the selected database has expired.
+    fn expired(ctx: &Ctx<'_>, key: Arg<'_>);
+
+    /// A key of the selected database was the object of a command that works on any type (`EXPIRE`, `PERSIST`, `RENAME`,
+    /// `RESTORE`, ...). Told from `listen_to_keys` on.
+    fn touched(ctx: &Ctx<'_>, key: Arg<'_>);
 
     /// A database was emptied, or (`None`) all were.
     fn flushed(db: Option<i32>);
 
     fn swapped(first: i32, second: i32);
+
+    /// The module is loaded, and can start timers.
+    fn loaded();
+
+    /// This server has become a primary, or (`false`) a replica.
+    fn role_changed(primary: bool);
 
     /// A connection has closed, for whatever reason.
     fn disconnected(client: u64);
@@ -25,19 +35,19 @@ pub(crate) trait KeyspaceEvents {
 /// What the table of events holds: a subscriber ready to be registered.
 pub(crate) struct EventSpec {
     pub(super) subscribe: fn(*mut raw::RedisModuleCtx) -> bool,
+    pub(super) loaded: fn(),
 }
 
 impl EventSpec {
     pub(crate) const fn of<E: KeyspaceEvents>() -> Self {
-        Self { subscribe: subscribe::<E> }
+        Self { subscribe: subscribe::<E>, loaded: E::loaded }
     }
 }
 
 fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
-    let classes =
-        raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
+    let class = raw::REDISMODULE_NOTIFY_EXPIRED;
     // SAFETY: the server gave us the context for the time of loading.
-    let keys = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx, classes, Some(touched::<E>))) };
+    let keys = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx, class, Some(expired::<E>))) };
     let flush = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FLUSHDB, dataver: 1 };
     // SAFETY: as above; the callback takes the data of this event, in this version.
     let flush = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, flush, Some(flushed::<E>))) };
@@ -47,8 +57,38 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let client = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CLIENT_CHANGE, dataver: 1 };
     // SAFETY: as above.
     let client = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, client, Some(client_changed::<E>))) };
-    [keys, flush, swap, client].iter().all(|&status| status == raw::REDISMODULE_OK as c_int)
+    let role = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, dataver: 1 };
+    // SAFETY: as above; the callback does not look at the data.
+    let role = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, role, Some(role_changed::<E>))) };
+    [keys, flush, swap, client, role].iter().all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
+
+/// Has `KeyspaceEvents::touched` told from now on; whether the server took that. There is no way back.
+pub(crate) fn listen_to_keys<E: KeyspaceEvents>(ctx: &Ctx<'_>) -> bool {
+    let class = raw::REDISMODULE_NOTIFY_GENERIC;
+    // SAFETY: the context is valid (see `Ctx::new`).
+    let status = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx.raw(), class, Some(touched::<E>))) };
+    status == raw::REDISMODULE_OK as c_int
+}
+
+/// # Safety
+/// Called by the server, with a context and a key that are valid until it returns.
+unsafe extern "C" fn expired<E: KeyspaceEvents>(
+    ctx: *mut raw::RedisModuleCtx,
+    _class: c_int,
+    _event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: the server gave it to this callback.
+    let ctx = unsafe { Ctx::new(ctx) };
+    // SAFETY: valid until this callback returns.
+    let key = unsafe { Arg::new(key) };
+    guard(|| E::expired(&ctx, key));
+    raw::REDISMODULE_OK as c_int
+}
+
+/// The database from which `MOVE` is moving a key.
+static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
 
 /// # Safety
 /// Called by the server, with a context, an event's name and a key that are valid until it returns.
@@ -64,7 +104,16 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
     let event = unsafe { CStr::from_ptr(event) };
     // SAFETY: valid until this callback returns.
     let key = unsafe { Arg::new(key) };
-    guard(|| E::touched(&ctx, event, key));
+    guard(|| {
+        E::touched(&ctx, key);
+        // Valkey 8.1 and 9.0 before their last releases run this on the client that sent the command, and leave it in the
+        // database of the last event (valkey-io/valkey#4024): after a `MOVE` in the wrong one. Put it back.
+        if event == c"move_from" {
+            MOVED_FROM.store(ctx.db(), Ordering::Relaxed);
+        } else if event == c"move_to" {
+            ctx.select_db(MOVED_FROM.load(Ordering::Relaxed));
+        }
+    });
     raw::REDISMODULE_OK as c_int
 }
 
@@ -111,4 +160,15 @@ unsafe extern "C" fn client_changed<E: KeyspaceEvents>(
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleClientInfo>() };
     guard(|| E::disconnected(info.id));
+}
+
+/// # Safety
+/// Called by the server.
+unsafe extern "C" fn role_changed<E: KeyspaceEvents>(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    subevent: u64,
+    _data: *mut c_void,
+) {
+    guard(|| E::role_changed(subevent == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER));
 }

@@ -8,49 +8,36 @@ use super::{Arg, Ctx, NativeType};
 #[derive(Debug)]
 pub(crate) struct WrongType;
 
-/// An open key; closed when dropped.
+/// An open key that holds a value of that type, or nothing; closed when dropped.
 ///
 /// One at a time may be open for writing on one name: that is what makes `value_mut` the only way to its value.
-pub(crate) struct Key<'a> {
+pub(crate) struct Key<'a, T: NativeType> {
     key: *mut raw::RedisModuleKey,
     name: Arg<'a>,
+    /// The value in the keyspace; null where the key is absent. Kept, since each question is a call into the server.
+    value: *mut T,
 }
 
-impl<'a> Key<'a> {
+impl<'a, T: NativeType> Key<'a, T> {
     /// Opens a key for reading. An expired one looks absent.
-    pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Self {
+    pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ)
     }
 
     /// Opens a key for writing. An expired one is deleted first, with the server's own event and propagation.
-    pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Self {
+    pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
 
-    fn open(ctx: &'a Ctx<'_>, name: Arg<'a>, mode: u32) -> Self {
+    fn open(ctx: &'a Ctx<'_>, name: Arg<'a>, mode: u32) -> Result<Self, WrongType> {
         // SAFETY: context and string are valid (see their `new`). The server keeps a reference to the name.
         let key = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as i32)) };
-        Self { key, name }
+        let mut key = Self { key, name, value: std::ptr::null_mut() };
+        key.value = key.find()?;
+        Ok(key)
     }
 
-    pub(crate) fn name(&self) -> Arg<'a> {
-        self.name
-    }
-
-    /// The value; none where the key is absent.
-    pub(crate) fn value<T: NativeType>(&self) -> Result<Option<&T>, WrongType> {
-        // SAFETY: `value_ptr` answers a value that was put there as a `Box<T>`; it lives while the key is open and
-        // unchanged, which borrowing `self` ensures.
-        Ok(unsafe { self.value_ptr::<T>()?.as_ref() })
-    }
-
-    /// The value, to change it; none where the key is absent.
-    pub(crate) fn value_mut<T: NativeType>(&mut self) -> Result<Option<&mut T>, WrongType> {
-        // SAFETY: as in `value`; and no other reference is about, since one key is open at a time on one name.
-        Ok(unsafe { self.value_ptr::<T>()?.as_mut() })
-    }
-
-    fn value_ptr<T: NativeType>(&self) -> Result<*mut T, WrongType> {
+    fn find(&self) -> Result<*mut T, WrongType> {
         if self.key.is_null() {
             return Ok(std::ptr::null_mut());
         }
@@ -68,23 +55,40 @@ impl<'a> Key<'a> {
         Ok(unsafe { api!(RedisModule_ModuleTypeGetValue(self.key)) }.cast())
     }
 
-    /// Puts a value there, in place of any other; it has no TTL. Whether the server took it: the key must be open
-    /// for writing.
-    pub(crate) fn set_value<T: NativeType>(&mut self, value: T) -> bool {
+    pub(crate) fn name(&self) -> Arg<'a> {
+        self.name
+    }
+
+    /// The value; none where the key is absent.
+    pub(crate) fn value(&self) -> Option<&T> {
+        // SAFETY: null, or what was put into the keyspace as a `Box<T>`; it lives while the key is open and unchanged,
+        // which borrowing `self` ensures.
+        unsafe { self.value.as_ref() }
+    }
+
+    /// The value, to change it; none where the key is absent.
+    pub(crate) fn value_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: as in `value`; and no other reference is about, since one key is open at a time on one name.
+        unsafe { self.value.as_mut() }
+    }
+
+    /// Puts a value there, in place of any other; it has no TTL. Does nothing where the key is not open for writing.
+    pub(crate) fn set_value(&mut self, value: T) {
         let value = Box::into_raw(Box::new(value));
         // SAFETY: the key is open, and the type's `free` turns the pointer back into the box it came from.
         let status =
             unsafe { api!(RedisModule_ModuleTypeSetValue(self.key, T::handle().raw(), value.cast())) };
         if status == raw::REDISMODULE_OK as i32 {
-            return true;
+            self.value = value;
+        } else {
+            // SAFETY: the server did not take the value, so it is still ours, from `into_raw` just above.
+            drop(unsafe { Box::from_raw(value) });
         }
-        // SAFETY: the server did not take the value, so it is still ours, from `into_raw` just above.
-        drop(unsafe { Box::from_raw(value) });
-        false
     }
 
     /// Deletes the key.
     pub(crate) fn delete(&mut self) {
+        self.value = std::ptr::null_mut();
         // SAFETY: the key is open. What `value` lent is gone, since `self` is borrowed mutably.
         unsafe { api!(RedisModule_DeleteKey(self.key)) };
     }
@@ -107,7 +111,7 @@ impl<'a> Key<'a> {
     }
 }
 
-impl Drop for Key<'_> {
+impl<T: NativeType> Drop for Key<'_, T> {
     fn drop(&mut self) {
         // SAFETY: opened by us, closed once. The server takes null, as a key absent for reading is.
         unsafe { api!(RedisModule_CloseKey(self.key)) };

@@ -30,13 +30,13 @@ mod timer;
 pub(crate) use arg::{Arg, Args};
 pub(crate) use blocked::{Blocked, BlockedEvents, client_exists};
 pub(crate) use cell::ServerCell;
-pub(crate) use clock::now;
+pub(crate) use clock::{Moment, now};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::{Ctx, LogLevel};
-pub(crate) use events::{EventSpec, KeyspaceEvents};
+pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 pub(crate) use key::{Key, WrongType};
 pub(crate) use native_type::{
-    AofRewrite, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, TypeSpec, Unlinked,
+    AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, TypeSpec, Unlinked,
 };
 pub(crate) use timer::{Alarm, Timer};

@@ -68,9 +68,11 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
             "this server lacks {function}; Redis 7.0 or Valkey 8.0 is the oldest that will do"
         ));
     }
-    // Keys are marked as changed where they change, not where they are opened; a short read is an error, not an exit.
-    let options =
-        raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS;
+    // Keys are marked as changed where they change, not where they are opened; a short read is an error, not an exit;
+    // and nothing of ours minds a data set that is loaded beside the one in use.
+    let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+        | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // SAFETY: the server gave us the context for the time of loading.
     unsafe { api!(RedisModule_SetModuleOptions(ctx, options as c_int)) };
     for native in module.types {
@@ -81,7 +83,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     for command in module.commands {
         register_command(ctx, command)?;
     }
-    load_configs(ctx, module.configs, args)?;
+    load_configs(ctx, module, args)?;
     for events in module.events {
         if !(events.subscribe)(ctx) {
             return Err("a subscription to events was refused".into());
@@ -90,6 +92,9 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     // SAFETY: the server gave us the context for the time of loading; the new one lives as long as the module.
     let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx)) };
     CONTEXT.store(own, Ordering::Relaxed);
+    for events in module.events {
+        (events.loaded)();
+    }
     Ok(())
 }
 
@@ -116,13 +121,9 @@ fn register_command(ctx: *mut raw::RedisModuleCtx, command: &CommandSpec) -> Res
 
 /// Registers the settings, with the arguments of `loadmodule` (`name value ...`) as their defaults; what the
 /// configuration file says comes on top.
-fn load_configs(
-    ctx: *mut raw::RedisModuleCtx,
-    configs: &'static [&'static NumericConfig],
-    args: Args<'_>,
-) -> Result<(), String> {
-    let mut given = config_args(configs, args)?;
-    for config in configs {
+fn load_configs(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
+    let mut given = config_args(&module.name.to_string_lossy(), module.configs, args)?;
+    for config in module.configs {
         let default = given
             .iter()
             .position(|(name, _)| *name == config.name)
@@ -140,7 +141,14 @@ fn load_configs(
     }
 }
 
+/// Whether a word is a setting's name, with the module's before it or without.
+fn is_name(word: Arg<'_>, module: &str, known: &str) -> bool {
+    let rest = word.bytes().strip_prefix(module.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+    rest.unwrap_or(word.bytes()).eq_ignore_ascii_case(known.as_bytes())
+}
+
 fn config_args(
+    module: &str,
     configs: &'static [&'static NumericConfig],
     args: Args<'_>,
 ) -> Result<Vec<(&'static CStr, i64)>, String> {
@@ -150,7 +158,7 @@ fn config_args(
         let shown = String::from_utf8_lossy(name.bytes()).into_owned();
         let config = configs
             .iter()
-            .find(|config| config.name.to_str().is_ok_and(|known| name.is(known)))
+            .find(|config| config.name.to_str().is_ok_and(|known| is_name(name, module, known)))
             .ok_or_else(|| format!("unknown argument '{shown}'"))?;
         let value =
             words.next().and_then(Arg::integer).ok_or_else(|| format!("'{shown}' needs a whole number"))?;
@@ -183,6 +191,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_CreateDataType,
         RedisModule_CreateString,
         RedisModule_CreateTimer,
+        RedisModule_DefragAlloc,
         RedisModule_DeleteKey,
         RedisModule_DigestAddLongLong,
         RedisModule_DigestAddStringBuffer,

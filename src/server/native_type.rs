@@ -31,6 +31,16 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 
     fn digest(&self, digest: &mut Digest);
 
+    /// Saves what is to be kept beside the keys; if it writes nothing, the file can be loaded without the module.
+    /// Only where the server has that (7.2 and later).
+    fn save_aux(rdb: &mut RdbWriter);
+
+    /// Reads what `save_aux` wrote; an error as for `load`.
+    fn load_aux(rdb: &mut RdbReader, encoding: i32) -> Result<(), String>;
+
+    /// Moves what the value has on the heap to where the server wants it, against fragmentation.
+    fn defrag(&mut self, defrag: &mut Defrag);
+
     /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called
     /// when a database is flushed. The keyspace is in the middle of a change: take note, touch nothing.
     fn unlinked(&self, from: Unlinked);
@@ -65,8 +75,8 @@ impl TypeSpec {
 
 fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let mut methods = raw::RedisModuleTypeMethods {
-        // Of the version that 7.0 knows: `copy2` and its like.
-        version: 4,
+        // 7.0 knows version 4, and overlooks what came with 5: `aux_save2`.
+        version: 5,
         rdb_load: Some(load::<T>),
         rdb_save: Some(save::<T>),
         aof_rewrite: Some(rewrite::<T>),
@@ -75,11 +85,11 @@ fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
         mem_usage2: Some(memory::<T>),
         // Superseded by `mem_usage2`.
         mem_usage: None,
-        // Nothing beside the keys is saved.
-        aux_load: None,
+        aux_load: Some(load_aux::<T>),
+        aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
+        aux_save2: Some(save_aux::<T>),
+        // Writes something always, so that the file needs the module for ever.
         aux_save: None,
-        aux_save_triggers: 0,
-        aux_save2: None,
         // A value is one or two allocations: never worth the background thread's while.
         free_effort: None,
         free_effort2: None,
@@ -89,7 +99,7 @@ fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
         // No `copy`: the server refuses `COPY`, which would make two holders of one grant.
         copy: None,
         copy2: None,
-        defrag: None,
+        defrag: Some(defrag::<T>),
     };
     // SAFETY: the server gave us the context for the time of loading, copies name and methods, and calls the methods
     // with values of this type only.
@@ -106,10 +116,7 @@ unsafe extern "C" fn load<T: NativeType>(rdb: *mut raw::RedisModuleIO, encoding:
     match loaded {
         Some(Ok(value)) => Box::into_raw(Box::new(value)).cast(),
         Some(Err(reason)) => {
-            let name = T::NAME.to_string_lossy();
-            guard(|| {
-                log(std::ptr::null_mut(), LogLevel::Warning, &format!("cannot load a {name}: {reason}"))
-            });
+            refuse::<T>(&reason);
             std::ptr::null_mut()
         }
         None => std::ptr::null_mut(),
@@ -122,6 +129,35 @@ unsafe extern "C" fn save<T: NativeType>(rdb: *mut raw::RedisModuleIO, value: *m
     // SAFETY: the caller's promise; the server changes no value while it saves it.
     let value = unsafe { &*value.cast::<T>() };
     guard(|| value.save(&mut RdbWriter(rdb)));
+}
+
+/// # Safety
+/// `rdb` is the stream that the server reads.
+unsafe extern "C" fn load_aux<T: NativeType>(
+    rdb: *mut raw::RedisModuleIO,
+    encoding: c_int,
+    _when: c_int,
+) -> c_int {
+    match guard(|| T::load_aux(&mut RdbReader(rdb), encoding)) {
+        Some(Ok(())) => raw::REDISMODULE_OK as c_int,
+        Some(Err(reason)) => {
+            refuse::<T>(&reason);
+            raw::REDISMODULE_ERR as c_int
+        }
+        None => raw::REDISMODULE_ERR as c_int,
+    }
+}
+
+/// # Safety
+/// `rdb` is the stream that the server writes.
+unsafe extern "C" fn save_aux<T: NativeType>(rdb: *mut raw::RedisModuleIO, _when: c_int) {
+    guard(|| T::save_aux(&mut RdbWriter(rdb)));
+}
+
+/// Says in the log why a file or payload is refused.
+fn refuse<T: NativeType>(reason: &str) {
+    let name = T::NAME.to_string_lossy();
+    guard(|| log(std::ptr::null_mut(), LogLevel::Warning, &format!("cannot load a {name}: {reason}")));
 }
 
 /// # Safety
@@ -172,6 +208,46 @@ unsafe extern "C" fn memory<T: NativeType>(
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
     guard(|| size_of::<T>() + value.heap_size()).unwrap_or(0)
+}
+
+/// # Safety
+/// `value` points to where the keyspace keeps a value of this type.
+unsafe extern "C" fn defrag<T: NativeType>(
+    context: *mut raw::RedisModuleDefragCtx,
+    _key: *mut raw::RedisModuleString,
+    value: *mut *mut c_void,
+) -> c_int {
+    guard(|| {
+        let mut defrag = Defrag(context);
+        // SAFETY: the caller's promise.
+        let old = unsafe { *value };
+        let new = defrag.moved(old);
+        // SAFETY: the place is ours to change: the value is at `new` now.
+        unsafe { *value = new };
+        // SAFETY: a value of this type, moved byte by byte, and nobody else looks at it now.
+        let moved = unsafe { &mut *new.cast::<T>() };
+        moved.defrag(&mut defrag);
+    });
+    0
+}
+
+/// Moves allocations to where the server wants them.
+pub(crate) struct Defrag(*mut raw::RedisModuleDefragCtx);
+
+impl Defrag {
+    /// The same value, perhaps elsewhere.
+    pub(crate) fn boxed<T>(&mut self, value: Box<T>) -> Box<T> {
+        let new = self.moved(Box::into_raw(value).cast());
+        // SAFETY: from `into_raw`, or a copy of it in an allocation of the same size; the other is gone.
+        unsafe { Box::from_raw(new.cast()) }
+    }
+
+    /// Where an allocation of the server's allocator is now: the server copies it and frees the old one, or leaves it.
+    fn moved(&mut self, old: *mut c_void) -> *mut c_void {
+        // SAFETY: made by `defrag` from the server's own, for as long as it runs; `old` is what the caller owns.
+        let new = unsafe { api!(RedisModule_DefragAlloc(self.0, old)) };
+        if new.is_null() { old } else { new }
+    }
 }
 
 /// Where a value is being taken from.

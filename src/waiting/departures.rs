@@ -1,10 +1,10 @@
 //! What the server tells of waiters and of keys: answers due, clients gone, locks touched.
 
-use std::ffi::CStr;
 use std::num::NonZeroU64;
 
-use super::state::{Answer, State};
-use super::{STATE, tick, touched};
+use super::state::State;
+use super::waiter::Answer;
+use super::{STATE, grace, tick, touched};
 use crate::commands;
 use crate::error::Error;
 use crate::keyspace;
@@ -51,12 +51,25 @@ impl BlockedEvents for Departures {
 }
 
 impl KeyspaceEvents for Departures {
-    fn touched(ctx: &Ctx<'_>, event: &CStr, key: Arg<'_>) {
-        if event == c"expired" {
-            keyspace::expired(ctx, key);
-        }
+    fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
+        keyspace::expired(ctx, key);
+    }
+
+    fn touched(ctx: &Ctx<'_>, key: Arg<'_>) {
         if !super::idle() {
             touched(ctx.db(), key.bytes());
+        }
+    }
+
+    fn loaded() {
+        grace::start();
+    }
+
+    fn role_changed(primary: bool) {
+        if primary {
+            grace::begin();
+        } else {
+            STATE.with(State::stand_down);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-use super::state::Answer;
-use super::{STATE, idle, lease_moved, sessions, tick};
+use super::waiter::Answer;
+use super::{STATE, grace, idle, lease_moved, sessions, tick};
 use crate::config;
 use crate::error::Error;
 use crate::keyspace::{self, LockKey};
@@ -46,7 +46,7 @@ fn bury_dead(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), E
     let (db, key) = (ctx.db(), lock.name().bytes());
     while let Some(fence) = STATE.with(|state| state.take_dead(db, key)) {
         let owner = lock.held().map(|held| held.grant.owner().into_owned());
-        let released = owner.and_then(|owner| lock::release(lock.held(), &owner, Some(fence), false));
+        let released = owner.and_then(|owner| lock::release(lock.held(), &owner, Some(fence.get()), false));
         match (released, lock.held().map(|held| held.deadline)) {
             (Some(Released::Kept { holds }), Some(deadline)) => lock.update(ctx, holds, deadline),
             (Some(Released::Ended), _) => pass_on(ctx, lock, c"lock.released", now)?,
@@ -56,7 +56,8 @@ fn bury_dead(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), E
     Ok(())
 }
 
-/// Gives the lock, whoever had it, to the head of its queue; `false`: nobody waits. `event` tells how the grant ended
+/// Gives the lock, whoever had it, to the head of its queue; `false`: nobody waits, or nothing is
+/// granted now. `event` tells how the grant ended
 /// that is still there.
 fn grant_head(
     ctx: &Ctx<'_>,
@@ -69,6 +70,14 @@ fn grant_head(
     let Some((ticket, client, ask)) = STATE.with(|state| state.head(db, key.bytes())) else {
         return Ok(false);
     };
+    let grace = grace::left();
+    if grace > 0 {
+        // The waiters wait on, though the lock is free.
+        let until = (now / 1000).saturating_add(grace);
+        STATE.with(|state| state.alarm_at(db, key.bytes(), until));
+        tick::arm();
+        return Ok(false);
+    }
     let fence = keyspace::next_fence(now)?;
     let deadline = ask.first_deadline(now / 1000, config::max_hold());
     if let Some(event) = event {

@@ -16,23 +16,26 @@
 //! logarithm in the trees of `state`.
 
 mod departures;
+mod grace;
 mod hand_over;
 mod sessions;
 mod state;
 mod tick;
+mod waiter;
 
 pub(crate) use departures::Departures;
+pub(crate) use grace::may_grant;
 pub(crate) use hand_over::{pass_on, settle};
 pub(crate) use sessions::{
     can_start as can_start_session, is_alive as is_session_alive, start as start_session,
 };
-pub(crate) use state::WaiterInfo;
 pub(crate) use tick::Settle;
+pub(crate) use waiter::WaiterInfo;
 
 use crate::config;
 use crate::error::Error;
 use crate::lock::{Ask, Deadline, Millis};
-use crate::server::{Arg, Blocked, Ctx, ServerCell};
+use crate::server::{Arg, Blocked, Ctx, ServerCell, listen_to_keys};
 use state::State;
 
 static STATE: ServerCell<State> = ServerCell::new(State::new());
@@ -54,6 +57,10 @@ pub(crate) fn join(
     let most = config::MAX_WAITERS.get();
     if most > 0 && waiting as i64 >= most {
         return Err(Error::MaxWaiters);
+    }
+    if !STATE.with(|state| std::mem::replace(&mut state.listening, true)) {
+        // Most servers never need to know: only of a lease cut short under a waiter there is no other sign.
+        listen_to_keys::<Departures>(ctx);
     }
     let ticket = STATE.with(State::next_ticket);
     let parked_on = companion(key.bytes(), ctx.is_cluster());

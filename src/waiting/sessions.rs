@@ -4,7 +4,7 @@
 //! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
 
 use super::hand_over::pass_on;
-use super::state::Session;
+use super::waiter::Session;
 use super::{STATE, tick};
 use crate::config;
 use crate::error::Error;
@@ -19,7 +19,7 @@ const PASSES_PER_LEASE: Millis = 30;
 
 /// Whether the client of the running command has a connection that a session can live as long as.
 pub(crate) fn can_start(ctx: &Ctx<'_>) -> Result<(), Error> {
-    if client_exists(ctx.client_id()) { Ok(()) } else { Err(Error::NoSession) }
+    if !ctx.is_script() && client_exists(ctx.client_id()) { Ok(()) } else { Err(Error::NoSession) }
 }
 
 /// Binds the grant with that fence to the connection of the running command's client, and to no other.

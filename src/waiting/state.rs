@@ -18,76 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::lock::{Ask, Fence, Micros, Millis, Owner, Queue, Ticket};
+use super::waiter::{Answer, Phase, Place, Session, Waiter, WaiterInfo};
+use crate::lock::{Ask, Fence, Millis, Owner, Queue, Ticket};
 use crate::server::{self, Blocked, Timer};
-
-/// A lock, by database and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) db: i32,
-    pub(super) key: Arc<[u8]>,
-}
-
-/// What a waiter is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Granted { fence: Fence, holds: u32, lease: Millis },
-    WrongType,
-    TooManyHolds,
-    TimedOut,
-}
-
-/// Where a waiter is on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// In its line.
-    Queued,
-    /// Out of its line; to be told.
-    Answered(Answer),
-    /// Told.
-    Told(Answer),
-    /// Out of its line without an answer: sent away, or gone.
-    Left,
-}
-
-struct Waiter {
-    place: Place,
-    /// Its lease starts when it is granted.
-    ask: Ask<'static>,
-    phase: Phase,
-    client: Blocked,
-    client_id: u64,
-    since: Micros,
-    /// 0: without limit.
-    timeout: Millis,
-}
-
-impl Waiter {
-    /// The first millisecond in which the waiter has waited long enough; the one it came in has partly gone by.
-    fn gives_up(&self) -> Option<Millis> {
-        (self.timeout > 0).then(|| (self.since / 1000).saturating_add(self.timeout).saturating_add(1))
-    }
-}
-
-/// One waiter, for `LOCK.INFO ... FULL`.
-pub(crate) struct WaiterInfo {
-    pub(crate) owner: Owner<'static>,
-    pub(crate) client_id: u64,
-    pub(crate) waited: Millis,
-    /// As asked; 0: without limit.
-    pub(crate) timeout: Millis,
-}
-
-/// A grant that lives as long as a connection.
-#[derive(Clone, Copy)]
-pub(super) struct Session {
-    pub(super) client: u64,
-    pub(super) fence: Fence,
-    pub(super) lease: Millis,
-    pub(super) renew_at: Millis,
-    /// The connection has closed.
-    pub(super) over: bool,
-}
 
 #[derive(Default)]
 struct Line {
@@ -107,6 +40,8 @@ pub(super) struct State {
     last_ticket: NonZeroU64,
     /// The one timer of the server's that rings the next alarm, and when; see `tick`.
     pub(super) timer: Option<(Millis, Timer)>,
+    /// The server tells of changed keys.
+    pub(super) listening: bool,
     /// The timer is ringing now.
     pub(super) ringing: bool,
     /// No alarm is to ring before that.
@@ -125,6 +60,7 @@ impl State {
             dead: Vec::new(),
             last_ticket: NonZeroU64::MIN,
             timer: None,
+            listening: false,
             ringing: false,
             quiet_until: 0,
         }

@@ -5,7 +5,8 @@
 //! reply, on others a timeout would swallow the first. A timer of 0 ms rings after the commands that have already
 //! arrived and right before the server sends replies, with nothing in between.
 
-use super::state::{Answer, State};
+use super::state::State;
+use super::waiter::Answer;
 use super::{STATE, hand_over};
 use crate::error::Error;
 use crate::keyspace::LockKey;
