@@ -1,0 +1,151 @@
+//! Fencing tokens: each new grant's is above all earlier ones.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::support::{Client, Payload, Server, Setup, wait_for};
+
+/// A fence given in the year 2200, as a server with a clock far ahead gives them.
+const AHEAD: u64 = 7_258_118_400_000_000;
+const GREATEST: u64 = (1 << 53) - 1;
+
+fn restore(client: &mut Client, key: &str, fence: u64) {
+    let payload = Payload::lock(client, b"alice", fence, 1).encode();
+    client.ask_words::<(), _>([b"RESTORE", key.as_bytes(), b"60000", &payload]);
+}
+
+#[test]
+fn fences_rise_over_all_locks_however_fast_they_are_given() {
+    let server = Server::start();
+    let mut client = server.client();
+    for number in 0..2000 {
+        client.begin(&format!("LOCK.ACQUIRE k{}", number % 700));
+        client.begin(&format!("LOCK.BREAK k{}", number % 700));
+    }
+    let mut last = 0;
+    for _ in 0..2000 {
+        let (_owner, fence, _holds, _lease): (String, i64, i64, i64) =
+            redis::from_redis_value(client.finish().unwrap()).unwrap();
+        client.finish().unwrap();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+    }
+}
+
+#[test]
+fn a_fence_is_about_the_time_of_the_grant_in_microseconds() {
+    let server = Server::start();
+    let mut client = server.client();
+    let micros = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64;
+    let earliest = micros() - 1_000_000;
+    let fence = client.acquire("k", "").unwrap().fence;
+    assert!((earliest..=micros() + 1_000_000).contains(&fence), "{fence}");
+}
+
+#[test]
+fn fences_rise_across_release_lapse_and_break() {
+    let server = Server::start();
+    let mut client = server.client();
+    let released = client.acquire("k", "OWNER alice").unwrap().fence;
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let lapsed = client.acquire("k", "OWNER alice PX 1").unwrap().fence;
+    wait_for("a lapse", || client.holder("k").is_none());
+    let broken = client.acquire("k", "OWNER alice").unwrap().fence;
+    client.ask::<()>("LOCK.BREAK k");
+    let last = client.acquire("k", "OWNER alice").unwrap().fence;
+    assert!(released < lapsed && lapsed < broken && broken < last);
+}
+
+#[test]
+fn fences_rise_across_flushes_even_where_the_clock_is_behind() {
+    let server = Server::start();
+    let mut client = server.client();
+    restore(&mut client, "k", AHEAD);
+    let mut last = AHEAD as i64;
+    for flush in ["DEL k", "FLUSHALL", "FLUSHDB ASYNC", "FLUSHALL SYNC"] {
+        client.ask::<()>(flush);
+        let fence = client.acquire("k", "").unwrap().fence;
+        assert_eq!(fence, last + 1, "{flush}");
+        last = fence;
+    }
+}
+
+#[test]
+fn fences_rise_across_a_restart_without_data() {
+    let mut server = Server::start();
+    let mut last = 0;
+    for _ in 0..3 {
+        let fence = server.client().acquire("k", "").unwrap().fence;
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        server.kill_and_restart();
+        assert_eq!(server.client().ask::<i64>("DBSIZE"), 0);
+    }
+}
+
+#[test]
+fn fences_rise_across_a_restart_from_a_file_that_holds_a_greater_one() {
+    for aof in ["no", "yes"] {
+        let mut server = Setup::new().set("appendonly", aof).set("appendfsync", "always").start();
+        let mut client = server.client();
+        restore(&mut client, "k", AHEAD);
+        let last = client.acquire("l", "").unwrap().fence;
+        assert_eq!(last, AHEAD as i64 + 1);
+        match aof {
+            "no" => server.save_and_restart(),
+            _ => server.kill_and_restart(),
+        }
+        let mut client = server.client();
+        assert_eq!(client.holder("l").unwrap().fence, last);
+        assert_eq!(client.acquire("m", "").unwrap().fence, last + 1, "appendonly {aof}");
+    }
+}
+
+#[test]
+fn fences_rise_from_a_primary_to_its_promoted_replica() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    restore(&mut client, "k", AHEAD);
+    client.ask::<()>("DEL k");
+    let last = client.acquire("l", "").unwrap().fence;
+    client.ask::<()>("LOCK.BREAK l");
+    replica.wait_for_sync_with(&primary);
+    let mut promoted = replica.client();
+    promoted.ask::<()>("REPLICAOF NO ONE");
+    assert_eq!(promoted.acquire("m", "").unwrap().fence, last + 1);
+}
+
+#[test]
+fn the_greatest_fence_is_no_other_grants() {
+    let server = Server::start();
+    let mut client = server.client();
+    restore(&mut client, "k", GREATEST);
+    let before = client.snapshot();
+    for beyond in [GREATEST + 1, i64::MAX as u64] {
+        for command in ["RELEASE", "EXTEND"] {
+            assert_eq!(
+                client.refused(&format!("LOCK.{command} k alice FENCE {beyond}")),
+                "NOTHELD the lock is not held by this owner"
+            );
+        }
+        assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {beyond}")), 0);
+    }
+    assert_eq!(client.snapshot(), before);
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k alice FENCE {GREATEST}")), 0);
+}
+
+#[test]
+fn once_the_greatest_fence_is_given_nothing_more_is_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    restore(&mut client, "k", GREATEST - 1);
+    assert_eq!(client.acquire("l", "").unwrap().fence as u64, GREATEST);
+    let before = client.snapshot();
+    assert_eq!(
+        client.refused("LOCK.ACQUIRE m"),
+        "ERR no more fences: the last one given is the greatest there is"
+    );
+    assert_eq!(client.snapshot(), before);
+    assert_eq!(client.acquire("k", "OWNER alice").unwrap().holds, 2);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
+}

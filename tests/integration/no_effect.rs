@@ -1,0 +1,170 @@
+//! What changes nothing is seen by nobody: no broken `WATCH`, no change counted, nothing replicated. What does is.
+
+use redis::Value;
+
+use crate::support::{Client, Server, Setup};
+
+/// Lines that change nothing where alice holds `k` for 600 s, `string` is a string, and `free` is free.
+const INEFFECTIVE: &[&str] = &[
+    "LOCK.ACQUIRE k",
+    "LOCK.ACQUIRE k OWNER bob PX 900000",
+    "LOCK.ACQUIRE k OWNER alice ONCE",
+    "LOCK.ACQUIRE k OWNER alice ONCE PX 1",
+    "LOCK.ACQUIRE k OWNER alice NX",
+    "LOCK.ACQUIRE free PX 0",
+    "LOCK.ACQUIRE free OWNER",
+    "LOCK.ACQUIRE string",
+    "LOCK.RELEASE k bob",
+    "LOCK.RELEASE k bob ALL",
+    "LOCK.RELEASE k alice FENCE 1",
+    "LOCK.RELEASE k alice NX",
+    "LOCK.RELEASE free alice",
+    "LOCK.RELEASE string alice",
+    "LOCK.EXTEND k bob",
+    "LOCK.EXTEND k alice FENCE 1",
+    "LOCK.EXTEND k alice PX 0",
+    "LOCK.EXTEND free alice",
+    "LOCK.EXTEND string alice",
+    "LOCK.BREAK free",
+    "LOCK.BREAK k FENCE 1",
+    "LOCK.BREAK k NX",
+    "LOCK.BREAK string",
+    "LOCK.INFO k",
+    "LOCK.INFO free",
+    "LOCK.INFO string",
+    "LOCK.APPLY k",
+    "LOCK.APPLY free alice 5 1 -1",
+];
+
+/// Lines that change the lock, sent one after the other to where alice holds `k` for 600 s with one hold.
+const EFFECTIVE: &[&str] = &[
+    "LOCK.ACQUIRE k OWNER alice",
+    "LOCK.ACQUIRE k OWNER alice PX 700000",
+    "LOCK.ACQUIRE k OWNER alice ONCE PX 800000",
+    "LOCK.RELEASE k alice",
+    "LOCK.EXTEND k alice PX 900000",
+    "LOCK.EXTEND k alice PX 500000",
+    "LOCK.RELEASE k alice ALL",
+    "LOCK.ACQUIRE k OWNER bob",
+    "LOCK.RELEASE k bob",
+    "LOCK.ACQUIRE k",
+    "LOCK.BREAK k",
+];
+
+fn set_up(client: &mut Client) {
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    client.ask::<()>("SET string text");
+}
+
+/// Whether the line makes a transaction fail that watches all keys concerned.
+fn breaks_a_watch(watcher: &mut Client, actor: &mut Client, line: &str) -> bool {
+    watcher.ask::<()>("WATCH k free string");
+    let _ = actor.send(line);
+    watcher.ask::<()>("MULTI");
+    watcher.ask::<()>("PING");
+    watcher.ask::<Value>("EXEC") == Value::Nil
+}
+
+#[test]
+fn what_changes_nothing_breaks_no_watch() {
+    let server = Server::start();
+    let (mut watcher, mut actor) = (server.client(), server.client());
+    set_up(&mut actor);
+    for line in INEFFECTIVE {
+        assert!(!breaks_a_watch(&mut watcher, &mut actor, line), "{line}");
+    }
+}
+
+#[test]
+fn what_changes_a_lock_breaks_a_watch_of_it() {
+    let server = Server::start();
+    let (mut watcher, mut actor) = (server.client(), server.client());
+    set_up(&mut actor);
+    for line in EFFECTIVE {
+        assert!(breaks_a_watch(&mut watcher, &mut actor, line), "{line}");
+    }
+}
+
+fn changes(client: &mut Client) -> u64 {
+    client.info("persistence", "rdb_changes_since_last_save").parse().unwrap()
+}
+
+#[test]
+fn what_changes_nothing_is_not_counted_as_a_change() {
+    let server = Server::start();
+    let mut client = server.client();
+    set_up(&mut client);
+    let before = (changes(&mut client), client.snapshot());
+    for line in INEFFECTIVE {
+        let _ = client.send(line);
+        assert_eq!((changes(&mut client), client.snapshot()), before, "{line}");
+    }
+}
+
+#[test]
+fn what_changes_a_lock_is_counted_as_a_change() {
+    let server = Server::start();
+    let mut client = server.client();
+    set_up(&mut client);
+    for line in EFFECTIVE {
+        let before = changes(&mut client);
+        client.ask::<Value>(line);
+        assert!(changes(&mut client) > before, "{line}");
+    }
+}
+
+/// A primary that sends nothing but effects, and its replica.
+fn pair() -> (Server, Server) {
+    let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
+    let replica = primary.replica();
+    (primary, replica)
+}
+
+fn offset(client: &mut Client) -> u64 {
+    client.info("replication", "master_repl_offset").parse().unwrap()
+}
+
+#[test]
+fn what_changes_nothing_is_not_replicated() {
+    let (primary, replica) = pair();
+    let mut client = primary.client();
+    set_up(&mut client);
+    let before = offset(&mut client);
+    for line in INEFFECTIVE {
+        let _ = client.send(line);
+        assert_eq!(offset(&mut client), before, "{line}");
+    }
+    replica.wait_for_sync_with(&primary);
+}
+
+#[test]
+fn of_what_changes_a_lock_only_the_effect_is_replicated() {
+    let (primary, replica) = pair();
+    let mut client = primary.client();
+    set_up(&mut client);
+    for line in EFFECTIVE {
+        let before = offset(&mut client);
+        client.ask::<Value>(line);
+        assert!(offset(&mut client) > before, "{line}");
+    }
+    replica.wait_for_sync_with(&primary);
+    let stats: String = replica.client().ask("INFO commandstats");
+    let mut ours: Vec<_> = stats.lines().filter(|line| line.starts_with("cmdstat_lock.")).collect();
+    let applied = ours.pop().unwrap_or_default();
+    assert_eq!(ours, [""; 0]);
+    // One for each line, and one for the first acquire.
+    let calls = format!("cmdstat_lock.apply:calls={},", EFFECTIVE.len() + 1);
+    assert!(applied.starts_with(&calls) && applied.contains(",failed_calls=0"), "{applied}");
+}
+
+#[test]
+fn a_watch_of_another_key_is_not_broken() {
+    let server = Server::start();
+    let (mut watcher, mut actor) = (server.client(), server.client());
+    set_up(&mut actor);
+    watcher.ask::<()>("WATCH free string");
+    actor.ask::<i64>("LOCK.BREAK k");
+    watcher.ask::<()>("MULTI");
+    watcher.ask::<()>("PING");
+    assert_ne!(watcher.ask::<Value>("EXEC"), Value::Nil);
+}

@@ -1,0 +1,194 @@
+//! Files: a lock comes back from RDB and AOF as it was.
+
+use std::fs;
+
+use crate::support::{Client, Grant, Server, Setup, wait_for};
+
+/// Locks of every kind: a UUID owner, a name, any bytes, several holds, no end.
+fn fill(client: &mut Client) {
+    client.acquire("uuid", "PX 600000").unwrap();
+    client.acquire("name", "OWNER alice PX 500000").unwrap();
+    client.acquire("name", "OWNER alice").unwrap();
+    client.acquire("name", "OWNER alice PX 550000").unwrap();
+    client.ask_words::<(), _>([
+        b"LOCK.ACQUIRE",
+        &b"by\0tes\r\n%s"[..],
+        b"OWNER",
+        b"\xff\0%n\r\n",
+        b"EX",
+        b"700",
+    ]);
+    client.acquire("endless", "OWNER bob").unwrap();
+    client.ask::<()>("PERSIST endless");
+    client.acquire("extended", "OWNER carol").unwrap();
+    client.ask::<()>("LOCK.EXTEND extended carol EX 900");
+    client.acquire("expire", "OWNER dave").unwrap();
+    client.ask::<()>("PEXPIRE expire 800000");
+    client.acquire("renamed", "OWNER erin EX 650").unwrap();
+    client.ask::<()>("RENAME renamed other");
+    client.acquire("released", "OWNER frank").unwrap();
+    client.ask::<()>("LOCK.RELEASE released frank");
+    client.acquire("broken", "OWNER grace").unwrap();
+    client.ask::<()>("LOCK.BREAK broken");
+    client.ask::<()>("SET string text");
+}
+
+type State = (Vec<(Vec<u8>, i64)>, String, Vec<Grant>);
+
+fn state(client: &mut Client) -> State {
+    let snapshot = client.snapshot();
+    let holders = ["uuid", "name", "endless", "extended", "expire", "other"].map(|key| {
+        let mut holder = client.holder(key).unwrap();
+        // When it ends is in the snapshot, to the millisecond.
+        holder.lease = holder.lease.min(0);
+        holder
+    });
+    (snapshot.leases, snapshot.digest, holders.into())
+}
+
+/// Fills a server, restarts it as said, and expects all that was there.
+#[track_caller]
+fn comes_back(setup: Setup, restart: impl FnOnce(&mut Server)) {
+    let mut server = setup.start();
+    fill(&mut server.client());
+    let before = state(&mut server.client());
+    restart(&mut server);
+    let mut client = server.client();
+    assert_eq!(state(&mut client), before);
+    // And it is not only shown, it works.
+    let holder = client.holder("name").unwrap();
+    assert_eq!(holder.holds, 3);
+    assert!(holder.lease > 500_000 && holder.lease <= 550_000, "{holder:?}");
+    assert_eq!(client.acquire("name", "OWNER bob"), None);
+    assert!(client.acquire("new", "").unwrap().fence > holder.fence);
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE name alice ALL FENCE {}", holder.fence)), 0);
+    assert_eq!(client.acquire("released", "").unwrap().holds, 1);
+}
+
+fn with_aof() -> Setup {
+    Setup::new().set("appendonly", "yes").set("appendfsync", "always")
+}
+
+#[track_caller]
+fn rewrite_aof(client: &mut Client) {
+    client.ask::<redis::Value>("BGREWRITEAOF");
+    wait_for("the append-only file to be rewritten", || {
+        client.info("persistence", "aof_rewrite_in_progress") == "0"
+            && client.info("persistence", "aof_rewrite_scheduled") == "0"
+    });
+    assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
+}
+
+#[test]
+fn an_rdb_file_saved_at_shutdown() {
+    comes_back(Setup::new(), Server::save_and_restart);
+}
+
+#[test]
+fn an_rdb_file_saved_before_a_kill() {
+    comes_back(Setup::new(), |server| {
+        server.client().ask::<()>("SAVE");
+        server.kill_and_restart();
+    });
+}
+
+#[test]
+fn an_rdb_file_read_in_place() {
+    comes_back(Setup::new(), |server| server.client().ask::<()>("DEBUG RELOAD"));
+}
+
+#[test]
+fn an_append_only_file_after_a_kill() {
+    comes_back(with_aof(), Server::kill_and_restart);
+}
+
+#[test]
+fn an_append_only_file_read_in_place() {
+    comes_back(with_aof(), |server| server.client().ask::<()>("DEBUG LOADAOF"));
+}
+
+#[test]
+fn an_append_only_file_rewritten_with_an_rdb_preamble() {
+    comes_back(with_aof(), |server| {
+        rewrite_aof(&mut server.client());
+        server.kill_and_restart();
+    });
+}
+
+#[test]
+fn an_append_only_file_rewritten_as_commands() {
+    comes_back(with_aof().set("aof-use-rdb-preamble", "no"), |server| {
+        rewrite_aof(&mut server.client());
+        let folder = fs::read_dir(server.folder().join("appendonlydir")).unwrap();
+        let base =
+            folder.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains(".base."));
+        let text = fs::read(base.expect("a base file")).unwrap();
+        assert_eq!(text.escape_ascii().to_string().to_lowercase().matches("lock.apply").count(), 7);
+        server.kill_and_restart();
+    });
+}
+
+#[test]
+fn an_append_only_file_rewritten_while_locks_change() {
+    comes_back(with_aof(), |server| {
+        let mut client = server.client();
+        client.begin("BGREWRITEAOF");
+        for number in 0..200 {
+            client.begin(&format!("LOCK.ACQUIRE passing{number} OWNER x"));
+            client.begin(&format!("LOCK.RELEASE passing{number} x"));
+        }
+        for _ in 0..401 {
+            client.finish().unwrap();
+        }
+        wait_for("the end of the rewrite", || client.info("persistence", "aof_rewrite_in_progress") == "0");
+        server.kill_and_restart();
+    });
+}
+
+#[test]
+fn a_lease_that_ended_while_the_server_was_down_has_lapsed() {
+    for aof in ["no", "yes"] {
+        let mut server = with_aof().set("appendonly", aof).start();
+        let mut client = server.client();
+        client.acquire("k", "OWNER alice PX 100").unwrap();
+        client.acquire("long", "OWNER alice").unwrap();
+        if aof == "no" {
+            client.ask::<()>("SAVE");
+        }
+        let ends: i64 = client.ask("PEXPIRETIME k");
+        server.kill_and_restart();
+        let mut client = server.client();
+        wait_for("the end of the lease", || {
+            let (seconds, micros): (i64, i64) = client.ask("TIME");
+            seconds * 1000 + micros / 1000 > ends
+        });
+        assert_eq!(client.holder("k"), None, "appendonly {aof}");
+        assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1);
+        assert_eq!(client.acquire("long", "OWNER bob"), None);
+    }
+}
+
+#[test]
+fn a_server_without_the_module_refuses_a_file_with_locks() {
+    let mut server = Setup::new().start();
+    server.client().acquire("k", "OWNER alice").unwrap();
+    server.client().ask::<()>("SAVE");
+    let file = server.folder().join("dump.rdb");
+    let plain = Setup::new().without_module().with_rdb(&file);
+    let log = plain.try_start().err().expect("a server that refuses the file");
+    assert!(log.contains("lockstate"), "{log}");
+    server.kill_and_restart();
+    assert_eq!(server.client().holder("k").unwrap().owner, "alice");
+}
+
+#[test]
+fn a_file_without_locks_loads_without_the_module() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    client.ask::<()>("LOCK.RELEASE k alice");
+    client.ask::<()>("SET string text");
+    client.ask::<()>("SAVE");
+    let plain = Setup::new().without_module().with_rdb(&server.folder().join("dump.rdb")).start();
+    assert_eq!(plain.client().ask::<String>("GET string"), "text");
+}

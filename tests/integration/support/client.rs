@@ -1,0 +1,166 @@
+//! A connection that speaks in one line: words between blanks, as one types them into `redis-cli`.
+
+use std::collections::HashMap;
+
+use redis::{Cmd, Connection, FromRedisValue, RedisResult, Value};
+
+use super::PATIENCE;
+
+/// One connection. A server that does not answer makes the test fail.
+pub(crate) struct Client(Connection);
+
+/// What `LOCK.ACQUIRE` answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) owner: String,
+    pub(crate) fence: i64,
+    pub(crate) holds: i64,
+    pub(crate) lease: i64,
+}
+
+/// The data set at one moment.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// Each key, and when it expires.
+    pub(crate) leases: Vec<(Vec<u8>, i64)>,
+    pub(crate) digest: String,
+    changes: String,
+}
+
+impl Client {
+    pub(super) fn connect(port: u16, protocol: &str) -> RedisResult<Self> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}/?protocol={protocol}"))?;
+        let connection = client.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self(connection))
+    }
+
+    /// The reply to a command, or the text of the error, as the server sent it.
+    pub(crate) fn send(&mut self, line: &str) -> Result<Value, String> {
+        self.send_words(line.split_whitespace())
+    }
+
+    /// As `send`, for words with blanks or any other byte in them.
+    pub(crate) fn send_words<W: AsRef<[u8]>>(
+        &mut self,
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Value, String> {
+        self.begin_words(words);
+        self.finish()
+    }
+
+    /// The reply to a command that must not be refused.
+    #[track_caller]
+    pub(crate) fn ask<T: FromRedisValue>(&mut self, line: &str) -> T {
+        let reply = self.send(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        convert(reply)
+    }
+
+    /// As `ask`, for words with blanks or any other byte in them.
+    #[track_caller]
+    pub(crate) fn ask_words<T: FromRedisValue, W: AsRef<[u8]>>(
+        &mut self,
+        words: impl IntoIterator<Item = W>,
+    ) -> T {
+        convert(self.send_words(words).unwrap())
+    }
+
+    /// The error that a command is refused with.
+    #[track_caller]
+    pub(crate) fn refused(&mut self, line: &str) -> String {
+        match self.send(line) {
+            Err(error) => error,
+            Ok(reply) => panic!("{line}: not refused, the reply is {reply:?}"),
+        }
+    }
+
+    /// Sends a command and does not wait for its reply.
+    pub(crate) fn begin(&mut self, line: &str) {
+        self.begin_words(line.split_whitespace());
+    }
+
+    pub(crate) fn begin_words<W: AsRef<[u8]>>(&mut self, words: impl IntoIterator<Item = W>) {
+        let mut command = Cmd::new();
+        for word in words {
+            command.arg(word.as_ref());
+        }
+        self.0.send_packed_command(&command.get_packed_command()).unwrap();
+    }
+
+    /// The reply to the first command begun whose reply has not been read yet, or the text of the error.
+    pub(crate) fn finish(&mut self) -> Result<Value, String> {
+        loop {
+            match self.0.recv_response().unwrap() {
+                Value::ServerError(error) => {
+                    return Err(format!("{} {}", error.code(), error.details().unwrap_or_default()));
+                }
+                // Out of band (RESP3), such as an invalidation.
+                Value::Push { .. } => {}
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    /// `LOCK.ACQUIRE key options`; none where the lock is another's.
+    #[track_caller]
+    pub(crate) fn acquire(&mut self, key: &str, options: &str) -> Option<Grant> {
+        grant(self.ask(&format!("LOCK.ACQUIRE {key} {options}")))
+    }
+
+    /// `LOCK.INFO key`, each value as text; none where the lock is free.
+    #[track_caller]
+    pub(crate) fn lock_info(&mut self, key: &str) -> Option<HashMap<String, String>> {
+        self.ask(&format!("LOCK.INFO {key}"))
+    }
+
+    /// Who holds the lock; none where it is free.
+    #[track_caller]
+    pub(crate) fn holder(&mut self, key: &str) -> Option<Grant> {
+        let info = self.lock_info(key)?;
+        let number = |field: &str| info[field].parse().unwrap();
+        Some(Grant {
+            owner: info["owner"].clone(),
+            fence: number("fence"),
+            holds: number("holds"),
+            lease: number("lease-ms"),
+        })
+    }
+
+    /// All that a command may have changed: the data set, its leases, and how many changes the server has counted.
+    #[track_caller]
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        let mut keys: Vec<Vec<u8>> = self.ask("KEYS *");
+        keys.sort();
+        let leases = keys.into_iter().map(|key| {
+            let ends = self.ask_words([b"PEXPIRETIME", &key[..]]);
+            (key, ends)
+        });
+        Snapshot {
+            leases: leases.collect(),
+            digest: self.ask("DEBUG DIGEST"),
+            changes: self.info("persistence", "rdb_changes_since_last_save"),
+        }
+    }
+
+    /// A field of `INFO section`; empty where there is none.
+    #[track_caller]
+    pub(crate) fn info(&mut self, section: &str, field: &str) -> String {
+        let text: String = self.ask(&format!("INFO {section}"));
+        let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_default().into()
+    }
+}
+
+#[track_caller]
+fn convert<T: FromRedisValue>(reply: Value) -> T {
+    let shown = format!("{reply:?}");
+    redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{shown}: {error}"))
+}
+
+/// A reply of `LOCK.ACQUIRE`.
+#[track_caller]
+pub(crate) fn grant(reply: Value) -> Option<Grant> {
+    let parts: Option<(String, i64, i64, i64)> = convert(reply);
+    parts.map(|(owner, fence, holds, lease)| Grant { owner, fence, holds, lease })
+}

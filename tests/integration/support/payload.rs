@@ -1,0 +1,109 @@
+//! `DUMP` payloads of a lock, altered, with the right checksum: what `RESTORE` has to see through.
+
+use crc::{CRC_64_REDIS, Crc};
+
+use super::Client;
+
+/// The kind of value that a module saves with opcodes between its parts.
+const MODULE_2: u8 = 7;
+/// That byte, and the module type's name and encoding version as a 64-bit length.
+const HEAD: usize = 10;
+/// The server's RDB version, and the checksum.
+const FOOTER: usize = 10;
+
+/// One part of a module's value.
+#[derive(Clone)]
+pub(crate) enum Item {
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+/// A payload in its parts.
+#[derive(Clone)]
+pub(crate) struct Payload {
+    head: Vec<u8>,
+    pub(crate) items: Vec<Item>,
+    rdb_version: [u8; 2],
+}
+
+impl Payload {
+    /// A lock with that owner, fence and holds, as this server dumps one.
+    pub(crate) fn lock(client: &mut Client, owner: &[u8], fence: u64, holds: u64) -> Self {
+        client.ask::<()>("LOCK.ACQUIRE payload:sample");
+        let dump: Vec<u8> = client.ask("DUMP payload:sample");
+        client.ask::<()>("LOCK.BREAK payload:sample");
+        assert_eq!(dump[0], MODULE_2);
+        let any = Self {
+            head: dump[..HEAD].to_vec(),
+            items: Vec::new(),
+            rdb_version: dump[dump.len() - FOOTER..][..2].try_into().unwrap(),
+        };
+        any.with_lock(owner, fence, holds)
+    }
+
+    /// The same server's payload of another lock, which has no greatest age of its own.
+    pub(crate) fn with_lock(&self, owner: &[u8], fence: u64, holds: u64) -> Self {
+        let owner = Item::Bytes(owner.into());
+        let [grants, fence, holds, max_hold] = [1, fence, holds, 0].map(Item::Number);
+        Self { items: vec![grants, owner, fence, holds, max_hold], ..self.clone() }
+    }
+
+    /// In place of the encoding version of the type, which is in the last ten bits of the head.
+    pub(crate) fn with_encoding(mut self, version: u16) -> Self {
+        let last = u16::from_be_bytes([self.head[HEAD - 2], self.head[HEAD - 1]]);
+        self.head[HEAD - 2..].copy_from_slice(&(last & !0x3ff | version).to_be_bytes());
+        self
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        self.seal(&self.body())
+    }
+
+    /// The payload without its footer.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        const END: u64 = 0;
+        const NUMBER: u64 = 2;
+        const BYTES: u64 = 5;
+        let mut body = self.head.clone();
+        for item in &self.items {
+            match item {
+                Item::Number(number) => {
+                    length(&mut body, NUMBER);
+                    length(&mut body, *number);
+                }
+                Item::Bytes(bytes) => {
+                    length(&mut body, BYTES);
+                    length(&mut body, bytes.len() as u64);
+                    body.extend(bytes);
+                }
+            }
+        }
+        length(&mut body, END);
+        body
+    }
+
+    /// Any bytes with a right footer.
+    pub(crate) fn seal(&self, body: &[u8]) -> Vec<u8> {
+        let mut sealed = body.to_vec();
+        sealed.extend(self.rdb_version);
+        let checksum = Crc::<u64>::new(&CRC_64_REDIS).checksum(&sealed);
+        sealed.extend(checksum.to_le_bytes());
+        sealed
+    }
+}
+
+/// A number as RDB files write a length.
+fn length(to: &mut Vec<u8>, number: u64) {
+    match number {
+        0..0x40 => to.push(number as u8),
+        0x40..0x4000 => to.extend((number as u16 | 0x4000).to_be_bytes()),
+        0x4000..0x1_0000_0000 => {
+            to.push(0x80);
+            to.extend((number as u32).to_be_bytes());
+        }
+        _ => {
+            to.push(0x81);
+            to.extend(number.to_be_bytes());
+        }
+    }
+}

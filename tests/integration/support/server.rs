@@ -1,0 +1,265 @@
+//! A server of a test's own: on a free port, in a folder that goes with it.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::{panicking, sleep};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::module::{module_path, server_program};
+use super::{Client, PATIENCE, wait_for};
+
+/// How a server is to be started.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    config: String,
+    /// The `loadmodule` arguments; none: no module.
+    module: Option<String>,
+    /// An RDB file to begin with.
+    rdb: Option<PathBuf>,
+}
+
+impl Setup {
+    /// The module without arguments, nothing saved, `DEBUG` and `MODULE` allowed.
+    pub(crate) fn new() -> Self {
+        Self { config: String::new(), module: Some(String::new()), rdb: None }
+            .set("save", "''")
+            .set("bind", "127.0.0.1")
+            .set("enable-debug-command", "yes")
+            .set("enable-module-command", "yes")
+            .set("repl-diskless-sync-delay", "0")
+            .set("repl-ping-replica-period", "1")
+    }
+
+    /// A line of the configuration file; a later one wins.
+    pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
+        writeln!(self.config, "{name} {value}").unwrap();
+        self
+    }
+
+    /// What follows the path on the `loadmodule` line.
+    pub(crate) fn module_args(mut self, args: &str) -> Self {
+        self.module = Some(args.into());
+        self
+    }
+
+    pub(crate) fn without_module(mut self) -> Self {
+        self.module = None;
+        self
+    }
+
+    /// Begins with a copy of that RDB file.
+    pub(crate) fn with_rdb(mut self, file: &Path) -> Self {
+        self.rdb = Some(file.into());
+        self
+    }
+
+    /// The server, once it answers.
+    #[track_caller]
+    pub(crate) fn start(self) -> Server {
+        self.try_start().unwrap_or_else(|log| panic!("the server ended at its start; its log:\n{log}"))
+    }
+
+    /// The server, once it answers; its log where it ends at its start.
+    pub(crate) fn try_start(self) -> Result<Server, String> {
+        let mut server = Server {
+            setup: self,
+            folder: tempfile::Builder::new().prefix("redislock-").tempdir().unwrap(),
+            port: 0,
+            child: None,
+        };
+        if let Some(rdb) = &server.setup.rdb {
+            fs::copy(rdb, server.folder().join("dump.rdb")).unwrap();
+        }
+        for _ in 0..20 {
+            server.port = free_port();
+            server.write_config();
+            match server.launch() {
+                // Another process was quicker to take the port.
+                Err(Ended) if server.log().contains("Address already in use") => {}
+                Err(Ended) => return Err(server.log()),
+                Ok(()) => return Ok(server),
+            }
+        }
+        panic!("no port to be had");
+    }
+}
+
+/// A running server; ended when dropped, its log printed where the test fails.
+pub(crate) struct Server {
+    setup: Setup,
+    folder: TempDir,
+    port: u16,
+    child: Option<Child>,
+}
+
+/// The process ended.
+struct Ended;
+
+impl Server {
+    #[track_caller]
+    pub(crate) fn start() -> Self {
+        Setup::new().start()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process' id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().map(Child::id).expect("the server runs")
+    }
+
+    /// Where the server's files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// All that the server has logged, over restarts.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder().join("log")
+    }
+
+    /// A new connection in RESP2.
+    #[track_caller]
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.port, "resp2").unwrap()
+    }
+
+    /// A new connection in RESP3.
+    #[track_caller]
+    pub(crate) fn client_resp3(&self) -> Client {
+        Client::connect(self.port, "resp3").unwrap()
+    }
+
+    /// A replica of this server, once it is in sync with it.
+    #[track_caller]
+    pub(crate) fn replica(&self) -> Self {
+        self.replica_with(Setup::new())
+    }
+
+    #[track_caller]
+    pub(crate) fn replica_with(&self, setup: Setup) -> Self {
+        let replica = setup.set("replicaof", &format!("127.0.0.1 {}", self.port)).start();
+        replica.wait_for_sync_with(self);
+        replica
+    }
+
+    /// Waits until this replica has all that its primary has sent.
+    #[track_caller]
+    pub(crate) fn wait_for_sync_with(&self, primary: &Self) {
+        let (mut here, mut there) = (self.client(), primary.client());
+        wait_for("a replica in sync with its primary", || {
+            here.info("replication", "master_link_status") == "up"
+                && here.info("replication", "slave_repl_offset")
+                    == there.info("replication", "master_repl_offset")
+        });
+    }
+
+    /// Kills the process at once, as `kill -9` does, and starts it again on the same files and port.
+    #[track_caller]
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.kill();
+        self.relaunch();
+    }
+
+    /// Shuts the server down in good order, with an RDB file saved, and starts it again on the same files and port.
+    #[track_caller]
+    pub(crate) fn save_and_restart(&mut self) {
+        // The answer is that the connection ends.
+        self.client().begin("SHUTDOWN SAVE");
+        let child = self.child.as_mut().expect("the server runs");
+        wait_for("the server's end", || child.try_wait().unwrap().is_some());
+        self.child = None;
+        self.relaunch();
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    #[track_caller]
+    fn relaunch(&mut self) {
+        // A client's outgoing connection may sit on the port for a moment.
+        wait_for("a restarted server", || self.launch().is_ok());
+    }
+
+    fn config_path(&self) -> PathBuf {
+        self.folder().join("server.conf")
+    }
+
+    /// Not written again by a restart: `CONFIG REWRITE` may have changed it.
+    fn write_config(&self) {
+        let mut text = format!("{}port {}\ndir {}\n", self.setup.config, self.port, self.folder().display());
+        if let Some(args) = &self.setup.module {
+            writeln!(text, "loadmodule \"{}\" {args}", module_path().display()).unwrap();
+        }
+        fs::write(self.config_path(), text).unwrap();
+    }
+
+    /// Starts the process on `self.port`; returns once it answers.
+    fn launch(&mut self) -> Result<(), Ended> {
+        let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
+        let program = server_program();
+        let child = Command::new(&program)
+            .arg(self.config_path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{program} does not start: {error}"));
+        self.child = Some(child);
+        let deadline = Instant::now() + PATIENCE;
+        while !self.answers() {
+            if self.has_ended() {
+                self.child = None;
+                return Err(Ended);
+            }
+            assert!(Instant::now() < deadline, "the server gave no answer");
+            sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// Whether this very process answers on the port, with its data loaded.
+    fn answers(&self) -> bool {
+        Client::connect(self.port, "resp2").is_ok_and(|mut client| {
+            client.send("PING").is_ok() && client.info("server", "process_id") == self.pid().to_string()
+        })
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let crashed = self.child.is_some() && self.has_ended();
+        self.kill();
+        if panicking() || crashed {
+            let port = self.port;
+            eprintln!("--- log of the server on port {port}:\n{}--- end of log", self.log());
+        }
+        assert!(panicking() || !crashed, "the server ended by itself");
+    }
+}
+
+/// A port that nobody listens on, chosen by the system. Another process may take it before the server does.
+fn free_port() -> u16 {
+    let listener: io::Result<_> = TcpListener::bind("127.0.0.1:0");
+    listener.and_then(|listener| listener.local_addr()).unwrap().port()
+}

@@ -1,0 +1,17 @@
+//! Waiting for a condition, in place of sleeping a guess.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a condition may take to come true, and a server to answer. Only a failing test waits that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Returns as soon as the condition is true; panics with what it waited for where that takes longer than [`PATIENCE`].
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for: {what}");
+        sleep(Duration::from_millis(1));
+    }
+}

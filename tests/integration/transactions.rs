@@ -1,0 +1,190 @@
+//! The same commands inside `MULTI` and scripts, in RESP2 and RESP3.
+
+use redis::{Value, from_redis_value};
+
+use crate::support::{Client, Server, grant};
+
+const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
+
+/// A way to send commands: plainly, in one transaction, or in one script. Each reply, or the text of the error.
+type Way = fn(&mut Client, &[&str]) -> Vec<Result<Value, String>>;
+
+fn plainly(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
+    lines.iter().map(|line| client.send(line)).collect()
+}
+
+fn in_a_transaction(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
+    client.ask::<()>("MULTI");
+    for line in lines {
+        assert_eq!(client.ask::<String>(line), "QUEUED");
+    }
+    let Value::Array(replies) = client.ask("EXEC") else { panic!("no array") };
+    replies.into_iter().map(reply_or_error).collect()
+}
+
+/// Each line in a script of its own: a script's error is its only reply.
+fn in_scripts(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
+    lines
+        .iter()
+        .map(|line| {
+            let words: Vec<_> = line.split(' ').collect();
+            let mut script = vec![
+                "EVAL",
+                "return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))",
+                "1",
+                words[1],
+                words[0],
+            ];
+            script.extend(&words[2..]);
+            client.send_words(script)
+        })
+        .collect()
+}
+
+fn reply_or_error(reply: Value) -> Result<Value, String> {
+    match reply {
+        Value::ServerError(error) => Err(format!("{} {}", error.code(), error.details().unwrap_or_default())),
+        reply => Ok(reply),
+    }
+}
+
+const WAYS: [(&str, Way); 3] =
+    [("plainly", plainly), ("in a transaction", in_a_transaction), ("in scripts", in_scripts)];
+
+#[test]
+fn the_replies_are_the_same_in_every_way_and_protocol() {
+    let server = Server::start();
+    let mut keys = 0;
+    for (name, send) in WAYS {
+        for (protocol, mut client) in [("RESP2", server.client()), ("RESP3", server.client_resp3())] {
+            keys += 1;
+            let lines = [
+                "LOCK.ACQUIRE k OWNER alice PX 60000",
+                "LOCK.ACQUIRE k OWNER alice PX 90000",
+                "LOCK.ACQUIRE k OWNER bob",
+                "LOCK.EXTEND k alice PX 80000",
+                "LOCK.EXTEND k bob",
+                "LOCK.RELEASE k alice",
+                "LOCK.RELEASE k bob",
+                "LOCK.ACQUIRE k OWNER",
+                "LOCK.RELEASE k alice ALL",
+                "LOCK.RELEASE k alice",
+                "LOCK.INFO k",
+                "LOCK.ACQUIRE k",
+                "LOCK.BREAK k",
+                "LOCK.BREAK k",
+            ]
+            .map(|line| line.replacen(" k", &format!(" k{keys}"), 1));
+            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+            let mut replies = send(&mut client, &lines).into_iter();
+            let mut next = || replies.next().expect("a reply to each line");
+            let way = format!("{name}, {protocol}");
+            let first = grant(next().unwrap()).unwrap();
+            assert_eq!((&first.owner[..], first.holds, first.lease), ("alice", 1, 60_000), "{way}");
+            let second = grant(next().unwrap()).unwrap();
+            assert_eq!((second.fence, second.holds, second.lease), (first.fence, 2, 90_000), "{way}");
+            assert_eq!(next(), Ok(Value::Nil), "{way}");
+            assert_eq!(next(), Ok(Value::Int(80_000)), "{way}");
+            assert_eq!(next(), Err(NOT_HELD.into()), "{way}");
+            assert_eq!(next(), Ok(Value::Int(1)), "{way}");
+            assert_eq!(next(), Err(NOT_HELD.into()), "{way}");
+            assert_eq!(next(), Err("ERR syntax error".into()), "{way}");
+            assert_eq!(next(), Ok(Value::Int(0)), "{way}");
+            assert_eq!(next(), Err(NOT_HELD.into()), "{way}");
+            assert_eq!(next(), Ok(Value::Nil), "{way}");
+            let last = grant(next().unwrap()).unwrap();
+            assert!(last.owner.len() == 36 && last.fence > first.fence, "{way}: {last:?}");
+            assert_eq!(next(), Ok(Value::Int(1)), "{way}");
+            assert_eq!(next(), Ok(Value::Int(0)), "{way}");
+        }
+    }
+}
+
+#[test]
+fn info_has_the_same_fields_in_every_way() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 60000").unwrap();
+    let fields = |reply: Value| {
+        let parts: Vec<String> = from_redis_value(reply).unwrap();
+        parts.into_iter().step_by(2).collect::<Vec<_>>()
+    };
+    let plain = fields(client.send("LOCK.INFO k").unwrap());
+    assert!(plain.len() >= 5);
+    for (name, send) in WAYS {
+        let reply = send(&mut client, &["LOCK.INFO k"]).remove(0).unwrap();
+        assert_eq!(fields(reply), plain, "{name}");
+    }
+    let in_transaction = in_a_transaction(&mut server.client_resp3(), &["LOCK.INFO k"]).remove(0).unwrap();
+    assert!(matches!(in_transaction, Value::Map(_)), "{in_transaction:?}");
+    let script = "redis.setresp(3) return redis.call('LOCK.INFO', KEYS[1]).map.owner";
+    assert_eq!(client.ask_words::<String, _>(["EVAL", script, "1", "k"]), "alice");
+}
+
+#[test]
+fn a_script_sees_null_as_false_and_a_refusal_as_an_error() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let script = "return tostring(redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'bob'))";
+    assert_eq!(client.ask_words::<String, _>(["EVAL", script, "1", "k"]), "false");
+    let script = "return redis.pcall('LOCK.RELEASE', KEYS[1], 'bob').err";
+    assert_eq!(client.ask_words::<String, _>(["EVAL", script, "1", "k"]), NOT_HELD);
+    let script = "redis.call('LOCK.RELEASE', KEYS[1], 'bob')";
+    let error = client.send_words(["EVAL", script, "1", "k"]).unwrap_err();
+    assert!(error.starts_with("NOTHELD "), "{error}");
+}
+
+#[test]
+fn a_read_only_script_may_look_at_a_lock_and_not_change_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let script = "return redis.call('LOCK.INFO', KEYS[1])[2]";
+    assert_eq!(client.ask_words::<String, _>(["EVAL_RO", script, "1", "k"]), "alice");
+    let before = client.snapshot();
+    for command in ["LOCK.ACQUIRE", "LOCK.BREAK"] {
+        let script = format!("return redis.call('{command}', KEYS[1])");
+        client.send_words(["EVAL_RO", &script, "1", "k"]).unwrap_err();
+    }
+    assert_eq!(client.snapshot(), before);
+}
+
+#[test]
+fn a_discarded_transaction_changes_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let before = client.snapshot();
+    client.ask::<()>("MULTI");
+    for line in ["LOCK.ACQUIRE free", "LOCK.RELEASE k alice", "LOCK.BREAK k"] {
+        client.ask::<()>(line);
+    }
+    client.ask::<()>("DISCARD");
+    assert_eq!(client.snapshot(), before);
+}
+
+#[test]
+fn a_refusal_in_a_transaction_does_not_stop_the_rest() {
+    let server = Server::start();
+    let mut client = server.client();
+    let replies = in_a_transaction(&mut client, &["LOCK.RELEASE k bob", "LOCK.ACQUIRE k OWNER alice"]);
+    assert_eq!(replies[0], Err(NOT_HELD.into()));
+    assert_eq!(client.holder("k").unwrap().owner, "alice");
+}
+
+#[test]
+fn a_lock_released_and_taken_in_one_transaction_has_two_fences() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lines = [
+        "LOCK.ACQUIRE k OWNER a",
+        "LOCK.RELEASE k a",
+        "LOCK.ACQUIRE k OWNER b",
+        "LOCK.BREAK k",
+        "LOCK.ACQUIRE k OWNER c",
+    ];
+    let replies = in_a_transaction(&mut client, &lines);
+    let fences: Vec<_> = [0, 2, 4].map(|place| grant(replies[place].clone().unwrap()).unwrap().fence).into();
+    assert!(fences.is_sorted_by(|earlier, later| earlier < later), "{fences:?}");
+}
