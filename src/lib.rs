@@ -6,6 +6,7 @@
 mod commands;
 mod config;
 mod error;
+mod info;
 mod keyspace;
 mod lock;
 mod server;
@@ -37,6 +38,7 @@ static MODULE: Module = Module {
         &config::FAILOVER_GRACE,
     ],
     events: &[EventSpec::of::<Departures>()],
+    info: info::write,
 };
 
 /// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests run without a

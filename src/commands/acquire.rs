@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
+use crate::info;
 use crate::keyspace::{self, LockKey};
 use crate::lock::{self, Acquired, Ask, Deadline, Fence, Grant, Millis, Owner};
 use crate::server::{self, Arg, Args, Command, Ctx};
@@ -39,18 +40,18 @@ impl<'a> Acquire<'a> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut once, mut session) = (None, None);
         let mut words = args.skip(2);
-        while let Some(word) = words.next() {
+        while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
-            } else if word.is("OWNER") {
+            } else if parse::is(word, "OWNER") {
                 parse::set(&mut owner, parse::value(&mut words)?)?;
-            } else if word.is("BLOCK") {
+            } else if parse::is(word, "BLOCK") {
                 parse::set(&mut block, parse::value(&mut words)?)?;
-            } else if word.is("ONCE") {
+            } else if parse::is(word, "ONCE") {
                 parse::set(&mut once, ())?;
-            } else if word.is("SESSION") {
+            } else if parse::is(word, "SESSION") {
                 parse::set(&mut session, ())?;
-            } else if word.is("MAXHOLD") {
+            } else if parse::is(word, "MAXHOLD") {
                 parse::set(&mut max_hold, parse::value(&mut words)?)?;
             } else {
                 return Err(Error::Syntax);
@@ -87,20 +88,25 @@ impl<'a> Acquire<'a> {
                 let fence = keyspace::next_fence(now_us)?;
                 lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence, 1, ask.max_hold), deadline);
                 ctx.notify(c"lock.acquired", key);
+                info::GRANTS.count();
                 (fence, 1, deadline)
             }
             (Acquired::Reentered { holds, deadline }, Some(held)) => {
                 let fence = held.grant.fence();
                 lock.update(ctx, holds, deadline);
+                info::REENTRIES.count();
                 (fence, holds, deadline)
             }
             (_, held) => {
                 let until = held.map_or(Deadline::At(now), |held| held.deadline);
                 let waits = match block {
-                    Some(timeout) => waiting::join(ctx, key, ask.into_owned(), timeout, until)?,
-                    None => false,
+                    Some(timeout) => waiting::join(ctx, key, ask.into_owned(), timeout, until),
+                    None => Ok(false),
                 };
-                if !waits {
+                if !matches!(waits, Ok(true)) {
+                    info::REFUSALS.count();
+                }
+                if !waits? {
                     may_grant?;
                     ctx.reply_null_array();
                 }

@@ -7,9 +7,10 @@ use std::ops::RangeInclusive;
 
 use super::parse;
 use crate::error::Error;
+use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock;
-use crate::server::{self, Args, Command, Ctx, LogLevel};
+use crate::server::{self, Arg, Args, Command, Ctx, LogLevel};
 use crate::waiting;
 
 pub(crate) struct Break;
@@ -24,8 +25,8 @@ impl Command for Break {
         let key = parse::required(args, 1)?;
         let mut fence = None;
         let mut words = args.skip(2);
-        while let Some(word) = words.next() {
-            if !word.is("FENCE") {
+        while let Some(word) = words.next().map(Arg::bytes) {
+            if !parse::is(word, "FENCE") {
                 return Err(Error::Syntax);
             }
             parse::set(&mut fence, parse::value(&mut words)?)?;
@@ -48,6 +49,7 @@ impl Command for Break {
         );
         waiting::pass_on(ctx, &mut lock, c"lock.broken", server::now())?;
         ctx.log(LogLevel::Notice, &line);
+        info::BREAKS.count();
         ctx.reply_integer(1);
         Ok(())
     }

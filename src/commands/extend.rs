@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
+use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock::{self, Held, Millis, Owner};
 use crate::server::{Arg, Args, Command, Ctx};
@@ -37,10 +38,10 @@ impl<'a> Extend<'a> {
         let owner = parse::required(args, 2)?;
         let (mut lease, mut fence) = (None, None);
         let mut words = args.skip(3);
-        while let Some(word) = words.next() {
+        while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
-            } else if word.is("FENCE") {
+            } else if parse::is(word, "FENCE") {
                 parse::set(&mut fence, parse::value(&mut words)?)?;
             } else {
                 return Err(Error::Syntax);
@@ -65,6 +66,7 @@ impl<'a> Extend<'a> {
         lock.update(ctx, holds, deadline);
         waiting::lease_moved(ctx, self.key, deadline);
         ctx.notify(c"lock.extended", self.key);
+        info::EXTENSIONS.count();
         ctx.reply_integer(deadline.left(now));
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::server::{Args, Command, Ctx};
+use crate::server::{Arg, Args, Command, Ctx};
 use crate::waiting::{self, WaiterInfo};
 
 pub(crate) struct Info;
@@ -21,9 +21,9 @@ impl Command for Info {
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
         let key = parse::required(args, 1)?;
-        let full = match args.get(2) {
+        let full = match args.get(2).map(Arg::bytes) {
             None => false,
-            Some(word) if word.is("FULL") => true,
+            Some(word) if parse::is(word, "FULL") => true,
             Some(_) => return Err(Error::Syntax),
         };
         let lock = LockKey::read(ctx, key)?;

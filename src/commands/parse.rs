@@ -10,6 +10,11 @@ pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Erro
     args.get(place).ok_or(Error::Syntax)
 }
 
+/// Whether an option's word is that, in any case.
+pub(super) fn is(word: &[u8], option: &str) -> bool {
+    word.eq_ignore_ascii_case(option.as_bytes())
+}
+
 /// The value that follows an option's word.
 pub(super) fn value<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Arg<'a>, Error> {
     words.next().ok_or(Error::Syntax)
@@ -61,10 +66,10 @@ pub(super) enum Unit {
 
 impl Unit {
     /// The unit that an option's word stands for, if it is `EX` or `PX`.
-    pub(super) fn of(word: Arg<'_>) -> Option<Self> {
-        if word.is("PX") {
+    pub(super) fn of(word: &[u8]) -> Option<Self> {
+        if is(word, "PX") {
             Some(Self::Millis)
-        } else if word.is("EX") {
+        } else if is(word, "EX") {
             Some(Self::Seconds)
         } else {
             None

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::parse;
 use crate::error::Error;
+use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock::{self, Owner, Released};
 use crate::server::{self, Arg, Args, Command, Ctx};
@@ -36,10 +37,10 @@ impl<'a> Release<'a> {
         let owner = parse::required(args, 2)?;
         let (mut all, mut fence) = (None, None);
         let mut words = args.skip(3);
-        while let Some(word) = words.next() {
-            if word.is("ALL") {
+        while let Some(word) = words.next().map(Arg::bytes) {
+            if parse::is(word, "ALL") {
                 parse::set(&mut all, ())?;
-            } else if word.is("FENCE") {
+            } else if parse::is(word, "FENCE") {
                 parse::set(&mut fence, parse::value(&mut words)?)?;
             } else {
                 return Err(Error::Syntax);
@@ -65,6 +66,7 @@ impl<'a> Release<'a> {
             }
             _ => {
                 waiting::pass_on(ctx, &mut lock, c"lock.released", server::now())?;
+                info::RELEASES.count();
                 ctx.reply_integer(0);
             }
         }

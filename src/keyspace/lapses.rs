@@ -3,6 +3,7 @@
 //! The server says that a key has expired when its value is gone already. But right before, it tells the value's type
 //! that the value is being taken out; what came out last is kept until then.
 
+use crate::info;
 use crate::lock::{Grant, Millis};
 use crate::server::{self, Arg, Ctx, LogLevel, ServerCell, Unlinked};
 
@@ -59,4 +60,5 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
         ),
     );
     ctx.notify(c"lock.lapsed", key);
+    info::LAPSES.count();
 }

@@ -74,9 +74,4 @@ impl<'a> Arg<'a> {
         let status = unsafe { api!(RedisModule_StringToLongLong(self.string, &raw mut value)) };
         (status == raw::REDISMODULE_OK as i32).then_some(value)
     }
-
-    /// Whether the argument is that word, in any case.
-    pub(crate) fn is(self, word: &str) -> bool {
-        self.bytes().eq_ignore_ascii_case(word.as_bytes())
-    }
 }

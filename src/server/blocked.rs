@@ -13,6 +13,9 @@ use redis_module::raw;
 use super::Ctx;
 use super::guard::guard;
 
+// A client's number travels as a pointer.
+const _: () = assert!(size_of::<usize>() == size_of::<u64>());
+
 /// Who is told what becomes of blocked clients. Each has a number, chosen by whoever blocked it.
 pub(crate) trait BlockedEvents {
     /// The client was unblocked by `Blocked::unblock`, or an operator sends it away as if its time were up

@@ -22,6 +22,7 @@ mod config;
 mod context;
 mod events;
 mod guard;
+mod info;
 mod key;
 pub(crate) mod module;
 mod native_type;
@@ -35,6 +36,7 @@ pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::{Ctx, LogLevel};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
+pub(crate) use info::InfoWriter;
 pub(crate) use key::{Key, WrongType};
 pub(crate) use native_type::{
     AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, TypeSpec, Unlinked,

@@ -7,6 +7,7 @@ use redis_module::raw;
 
 use super::context::log;
 use super::guard::guard;
+use super::info::{self, WriteInfo};
 use super::{Arg, Args, CommandSpec, EventSpec, LogLevel, NumericConfig, TypeSpec};
 
 /// All that a module adds to the server.
@@ -19,6 +20,7 @@ pub(crate) struct Module {
     pub(crate) commands: &'static [CommandSpec],
     pub(crate) configs: &'static [&'static NumericConfig],
     pub(crate) events: &'static [EventSpec],
+    pub(crate) info: WriteInfo,
 }
 
 /// A context of the module's own, for what is done outside a callback's: see `context`.
@@ -88,6 +90,9 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
         if !(events.subscribe)(ctx) {
             return Err("a subscription to events was refused".into());
         }
+    }
+    if !info::register(ctx) {
+        return Err("the sections of INFO were refused".into());
     }
     // SAFETY: the server gave us the context for the time of loading; the new one lives as long as the module.
     let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx)) };
@@ -210,6 +215,8 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_GetDetachedThreadSafeContext,
         RedisModule_GetKeyNameFromOptCtx,
         RedisModule_GetSelectedDb,
+        RedisModule_InfoAddFieldULongLong,
+        RedisModule_InfoAddSection,
         RedisModule_IsIOError,
         RedisModule_KeyType,
         RedisModule_LoadConfigs,
@@ -221,6 +228,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_ModuleTypeSetValue,
         RedisModule_NotifyKeyspaceEvent,
         RedisModule_OpenKey,
+        RedisModule_RegisterInfoFunc,
         RedisModule_RegisterNumericConfig,
         RedisModule_Replicate,
         RedisModule_ReplicateVerbatim,

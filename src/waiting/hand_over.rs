@@ -6,6 +6,7 @@ use super::waiter::Answer;
 use super::{STATE, grace, idle, lease_moved, sessions, tick};
 use crate::config;
 use crate::error::Error;
+use crate::info;
 use crate::keyspace::{self, LockKey};
 use crate::lock::{self, Acquired, Grant, Held, Micros, Owner, Released};
 use crate::server::Ctx;
@@ -85,6 +86,8 @@ fn grant_head(
     }
     lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence, 1, ask.max_hold), deadline);
     ctx.notify(c"lock.acquired", key);
+    info::GRANTS.count();
+    info::HANDOVERS.count();
     if ask.session {
         sessions::bind(ctx, key, client, fence, ask.lease, now);
     }
@@ -105,6 +108,7 @@ fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: M
         let answer = match (lock::acquire(held, &ask, config::max_hold(), now / 1000), fence) {
             (Ok(Acquired::Reentered { holds, deadline }), Some(fence)) => {
                 lock.update(ctx, holds, deadline);
+                info::REENTRIES.count();
                 if ask.session {
                     sessions::bind(ctx, key, client, fence, ask.lease, now);
                 }

@@ -98,6 +98,12 @@ pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
     }
 }
 
+/// How many clients wait for locks, and how many grants are kept alive by a connection.
+pub(crate) fn totals() -> (u64, u64) {
+    let (waiters, sessions) = STATE.with(|state| state.totals());
+    (waiters as u64, sessions as u64)
+}
+
 /// Who waits for a lock, first come first.
 pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>) -> Vec<WaiterInfo> {
     let db = ctx.db();

@@ -8,6 +8,7 @@ use super::waiter::Session;
 use super::{STATE, tick};
 use crate::config;
 use crate::error::Error;
+use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock::{self, Fence, Micros, Millis};
 use crate::server::{Arg, Ctx, client_exists};
@@ -52,6 +53,7 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
         return Ok(());
     };
     if session.over {
+        info::SESSIONS_ENDED.count();
         return pass_on(ctx, lock, c"lock.released", now);
     }
     let now = now / 1000;

@@ -1,4 +1,4 @@
-//! Who waits where, in memory. Nothing here calls the server.
+//! Who waits where, in memory. Nothing here changes anything in the server.
 //!
 //! Five trees and two lists:
 //!
@@ -19,6 +19,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::waiter::{Answer, Phase, Place, Session, Waiter, WaiterInfo};
+use crate::info;
 use crate::lock::{Ask, Fence, Millis, Owner, Queue, Ticket};
 use crate::server::{self, Blocked, Timer};
 
@@ -74,6 +75,13 @@ impl State {
     pub(super) fn next_ticket(&mut self) -> Ticket {
         self.last_ticket = self.last_ticket.saturating_add(1);
         Ticket(self.last_ticket.get())
+    }
+
+    /// How many wait, and how many grants are kept alive by a connection.
+    pub(super) fn totals(&self) -> (usize, usize) {
+        let lines = || self.lines.values().flat_map(BTreeMap::values);
+        let waiters = lines().map(|line| line.queue.len()).sum();
+        (waiters, lines().filter(|line| line.session.is_some()).count())
     }
 
     fn line(&self, db: i32, key: &[u8]) -> Option<&Line> {
@@ -183,8 +191,12 @@ impl State {
 
     /// Takes a waiter out of its line, to be told that.
     pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
-        if self.leave(ticket, Phase::Answered(answer)) {
-            self.answered.push(ticket);
+        if !self.leave(ticket, Phase::Answered(answer)) {
+            return;
+        }
+        self.answered.push(ticket);
+        if let (Answer::Granted { .. }, Some(waiter)) = (answer, self.waiters.get(&ticket)) {
+            info::waited(server::now().saturating_sub(waiter.since) / 1000);
         }
     }
 
@@ -205,6 +217,7 @@ impl State {
     pub(super) fn time_out(&mut self, now: Millis) {
         while let Some(&(_, ticket)) = self.timeouts.first().filter(|(at, _)| *at <= now) {
             self.answer(ticket, Answer::TimedOut);
+            info::TIMEOUTS.count();
         }
     }
 

@@ -43,11 +43,20 @@ impl Alarm for Tick {
             state.timer = None;
             state.ringing = true;
         });
+        let _silence = Silence;
         ring_alarms(ctx);
         STATE.with(|state| state.time_out(server::now() / 1000));
         for client in STATE.with(State::take_answered) {
             client.unblock();
         }
+    }
+}
+
+/// Sets the timer anew when it has rung, also where a panic ended that: nobody would be answered any more.
+struct Silence;
+
+impl Drop for Silence {
+    fn drop(&mut self) {
         STATE.with(|state| state.ringing = false);
         arm();
     }

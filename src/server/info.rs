@@ -1,0 +1,43 @@
+//! What the module adds to `INFO`.
+
+use std::ffi::{CStr, c_int};
+
+use redis_module::raw;
+
+use super::guard::guard;
+
+/// Writes the module's sections of `INFO`.
+pub(crate) type WriteInfo = fn(&mut InfoWriter);
+
+/// Writes sections and their fields; the server puts the module's name before both.
+pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
+
+impl InfoWriter {
+    /// Begins a section; `false`: it is not asked for, and its fields are to be left out.
+    pub(crate) fn section(&mut self, name: &CStr) -> bool {
+        // SAFETY: made by `write` from the server's own, for as long as it runs; the server copies the name.
+        let status = unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    pub(crate) fn field(&mut self, name: &CStr, value: u64) {
+        // SAFETY: as in `section`.
+        unsafe { api!(RedisModule_InfoAddFieldULongLong(self.0, name.as_ptr(), value)) };
+    }
+}
+
+/// Has `write_info` of the module called for `INFO`; whether the server took that.
+pub(super) fn register(ctx: *mut raw::RedisModuleCtx) -> bool {
+    // SAFETY: the server gave us the context for the time of loading.
+    let status = unsafe { api!(RedisModule_RegisterInfoFunc(ctx, Some(write))) };
+    status == raw::REDISMODULE_OK as c_int
+}
+
+/// # Safety
+/// Called by the server, with a context that is valid until it returns.
+unsafe extern "C" fn write(info: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
+    // A server that is crashing may be in the middle of anything of ours.
+    if for_crash_report == 0 {
+        guard(|| (crate::MODULE.info)(&mut InfoWriter(info)));
+    }
+}
