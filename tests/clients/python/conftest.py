@@ -1,0 +1,40 @@
+"""The fixtures: a server for each test, and its worker processes. A failed test shows the server's log."""
+
+import signal
+
+import pytest
+
+from support import Server, Workers
+
+LIMIT_S = 60
+SERVER = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    server = item.stash.get(SERVER, None)
+    if report.failed and server and server.log.exists():
+        report.sections.append((f"server log, {report.when}", server.log.read_text(errors="replace")))
+    return report
+
+
+@pytest.fixture
+def server(tmp_path, request):
+    server = request.node.stash[SERVER] = Server(tmp_path)
+    # A lock that is never granted must not keep the test waiting for ever.
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"not within {LIMIT_S} s"))
+    signal.alarm(LIMIT_S)
+    try:
+        server.start()
+        yield server
+    finally:
+        signal.alarm(0)
+        server.end()
+
+
+@pytest.fixture
+def workers(server):
+    workers = Workers()
+    yield workers
+    workers.end()

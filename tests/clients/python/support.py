@@ -1,0 +1,118 @@
+"""What the tests share: a server, connections to it, worker processes that end with the test, and waiting.
+
+With REDISLOCK_TEST_WITHOUT_LOCK=1 every LOCK.ACQUIRE and LOCK.RELEASE seems to succeed and does nothing. Each test
+fails then, but for the control, which sets it for its own workers and shows that the race is real.
+"""
+
+import multiprocessing
+import os
+import socket
+import subprocess
+import time
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+fork = multiprocessing.get_context("fork")
+
+
+class WithoutLock(Redis):
+    """A client whose lock commands do nothing. It expects LOCK.ACQUIRE key OWNER owner PX milliseconds ..."""
+
+    def execute_command(self, *args, **options):
+        if args[0] == "LOCK.ACQUIRE":
+            return [args[3], 1, 1, args[5]]
+        if args[0] == "LOCK.RELEASE":
+            return 0
+        return super().execute_command(*args, **options)
+
+
+def connect(port, **options):
+    """A connection that waits for a lock as long as it takes: redis-py's own default gives up after 5 s."""
+    client = WithoutLock if os.environ.get("REDISLOCK_TEST_WITHOUT_LOCK") == "1" else Redis
+    return client("127.0.0.1", port, **{"decode_responses": True, "socket_timeout": None, **options})
+
+
+def wait_for(condition, what, seconds=10):
+    """The condition's value, as soon as it is true."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.002)
+    return value
+
+
+def pairs(reply):
+    """A reply of pairs as a dict: RESP3 sends a map, RESP2 a flat array."""
+    return reply if reply is None or isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+
+
+def info(client, key):
+    return pairs(client.execute_command("LOCK.INFO", key))
+
+
+class Server:
+    """A server of its own, with the module, on a free port of the loopback."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.log = folder / "server.log"
+        self.process = None
+
+    def start(self):
+        """Waits until it answers. Where someone has taken the free port in the meantime, it tries another."""
+        for _ in range(5):
+            self.spawn()
+            wait_for(lambda: self.process.poll() is not None or self.answers(), "PONG")
+            if self.process.poll() is None:
+                return
+            if not self.log.exists() or "Address already in use" not in self.log.read_text():
+                break
+        raise AssertionError("the server ended at once")
+
+    def spawn(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        command = [os.environ.get("REDISLOCK_SERVER", "redis-server"), "--port", str(self.port)]
+        command += ["--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", "--logfile", str(self.log)]
+        command += ["--loadmodule", os.environ["REDISLOCK_SO"]]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def answers(self):
+        """Whether this server, and not another one that has the port, is up."""
+        try:
+            with connect(self.port, socket_timeout=1, retry=Retry(NoBackoff(), 0)) as client:
+                return client.ping() and client.info("server")["process_id"] == self.process.pid
+        except RedisError:
+            return False
+
+    def connect(self, **options):
+        return connect(self.port, **options)
+
+    def end(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+
+class Workers(list):
+    """Processes of this test. Their errors are on its standard error."""
+
+    def start(self, function, *args):
+        self.append(fork.Process(target=function, args=args))
+        self[-1].start()
+        return self[-1]
+
+    def join(self, seconds=50):
+        end = time.monotonic() + seconds
+        for worker in self:
+            worker.join(max(0, end - time.monotonic()))
+            assert worker.exitcode == 0, f"a worker's exit code: {worker.exitcode} (None: still at work)"
+
+    def end(self):
+        for worker in self:
+            worker.kill()
+            worker.join()
