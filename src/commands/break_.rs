@@ -34,15 +34,15 @@ impl Command for Break {
         let fence = fence.map(parse::fence).transpose()?;
 
         let mut lock = LockKey::write(ctx, key)?;
-        let held = lock.held().filter(|_| lock::may_break(lock.held(), fence));
-        let Some(held) = held else {
+        let grant = lock.grant().filter(|grant| lock::may_break(Some(grant), fence));
+        let Some(grant) = grant else {
             ctx.reply_integer(0);
             return Ok(());
         };
         let line = format!(
             "lock broken: owner \"{}\", fence {}, by {}, key \"{}\"",
-            held.grant.owner().text().as_ref().escape_ascii(),
-            held.grant.fence().get(),
+            grant.owner().text().as_ref().escape_ascii(),
+            grant.fence().get(),
             ctx.client(),
             // Last: the server cuts a line off after 1 kB.
             key.bytes().escape_ascii(),

@@ -10,7 +10,7 @@ use crate::config;
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
-use crate::lock::{self, Held, Millis, Owner};
+use crate::lock::{self, Grant, Millis, Owner};
 use crate::server::{Arg, Args, Command, Ctx};
 use crate::waiting;
 
@@ -59,10 +59,9 @@ impl<'a> Extend<'a> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
         let now = super::now_ms();
         let mut lock = LockKey::write(ctx, self.key)?;
-        let held = lock.held();
-        let deadline = lock::extend(held, &self.owner, self.fence, lease, config::max_hold(), now)
+        let deadline = lock::extend(lock.grant(), &self.owner, self.fence, lease, config::max_hold(), now)
             .ok_or(Error::NotHeld)?;
-        let holds = held.map_or(0, |Held { grant, .. }| grant.holds());
+        let holds = lock.grant().map_or(0, Grant::holds);
         lock.update(ctx, holds, deadline);
         waiting::lease_moved(ctx, self.key, deadline);
         ctx.notify(c"lock.extended", self.key);

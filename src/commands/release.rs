@@ -56,15 +56,14 @@ impl<'a> Release<'a> {
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let mut lock = LockKey::write(ctx, self.key)?;
-        let held = lock.held();
-        let released = lock::release(held, &self.owner, self.fence, self.all).ok_or(Error::NotHeld)?;
-        match (released, held) {
-            (Released::Kept { holds }, Some(held)) => {
-                let deadline = held.deadline;
-                lock.update(ctx, holds, deadline);
+        let released =
+            lock::release(lock.grant(), &self.owner, self.fence, self.all).ok_or(Error::NotHeld)?;
+        match released {
+            Released::Kept { holds } => {
+                lock.set_holds(ctx, holds);
                 ctx.reply_integer(holds.into());
             }
-            _ => {
+            Released::Ended => {
                 waiting::pass_on(ctx, &mut lock, c"lock.released", server::now())?;
                 info::RELEASES.count();
                 ctx.reply_integer(0);

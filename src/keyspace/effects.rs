@@ -21,18 +21,24 @@ pub(super) const NO_DEADLINE: Millis = -1;
 
 /// Tells that the lock is held so.
 pub(super) fn held(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
-    let sent = ctx.replicate_value(APPLY, key, grant.owner().text().as_ref(), numbers(grant, deadline));
-    check(ctx, sent);
+    if ctx.must_replicate() {
+        let numbers = numbers(grant, deadline);
+        check(ctx, ctx.replicate_value(APPLY, key, grant.owner().text().as_ref(), numbers));
+    }
 }
 
 /// Tells that the lease of a held lock ends then.
 pub(super) fn lease(ctx: &Ctx<'_>, key: Arg<'_>, deadline: Deadline) {
-    check(ctx, ctx.replicate_integer(APPLY, key, number(deadline)));
+    if ctx.must_replicate() {
+        check(ctx, ctx.replicate_integer(APPLY, key, number(deadline)));
+    }
 }
 
 /// Tells that the lock is free.
 pub(super) fn free(ctx: &Ctx<'_>, key: Arg<'_>) {
-    check(ctx, ctx.replicate_key(APPLY, key));
+    if ctx.must_replicate() {
+        check(ctx, ctx.replicate_key(APPLY, key));
+    }
 }
 
 /// The numbers of a grant in the order in which `LOCK.APPLY` takes them.

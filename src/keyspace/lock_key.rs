@@ -25,9 +25,14 @@ impl<'a> LockKey<'a> {
 
     /// The grant and its lease; none where the lock is free.
     pub(crate) fn held(&self) -> Option<Held<'_>> {
-        let grant = self.0.value()?;
+        let grant = self.grant()?;
         let deadline = self.0.expires_at().map_or(Deadline::Never, Deadline::At);
         Some(Held { grant, deadline })
+    }
+
+    /// The grant; none where the lock is free.
+    pub(crate) fn grant(&self) -> Option<&Grant> {
+        self.0.value()
     }
 
     /// Gives the lock to somebody.
@@ -44,6 +49,14 @@ impl<'a> LockKey<'a> {
         }
         self.set_deadline(deadline);
         ctx.signal_modified(self.0.name());
+    }
+
+    /// Changes the holds of the grant.
+    pub(crate) fn set_holds(&mut self, ctx: &Ctx<'_>, holds: u32) {
+        if let Some(held) = self.held() {
+            let deadline = held.deadline;
+            self.update(ctx, holds, deadline);
+        }
     }
 
     /// Changes holds and lease of the grant; nothing at all where they are that already.

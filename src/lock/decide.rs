@@ -85,12 +85,12 @@ pub(crate) enum Released {
 
 /// Decides a release of one hold, or of all; `None`: the lock is not held by this owner with this fence.
 pub(crate) fn release(
-    held: Option<Held<'_>>,
+    grant: Option<&Grant>,
     owner: &Owner<'_>,
     fence: Option<u64>,
     all: bool,
 ) -> Option<Released> {
-    let grant = holder(held, owner, fence)?.grant;
+    let grant = holder(grant, owner, fence)?;
     Some(match grant.holds().saturating_sub(1) {
         0 => Released::Ended,
         _ if all => Released::Ended,
@@ -101,25 +101,23 @@ pub(crate) fn release(
 /// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence. `max_hold` is the
 /// limit of all grants, in ms.
 pub(crate) fn extend(
-    held: Option<Held<'_>>,
+    grant: Option<&Grant>,
     owner: &Owner<'_>,
     fence: Option<u64>,
     lease: Millis,
     max_hold: Option<Millis>,
     now: Millis,
 ) -> Option<Deadline> {
-    let grant = holder(held, owner, fence)?.grant;
+    let grant = holder(grant, owner, fence)?;
     Some(Deadline::after(now, lease).min(grant.limit(max_hold)))
 }
 
 /// Decides whether an operator's break ends the grant: it has that fence, where one is named.
-pub(crate) fn may_break(held: Option<Held<'_>>, fence: Option<u64>) -> bool {
-    held.is_some_and(|held| fence.is_none_or(|fence| fence == held.grant.fence().get()))
+pub(crate) fn may_break(grant: Option<&Grant>, fence: Option<u64>) -> bool {
+    grant.is_some_and(|grant| fence.is_none_or(|fence| fence == grant.fence().get()))
 }
 
 /// The grant, where it is this owner's, and has this fence where one is named.
-fn holder<'a>(held: Option<Held<'a>>, owner: &Owner<'_>, fence: Option<u64>) -> Option<Held<'a>> {
-    held.filter(|held| {
-        held.grant.owner() == *owner && fence.is_none_or(|fence| fence == held.grant.fence().get())
-    })
+fn holder<'a>(grant: Option<&'a Grant>, owner: &Owner<'_>, fence: Option<u64>) -> Option<&'a Grant> {
+    grant.filter(|grant| grant.owner() == *owner && may_break(Some(grant), fence))
 }

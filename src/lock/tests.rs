@@ -83,25 +83,24 @@ fn no_lease_goes_beyond_the_greatest_age() {
         acquire(now_held, &ask("a", 500), None, later),
         Ok(Acquired::Reentered { holds: 2, deadline: end })
     );
-    assert_eq!(extend(now_held, &owner("a"), None, 500, None, later), Some(end));
-    assert_eq!(extend(now_held, &owner("a"), None, 500, Some(280), later), Some(Deadline::At(NOW + 280)));
+    assert_eq!(extend(Some(&grant), &owner("a"), None, 500, None, later), Some(end));
+    assert_eq!(extend(Some(&grant), &owner("a"), None, 500, Some(280), later), Some(Deadline::At(NOW + 280)));
     assert_eq!(lengthen(now_held.unwrap(), 500, None, later), end);
 }
 
 #[test]
 fn a_release_takes_one_hold_or_all() {
     let three = grant("a", 3);
-    let until = Deadline::At(NOW + 1);
-    assert_eq!(release(held(&three, until), &owner("a"), None, false), Some(Released::Kept { holds: 2 }));
-    assert_eq!(release(held(&three, until), &owner("a"), None, true), Some(Released::Ended));
+    assert_eq!(release(Some(&three), &owner("a"), None, false), Some(Released::Kept { holds: 2 }));
+    assert_eq!(release(Some(&three), &owner("a"), None, true), Some(Released::Ended));
     let one = grant("a", 1);
-    assert_eq!(release(held(&one, until), &owner("a"), None, false), Some(Released::Ended));
+    assert_eq!(release(Some(&one), &owner("a"), None, false), Some(Released::Ended));
 }
 
 #[test]
 fn only_the_owner_with_the_right_fence_releases_or_extends() {
     let grant = grant("a", 1);
-    let now_held = held(&grant, Deadline::At(NOW + 1));
+    let now_held = Some(&grant);
     let (right, wrong) = (Some(grant.fence().get()), Some(7));
     for (name, fence, may) in
         [("a", None, true), ("a", right, true), ("a", wrong, false), ("b", None, false), ("b", right, false)]
@@ -116,7 +115,7 @@ fn only_the_owner_with_the_right_fence_releases_or_extends() {
 #[test]
 fn a_break_needs_a_grant_with_that_fence() {
     let grant = grant("a", 9);
-    let now_held = held(&grant, Deadline::Never);
+    let now_held = Some(&grant);
     assert!(may_break(now_held, None));
     assert!(may_break(now_held, Some(grant.fence().get())));
     assert!(!may_break(now_held, Some(7)));
@@ -285,7 +284,7 @@ proptest! {
                 Step::Wait(ms) => now += ms,
                 Step::ClockBack(ms) => now -= ms,
                 Step::Break => {
-                    prop_assert_eq!(may_break(lock, None), model.is_some());
+                    prop_assert_eq!(may_break(lock.map(|held| held.grant), None), model.is_some());
                     model = None;
                     state = None;
                 }
@@ -320,7 +319,7 @@ proptest! {
                 Step::Release { who, all, old_fence } => {
                     let fence = model.as_ref().map_or(1, |held| held.fence);
                     let fence = Some(if old_fence { fence - 1 } else { fence });
-                    let released = release(lock, &owner(names[who]), fence, all);
+                    let released = release(lock.map(|held| held.grant), &owner(names[who]), fence, all);
                     match &mut model {
                         Some(held) if held.who == who && !old_fence => {
                             held.holds = if all { 0 } else { held.holds - 1 };
@@ -340,7 +339,7 @@ proptest! {
                 Step::Extend { who, lease, old_fence } => {
                     let fence = model.as_ref().map_or(1, |held| held.fence);
                     let fence = Some(if old_fence { fence - 1 } else { fence });
-                    let extended = extend(lock, &owner(names[who]), fence, lease, limit, now);
+                    let extended = extend(lock.map(|held| held.grant), &owner(names[who]), fence, lease, limit, now);
                     match &mut model {
                         Some(held) if held.who == who && !old_fence => {
                             held.until = held.latest.map_or(now + lease, |latest| latest.min(now + lease));

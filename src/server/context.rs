@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use redis_module::raw;
 
-use super::Arg;
+use super::{Arg, audience};
 
 /// What a callback may do while it runs.
 pub(crate) struct Ctx<'a> {
@@ -183,6 +183,28 @@ impl Ctx<'_> {
             | raw::REDISMODULE_CTX_FLAGS_SLAVE
             | EFFECTS;
         self.flags() & NO_WAITING == 0
+    }
+
+    /// Whether effects may be needed by an append-only file, a child process, a primary of this server or a cluster.
+    pub(super) fn may_persist_or_replicate(&self) -> bool {
+        const MAYBE: u32 = raw::REDISMODULE_CTX_FLAGS_AOF
+            | raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD
+            | raw::REDISMODULE_CTX_FLAGS_SLAVE
+            | raw::REDISMODULE_CTX_FLAGS_CLUSTER
+            | EFFECTS;
+        self.flags() & MAYBE != 0
+    }
+
+    /// Whether an effect has to be replicated. Where nobody would get it, counts the running command as a change of the
+    /// data set, as for `save` points, and that is all there is to do.
+    pub(crate) fn must_replicate(&self) -> bool {
+        let listens = audience::listens();
+        if !listens {
+            // What this sends to nobody is the request, not the effect; what it does besides is to count a change, and
+            // the module API has nothing else for that which is as cheap.
+            self.replicate_verbatim();
+        }
+        listens
     }
 
     /// Whether a script or a function runs the command. Its client has no connection: Valkey 9 crashes where one asks for

@@ -14,6 +14,7 @@
 #[macro_use]
 mod api;
 mod arg;
+mod audience;
 mod blocked;
 mod cell;
 mod clock;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
+use super::audience;
 use super::context::log;
 use super::guard::guard;
 use super::info::{self, WriteInfo};
@@ -97,6 +98,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     // SAFETY: the server gave us the context for the time of loading; the new one lives as long as the module.
     let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx)) };
     CONTEXT.store(own, Ordering::Relaxed);
+    audience::watch(ctx);
     for events in module.events {
         (events.loaded)();
     }
@@ -204,6 +206,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_EmitAOF,
         RedisModule_Free,
         RedisModule_FreeCallReply,
+        RedisModule_FreeServerInfo,
         RedisModule_FreeString,
         RedisModule_GetAbsExpire,
         RedisModule_GetBlockedClientPrivateData,
@@ -215,6 +218,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_GetDetachedThreadSafeContext,
         RedisModule_GetKeyNameFromOptCtx,
         RedisModule_GetSelectedDb,
+        RedisModule_GetServerInfo,
         RedisModule_InfoAddFieldULongLong,
         RedisModule_InfoAddSection,
         RedisModule_IsIOError,
@@ -242,6 +246,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_SaveStringBuffer,
         RedisModule_SaveUnsigned,
         RedisModule_SelectDb,
+        RedisModule_ServerInfoGetFieldUnsigned,
         RedisModule_SetAbsExpire,
         RedisModule_SetDisconnectCallback,
         RedisModule_SetModuleOptions,

@@ -28,7 +28,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
     }
     bury_dead(ctx, lock, now)?;
     sessions::settle(ctx, lock, now)?;
-    match lock.held().map(|held| held.grant.owner().into_owned()) {
+    match lock.grant().map(|grant| grant.owner().into_owned()) {
         Some(owner) => {
             reenter(ctx, lock, &owner, now);
             if let Some(Held { deadline, .. }) = lock.held() {
@@ -46,12 +46,11 @@ pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
 fn bury_dead(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), Error> {
     let (db, key) = (ctx.db(), lock.name().bytes());
     while let Some(fence) = STATE.with(|state| state.take_dead(db, key)) {
-        let owner = lock.held().map(|held| held.grant.owner().into_owned());
-        let released = owner.and_then(|owner| lock::release(lock.held(), &owner, Some(fence.get()), false));
-        match (released, lock.held().map(|held| held.deadline)) {
-            (Some(Released::Kept { holds }), Some(deadline)) => lock.update(ctx, holds, deadline),
-            (Some(Released::Ended), _) => pass_on(ctx, lock, c"lock.released", now)?,
-            _ => (),
+        let owner = lock.grant().map(|grant| grant.owner().into_owned());
+        match owner.and_then(|owner| lock::release(lock.grant(), &owner, Some(fence.get()), false)) {
+            Some(Released::Kept { holds }) => lock.set_holds(ctx, holds),
+            Some(Released::Ended) => pass_on(ctx, lock, c"lock.released", now)?,
+            None => (),
         }
     }
     Ok(())

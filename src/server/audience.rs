@@ -1,0 +1,90 @@
+//! Whether anybody listens to what this server replicates: a replica, a backlog for one to come back to, an append-only
+//! file, another node of the cluster.
+//!
+//! Preparing an effect takes about a third of the instructions of an acquire and release; where nobody listens, the
+//! server would only throw it away. It does not say so beforehand, hence this. "Nobody" must be right: an effect that is
+//! not told is lost. The server starts to listen
+//!
+//! - with a fork: a first replica, or an append-only file that is turned on, needs what comes after the fork of the
+//!   child that writes its first snapshot. A replica without a fork needs a backlog, which is there already.
+//! - when a replica is promoted.
+//!
+//! Both are events, told before the next command runs. Everything else is looked up, now and then, and only to find that
+//! nobody listens any more. In a cluster somebody always does: slots may be on the move.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis_module::raw;
+
+use super::guard::guard;
+use super::{Alarm, Ctx, Timer};
+
+/// How often, in ms, to look whether somebody still listens.
+const LOOK_AGAIN: i64 = 250;
+
+/// Nobody listens, for certain.
+static NOBODY: AtomicBool = AtomicBool::new(false);
+
+/// Whether an effect has to be told. `false` only where nobody would get it.
+pub(super) fn listens() -> bool {
+    !NOBODY.load(Ordering::Relaxed)
+}
+
+/// Keeps watch; where the server has not the events for it, somebody always listens.
+pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
+    let subscribed = [raw::REDISMODULE_EVENT_FORK_CHILD, raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED]
+        .map(|id| {
+            let event = raw::RedisModuleEvent { id, dataver: 1 };
+            // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
+            unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, event, Some(begun))) }
+        });
+    if subscribed == [raw::REDISMODULE_OK as c_int; 2] {
+        Timer::after::<Look>(LOOK_AGAIN);
+    }
+}
+
+/// Somebody may listen from now on.
+///
+/// # Safety
+/// Called by the server.
+unsafe extern "C" fn begun(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _subevent: u64,
+    _data: *mut c_void,
+) {
+    guard(|| {
+        if NOBODY.swap(false, Ordering::Relaxed) {
+            Timer::after::<Look>(LOOK_AGAIN);
+        }
+    });
+}
+
+struct Look;
+
+impl Alarm for Look {
+    fn ring(ctx: &Ctx<'_>) {
+        let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
+        NOBODY.store(nobody, Ordering::Relaxed);
+        if !nobody {
+            Timer::after::<Self>(LOOK_AGAIN);
+        }
+    }
+}
+
+/// How many replicas there are, and backlogs for one to come back to; `None` where the server does not say.
+fn replicas_or_backlog(ctx: &Ctx<'_>) -> Option<u64> {
+    // SAFETY: the context is valid, and the section's name ends in NUL.
+    let info = unsafe { api!(RedisModule_GetServerInfo(ctx.raw(), c"replication".as_ptr())) };
+    let counts = [c"connected_slaves", c"repl_backlog_active"].map(|field| {
+        let mut error = 0;
+        // SAFETY: `info` is the server's answer, and `error` is ours to write to.
+        let count =
+            unsafe { api!(RedisModule_ServerInfoGetFieldUnsigned(info, field.as_ptr(), &raw mut error)) };
+        (error == raw::REDISMODULE_OK as c_int).then_some(count)
+    });
+    // SAFETY: the server's answer, not used any more.
+    unsafe { api!(RedisModule_FreeServerInfo(ctx.raw(), info)) };
+    counts.into_iter().sum()
+}
