@@ -103,8 +103,8 @@ fn a_break_logs_whatever_bytes_in_one_line() {
         let new: Vec<_> = log.lines().skip(lines).collect();
         assert_eq!(new.len(), 1, "{new:?}");
         let shown = bytes.escape_ascii();
-        let said = format!("lock broken: key \"{shown}\", owner \"{shown}\", fence ");
-        assert!(new[0].contains(&said), "{new:?} has no {said}");
+        assert!(new[0].contains(&format!("lock broken: owner \"{shown}\", fence ")), "{new:?}");
+        assert!(new[0].ends_with(&format!(", key \"{shown}\"")), "{new:?}");
     }
 }
 
