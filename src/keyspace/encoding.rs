@@ -13,8 +13,8 @@
 //! The lease is the key's TTL, which the server writes itself.
 //!
 //! Beside the keys, in RDB files only, the last fence, so that the next one is above it even if the wall clock is set back
-//! in between. It is left out once it is a day old: a clock that is set back by more than that is another matter, and a
-//! file that holds nothing of the module can be loaded without it.
+//! while the server is away. It is left out ten minutes after the grant: a clock that is set back by more than that is
+//! another matter, and a file that holds nothing of the module can be loaded without it.
 
 use std::ffi::CStr;
 
@@ -26,8 +26,8 @@ use crate::server::{
 };
 use crate::waiting;
 
-/// For how long the last fence is written beside the keys: a day.
-const FENCE_KEPT_FOR: Micros = 86_400_000_000;
+/// For how long the last fence is written beside the keys: ten minutes.
+const FENCE_KEPT_FOR: Micros = 600_000_000;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
