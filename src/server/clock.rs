@@ -1,7 +1,5 @@
 //! The time.
 
-use std::time::SystemTime;
-
 use redis_module::raw;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -15,8 +13,8 @@ pub(crate) fn now() -> i64 {
         // SAFETY: as above.
         return unsafe { cached() };
     }
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX)
+    let time = clock_gettime(ClockId::Realtime);
+    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)
 }
 
 /// A moment on two clocks that nobody sets: the one that runs while the machine does, asleep or not, and the one that runs

@@ -77,7 +77,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // SAFETY: the server gave us the context for the time of loading.
-    unsafe { api!(RedisModule_SetModuleOptions(ctx, options as c_int)) };
+    unsafe { api!(RedisModule_SetModuleOptions(ctx, options as c_int | valkey_options(ctx))) };
     for native in module.types {
         if !(native.register)(ctx) {
             return Err("a data type was refused; is the module loaded twice?".into());
@@ -103,6 +103,25 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
         (events.loaded)();
     }
     Ok(())
+}
+
+/// What only Valkey asks of a module, and only its own header names: that it can live with a slot that comes in beside
+/// the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without that, Valkey 9 moves no slot at all.
+fn valkey_options(ctx: *mut raw::RedisModuleCtx) -> c_int {
+    const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
+    // SAFETY: the server gave us the context for the time of loading.
+    let info = unsafe { api!(RedisModule_GetServerInfo(ctx, c"server".as_ptr())) };
+    // SAFETY: the server's answer just now; the field's name ends in NUL.
+    let valkey = unsafe { api!(RedisModule_ServerInfoGetFieldC(info, c"valkey_version".as_ptr())) };
+    let is_valkey = !valkey.is_null();
+    // SAFETY: the server's answer, not used any more.
+    unsafe { api!(RedisModule_FreeServerInfo(ctx, info)) };
+    // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
+    match unsafe { raw::RedisModule_GetModuleOptionsAll } {
+        // SAFETY: the function takes nothing.
+        Some(known) if is_valkey => unsafe { known() & HANDLE_ATOMIC_SLOT_MIGRATION },
+        _ => 0,
+    }
 }
 
 fn register_command(ctx: *mut raw::RedisModuleCtx, command: &CommandSpec) -> Result<(), String> {
@@ -246,6 +265,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_SaveStringBuffer,
         RedisModule_SaveUnsigned,
         RedisModule_SelectDb,
+        RedisModule_ServerInfoGetFieldC,
         RedisModule_ServerInfoGetFieldUnsigned,
         RedisModule_SetAbsExpire,
         RedisModule_SetDisconnectCallback,
