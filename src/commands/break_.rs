@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock;
-use crate::server::{self, Arg, Args, Command, Ctx, LogLevel};
+use crate::server::{Arg, Args, Command, Ctx, LogLevel};
 use crate::waiting;
 
 pub(crate) struct Break;
@@ -47,7 +47,7 @@ impl Command for Break {
             // Last: the server cuts a line off after 1 kB.
             key.bytes().escape_ascii(),
         );
-        waiting::pass_on(ctx, &mut lock, c"lock.broken", server::now())?;
+        waiting::pass_on(ctx, &mut lock, c"lock.broken")?;
         ctx.log(LogLevel::Notice, &line);
         info::BREAKS.count();
         ctx.reply_integer(1);

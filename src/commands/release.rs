@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock::{self, Owner, Released};
-use crate::server::{self, Arg, Args, Command, Ctx};
+use crate::server::{Arg, Args, Command, Ctx};
 use crate::waiting;
 
 pub(crate) struct Release<'a> {
@@ -64,7 +64,7 @@ impl<'a> Release<'a> {
                 ctx.reply_integer(holds.into());
             }
             Released::Ended => {
-                waiting::pass_on(ctx, &mut lock, c"lock.released", server::now())?;
+                waiting::pass_on(ctx, &mut lock, c"lock.released")?;
                 info::RELEASES.count();
                 ctx.reply_integer(0);
             }

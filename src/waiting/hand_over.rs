@@ -9,11 +9,12 @@ use crate::error::Error;
 use crate::info;
 use crate::keyspace::{self, LockKey};
 use crate::lock::{self, Acquired, Grant, Held, Micros, Owner, Released};
-use crate::server::Ctx;
+use crate::server::{self, Ctx};
 
 /// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `event` tells why it ended.
-pub(crate) fn pass_on(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, event: &CStr, now: Micros) -> Result<(), Error> {
-    if idle() || !grant_head(ctx, lock, Some(event), now)? {
+pub(crate) fn pass_on(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, event: &CStr) -> Result<(), Error> {
+    // Only a hand-over needs the time: reading it takes longer than the module's own part of a release.
+    if idle() || !grant_head(ctx, lock, Some(event), server::now())? {
         lock.free(ctx);
         ctx.notify(event, lock.name());
     }
@@ -26,7 +27,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
     if idle() {
         return Ok(());
     }
-    bury_dead(ctx, lock, now)?;
+    bury_dead(ctx, lock)?;
     sessions::settle(ctx, lock, now)?;
     match lock.grant().map(|grant| grant.owner().into_owned()) {
         Some(owner) => {
@@ -43,13 +44,13 @@ pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
 }
 
 /// Takes back what was granted to waiters that went away before they were answered: one hold each.
-fn bury_dead(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), Error> {
+fn bury_dead(ctx: &Ctx<'_>, lock: &mut LockKey<'_>) -> Result<(), Error> {
     let (db, key) = (ctx.db(), lock.name().bytes());
     while let Some(fence) = STATE.with(|state| state.take_dead(db, key)) {
         let owner = lock.grant().map(|grant| grant.owner().into_owned());
         match owner.and_then(|owner| lock::release(lock.grant(), &owner, Some(fence.get()), false)) {
             Some(Released::Kept { holds }) => lock.set_holds(ctx, holds),
-            Some(Released::Ended) => pass_on(ctx, lock, c"lock.released", now)?,
+            Some(Released::Ended) => pass_on(ctx, lock, c"lock.released")?,
             None => (),
         }
     }

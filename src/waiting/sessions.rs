@@ -54,7 +54,7 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
     };
     if session.over {
         info::SESSIONS_ENDED.count();
-        return pass_on(ctx, lock, c"lock.released", now);
+        return pass_on(ctx, lock, c"lock.released");
     }
     let now = now / 1000;
     if session.renew_at <= now {
