@@ -44,7 +44,8 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
 pub(super) fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
-        age => Ok(age.min(config::LONGEST_LEASE)),
+        age @ 1..=config::LONGEST_LEASE => Ok(age),
+        _ => Err(Error::NotAnInteger),
     }
 }
 
