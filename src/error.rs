@@ -59,13 +59,13 @@ impl ErrorReply for Error {
             Self::NoSession => c"ERR SESSION is not allowed in scripts",
             Self::NotAClientCommand => c"ERR this command is sent by a primary to its replicas only",
             Self::Grace { left } => {
-                return ctx.reply_error_text(format!("GRACE new grants resume in {left} ms"));
+                return ctx.reply_error_text(&format!("GRACE new grants resume in {left} ms"));
             }
             Self::InvalidExpire { command } => {
-                return ctx.reply_error_text(format!("ERR invalid expire time in '{command}' command"));
+                return ctx.reply_error_text(&format!("ERR invalid expire time in '{command}' command"));
             }
             Self::LeaseTooLong { max } => {
-                return ctx.reply_error_text(format!(
+                return ctx.reply_error_text(&format!(
                     "ERR value is out of range, the lease must be between 1 and {max} ms (lock.max-lease)"
                 ));
             }

@@ -1,6 +1,6 @@
 //! Commands: how they are registered, and how the server calls them.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::ops::RangeInclusive;
 
 use redis_module::raw;
@@ -68,12 +68,4 @@ unsafe extern "C" fn call<C: Command>(
         guard(|| ctx.reply_error(c"ERR internal error"));
     }
     raw::REDISMODULE_OK as i32
-}
-
-/// Sends a text with whatever it holds as an error; a NUL, which would end it early, becomes a space.
-impl Ctx<'_> {
-    pub(crate) fn reply_error_text(&self, text: String) {
-        let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-        self.reply_error(&text);
-    }
 }

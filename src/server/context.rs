@@ -1,6 +1,6 @@
 //! The context of a callback: replies, effects on replicas and files, events, the log.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 
 use redis_module::raw;
@@ -75,6 +75,12 @@ impl Ctx<'_> {
         // SAFETY: the context is valid (see `new`); the server copies the text, and takes it as an argument of its
         // own format, not as a format.
         unsafe { api!(RedisModule_ReplyWithError(self.ctx, error.as_ptr())) };
+    }
+
+    /// An error whose text is made up; a NUL in it, which would end it early, becomes a space.
+    pub(crate) fn reply_error_text(&self, text: &str) {
+        let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+        self.reply_error(&text);
     }
 
     /// The server's own error for a wrong number of arguments.
