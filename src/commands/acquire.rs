@@ -26,6 +26,7 @@ pub(crate) struct Acquire<'a> {
 impl Command for Acquire<'_> {
     const NAME: &'static CStr = c"lock.acquire";
     const FLAGS: &'static CStr = c"write deny-oom blocking";
+    const ACL: &'static CStr = c"write blocking";
     const ARITY: RangeInclusive<usize> = 2..=usize::MAX;
     type Error = Error;
 

@@ -17,6 +17,7 @@ pub(crate) struct Apply;
 impl Command for Apply {
     const NAME: &'static CStr = APPLY;
     const FLAGS: &'static CStr = c"write fast";
+    const ACL: &'static CStr = c"write admin dangerous";
     const ARITY: RangeInclusive<usize> = 2..=7;
     type Error = Error;
 

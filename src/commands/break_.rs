@@ -18,6 +18,7 @@ pub(crate) struct Break;
 impl Command for Break {
     const NAME: &'static CStr = c"lock.break";
     const FLAGS: &'static CStr = c"write admin fast";
+    const ACL: &'static CStr = c"write admin dangerous";
     const ARITY: RangeInclusive<usize> = 2..=usize::MAX;
     type Error = Error;
 

@@ -24,6 +24,7 @@ pub(crate) struct Extend<'a> {
 impl Command for Extend<'_> {
     const NAME: &'static CStr = c"lock.extend";
     const FLAGS: &'static CStr = c"write fast";
+    const ACL: &'static CStr = c"write fast";
     const ARITY: RangeInclusive<usize> = 3..=usize::MAX;
     type Error = Error;
 

@@ -16,6 +16,7 @@ pub(crate) struct Info;
 impl Command for Info {
     const NAME: &'static CStr = c"lock.info";
     const FLAGS: &'static CStr = c"readonly";
+    const ACL: &'static CStr = c"read";
     const ARITY: RangeInclusive<usize> = 2..=3;
     type Error = Error;
 

@@ -23,6 +23,7 @@ pub(crate) struct Release<'a> {
 impl Command for Release<'_> {
     const NAME: &'static CStr = c"lock.release";
     const FLAGS: &'static CStr = c"write fast";
+    const ACL: &'static CStr = c"write fast";
     const ARITY: RangeInclusive<usize> = 3..=usize::MAX;
     type Error = Error;
 

@@ -19,6 +19,8 @@ pub(crate) trait Command {
     const NAME: &'static CStr;
     /// The server's own words for what it does (`write`, `readonly`, `deny-oom`, `fast`, ...).
     const FLAGS: &'static CStr;
+    /// The server's own ACL categories for it; where the server takes none from a module (Redis 7.0), it has none.
+    const ACL: &'static CStr;
     /// How many arguments it takes, its name included.
     const ARITY: RangeInclusive<usize>;
     type Error: ErrorReply;
@@ -31,6 +33,7 @@ pub(crate) trait Command {
 pub(crate) struct CommandSpec {
     pub(super) name: &'static CStr,
     pub(super) flags: &'static CStr,
+    pub(super) acl: &'static CStr,
     pub(super) call:
         unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, i32) -> i32,
 }
@@ -38,7 +41,7 @@ pub(crate) struct CommandSpec {
 impl CommandSpec {
     /// The command, whose one key is its first argument.
     pub(crate) const fn of<C: Command>() -> Self {
-        Self { name: C::NAME, flags: C::FLAGS, call: call::<C> }
+        Self { name: C::NAME, flags: C::FLAGS, acl: C::ACL, call: call::<C> }
     }
 }
 

@@ -138,11 +138,25 @@ fn register_command(ctx: *mut raw::RedisModuleCtx, command: &CommandSpec) -> Res
             1
         ))
     };
-    if status == raw::REDISMODULE_OK as c_int {
-        Ok(())
-    } else {
-        Err(format!("the command {} was refused", command.name.to_string_lossy()))
+    let name = command.name.to_string_lossy();
+    if status != raw::REDISMODULE_OK as c_int {
+        return Err(format!("the command {name} was refused"));
     }
+    if !set_acl_categories(ctx, command) {
+        log(ctx, LogLevel::Warning, &format!("{name} is in none of the ACL categories it should be in"));
+    }
+    Ok(())
+}
+
+/// Puts a command into its ACL categories; `false`: the server takes such, but not these.
+fn set_acl_categories(ctx: *mut raw::RedisModuleCtx, command: &CommandSpec) -> bool {
+    // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
+    let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else { return true };
+    // SAFETY: the server gave us the context for the time of loading.
+    let registered = unsafe { api!(RedisModule_GetCommand(ctx, command.name.as_ptr())) };
+    // SAFETY: the server's answer just now, and a text that ends in NUL.
+    let status = unsafe { set(registered, command.acl.as_ptr()) };
+    status == raw::REDISMODULE_OK as c_int
 }
 
 /// Registers the settings, with the arguments of `loadmodule` (`name value ...`) as their defaults; what the
@@ -232,6 +246,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_GetClientId,
         RedisModule_GetClientInfoById,
         RedisModule_GetClientUserNameById,
+        RedisModule_GetCommand,
         RedisModule_GetContextFlags,
         RedisModule_GetDbIdFromOptCtx,
         RedisModule_GetDetachedThreadSafeContext,

@@ -5,6 +5,9 @@
 //! reply, on others a timeout would swallow the first. A timer of 0 ms rings after the commands that have already
 //! arrived and right before the server sends replies, with nothing in between.
 
+use std::ffi::CStr;
+use std::ops::RangeInclusive;
+
 use super::state::State;
 use super::waiter::Answer;
 use super::{STATE, hand_over};
@@ -88,9 +91,10 @@ fn ring_alarms(ctx: &Ctx<'_>) {
 pub(crate) struct Settle;
 
 impl Command for Settle {
-    const NAME: &'static std::ffi::CStr = c"lock.settle";
-    const FLAGS: &'static std::ffi::CStr = c"write fast";
-    const ARITY: std::ops::RangeInclusive<usize> = 2..=2;
+    const NAME: &'static CStr = c"lock.settle";
+    const FLAGS: &'static CStr = c"write fast";
+    const ACL: &'static CStr = c"write admin dangerous";
+    const ARITY: RangeInclusive<usize> = 2..=2;
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
