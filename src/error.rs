@@ -38,6 +38,11 @@ pub(crate) enum Error {
         /// In ms.
         left: i64,
     },
+    /// A lease cannot be set just after this server was away.
+    GraceOfLeases {
+        /// In ms.
+        left: i64,
+    },
     /// `SESSION` where there is no connection to live as long as: in a script.
     NoSession,
 }
@@ -60,6 +65,9 @@ impl ErrorReply for Error {
             Self::NotAClientCommand => c"ERR this command is sent by a primary to its replicas only",
             Self::Grace { left } => {
                 return ctx.reply_error_text(&format!("GRACE new grants resume in {left} ms"));
+            }
+            Self::GraceOfLeases { left } => {
+                return ctx.reply_error_text(&format!("GRACE leases can be extended again in {left} ms"));
             }
             Self::InvalidExpire { command } => {
                 return ctx.reply_error_text(&format!("ERR invalid expire time in '{command}' command"));

@@ -84,7 +84,7 @@ impl<'a> Acquire<'a> {
         let held = lock.held();
         // In a grace, nobody is granted what is free; waiters queue up for its end.
         let may_grant = if held.is_none() { waiting::may_grant() } else { Ok(()) };
-        let (fence, holds, deadline) = match (lock::acquire(held, &ask, config::max_hold(), now)?, held) {
+        let (fence, holds, deadline) = match (lock::acquire(held, &ask, waiting::limits(), now)?, held) {
             (Acquired::Granted { deadline }, _) if may_grant.is_ok() => {
                 let fence = keyspace::next_fence(now_us)?;
                 lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence, 1, ask.max_hold), deadline);

@@ -60,9 +60,10 @@ impl<'a> Extend<'a> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
         let now = super::now_ms();
         let mut lock = LockKey::write(ctx, self.key)?;
-        let deadline = lock::extend(lock.grant(), &self.owner, self.fence, lease, config::max_hold(), now)
+        let deadline = lock::extend(lock.grant(), &self.owner, self.fence, lease, waiting::limits(), now)
             .ok_or(Error::NotHeld)?;
         let holds = lock.grant().map_or(0, Grant::holds);
+        waiting::may_lengthen()?;
         lock.update(ctx, holds, deadline);
         waiting::lease_moved(ctx, self.key, deadline);
         ctx.notify(c"lock.extended", self.key);

@@ -21,6 +21,10 @@ struct Last {
     at: Millis,
 }
 
+/// How long, in ms, it may take the server to say that what it took out has expired. There is nothing in between, but the
+/// process may have to wait for a processor.
+const SAME_STEP: Millis = 10;
+
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, own: false });
 
 /// Runs what takes locks out of the keyspace without a lapse.
@@ -45,7 +49,7 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
     let db = ctx.db();
     let Some(last) = LAPSES.with(|lapses| lapses.last.take()) else { return };
     // An earlier lock of the same name, whose key was overwritten and then expired, went at another time.
-    let same_step = server::now() / 1000 - last.at <= 1;
+    let same_step = server::now() / 1000 - last.at <= SAME_STEP;
     if last.db != db || last.key != key.bytes() || !same_step {
         return;
     }

@@ -28,11 +28,20 @@ impl Ask<'_> {
         Ask { owner: self.owner.into_owned(), ..self }
     }
 
-    /// The end of the lease of a grant that is made now; `max_hold` is the limit of all grants, in ms.
-    pub(crate) fn first_deadline(&self, now: Millis, max_hold: Option<Millis>) -> Deadline {
-        let limits = self.max_hold.into_iter().chain(max_hold);
-        Deadline::after(now, limits.fold(self.lease, Millis::min))
+    /// The end of the lease of a grant that is made now.
+    pub(crate) fn first_deadline(&self, limits: Limits, now: Millis) -> Deadline {
+        let ages = self.max_hold.into_iter().chain(limits.max_hold);
+        Deadline::after(now, ages.fold(self.lease, Millis::min))
     }
+}
+
+/// What holds for all grants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The greatest age in ms that a grant may reach, where there is one.
+    pub(crate) max_hold: Option<Millis>,
+    /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
+    pub(crate) lengthen: bool,
 }
 
 /// What comes of an acquire.
@@ -50,28 +59,31 @@ pub(crate) enum Acquired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyHolds;
 
-/// Decides an acquire. `max_hold` is the limit of all grants, in ms.
+/// Decides an acquire.
 pub(crate) fn acquire(
     held: Option<Held<'_>>,
     ask: &Ask<'_>,
-    max_hold: Option<Millis>,
+    limits: Limits,
     now: Millis,
 ) -> Result<Acquired, TooManyHolds> {
     let Some(held) = held else {
-        return Ok(Acquired::Granted { deadline: ask.first_deadline(now, max_hold) });
+        return Ok(Acquired::Granted { deadline: ask.first_deadline(limits, now) });
     };
     let holds = held.grant.holds();
     if held.grant.owner() != ask.owner {
         return Ok(Acquired::Refused);
     }
     let holds = if ask.once { holds } else { holds.checked_add(1).ok_or(TooManyHolds)? };
-    Ok(Acquired::Reentered { holds, deadline: lengthen(held, ask.lease, max_hold, now) })
+    Ok(Acquired::Reentered { holds, deadline: lengthen(held, ask.lease, limits, now) })
 }
 
 /// The deadline of a grant whose holder stays (a re-entry, a session): that lease from now, but never earlier than it
 /// was, and within the grant's limits.
-pub(crate) fn lengthen(held: Held<'_>, lease: Millis, max_hold: Option<Millis>, now: Millis) -> Deadline {
-    held.deadline.max(Deadline::after(now, lease).min(held.grant.limit(max_hold)))
+pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Millis) -> Deadline {
+    if !limits.lengthen {
+        return held.deadline;
+    }
+    held.deadline.max(Deadline::after(now, lease).min(held.grant.limit(limits.max_hold)))
 }
 
 /// What comes of a release.
@@ -98,18 +110,17 @@ pub(crate) fn release(
     })
 }
 
-/// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence. `max_hold` is the
-/// limit of all grants, in ms.
+/// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence.
 pub(crate) fn extend(
     grant: Option<&Grant>,
     owner: &Owner<'_>,
     fence: Option<u64>,
     lease: Millis,
-    max_hold: Option<Millis>,
+    limits: Limits,
     now: Millis,
 ) -> Option<Deadline> {
     let grant = holder(grant, owner, fence)?;
-    Some(Deadline::after(now, lease).min(grant.limit(max_hold)))
+    Some(Deadline::after(now, lease).min(grant.limit(limits.max_hold)))
 }
 
 /// Decides whether an operator's break ends the grant: it has that fence, where one is named.

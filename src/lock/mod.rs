@@ -14,7 +14,7 @@ mod tests;
 mod time;
 
 pub(crate) use decide::{
-    Acquired, Ask, Held, Released, TooManyHolds, acquire, extend, lengthen, may_break, release,
+    Acquired, Ask, Held, Limits, Released, TooManyHolds, acquire, extend, lengthen, may_break, release,
 };
 pub(crate) use fence::{Fence, FenceClock};
 pub(crate) use grant::Grant;

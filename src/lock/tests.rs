@@ -15,6 +15,11 @@ fn ask<'a>(name: &'a str, lease: Millis) -> Ask<'a> {
     Ask { owner: owner(name), lease, max_hold: None, once: false, session: false }
 }
 
+/// Any lease may be lengthened, up to that age of the grant.
+fn age(max_hold: Option<Millis>) -> Limits {
+    Limits { max_hold, lengthen: true }
+}
+
 fn fence(value: u64) -> Fence {
     Fence::new(value).unwrap()
 }
@@ -29,14 +34,14 @@ fn held(grant: &Grant, deadline: Deadline) -> Option<Held<'_>> {
 
 #[test]
 fn a_free_lock_is_granted_for_the_lease() {
-    let granted = acquire(None, &ask("a", 500), None, NOW);
+    let granted = acquire(None, &ask("a", 500), age(None), NOW);
     assert_eq!(granted, Ok(Acquired::Granted { deadline: Deadline::At(NOW + 500) }));
 }
 
 #[test]
 fn anothers_lock_is_refused() {
     let grant = grant("a", 1);
-    let refused = acquire(held(&grant, Deadline::At(NOW + 1)), &ask("b", 500), None, NOW);
+    let refused = acquire(held(&grant, Deadline::At(NOW + 1)), &ask("b", 500), age(None), NOW);
     assert_eq!(refused, Ok(Acquired::Refused));
 }
 
@@ -48,7 +53,7 @@ fn a_reentry_adds_a_hold_and_never_shortens_the_lease() {
         (Deadline::At(NOW + 100), 500, Deadline::At(NOW + 500)),
         (Deadline::Never, 500, Deadline::Never),
     ] {
-        let reentered = acquire(held(&grant, old), &ask("a", lease), None, NOW);
+        let reentered = acquire(held(&grant, old), &ask("a", lease), age(None), NOW);
         assert_eq!(reentered, Ok(Acquired::Reentered { holds: 3, deadline: new }));
     }
 }
@@ -57,22 +62,25 @@ fn a_reentry_adds_a_hold_and_never_shortens_the_lease() {
 fn once_gives_the_grant_back_without_another_hold() {
     let grant = grant("a", u32::MAX);
     let again = Ask { once: true, ..ask("a", 500) };
-    let reentered = acquire(held(&grant, Deadline::At(NOW)), &again, None, NOW);
+    let reentered = acquire(held(&grant, Deadline::At(NOW)), &again, age(None), NOW);
     assert_eq!(reentered, Ok(Acquired::Reentered { holds: u32::MAX, deadline: Deadline::At(NOW + 500) }));
 }
 
 #[test]
 fn holds_end_at_their_limit() {
     let grant = grant("a", u32::MAX);
-    assert_eq!(acquire(held(&grant, Deadline::At(NOW)), &ask("a", 1), None, NOW), Err(TooManyHolds));
+    assert_eq!(acquire(held(&grant, Deadline::At(NOW)), &ask("a", 1), age(None), NOW), Err(TooManyHolds));
 }
 
 #[test]
 fn no_lease_goes_beyond_the_greatest_age() {
     let short = Ask { max_hold: Some(300), ..ask("a", 500) };
-    assert_eq!(acquire(None, &short, None, NOW), Ok(Acquired::Granted { deadline: Deadline::At(NOW + 300) }));
     assert_eq!(
-        acquire(None, &short, Some(200), NOW),
+        acquire(None, &short, age(None), NOW),
+        Ok(Acquired::Granted { deadline: Deadline::At(NOW + 300) })
+    );
+    assert_eq!(
+        acquire(None, &short, age(Some(200)), NOW),
         Ok(Acquired::Granted { deadline: Deadline::At(NOW + 200) })
     );
     let grant = Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Some(300));
@@ -80,12 +88,25 @@ fn no_lease_goes_beyond_the_greatest_age() {
     let now_held = held(&grant, Deadline::At(NOW + 260));
     let end = Deadline::At(NOW + 300);
     assert_eq!(
-        acquire(now_held, &ask("a", 500), None, later),
+        acquire(now_held, &ask("a", 500), age(None), later),
         Ok(Acquired::Reentered { holds: 2, deadline: end })
     );
-    assert_eq!(extend(Some(&grant), &owner("a"), None, 500, None, later), Some(end));
-    assert_eq!(extend(Some(&grant), &owner("a"), None, 500, Some(280), later), Some(Deadline::At(NOW + 280)));
-    assert_eq!(lengthen(now_held.unwrap(), 500, None, later), end);
+    assert_eq!(extend(Some(&grant), &owner("a"), None, 500, age(None), later), Some(end));
+    assert_eq!(
+        extend(Some(&grant), &owner("a"), None, 500, age(Some(280)), later),
+        Some(Deadline::At(NOW + 280))
+    );
+    assert_eq!(lengthen(now_held.unwrap(), 500, age(None), later), end);
+}
+
+#[test]
+fn a_server_that_may_have_been_replaced_lengthens_no_lease() {
+    let grant = grant("a", 1);
+    let now_held = held(&grant, Deadline::At(NOW + 100));
+    let suspicious = Limits { max_hold: None, lengthen: false };
+    let unchanged = Acquired::Reentered { holds: 2, deadline: Deadline::At(NOW + 100) };
+    assert_eq!(acquire(now_held, &ask("a", 500), suspicious, NOW), Ok(unchanged));
+    assert_eq!(lengthen(now_held.unwrap(), 500, suspicious, NOW), Deadline::At(NOW + 100));
 }
 
 #[test]
@@ -106,10 +127,10 @@ fn only_the_owner_with_the_right_fence_releases_or_extends() {
         [("a", None, true), ("a", right, true), ("a", wrong, false), ("b", None, false), ("b", right, false)]
     {
         assert_eq!(release(now_held, &owner(name), fence, false).is_some(), may);
-        assert_eq!(extend(now_held, &owner(name), fence, 5, None, NOW).is_some(), may);
+        assert_eq!(extend(now_held, &owner(name), fence, 5, age(None), NOW).is_some(), may);
     }
     assert_eq!(release(None, &owner("a"), None, false), None);
-    assert_eq!(extend(None, &owner("a"), None, 5, None, NOW), None);
+    assert_eq!(extend(None, &owner("a"), None, 5, age(None), NOW), None);
 }
 
 #[test]
@@ -290,15 +311,15 @@ proptest! {
                 }
                 Step::Acquire { who, lease, once, max_hold } => {
                     let ask = Ask { max_hold, once, ..ask(names[who], lease) };
-                    match (acquire(lock, &ask, limit, now).unwrap(), &mut model) {
+                    match (acquire(lock, &ask, age(limit), now).unwrap(), &mut model) {
                         (Acquired::Granted { deadline }, None) => {
                             let fence = clock.next(now * 1000).unwrap();
                             prop_assert!(fence.get() > last_fence);
                             last_fence = fence.get();
-                            let age = [max_hold, limit].into_iter().flatten().min();
-                            let until = now + age.map_or(lease, |age| lease.min(age));
+                            let greatest = [max_hold, limit].into_iter().flatten().min();
+                            let until = now + greatest.map_or(lease, |age| lease.min(age));
                             prop_assert_eq!(deadline, Deadline::At(until));
-                            let latest = age.map(|age| fence.granted_at() / 1000 + age);
+                            let latest = greatest.map(|age| fence.granted_at() / 1000 + age);
                             model = Some(Model { who, holds: 1, fence: fence.get(), until, latest });
                             state = Some((Grant::new(ask.owner.borrowed(), fence, 1, max_hold), deadline));
                         }
@@ -339,7 +360,7 @@ proptest! {
                 Step::Extend { who, lease, old_fence } => {
                     let fence = model.as_ref().map_or(1, |held| held.fence);
                     let fence = Some(if old_fence { fence - 1 } else { fence });
-                    let extended = extend(lock.map(|held| held.grant), &owner(names[who]), fence, lease, limit, now);
+                    let extended = extend(lock.map(|held| held.grant), &owner(names[who]), fence, lease, age(limit), now);
                     match &mut model {
                         Some(held) if held.who == who && !old_fence => {
                             held.until = held.latest.map_or(now + lease, |latest| latest.min(now + lease));

@@ -9,7 +9,7 @@
 //!   child that writes its first snapshot. A replica without a fork needs a backlog, which is there already.
 //! - when a replica is promoted.
 //!
-//! Both are events, told before the next command runs. Everything else is looked up, now and then, and only to find that
+//! Both are events, told before the next command runs (the second through `events`: a module has one callback for each). Everything else is looked up, now and then, and only to find that
 //! nobody listens any more. In a cluster somebody always does: slots may be on the move.
 
 use std::ffi::{c_int, c_void};
@@ -31,34 +31,32 @@ pub(super) fn listens() -> bool {
     !NOBODY.load(Ordering::Relaxed)
 }
 
-/// Keeps watch; where the server has not the events for it, somebody always listens.
+/// Keeps watch; where the server has not the event for it, somebody always listens.
 pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
-    let subscribed = [raw::REDISMODULE_EVENT_FORK_CHILD, raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED]
-        .map(|id| {
-            let event = raw::RedisModuleEvent { id, dataver: 1 };
-            // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
-            unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, event, Some(begun))) }
-        });
-    if subscribed == [raw::REDISMODULE_OK as c_int; 2] {
+    let fork = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
+    // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
+    let status = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, fork, Some(forked))) };
+    if status == raw::REDISMODULE_OK as c_int {
         Timer::after::<Look>(LOOK_AGAIN);
     }
 }
 
 /// Somebody may listen from now on.
-///
+pub(super) fn begin() {
+    if NOBODY.swap(false, Ordering::Relaxed) {
+        Timer::after::<Look>(LOOK_AGAIN);
+    }
+}
+
 /// # Safety
 /// Called by the server.
-unsafe extern "C" fn begun(
+unsafe extern "C" fn forked(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _subevent: u64,
     _data: *mut c_void,
 ) {
-    guard(|| {
-        if NOBODY.swap(false, Ordering::Relaxed) {
-            Timer::after::<Look>(LOOK_AGAIN);
-        }
-    });
+    guard(begin);
 }
 
 struct Look;

@@ -234,19 +234,23 @@ impl Ctx<'_> {
     }
 
     /// Runs a command of our own on one key, under all the conditions that the server sets for a write (replicas
-    /// enough, a disk that works, a slot that is served here, ...). Whether the server let it run.
+    /// enough, a disk that works, a slot that is served here, ...). Whether the server let it run, and it
+    /// went well.
     pub(crate) fn call_write(&self, command: &CStr, key: &[u8]) -> bool {
-        // "S": as strict as for a script; "!": what it replicates goes out; "b": a buffer with its length.
+        // "!": what it replicates goes out; "S": as strict as for a script; "E": a refusal is a reply, not null, which
+        // Valkey 9 cannot do without (it crashes); "b": a buffer with its length.
         // SAFETY: the context is valid (see `new`); the format names one buffer, and that and its length follow.
         let reply = unsafe {
-            api!(RedisModule_Call(self.ctx, command.as_ptr(), c"!Sb".as_ptr(), key.as_ptr(), key.len()))
+            api!(RedisModule_Call(self.ctx, command.as_ptr(), c"!SEb".as_ptr(), key.as_ptr(), key.len()))
         };
         if reply.is_null() {
             return false;
         }
+        // SAFETY: the server's answer just now.
+        let kind = unsafe { api!(RedisModule_CallReplyType(reply)) };
         // SAFETY: the reply is ours, and nothing refers to it.
         unsafe { api!(RedisModule_FreeCallReply(reply)) };
-        true
+        kind != raw::REDISMODULE_REPLY_ERROR as i32
     }
 
     /// Whether the running command comes from this server's primary or from its own append-only file.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use redis_module::raw;
 
 use super::guard::guard;
-use super::{Arg, Ctx};
+use super::{Arg, Ctx, audience};
 
 /// Who is told. The keyspace may be in the middle of a change: take note, and touch nothing.
 pub(crate) trait KeyspaceEvents {
@@ -170,5 +170,8 @@ unsafe extern "C" fn role_changed<E: KeyspaceEvents>(
     subevent: u64,
     _data: *mut c_void,
 ) {
-    guard(|| E::role_changed(subevent == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER));
+    guard(|| {
+        audience::begin();
+        E::role_changed(subevent == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER);
+    });
 }

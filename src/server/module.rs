@@ -226,6 +226,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_BlockClientOnKeys,
         RedisModule_BlockedClientDisconnected,
         RedisModule_Call,
+        RedisModule_CallReplyType,
         RedisModule_CloseKey,
         RedisModule_CreateCommand,
         RedisModule_CreateDataType,

@@ -12,18 +12,21 @@ pub(crate) trait Alarm {
     fn ring(ctx: &Ctx<'_>);
 }
 
+/// The longest delay in ms, a day: the server multiplies without a check, and one that wraps stops all its timers.
+const LONGEST: i64 = 86_400_000;
+
 /// A timer that has not rung yet.
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
 impl Timer {
-    /// A timer that rings in that many ms: with 0, once the commands that have already arrived are done and before
+    /// A timer that rings in that many ms, or in a day if that is less: with 0, once the commands that have already arrived are done and before
     /// their replies are sent. Dropping it does not stop it.
     pub(crate) fn after<A: Alarm>(delay: i64) -> Self {
         // SAFETY: the context is valid as long as the module is loaded. The timer carries no data.
         let id = unsafe {
             api!(RedisModule_CreateTimer(
                 module::context(),
-                delay.max(0),
+                delay.clamp(0, LONGEST),
                 Some(ring::<A>),
                 std::ptr::null_mut()
             ))

@@ -24,7 +24,7 @@ impl From<Ticket> for NonZeroU64 {
 impl BlockedEvents for Departures {
     fn answer(ctx: &Ctx<'_>, number: NonZeroU64) {
         match STATE.with(|state| state.tell(Ticket(number.get()))) {
-            Some((owner, Answer::Granted { fence, holds, lease })) => {
+            Some((owner, Answer::Granted { fence, holds, lease, .. })) => {
                 commands::reply_grant(ctx, &owner, fence, holds, lease);
             }
             Some((_, Answer::WrongType)) => Error::WrongType.send(ctx),

@@ -8,34 +8,58 @@
 //! time for which this thread ran. A command that keeps the server busy for seconds runs; a process that is stopped, or
 //! stuck in a page fault or a disk write, does not. Each new grant looks too: after an awakening everything is due at
 //! once, and the heartbeat may not be the first.
+//!
+//! A primary that comes back from more than a second away, asleep or busy, may have been replaced meanwhile, and does not
+//! know it yet; nor does the server, whose count of good replicas is as old as its last turn of duty. So for the time that
+//! an old primary may live on, which is what the grace has beyond the longest lease, no lease is lengthened either, and a
+//! busy one grants nothing new.
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::Millis;
+use crate::lock::{Limits, Millis};
 use crate::server::{Alarm, Ctx, Moment, ServerCell, Timer};
 
 /// How often the heartbeat beats, in ms.
 const HEARTBEAT: Millis = 250;
 
-/// A process that stood still for longer than that, in ms, has slept.
-const ASLEEP: Millis = 1000;
+/// A process that stood still, or looked at nothing, for longer than that, in ms, was away.
+const AWAY: Millis = 1000;
 
 struct Grace {
     /// When the heart beat last.
     beat: Option<Moment>,
-    /// When this server began to serve as it does now, in ms since boot.
+    /// When this server began to serve as it does now, in ms since boot: started, promoted or awake.
     since: Millis,
+    /// When it came back from being away, in ms since boot.
+    back: Option<Millis>,
 }
 
-static GRACE: ServerCell<Grace> = ServerCell::new(Grace { beat: None, since: 0 });
+static GRACE: ServerCell<Grace> = ServerCell::new(Grace { beat: None, since: 0, back: None });
 
 impl Grace {
-    /// Notes the time, and whether the process has slept since it was noted last.
+    /// Notes the time, and whether the process has been away since it was noted last.
     fn beat(&mut self, now: Moment) {
-        if self.beat.is_some_and(|last| now.stood_still(last) > ASLEEP) {
-            self.since = now.since_boot();
+        if let Some(last) = self.beat {
+            if now.since_boot() - last.since_boot() > AWAY {
+                self.back = Some(now.since_boot());
+            }
+            if now.stood_still(last) > AWAY {
+                self.since = now.since_boot();
+            }
         }
         self.beat = Some(now);
+    }
+
+    /// How long, in ms, no lease is to be lengthened; 0: it may be.
+    fn suspicious(&self, now: Moment, grace: Millis) -> Millis {
+        // Without a longest lease there is no telling how long an old primary may live on.
+        let lives_on = if config::MAX_LEASE.get() == 0 { 0 } else { grace - config::max_lease() };
+        self.back.map_or(0, |back| (back.saturating_add(lives_on) - now.since_boot()).max(0))
+    }
+
+    /// How long, in ms, nothing new is to be granted; 0: it may be.
+    fn left(&self, now: Moment, grace: Millis) -> Millis {
+        (self.since.saturating_add(grace) - now.since_boot()).max(self.suspicious(now, grace)).max(0)
     }
 }
 
@@ -56,16 +80,32 @@ pub(super) fn start() {
 
 /// How long nothing new is to be granted, in ms; 0: it may be.
 pub(super) fn left() -> Millis {
+    look(Grace::left)
+}
+
+/// Whether a lease may be set anew.
+pub(crate) fn may_lengthen() -> Result<(), Error> {
+    match look(Grace::suspicious) {
+        0 => Ok(()),
+        left => Err(Error::GraceOfLeases { left }),
+    }
+}
+
+/// What holds for all grants now.
+pub(crate) fn limits() -> Limits {
+    Limits { max_hold: config::max_hold(), lengthen: may_lengthen().is_ok() }
+}
+
+fn look(at: fn(&Grace, Moment, Millis) -> Millis) -> Millis {
     let grace = config::FAILOVER_GRACE.get();
     if grace == 0 {
         return 0;
     }
     let now = Moment::now();
-    let since = GRACE.with(|grace| {
-        grace.beat(now);
-        grace.since
-    });
-    since.saturating_add(grace).saturating_sub(now.since_boot()).max(0)
+    GRACE.with(|state| {
+        state.beat(now);
+        at(state, now, grace)
+    })
 }
 
 /// Whether something new may be granted to a client that does not wait.

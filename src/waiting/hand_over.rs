@@ -4,7 +4,6 @@ use std::ffi::CStr;
 
 use super::waiter::Answer;
 use super::{STATE, grace, idle, lease_moved, sessions, tick};
-use crate::config;
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::{self, LockKey};
@@ -80,7 +79,7 @@ fn grant_head(
         return Ok(false);
     }
     let fence = keyspace::next_fence(now)?;
-    let deadline = ask.first_deadline(now / 1000, config::max_hold());
+    let deadline = ask.first_deadline(grace::limits(), now / 1000);
     if let Some(event) = event {
         ctx.notify(event, key);
     }
@@ -92,7 +91,7 @@ fn grant_head(
         sessions::bind(ctx, key, client, fence, ask.lease, now);
     }
     let lease = deadline.left(now / 1000);
-    STATE.with(|state| state.answer(ticket, Answer::Granted { fence, holds: 1, lease }));
+    STATE.with(|state| state.answer(ticket, Answer::Granted { fence, holds: 1, lease, own_hold: true }));
     reenter(ctx, lock, &ask.owner, now);
     lease_moved(ctx, key, deadline);
     tick::arm();
@@ -105,14 +104,14 @@ fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: M
     while let Some((ticket, client, ask)) = STATE.with(|state| state.head_of(db, key.bytes(), owner)) {
         let held = lock.held();
         let fence = held.map(|held| held.grant.fence());
-        let answer = match (lock::acquire(held, &ask, config::max_hold(), now / 1000), fence) {
+        let answer = match (lock::acquire(held, &ask, grace::limits(), now / 1000), fence) {
             (Ok(Acquired::Reentered { holds, deadline }), Some(fence)) => {
                 lock.update(ctx, holds, deadline);
                 info::REENTRIES.count();
                 if ask.session {
                     sessions::bind(ctx, key, client, fence, ask.lease, now);
                 }
-                Answer::Granted { fence, holds, lease: deadline.left(now / 1000) }
+                Answer::Granted { fence, holds, lease: deadline.left(now / 1000), own_hold: !ask.once }
             }
             (Err(lock::TooManyHolds), _) => Answer::TooManyHolds,
             // Not the holder: the caller's mistake, and nothing to answer.

@@ -24,7 +24,7 @@ mod tick;
 mod waiter;
 
 pub(crate) use departures::Departures;
-pub(crate) use grace::may_grant;
+pub(crate) use grace::{limits, may_grant, may_lengthen};
 pub(crate) use hand_over::{pass_on, settle};
 pub(crate) use sessions::{
     can_start as can_start_session, is_alive as is_session_alive, start as start_session,

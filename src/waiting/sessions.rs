@@ -5,8 +5,7 @@
 
 use super::hand_over::pass_on;
 use super::waiter::Session;
-use super::{STATE, tick};
-use crate::config;
+use super::{STATE, grace, tick};
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
@@ -59,7 +58,7 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
     let now = now / 1000;
     if session.renew_at <= now {
         let holds = held.grant.holds();
-        let deadline = lock::lengthen(held, session.lease, config::max_hold(), now);
+        let deadline = lock::lengthen(held, session.lease, grace::limits(), now);
         lock.update(ctx, holds, deadline);
         let renew_at = next_renewal(session.lease, now);
         STATE.with(|state| state.start_session(db, key.bytes(), Session { renew_at, ..session }));

@@ -165,7 +165,8 @@ impl State {
         if lines.is_empty() {
             self.lines.remove(&place.db);
         }
-        if let Some(at) = alarm {
+        let dead = self.dead.iter().any(|(dead, _)| dead == place);
+        if let Some(at) = alarm.filter(|_| !dead) {
             self.alarms.remove(&(at, place.clone()));
         }
     }
@@ -200,11 +201,13 @@ impl State {
         }
     }
 
-    /// Takes all waiters out of a line, to be told that.
-    pub(super) fn answer_all(&mut self, db: i32, key: &[u8], answer: Answer) {
+    /// The key holds something else: nobody waits for that, and nothing of a lock is left.
+    pub(super) fn overwritten(&mut self, db: i32, key: &[u8]) {
         while let Some((ticket, ..)) = self.head(db, key) {
-            self.answer(ticket, answer);
+            self.answer(ticket, Answer::WrongType);
         }
+        self.end_session(db, key);
+        self.dead.retain(|(place, _)| place.db != db || *place.key != *key);
     }
 
     /// Whose answers are due.
@@ -236,12 +239,19 @@ impl State {
         self.leave(ticket, Phase::Left);
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
-        if let Phase::Answered(Answer::Granted { fence, .. }) | Phase::Told(Answer::Granted { fence, .. }) =
-            phase
-        {
-            let place = waiter.place.clone();
-            self.dead.push((place.clone(), fence));
-            self.alarm(place, 0);
+        let place = waiter.place.clone();
+        let Some((granted, &mut true)) = hold_of(&mut { phase }) else { return };
+        // One that asked for the grant back with `ONCE` has been told of the same hold: it is that one's now.
+        let heir = self.waiters.values_mut().find_map(|waiter| match hold_of(&mut waiter.phase) {
+            Some((fence, own_hold)) if fence == granted && !*own_hold => Some(own_hold),
+            _ => None,
+        });
+        match heir {
+            Some(own_hold) => *own_hold = true,
+            None => {
+                self.dead.push((place.clone(), granted));
+                self.alarm(place, 0);
+            }
         }
     }
 
@@ -387,5 +397,14 @@ impl State {
         let alarm = self.alarms.first().map(|(at, _)| (*at).max(self.quiet_until));
         let timeout = self.timeouts.first().map(|(at, _)| *at);
         alarm.into_iter().chain(timeout).min()
+    }
+}
+
+/// The fence of the grant that a waiter has been given, told or not, and whether a hold was made for it.
+fn hold_of(phase: &mut Phase) -> Option<(Fence, &mut bool)> {
+    match phase {
+        Phase::Answered(Answer::Granted { fence, own_hold, .. })
+        | Phase::Told(Answer::Granted { fence, own_hold, .. }) => Some((*fence, own_hold)),
+        _ => None,
     }
 }

@@ -9,7 +9,6 @@ use std::ffi::CStr;
 use std::ops::RangeInclusive;
 
 use super::state::State;
-use super::waiter::Answer;
 use super::{STATE, hand_over};
 use crate::error::Error;
 use crate::keyspace::LockKey;
@@ -104,7 +103,10 @@ impl Command for Settle {
         let key: Arg<'_> = args.get(1).ok_or(Error::Syntax)?;
         match LockKey::write(ctx, key) {
             Ok(mut lock) => hand_over::settle(ctx, &mut lock, server::now())?,
-            Err(_) => STATE.with(|state| state.answer_all(ctx.db(), key.bytes(), Answer::WrongType)),
+            Err(_) => {
+                let db = ctx.db();
+                STATE.with(|state| state.overwritten(db, key.bytes()));
+            }
         }
         ctx.reply_status(c"OK");
         Ok(())

@@ -15,7 +15,13 @@ pub(super) struct Place {
 /// What a waiter is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Granted { fence: Fence, holds: u32, lease: Millis },
+    Granted {
+        fence: Fence,
+        holds: u32,
+        lease: Millis,
+        /// One of the holds was made for this waiter; not so for a re-entry with `ONCE`.
+        own_hold: bool,
+    },
     WrongType,
     TooManyHolds,
     TimedOut,
