@@ -62,7 +62,7 @@ impl ErrorReply for Error {
             Self::TimeoutNegative => c"ERR timeout is negative",
             Self::NoMoreFences => c"ERR no more fences: the last one given is the greatest there is",
             Self::NoSession => c"ERR SESSION is not allowed in scripts",
-            Self::NotAClientCommand => c"ERR this command is sent by a primary to its replicas only",
+            Self::NotAClientCommand => c"ERR this command is the module's own and not for clients",
             Self::Grace { left } => {
                 return ctx.reply_error_text(&format!("GRACE new grants resume in {left} ms"));
             }

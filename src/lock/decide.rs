@@ -110,7 +110,8 @@ pub(crate) fn release(
     })
 }
 
-/// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence.
+/// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence, or has been held for
+/// as long as it may be.
 pub(crate) fn extend(
     grant: Option<&Grant>,
     owner: &Owner<'_>,
@@ -120,7 +121,8 @@ pub(crate) fn extend(
     now: Millis,
 ) -> Option<Deadline> {
     let grant = holder(grant, owner, fence)?;
-    Some(Deadline::after(now, lease).min(grant.limit(limits.max_hold)))
+    let deadline = Deadline::after(now, lease).min(grant.limit(limits.max_hold));
+    (deadline > Deadline::At(now)).then_some(deadline)
 }
 
 /// Decides whether an operator's break ends the grant: it has that fence, where one is named.

@@ -363,9 +363,12 @@ proptest! {
                     let extended = extend(lock.map(|held| held.grant), &owner(names[who]), fence, lease, age(limit), now);
                     match &mut model {
                         Some(held) if held.who == who && !old_fence => {
-                            held.until = held.latest.map_or(now + lease, |latest| latest.min(now + lease));
-                            prop_assert_eq!(extended, Some(Deadline::At(held.until)));
-                            state.as_mut().unwrap().1 = Deadline::At(held.until);
+                            let until = held.latest.map_or(now + lease, |latest| latest.min(now + lease));
+                            prop_assert_eq!(extended, (until > now).then_some(Deadline::At(until)));
+                            if let Some(deadline) = extended {
+                                held.until = until;
+                                state.as_mut().unwrap().1 = deadline;
+                            }
                         }
                         _ => prop_assert_eq!(extended, None),
                     }

@@ -71,6 +71,20 @@ impl Alarm for Look {
     }
 }
 
+impl Ctx<'_> {
+    /// Whether the server refuses writes where too few replicas keep up (`min-replicas-to-write`).
+    pub(crate) fn needs_replicas(&self) -> bool {
+        // SAFETY: the context is valid, and the section's name ends in NUL.
+        let info = unsafe { api!(RedisModule_GetServerInfo(self.raw(), c"replication".as_ptr())) };
+        // SAFETY: the server's answer just now, and a field that it writes only where that is set.
+        let good = unsafe { api!(RedisModule_ServerInfoGetFieldC(info, c"min_slaves_good_slaves".as_ptr())) };
+        let needs = !good.is_null();
+        // SAFETY: the server's answer, not used any more.
+        unsafe { api!(RedisModule_FreeServerInfo(self.raw(), info)) };
+        needs
+    }
+}
+
 /// How many replicas there are, and backlogs for one to come back to; `None` where the server does not say.
 fn replicas_or_backlog(ctx: &Ctx<'_>) -> Option<u64> {
     // SAFETY: the context is valid, and the section's name ends in NUL.

@@ -22,6 +22,12 @@ use crate::server::{Alarm, Ctx, Moment, ServerCell, Timer};
 /// How often the heartbeat beats, in ms.
 const HEARTBEAT: Millis = 250;
 
+/// How often, in ms, to look whether a grace is over for a free lock with a queue: it may be switched off.
+pub(super) const LOOK_AGAIN: Millis = 100;
+
+/// How long, in ms, it takes the server to count its good replicas anew: once a second, and a bit.
+const REPLICAS_COUNTED: Millis = 1100;
+
 /// A process that stood still, or looked at nothing, for longer than that, in ms, was away.
 const AWAY: Millis = 1000;
 
@@ -81,6 +87,18 @@ pub(super) fn start() {
 /// How long nothing new is to be granted, in ms; 0: it may be.
 pub(super) fn left() -> Millis {
     look(Grace::left)
+}
+
+/// How long, in ms, the timer is to hand nothing over, since the server may count replicas as good that have gone while it
+/// was away; 0: it may. A command is the server's to refuse.
+pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
+    let now = Moment::now();
+    let back = GRACE.with(|grace| {
+        grace.beat(now);
+        grace.back
+    });
+    let left = back.map_or(0, |back| (back.saturating_add(REPLICAS_COUNTED) - now.since_boot()).max(0));
+    if left > 0 && ctx.needs_replicas() { left } else { 0 }
 }
 
 /// Whether a lease may be set anew.

@@ -73,7 +73,7 @@ fn grant_head(
     let grace = grace::left();
     if grace > 0 {
         // The waiters wait on, though the lock is free.
-        let until = (now / 1000).saturating_add(grace);
+        let until = (now / 1000).saturating_add(grace.min(grace::LOOK_AGAIN));
         STATE.with(|state| state.alarm_at(db, key.bytes(), until));
         tick::arm();
         return Ok(false);

@@ -35,7 +35,7 @@ pub(crate) use waiter::WaiterInfo;
 use crate::config;
 use crate::error::Error;
 use crate::lock::{Ask, Deadline, Millis};
-use crate::server::{Arg, Blocked, Ctx, ServerCell, listen_to_keys};
+use crate::server::{self, Arg, Blocked, Ctx, ServerCell, listen_to_keys};
 use state::State;
 
 static STATE: ServerCell<State> = ServerCell::new(State::new());
@@ -58,10 +58,7 @@ pub(crate) fn join(
     if most > 0 && waiting as i64 >= most {
         return Err(Error::MaxWaiters);
     }
-    if !STATE.with(|state| std::mem::replace(&mut state.listening, true)) {
-        // Most servers never need to know: only of a lease cut short under a waiter there is no other sign.
-        listen_to_keys::<Departures>(ctx);
-    }
+    listen(ctx);
     let ticket = STATE.with(State::next_ticket);
     let parked_on = companion(key.bytes(), ctx.is_cluster());
     let Some(client) = Blocked::new::<Departures>(ctx, &parked_on, ticket.into()) else {
@@ -74,6 +71,14 @@ pub(crate) fn join(
     Ok(true)
 }
 
+/// Has the server tell of changed keys from now on. Most servers never need to know: only of a lease that is cut short under
+/// a waiter or a session there is no other sign.
+fn listen(ctx: &Ctx<'_>) {
+    if !STATE.with(|state| std::mem::replace(&mut state.listening, true)) {
+        listen_to_keys::<Departures>(ctx);
+    }
+}
+
 /// Takes note of when the lease of a lock ends, so that a lapse is found when it happens.
 pub(crate) fn lease_moved(ctx: &Ctx<'_>, key: Arg<'_>, until: Deadline) {
     let Deadline::At(last) = until else { return };
@@ -81,7 +86,15 @@ pub(crate) fn lease_moved(ctx: &Ctx<'_>, key: Arg<'_>, until: Deadline) {
         let db = ctx.db();
         // The key expires after its last millisecond.
         let next = last.saturating_add(1);
-        STATE.with(|state| state.waiters_of(db, key.bytes()) > 0 && state.alarm_at(db, key.bytes(), next));
+        STATE.with(|state| {
+            if state.waiters_of(db, key.bytes()) > 0 {
+                state.alarm_at(db, key.bytes(), next);
+            }
+            if state.session(db, key.bytes()).is_some_and(|session| last < session.renew_at) {
+                let now = server::now() / 1000;
+                state.alarm_at(db, key.bytes(), sessions::look_again(until.left(now), now));
+            }
+        });
         tick::arm();
     }
 }

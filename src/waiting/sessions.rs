@@ -5,11 +5,12 @@
 
 use super::hand_over::pass_on;
 use super::waiter::Session;
-use super::{STATE, grace, tick};
+use super::{STATE, grace, listen, tick};
+use crate::config;
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
-use crate::lock::{self, Fence, Micros, Millis};
+use crate::lock::{self, Deadline, Fence, Micros, Millis};
 use crate::server::{Arg, Ctx, client_exists};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
@@ -29,6 +30,7 @@ pub(crate) fn start(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence, lease: Millis, no
 
 /// Binds the grant with that fence to a connection.
 pub(super) fn bind(ctx: &Ctx<'_>, key: Arg<'_>, client: u64, fence: Fence, lease: Millis, now: Micros) {
+    listen(ctx);
     let db = ctx.db();
     let renew_at = next_renewal(lease, now / 1000);
     let session = Session { client, fence, lease, renew_at, over: false };
@@ -56,16 +58,23 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
         return pass_on(ctx, lock, c"lock.released");
     }
     let now = now / 1000;
-    if session.renew_at <= now {
+    // Somebody may have cut the lease short: then it ends before it would be renewed.
+    if session.renew_at <= now || held.deadline < Deadline::At(session.renew_at) {
+        let lease = session.lease.min(config::max_lease());
         let holds = held.grant.holds();
-        let deadline = lock::lengthen(held, session.lease, grace::limits(), now);
+        let deadline = lock::lengthen(held, lease, grace::limits(), now);
         lock.update(ctx, holds, deadline);
-        let renew_at = next_renewal(session.lease, now);
+        let renew_at = next_renewal(lease, now);
         STATE.with(|state| state.start_session(db, key.bytes(), Session { renew_at, ..session }));
     } else {
         STATE.with(|state| state.alarm_at(db, key.bytes(), session.renew_at));
     }
     Ok(())
+}
+
+/// When a session is to look at its lease, which has been set to so many ms from now: before it ends.
+pub(super) fn look_again(left: Millis, now: Millis) -> Millis {
+    now.saturating_add(left / RENEWALS_PER_LEASE)
 }
 
 fn next_renewal(lease: Millis, now: Millis) -> Millis {

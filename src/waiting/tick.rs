@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::ops::RangeInclusive;
 
 use super::state::State;
-use super::{STATE, hand_over};
+use super::{STATE, grace, hand_over};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
@@ -71,6 +71,10 @@ fn ring_alarms(ctx: &Ctx<'_>) {
     }
     if ctx.must_keep_still() {
         return STATE.with(|state| state.quiet_until = now.saturating_add(WHILE_PAUSED));
+    }
+    let uncounted = grace::replicas_uncounted(ctx);
+    if uncounted > 0 {
+        return STATE.with(|state| state.quiet_until = now.saturating_add(uncounted));
     }
     let mut refused = Vec::new();
     for place in STATE.with(|state| state.take_due(now)) {
