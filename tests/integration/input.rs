@@ -222,7 +222,7 @@ fn other_types_commands_refuse_a_lock() {
 
 #[test]
 fn what_a_primary_tells_its_replicas_is_refused_from_clients() {
-    const NO_CLIENTS: &str = "ERR this command is sent by a primary to its replicas only";
+    const NO_CLIENTS: &str = "ERR this command is the module's own and not for clients";
     each_is_refused([
         ("LOCK.APPLY held", NO_CLIENTS),
         ("LOCK.APPLY free", NO_CLIENTS),

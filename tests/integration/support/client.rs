@@ -75,31 +75,75 @@ impl Client {
         }
     }
 
+    /// As `send`; the outer error is a connection that has broken.
+    pub(crate) fn try_send(&mut self, line: &str) -> RedisResult<Result<Value, String>> {
+        self.try_begin_words(line.split_whitespace())?;
+        self.try_finish()
+    }
+
+    /// Sends many commands, some hundreds at a time; the reply to each, or the text of the error.
+    pub(crate) fn send_all<L: AsRef<str>>(&mut self, lines: &[L]) -> Vec<Result<Value, String>> {
+        let mut replies = Vec::with_capacity(lines.len());
+        for some in lines.chunks(500) {
+            for line in some {
+                self.begin(line.as_ref());
+            }
+            replies.extend(some.iter().map(|_| self.finish()));
+        }
+        replies
+    }
+
+    /// As `send_all`, for commands that must not be refused.
+    #[track_caller]
+    pub(crate) fn ask_all<T: FromRedisValue, L: AsRef<str>>(&mut self, lines: &[L]) -> Vec<T> {
+        let replies = self.send_all(lines).into_iter().zip(lines);
+        let replies = replies
+            .map(|(reply, line)| convert(reply.unwrap_or_else(|error| panic!("{}: {error}", line.as_ref()))));
+        replies.collect()
+    }
+
     /// Sends a command and does not wait for its reply.
     pub(crate) fn begin(&mut self, line: &str) {
         self.begin_words(line.split_whitespace());
     }
 
     pub(crate) fn begin_words<W: AsRef<[u8]>>(&mut self, words: impl IntoIterator<Item = W>) {
+        self.try_begin_words(words).unwrap();
+    }
+
+    fn try_begin_words<W: AsRef<[u8]>>(&mut self, words: impl IntoIterator<Item = W>) -> RedisResult<()> {
         let mut command = Cmd::new();
         for word in words {
             command.arg(word.as_ref());
         }
-        self.0.send_packed_command(&command.get_packed_command()).unwrap();
+        self.0.send_packed_command(&command.get_packed_command())
     }
 
     /// The reply to the first command begun whose reply has not been read yet, or the text of the error.
     pub(crate) fn finish(&mut self) -> Result<Value, String> {
+        self.try_finish().unwrap()
+    }
+
+    fn try_finish(&mut self) -> RedisResult<Result<Value, String>> {
         loop {
-            match self.0.recv_response().unwrap() {
+            match self.0.recv_response()? {
                 Value::ServerError(error) => {
-                    return Err(format!("{} {}", error.code(), error.details().unwrap_or_default()));
+                    let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+                    return Ok(Err(text));
                 }
                 // Out of band (RESP3), such as an invalidation.
                 Value::Push { .. } => {}
-                reply => return Ok(reply),
+                reply => return Ok(Ok(reply)),
             }
         }
+    }
+
+    /// The version of Redis that the server says it is compatible with: major and minor.
+    #[track_caller]
+    pub(crate) fn version(&mut self) -> (u32, u32) {
+        let version = self.info("server", "redis_version");
+        let mut parts = version.split('.').map(|part| part.parse().unwrap());
+        (parts.next().unwrap(), parts.next().unwrap())
     }
 
     /// `LOCK.ACQUIRE key options`; none where the lock is another's.
@@ -152,8 +196,9 @@ impl Client {
     }
 }
 
+/// A reply, or a part of one, as what it has to be.
 #[track_caller]
-fn convert<T: FromRedisValue>(reply: Value) -> T {
+pub(crate) fn convert<T: FromRedisValue>(reply: Value) -> T {
     let shown = format!("{reply:?}");
     redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{shown}: {error}"))
 }

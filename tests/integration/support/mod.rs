@@ -1,17 +1,29 @@
 //! What the tests stand on: a server for each test, clients that speak in one line, and waiting for a condition.
 
 mod client;
+mod ledger;
+mod link;
+mod load;
 mod module;
 mod payload;
+mod proxy;
 mod server;
+mod signal;
+mod soak;
 mod wait;
 mod waiter;
 
-pub(crate) use client::{Client, Grant, grant};
-pub(crate) use module::module_path;
-pub(crate) use payload::{Item, Payload};
+pub(crate) use client::{Client, Grant, convert, grant};
+pub(crate) use ledger::{Belief, Ledger};
+pub(crate) use link::{Link, Outcome};
+pub(crate) use load::{Load, Route};
+pub(crate) use module::{cli_program, module_path};
+pub(crate) use payload::{Item, Payload, seal};
+pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
+pub(crate) use signal::{freeze, wake, while_stopped};
+pub(crate) use soak::{Rng, figure, size};
 pub(crate) use wait::{PATIENCE, wait_for};
 pub(crate) use waiter::{
-    Queued, SOON, Waiter, blocked_clients, owners, queue, server_time, soon, transaction, wait_until,
+    SOON, Waiter, blocked_clients, owners, queue, server_time, soon, transaction, wait_until, wait_until_gone,
 };

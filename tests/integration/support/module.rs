@@ -10,6 +10,11 @@ pub(crate) fn server_program() -> String {
     env::var("REDISLOCK_SERVER").unwrap_or_else(|_| "redis-server".into())
 }
 
+/// The command-line client that lies beside the server.
+pub(crate) fn cli_program() -> String {
+    server_program().strip_suffix("-server").expect("a server ends in -server").to_owned() + "-cli"
+}
+
 /// The module: `REDISLOCK_SO`, else built from this source, once.
 pub(crate) fn module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();

@@ -1,6 +1,6 @@
 //! `DUMP` payloads of a lock, altered, with the right checksum: what `RESTORE` has to see through.
 
-use crc::{CRC_64_REDIS, Crc};
+use crc::{CRC_64_REDIS, Crc, Table};
 
 use super::Client;
 
@@ -86,10 +86,20 @@ impl Payload {
     pub(crate) fn seal(&self, body: &[u8]) -> Vec<u8> {
         let mut sealed = body.to_vec();
         sealed.extend(self.rdb_version);
-        let checksum = Crc::<u64>::new(&CRC_64_REDIS).checksum(&sealed);
-        sealed.extend(checksum.to_le_bytes());
+        sealed.extend(checksum(&sealed));
         sealed
     }
+}
+
+/// Gives an altered RDB file the right checksum, in place of its last eight bytes.
+pub(crate) fn seal(file: &mut [u8]) {
+    let (body, end) = file.split_at_mut(file.len() - 8);
+    end.copy_from_slice(&checksum(body));
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 8] {
+    static REDIS: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+    REDIS.checksum(bytes).to_le_bytes()
 }
 
 /// A number as RDB files write a length.

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io;
-use std::net::TcpListener;
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{panicking, sleep};
 use std::time::{Duration, Instant};
 
@@ -20,14 +20,16 @@ pub(crate) struct Setup {
     config: String,
     /// The `loadmodule` arguments; none: no module.
     module: Option<String>,
-    /// An RDB file to begin with.
-    rdb: Option<PathBuf>,
+    /// What is in its folder to begin with: where, and its bytes.
+    files: Vec<(PathBuf, Vec<u8>)>,
+    /// What follows the configuration file on the command line.
+    args: Vec<String>,
 }
 
 impl Setup {
     /// The module without arguments, nothing saved, `DEBUG` and `MODULE` allowed.
     pub(crate) fn new() -> Self {
-        Self { config: String::new(), module: Some(String::new()), rdb: None }
+        Self { config: String::new(), module: Some(String::new()), files: Vec::new(), args: Vec::new() }
             .set("save", "''")
             .set("bind", "127.0.0.1")
             .set("enable-debug-command", "yes")
@@ -53,9 +55,21 @@ impl Setup {
         self
     }
 
+    /// A sentinel, without the module.
+    pub(crate) fn sentinel() -> Self {
+        let args = vec!["--sentinel".into()];
+        Self { config: String::new(), module: None, files: Vec::new(), args }.set("bind", "127.0.0.1")
+    }
+
     /// Begins with a copy of that RDB file.
-    pub(crate) fn with_rdb(mut self, file: &Path) -> Self {
-        self.rdb = Some(file.into());
+    pub(crate) fn with_rdb(self, file: &Path) -> Self {
+        let bytes = fs::read(file).unwrap();
+        self.with_file("dump.rdb", bytes)
+    }
+
+    /// Begins with that file in its folder; a later one in the same place wins.
+    pub(crate) fn with_file(mut self, place: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Self {
+        self.files.push((place.into(), bytes.into()));
         self
     }
 
@@ -65,7 +79,7 @@ impl Setup {
         self.try_start().unwrap_or_else(|log| panic!("the server ended at its start; its log:\n{log}"))
     }
 
-    /// The server, once it answers; its log where it ends at its start.
+    /// The server, once it answers; its log, and how it ended, where it ends at its start.
     pub(crate) fn try_start(self) -> Result<Server, String> {
         let mut server = Server {
             setup: self,
@@ -73,22 +87,27 @@ impl Setup {
             port: 0,
             child: None,
         };
-        if let Some(rdb) = &server.setup.rdb {
-            fs::copy(rdb, server.folder().join("dump.rdb")).unwrap();
+        for (place, bytes) in &server.setup.files {
+            let path = server.folder().join(place);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
         }
         for _ in 0..20 {
             server.port = free_port();
             server.write_config();
             match server.launch() {
                 // Another process was quicker to take the port.
-                Err(Ended) if server.log().contains("Address already in use") => {}
-                Err(Ended) => return Err(server.log()),
+                Err(_) if server.log().contains("Address already in use") => {}
+                Err(Ended(status)) => return Err(format!("{}ended: {status}\n", server.log())),
                 Ok(()) => return Ok(server),
             }
         }
         panic!("no port to be had");
     }
 }
+
+/// How long a server may look for what is wrong with a file that it could not read.
+const CHECK: Duration = Duration::from_millis(300);
 
 /// A running server; ended when dropped, its log printed where the test fails.
 pub(crate) struct Server {
@@ -98,8 +117,8 @@ pub(crate) struct Server {
     child: Option<Child>,
 }
 
-/// The process ended.
-struct Ended;
+/// The process ended so.
+struct Ended(String);
 
 impl Server {
     #[track_caller]
@@ -184,15 +203,17 @@ impl Server {
         self.relaunch();
     }
 
-    fn kill(&mut self) {
+    /// Kills the process at once, as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
         }
     }
 
+    /// Starts a killed server again on the same files and port.
     #[track_caller]
-    fn relaunch(&mut self) {
+    pub(crate) fn relaunch(&mut self) {
         // A client's outgoing connection may sit on the port for a moment.
         wait_for("a restarted server", || self.launch().is_ok());
     }
@@ -216,19 +237,25 @@ impl Server {
         let program = server_program();
         let child = Command::new(&program)
             .arg(self.config_path())
+            .args(&self.setup.args)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
             .unwrap_or_else(|error| panic!("{program} does not start: {error}"));
         self.child = Some(child);
-        let deadline = Instant::now() + PATIENCE;
+        let began = Instant::now();
         while !self.answers() {
-            if self.has_ended() {
+            if let Some(status) = self.status() {
                 self.child = None;
-                return Err(Ended);
+                return Err(Ended(status.to_string()));
             }
-            assert!(Instant::now() < deadline, "the server gave no answer");
+            // The server looks for what is wrong with a file, and where that is the end of a module's value, for ever.
+            if began.elapsed() > CHECK && self.log().contains("Internal error in RDB reading") {
+                self.kill();
+                return Err(Ended("killed, as it had given the file up".into()));
+            }
+            assert!(began.elapsed() < PATIENCE, "the server gave no answer");
             sleep(Duration::from_millis(2));
         }
         Ok(())
@@ -236,19 +263,26 @@ impl Server {
 
     /// Whether this very process answers on the port, with its data loaded.
     fn answers(&self) -> bool {
-        Client::connect(self.port, "resp2").is_ok_and(|mut client| {
-            client.send("PING").is_ok() && client.info("server", "process_id") == self.pid().to_string()
-        })
+        // By hand, and not patient: a server that does not get on may still have its port open.
+        let answer = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
+            stream.set_read_timeout(Some(CHECK))?;
+            stream.write_all(b"INFO\r\nQUIT\r\n")?;
+            let mut text = Vec::new();
+            stream.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
+        });
+        let process = format!("\nprocess_id:{}\r", self.pid());
+        answer.is_ok_and(|text| text.contains(&process) && !text.contains("\nloading:1\r"))
     }
 
-    fn has_ended(&mut self) -> bool {
-        self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
+    /// How the process ended; none while it runs.
+    fn status(&mut self) -> Option<ExitStatus> {
+        self.child.as_mut().expect("the server was started").try_wait().unwrap()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let crashed = self.child.is_some() && self.has_ended();
+        let crashed = self.child.is_some() && self.status().is_some();
         self.kill();
         if panicking() || crashed {
             let port = self.port;
@@ -258,8 +292,15 @@ impl Drop for Server {
     }
 }
 
-/// A port that nobody listens on, chosen by the system. Another process may take it before the server does.
+/// A port that nobody listens on, chosen by the system, with room above for a cluster node's other port. Another process may
+/// take it before the server does.
 fn free_port() -> u16 {
-    let listener: io::Result<_> = TcpListener::bind("127.0.0.1:0");
-    listener.and_then(|listener| listener.local_addr()).unwrap().port()
+    const OTHER_PORT: u16 = 10_000;
+    loop {
+        let listener: io::Result<_> = TcpListener::bind("127.0.0.1:0");
+        let port = listener.and_then(|listener| listener.local_addr()).unwrap().port();
+        if port <= u16::MAX - OTHER_PORT {
+            return port;
+        }
+    }
 }

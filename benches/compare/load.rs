@@ -1,0 +1,117 @@
+//! A steady load: 50 connections that take locks and give them back, each on keys of its own.
+
+use std::time::{Duration, Instant};
+
+use crate::net::{Net, Outbox, PATIENCE};
+use crate::resp;
+use crate::rivals::{LEASE, Rival, Scripts};
+use crate::server::Server;
+
+const CONNECTIONS: usize = 50;
+/// How many locks a connection goes round on.
+const KEYS: usize = 256;
+
+/// The load of one rival on one server.
+pub(crate) struct Load {
+    pub(crate) rival: Rival,
+    net: Net,
+    clients: Vec<Client>,
+    success: [&'static [u8]; 2],
+}
+
+struct Client {
+    /// Requests made beforehand, to be sent in turn.
+    batches: Vec<Vec<u8>>,
+    next: usize,
+    /// How many replies of the last batch are missing.
+    due: usize,
+    /// Whether the next reply is to an acquire (0) or a release (1).
+    half: usize,
+}
+
+/// What a stretch of load came to.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample {
+    /// Acquire and release, per second.
+    pub(crate) per_second: f64,
+    /// The server's processor time for one acquire and release.
+    pub(crate) cpu_ns: f64,
+    /// The share of the time in which the server was at work.
+    pub(crate) busy: f64,
+}
+
+impl Load {
+    /// With `pipeline` pairs sent at once; with 1, each command waits for the reply to the one before.
+    pub(crate) fn new(rival: Rival, server: &mut Server, pipeline: usize) -> Self {
+        let scripts = Scripts::load(server);
+        let client = |conn| {
+            let pairs = (0..KEYS).map(|number| {
+                let key = format!("lock:{conn}:{number}");
+                let owner = resp::owner(conn * KEYS + number);
+                [scripts.acquire(rival, &key, &owner, LEASE), scripts.release(rival, &key, &owner)]
+            });
+            let batches = if pipeline == 1 {
+                pairs.flatten().collect()
+            } else {
+                let pairs: Vec<Vec<u8>> = pairs.map(|pair| pair.concat()).collect();
+                pairs.chunks_exact(pipeline).map(<[_]>::concat).collect()
+            };
+            Client { batches, next: 0, due: 0, half: 0 }
+        };
+        Self {
+            rival,
+            net: Net::with(CONNECTIONS, server.port),
+            clients: (0..CONNECTIONS).map(client).collect(),
+            success: rival.success(),
+        }
+    }
+
+    /// Loads the server for about that long, until all is answered.
+    pub(crate) fn run(&mut self, server: &mut Server, length: Duration) -> Sample {
+        let Self { net, clients, success, rival } = self;
+        let commands = 2 * KEYS / clients[0].batches.len();
+        let cpu_before = server.cpu_ns();
+        let begin = Instant::now();
+        for (conn, client) in clients.iter_mut().enumerate() {
+            client.send(&mut net.out, conn, commands);
+        }
+        let mut replies = 0;
+        let mut stopping = false;
+        let mut working = clients.len();
+        while working > 0 {
+            net.turn(PATIENCE, |out, conn, reply| {
+                let client = &mut clients[conn];
+                assert!(
+                    reply.starts_with(success[client.half]),
+                    "{}: unexpected reply {}",
+                    rival.name(),
+                    reply.escape_ascii()
+                );
+                client.half ^= 1;
+                client.due -= 1;
+                replies += 1;
+                if client.due == 0 {
+                    // A pair once begun is finished, so that the next stretch begins with free locks.
+                    if stopping && client.half == 0 {
+                        working -= 1;
+                    } else {
+                        client.send(out, conn, commands);
+                    }
+                }
+            });
+            stopping = stopping || begin.elapsed() >= length;
+        }
+        let wall = begin.elapsed().as_secs_f64();
+        let cpu = server.cpu_ns() - cpu_before;
+        let pairs = f64::from(replies) / 2.0;
+        Sample { per_second: pairs / wall, cpu_ns: cpu / pairs, busy: cpu / 1e9 / wall }
+    }
+}
+
+impl Client {
+    fn send(&mut self, out: &mut Outbox, conn: usize, commands: usize) {
+        out.send(conn, &self.batches[self.next]);
+        self.next = (self.next + 1) % self.batches.len();
+        self.due = commands;
+    }
+}

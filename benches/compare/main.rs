@@ -1,0 +1,51 @@
+//! Redislock beside what people use today. `scripts/bench` runs it; `docs/bench.md` tells what is compared and how.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a benchmark that meets what it did not expect is to stop, and say where"
+)]
+
+mod contest;
+mod handover;
+mod lapse;
+mod load;
+mod memory;
+mod net;
+mod pictures;
+mod plan;
+mod report;
+mod resp;
+mod rivals;
+mod server;
+mod session;
+mod stats;
+mod throughput;
+mod waiters;
+
+use plan::{PARTS, Plan, progress};
+use report::Report;
+use server::{Server, Setup};
+
+fn main() {
+    let plan = Plan::from_arguments();
+    let version = Server::start(Setup::MODULE).version();
+    let mut report = Report::new(version, plan.quick);
+    for part in PARTS.into_iter().filter(|part| plan.includes(part)) {
+        progress(part);
+        match part {
+            "throughput" => throughput::run(&plan, &mut report),
+            "handover" => handover::run(&plan, &mut report),
+            "waiters" => waiters::run(&plan, &mut report),
+            "lapse" => lapse::run(&plan, &mut report),
+            "memory" => memory::run(&plan, &mut report),
+            "session" => session::run(&plan, &mut report),
+            _ => throughput::run_durable(&plan, &mut report),
+        }
+    }
+    report.finish();
+    println!("\n{}", report.markdown());
+    plan.keep(&report);
+}

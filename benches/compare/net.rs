@@ -1,0 +1,204 @@
+//! Many connections driven by one thread, so that a second core is enough for the generator.
+//!
+//! Requests are appended to a connection's buffer and written once what has arrived is worked off, in one call of the
+//! system each; replies are handed over whole, one by one, and not copied where they came in one piece.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::resp;
+
+/// How long it may be until anything comes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A connection's place in its [`Net`].
+pub(crate) type Conn = usize;
+
+pub(crate) struct Net {
+    poll: Poll,
+    events: Events,
+    /// The beginnings of replies of which more is to come.
+    partial: Vec<Vec<u8>>,
+    scratch: Vec<u8>,
+    /// How long nothing has come.
+    waited: Duration,
+    pub(crate) out: Outbox,
+}
+
+/// What is to be sent.
+pub(crate) struct Outbox {
+    lines: Vec<Line>,
+    dirty: Vec<Conn>,
+}
+
+struct Line {
+    /// None: closed by us.
+    stream: Option<TcpStream>,
+    pending: Vec<u8>,
+    dirty: bool,
+}
+
+impl Net {
+    pub(crate) fn new() -> Self {
+        Self {
+            poll: Poll::new().expect("an epoll instance"),
+            events: Events::with_capacity(1024),
+            partial: Vec::new(),
+            scratch: vec![0; 256 * 1024],
+            waited: Duration::ZERO,
+            out: Outbox { lines: Vec::new(), dirty: Vec::new() },
+        }
+    }
+
+    /// A net with that many connections to the server on that port.
+    pub(crate) fn with(count: usize, port: u16) -> Self {
+        let mut net = Self::new();
+        for _ in 0..count {
+            net.connect(port);
+        }
+        net
+    }
+
+    /// One more connection.
+    pub(crate) fn connect(&mut self, port: u16) -> Conn {
+        // Connected in the blocking way, so that thousands at once do not overrun the server's backlog.
+        let stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection to the server");
+        stream.set_nodelay(true).expect("TCP_NODELAY");
+        stream.set_nonblocking(true).expect("a non-blocking socket");
+        let mut stream = TcpStream::from_std(stream);
+        let conn = self.out.lines.len();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut stream, Token(conn), interest).expect("a registered socket");
+        self.out.lines.push(Line { stream: Some(stream), pending: Vec::new(), dirty: false });
+        self.partial.push(Vec::new());
+        conn
+    }
+
+    /// Closes a connection.
+    pub(crate) fn close(&mut self, conn: Conn) {
+        self.out.lines[conn].stream = None;
+    }
+
+    /// Sends what is to be sent, waits for replies for at most that long, and hands over each that has come. Gives up
+    /// where nothing comes for long, in this turn or in several.
+    pub(crate) fn turn(&mut self, wait: Duration, mut handle: impl FnMut(&mut Outbox, Conn, &[u8])) {
+        self.out.flush();
+        let begin = Instant::now();
+        match self.poll.poll(&mut self.events, Some(wait)) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return,
+            result => result.expect("epoll works"),
+        }
+        self.waited = if self.events.is_empty() { self.waited + begin.elapsed() } else { Duration::ZERO };
+        assert!(self.waited < PATIENCE, "no reply for {PATIENCE:?}");
+        for event in &self.events {
+            let Token(conn) = event.token();
+            if event.is_readable() {
+                read(&mut self.out, &mut self.partial[conn], &mut self.scratch, conn, &mut handle);
+            }
+            if event.is_writable() {
+                self.out.write(conn);
+            }
+            self.out.flush();
+        }
+    }
+
+    /// Hands over that many replies.
+    pub(crate) fn replies(&mut self, count: usize, mut handle: impl FnMut(Conn, &[u8])) {
+        let mut missing = count;
+        while missing > 0 {
+            self.turn(PATIENCE, |_, conn, reply| {
+                missing -= 1;
+                handle(conn, reply);
+            });
+        }
+    }
+}
+
+/// Reads all there is, and hands over each whole reply.
+fn read(
+    out: &mut Outbox,
+    partial: &mut Vec<u8>,
+    scratch: &mut [u8],
+    conn: Conn,
+    handle: &mut impl FnMut(&mut Outbox, Conn, &[u8]),
+) {
+    loop {
+        let Some(stream) = &mut out.lines[conn].stream else { return };
+        let count = match stream.read(scratch) {
+            Ok(0) => panic!("the server closed connection {conn}"),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => panic!("connection {conn}: {error}"),
+        };
+        let came = &scratch[..count];
+        if partial.is_empty() {
+            let used = hand_over(out, conn, came, handle);
+            partial.extend_from_slice(&came[used..]);
+        } else {
+            partial.extend_from_slice(came);
+            let whole = std::mem::take(partial);
+            let used = hand_over(out, conn, &whole, handle);
+            partial.extend_from_slice(&whole[used..]);
+        }
+        if count < scratch.len() {
+            return;
+        }
+    }
+}
+
+/// Hands over each whole reply; how many bytes those had.
+fn hand_over(
+    out: &mut Outbox,
+    conn: Conn,
+    bytes: &[u8],
+    handle: &mut impl FnMut(&mut Outbox, Conn, &[u8]),
+) -> usize {
+    let mut at = 0;
+    while let Some(len) = resp::reply_len(&bytes[at..]) {
+        let reply = &bytes[at..at + len];
+        assert!(reply[0] != b'-', "the server refused: {}", reply.escape_ascii());
+        handle(out, conn, reply);
+        at += len;
+    }
+    at
+}
+
+impl Outbox {
+    /// Has a request sent, at the latest when the loop goes on.
+    pub(crate) fn send(&mut self, conn: Conn, request: &[u8]) {
+        let line = &mut self.lines[conn];
+        line.pending.extend_from_slice(request);
+        if !line.dirty {
+            line.dirty = true;
+            self.dirty.push(conn);
+        }
+    }
+
+    /// Writes what is to be sent now, without waiting for replies.
+    pub(crate) fn flush(&mut self) {
+        while let Some(conn) = self.dirty.pop() {
+            self.lines[conn].dirty = false;
+            self.write(conn);
+        }
+    }
+
+    fn write(&mut self, conn: Conn) {
+        let Line { stream, pending, .. } = &mut self.lines[conn];
+        let Some(stream) = stream else { return };
+        let mut sent = 0;
+        while sent < pending.len() {
+            match stream.write(&pending[sent..]) {
+                Ok(count) => sent += count,
+                // The loop tells when there is room again.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => panic!("connection {conn}: {error}"),
+            }
+        }
+        pending.drain(..sent);
+    }
+}

@@ -1,0 +1,94 @@
+//! What a run is to measure, and how thoroughly.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{env, fs, process};
+
+use crate::report::Report;
+
+/// The parts in the order in which they run.
+pub(crate) const PARTS: [&str; 7] =
+    ["throughput", "handover", "waiters", "lapse", "memory", "session", "durability"];
+
+/// Between these lines of docs/bench.md stand the figures of the last run that was kept.
+const BEGIN: &str = "<!-- figures: scripts/bench --save writes them -->";
+const END: &str = "<!-- end of figures -->";
+
+pub(crate) struct Plan {
+    pub(crate) quick: bool,
+    /// Figures and pictures go to docs/bench too.
+    pub(crate) save: bool,
+    parts: Vec<String>,
+    /// Where results go.
+    pub(crate) folder: PathBuf,
+}
+
+impl Plan {
+    /// What the command line asks for.
+    pub(crate) fn from_arguments() -> Self {
+        let target = env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+        let mut plan = Self { quick: false, save: false, parts: Vec::new(), folder: target.join("bench") };
+        for argument in env::args().skip(1) {
+            match argument.as_str() {
+                "--quick" => plan.quick = true,
+                "--save" => plan.save = true,
+                // What `cargo bench` adds.
+                "--bench" => (),
+                part if PARTS.contains(&part) => plan.parts.push(argument),
+                other => {
+                    eprintln!("error: {other} is no part of the benchmark; those are: {}", PARTS.join(", "));
+                    process::exit(2);
+                }
+            }
+        }
+        if plan.save && !plan.parts.is_empty() {
+            eprintln!("error: --save keeps the figures of a whole run, not of parts");
+            process::exit(2);
+        }
+        plan
+    }
+
+    pub(crate) fn includes(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.iter().any(|included| included == part)
+    }
+
+    /// Writes the results to files.
+    pub(crate) fn keep(&self, report: &Report) {
+        let write = |path: PathBuf, text: &str| {
+            fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        };
+        fs::create_dir_all(&self.folder).expect("a folder for the results");
+        write(self.folder.join("results.json"), &report.json());
+        progress(&format!("results and pictures: {}", self.folder.display()));
+        if !self.save {
+            return;
+        }
+        let docs = PathBuf::from("docs/bench");
+        fs::create_dir_all(&docs).expect("a folder for the results");
+        for entry in fs::read_dir(&self.folder).expect("the folder for the results") {
+            let entry = entry.expect("an entry of it");
+            fs::copy(entry.path(), docs.join(entry.file_name())).expect("a copy");
+        }
+        let page = PathBuf::from("docs/bench.md");
+        let text = fs::read_to_string(&page).expect("docs/bench.md");
+        let (before, rest) = text.split_once(BEGIN).expect("where the figures begin");
+        let (_, after) = rest.split_once(END).expect("where the figures end");
+        write(page, &format!("{before}{BEGIN}\n\n{}\n{END}{after}", report.markdown()));
+        progress("kept in docs/bench.md and docs/bench");
+    }
+
+    /// How often, or how long: in full, or quickly.
+    pub(crate) fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// As `pick`, in ms.
+    pub(crate) fn ms(&self, full: u64, quick: u64) -> Duration {
+        Duration::from_millis(self.pick(full, quick))
+    }
+}
+
+/// Shows what is going on.
+pub(crate) fn progress(what: &str) {
+    eprintln!("{what}");
+}

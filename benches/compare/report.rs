@@ -1,0 +1,210 @@
+//! What was measured: ratios with their bounds, and the figures behind them, for people and for machines.
+
+use std::fmt::Write as _;
+use std::{env, fs};
+
+use serde::Serialize;
+
+use crate::stats::Spread;
+
+/// All results of a run.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    machine: Machine,
+    quick: bool,
+    rows: Vec<Row>,
+    figures: Vec<Figure>,
+}
+
+/// Where and when it was measured.
+#[derive(Serialize)]
+struct Machine {
+    date: String,
+    server: String,
+    module: &'static str,
+    processor: String,
+    cores: usize,
+    system: String,
+    /// How many processes wanted a core, over the minute before; what else ran shows here.
+    load_before: String,
+    load_after: String,
+}
+
+/// Redislock beside something, or itself.
+#[derive(Serialize)]
+pub(crate) struct Row {
+    pub(crate) work: String,
+    pub(crate) beside: String,
+    pub(crate) bound: Option<Bound>,
+    pub(crate) unit: &'static str,
+    /// By the clock, or whatever the unit says.
+    pub(crate) value: Spread,
+    /// By the server's processor time.
+    pub(crate) cpu: Option<Spread>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// One measure of one contestant.
+#[derive(Serialize)]
+pub(crate) struct Figure {
+    pub(crate) work: String,
+    pub(crate) who: String,
+    pub(crate) unit: &'static str,
+    pub(crate) value: Spread,
+    /// The server's processor time for one, in µs.
+    pub(crate) cpu_us: Option<Spread>,
+    pub(crate) remark: String,
+}
+
+impl Report {
+    pub(crate) fn new(server: String, quick: bool) -> Self {
+        Self { machine: Machine::here(server), quick, rows: Vec::new(), figures: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    pub(crate) fn figure(&mut self, figure: Figure) {
+        self.figures.push(figure);
+    }
+
+    /// No more is to come.
+    pub(crate) fn finish(&mut self) {
+        self.machine.load_after = load();
+    }
+
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data")
+    }
+
+    /// The tables, in Markdown that reads as it is.
+    pub(crate) fn markdown(&self) -> String {
+        let Machine { date, server, module, processor, cores, system, load_before, load_after } =
+            &self.machine;
+        let mut text = format!(
+            "{date}{}: {server}, Redislock {module}; {processor}, {cores} cores, {system}; load average {load_before} \
+             before, {load_after} after.\n\n",
+            if self.quick { " (a quick run)" } else { "" },
+        );
+        if !self.rows.is_empty() {
+            text += &table(
+                &["work", "beside", "bound", "median (middle half; min..max)", "by server CPU", ""],
+                self.rows.iter().map(Row::cells),
+            );
+            text.push('\n');
+        }
+        text += &table(
+            &["work", "who", "median (min..max)", "unit", "server CPU, µs each", "remark"],
+            self.figures.iter().map(Figure::cells),
+        );
+        text
+    }
+}
+
+impl Machine {
+    fn here(server: String) -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let load = load();
+        Self {
+            // The script tells; there is no calendar here.
+            date: env::var("BENCH_DATE").unwrap_or_else(|_| "undated".into()),
+            server,
+            module: env!("CARGO_PKG_VERSION"),
+            processor: model.map_or("unknown processor", |(_, model)| model.trim()).into(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            system: format!("{} {}", env::consts::OS, release.split('-').next().unwrap_or_default().trim()),
+            load_before: load,
+            load_after: String::new(),
+        }
+    }
+}
+
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or_default().into()
+}
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let (bound, verdict) = match self.bound {
+            Some(bound) => (bound.text(self.unit), self.verdict(bound)),
+            None => (String::new(), ""),
+        };
+        vec![
+            self.work.clone(),
+            self.beside.clone(),
+            bound,
+            format!("{}{}", self.value.in_full(), self.unit),
+            self.cpu.map_or(String::new(), |cpu| format!("{}{}", cpu.in_full(), self.unit)),
+            verdict.into(),
+        ]
+    }
+
+    fn verdict(&self, bound: Bound) -> &'static str {
+        match (bound.is_met(self.value), self.cpu.map(|cpu| bound.is_met(cpu))) {
+            (true, None | Some(true)) => "met",
+            (false, None | Some(false)) => "MISSED",
+            // As where the machine has other things to do.
+            (true, Some(false)) => "met by the clock, missed by CPU",
+            (false, Some(true)) => "missed by the clock, met by CPU",
+        }
+    }
+}
+
+impl Bound {
+    fn is_met(self, value: Spread) -> bool {
+        match self {
+            Self::AtLeast(bound) => value.median >= bound,
+            Self::AtMost(bound) => value.median <= bound,
+        }
+    }
+
+    fn text(self, unit: &str) -> String {
+        match self {
+            Self::AtLeast(bound) => format!("at least {bound}{unit}"),
+            Self::AtMost(bound) => format!("at most {bound}{unit}"),
+        }
+    }
+}
+
+impl Figure {
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.work.clone(),
+            self.who.clone(),
+            self.value.to_string(),
+            self.unit.into(),
+            self.cpu_us.map_or(String::new(), |cpu| cpu.to_string()),
+            self.remark.clone(),
+        ]
+    }
+}
+
+/// A Markdown table whose columns are in line.
+fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let titles = titles.iter().map(|&title| title.into()).collect();
+    let mut lines: Vec<Vec<String>> = vec![titles];
+    lines.extend(rows);
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
+    lines.insert(1, rule);
+    let mut text = String::new();
+    for line in &lines {
+        for (cell, width) in line.iter().zip(&widths) {
+            let pad = width - cell.chars().count();
+            let _ = write!(text, "| {cell}{} ", " ".repeat(pad));
+        }
+        text.push_str("|\n");
+    }
+    text
+}

@@ -1,0 +1,60 @@
+//! The server's protocol, as far as a load generator needs it: requests made beforehand, replies told apart.
+
+/// A request of these arguments.
+pub(crate) fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        let argument = argument.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        bytes.extend_from_slice(argument);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// A request of words that hold no spaces.
+pub(crate) fn words(line: &str) -> Vec<u8> {
+    request(&line.split_ascii_whitespace().collect::<Vec<_>>())
+}
+
+/// The length of the first reply in the buffer, once all of it is there. RESP2 only.
+pub(crate) fn reply_len(buffer: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    let mut missing = 1;
+    while missing > 0 {
+        let kind = *buffer.get(at)?;
+        let number = &buffer[at + 1..];
+        let line = number.iter().position(|&byte| byte == b'\r')?;
+        at += line + 3;
+        match kind {
+            b'$' if number[0] != b'-' => at += digits(&number[..line]) + 2,
+            b'*' if number[0] != b'-' => missing += digits(&number[..line]),
+            _ => (),
+        }
+        missing -= 1;
+    }
+    (at <= buffer.len()).then_some(at)
+}
+
+/// The number that an integer reply (`:30000`) spells.
+pub(crate) fn integer(reply: &[u8]) -> Option<usize> {
+    let number = reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?;
+    number.iter().all(u8::is_ascii_digit).then(|| digits(number))
+}
+
+fn digits(number: &[u8]) -> usize {
+    number.iter().fold(0, |value, &digit| value * 10 + usize::from(digit - b'0'))
+}
+
+/// An owner as clients make them: a UUID of version 4, the same in each run.
+pub(crate) fn owner(number: usize) -> String {
+    let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (high, low) = ((mixed >> 32) as u32, mixed as u32);
+    format!(
+        "{high:08x}-{:04x}-4{:03x}-8{:03x}-{low:08x}{:04x}",
+        low >> 16,
+        low & 0xfff,
+        high & 0xfff,
+        high >> 16
+    )
+}

@@ -1,0 +1,217 @@
+//! Servers of the benchmark's own: on free loopback ports, in folders that go with them, ended by process id.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use tempfile::TempDir;
+
+use crate::resp;
+
+/// How long a server may take to start, or to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a server is to be like.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Setup {
+    pub(crate) module: bool,
+    /// An append-only file, written to disk every second.
+    pub(crate) aof: bool,
+    /// The port of the primary that it is a replica of.
+    pub(crate) replica_of: Option<u16>,
+}
+
+impl Setup {
+    pub(crate) const PLAIN: Self = Self { module: false, aof: false, replica_of: None };
+    pub(crate) const MODULE: Self = Self { module: true, ..Self::PLAIN };
+}
+
+/// A running server; ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) port: u16,
+    control: Control,
+    /// Its files.
+    _folder: TempDir,
+}
+
+/// The servers' program.
+pub(crate) fn program() -> String {
+    env::var("REDISLOCK_SERVER").unwrap_or_else(|_| "redis-server".into())
+}
+
+/// The module: what `REDISLOCK_SO` names, or what was built beside this program.
+fn module() -> PathBuf {
+    let path = env::var_os("REDISLOCK_SO").map_or_else(
+        || {
+            let own = env::current_exe().expect("this program's path");
+            own.with_file_name("../libredislock.so")
+        },
+        PathBuf::from,
+    );
+    path.canonicalize().unwrap_or_else(|_| panic!("{} is missing: run scripts/bench", path.display()))
+}
+
+impl Server {
+    pub(crate) fn start(setup: Setup) -> Self {
+        for _ in 0..20 {
+            if let Some(server) = Self::try_start(setup) {
+                return server;
+            }
+        }
+        panic!("no port to be had");
+    }
+
+    /// None: another process was quicker to take the port.
+    fn try_start(setup: Setup) -> Option<Self> {
+        let folder =
+            tempfile::Builder::new().prefix("redislock-bench-").tempdir().expect("a folder for a server");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        drop(listener);
+        let mut config = format!(
+            "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 15000\ntcp-backlog 1024\nloglevel warning\n\
+             repl-diskless-sync-delay 0\nappendonly {}\nappendfsync everysec\n\
+             auto-aof-rewrite-percentage 0\n",
+            folder.path().display(),
+            if setup.aof { "yes" } else { "no" },
+        );
+        if let Some(primary) = setup.replica_of {
+            config += &format!("replicaof 127.0.0.1 {primary}\n");
+        }
+        if setup.module {
+            config += &format!("loadmodule {}\n", module().display());
+        }
+        fs::write(folder.path().join("server.conf"), config).expect("a configuration file");
+        let log_path = folder.path().join("log");
+        let log = fs::File::create(&log_path).expect("a log file");
+        let mut child = Command::new(program())
+            .arg(folder.path().join("server.conf"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle on the log"))
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", program()));
+        let begin = Instant::now();
+        loop {
+            if child.try_wait().expect("the server's state").is_some() {
+                let log = fs::read_to_string(&log_path).unwrap_or_default();
+                assert!(log.contains("Address already in use"), "the server ended at its start:\n{log}");
+                return None;
+            }
+            if let Some(control) = Control::connect(port, child.id()) {
+                return Some(Self { child, port, control, _folder: folder });
+            }
+            assert!(begin.elapsed() < PATIENCE, "the server does not answer");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// A replica of this server, in sync with it.
+    pub(crate) fn replica(&mut self, setup: Setup) -> Self {
+        let mut replica = Self::start(Setup { replica_of: Some(self.port), ..setup });
+        let begin = Instant::now();
+        while field(&replica.control.info("replication"), "master_link_status") != Some("up") {
+            assert!(begin.elapsed() < PATIENCE, "the replica does not come into sync");
+            thread::sleep(Duration::from_millis(10));
+        }
+        replica
+    }
+
+    /// The answer to a command of words without spaces.
+    pub(crate) fn ask(&mut self, line: &str) -> Vec<u8> {
+        self.control.ask(&resp::words(line))
+    }
+
+    /// A script's name for `EVALSHA`.
+    pub(crate) fn script(&mut self, source: &str) -> String {
+        let reply = self.control.ask(&resp::request(&["SCRIPT", "LOAD", source]));
+        let reply = String::from_utf8(reply).expect("a script's name");
+        reply.lines().nth(1).unwrap_or_else(|| panic!("SCRIPT LOAD: {reply}")).into()
+    }
+
+    /// How much processor time the server has used, all its threads, in nanoseconds. Exact while it is idle.
+    pub(crate) fn cpu_ns(&mut self) -> f64 {
+        let info = self.control.info("cpu");
+        (number(&info, "used_cpu_user") + number(&info, "used_cpu_sys")) * 1e9
+    }
+
+    /// How many bytes the server has allocated.
+    pub(crate) fn used_memory(&mut self) -> f64 {
+        number(&self.control.info("memory"), "used_memory")
+    }
+
+    /// How many clients there are, this control connection among them.
+    pub(crate) fn connected_clients(&mut self) -> usize {
+        number(&self.control.info("clients"), "connected_clients") as usize
+    }
+
+    /// How many clients wait.
+    pub(crate) fn blocked_clients(&mut self) -> usize {
+        number(&self.control.info("clients"), "blocked_clients") as usize
+    }
+
+    /// The server's kind and version.
+    pub(crate) fn version(&mut self) -> String {
+        let info = self.control.info("server");
+        match field(&info, "valkey_version") {
+            Some(version) => format!("Valkey {version}"),
+            None => format!("Redis {}", field(&info, "redis_version").unwrap_or("of unknown version")),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already ended, or being killed: there is nothing to save.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection for what is not measured.
+struct Control {
+    stream: TcpStream,
+}
+
+impl Control {
+    /// None: that very process does not answer there yet.
+    fn connect(port: u16, process: u32) -> Option<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        stream.set_nodelay(true).ok()?;
+        let mut control = Self { stream };
+        let info = control.info("server");
+        (field(&info, "process_id")? == process.to_string()).then_some(control)
+    }
+
+    fn ask(&mut self, request: &[u8]) -> Vec<u8> {
+        self.stream.write_all(request).expect("a request that goes out");
+        let mut reply = Vec::new();
+        let mut buffer = [0; 16 * 1024];
+        while resp::reply_len(&reply).is_none() {
+            let count = self.stream.read(&mut buffer).expect("a reply");
+            assert!(count > 0, "the server closed the connection");
+            reply.extend_from_slice(&buffer[..count]);
+        }
+        reply
+    }
+
+    fn info(&mut self, section: &str) -> String {
+        String::from_utf8_lossy(&self.ask(&resp::request(&["INFO", section]))).into_owned()
+    }
+}
+
+/// A field of a section of `INFO`.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim())
+}
+
+fn number(info: &str, name: &str) -> f64 {
+    let value = field(info, name).and_then(|text| text.parse().ok());
+    value.unwrap_or_else(|| panic!("INFO tells no {name}: {info}"))
+}

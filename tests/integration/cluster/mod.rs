@@ -1,0 +1,6 @@
+//! Locks in a cluster: redirections, slots that move with waiters, failovers.
+
+mod atomic;
+mod nodes;
+mod slots;
+mod under_load;

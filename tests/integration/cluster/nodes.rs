@@ -1,0 +1,163 @@
+//! A cluster of three primaries, each with a replica where asked for, as the server's own command-line client makes it.
+
+use std::collections::HashMap;
+use std::process::{Command, Stdio};
+
+use crate::support::{Client, Outcome, Rng, Route, Server, Setup, cli_program, wait_for};
+
+/// How many slots there are.
+const SLOTS: u16 = 16384;
+
+pub(super) struct Cluster {
+    pub(super) nodes: Vec<Server>,
+    ids: Vec<String>,
+}
+
+impl Cluster {
+    /// The first three nodes are primaries.
+    pub(super) fn start(setup: Setup, replicas: bool) -> Self {
+        let setup = setup.set("cluster-enabled", "yes").set("cluster-node-timeout", "1500");
+        let count = if replicas { 6 } else { 3 };
+        let nodes: Vec<Server> = (0..count).map(|_| setup.clone().start()).collect();
+        let ids = nodes.iter().map(|node| node.client().ask("CLUSTER MYID")).collect();
+        let cluster = Self { nodes, ids };
+        let addresses: Vec<String> =
+            cluster.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        let mut args = vec!["--cluster", "create"];
+        args.extend(addresses.iter().map(String::as_str));
+        args.extend(["--cluster-replicas", if replicas { "1" } else { "0" }, "--cluster-yes"]);
+        cluster.cli(&args);
+        cluster.wait_for_agreement();
+        if replicas {
+            wait_for("replicas in sync", || {
+                cluster.nodes[3..]
+                    .iter()
+                    .all(|node| node.client().info("replication", "master_link_status") == "up")
+            });
+        }
+        cluster
+    }
+
+    /// Runs the server's command-line client.
+    pub(super) fn cli(&self, args: &[&str]) {
+        let output = Command::new(cli_program()).args(args).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Waits until all nodes find the cluster whole, and agree on who serves what.
+    pub(super) fn wait_for_agreement(&self) {
+        wait_for("the nodes to agree", || {
+            let views: Vec<Option<Vec<u16>>> =
+                self.nodes.iter().map(|node| served(&mut node.client())).collect();
+            views[0].as_ref().is_some_and(|first| views.iter().all(|view| view.as_ref() == Some(first)))
+        });
+    }
+
+    pub(super) fn id(&self, node: usize) -> &str {
+        &self.ids[node]
+    }
+
+    pub(super) fn client(&self, node: usize) -> Client {
+        self.nodes[node].client()
+    }
+
+    /// The node that serves a slot, by the first node's view.
+    pub(super) fn owner_of(&self, slot: u16) -> usize {
+        self.seen_by(0, slot).expect("a whole cluster")
+    }
+
+    /// The node that serves a slot, by the view of one; none where that finds the cluster broken.
+    pub(super) fn seen_by(&self, node: usize, slot: u16) -> Option<usize> {
+        let port = served(&mut self.client(node))?[usize::from(slot)];
+        self.nodes.iter().position(|node| node.port() == port)
+    }
+
+    /// The replica of a primary.
+    pub(super) fn replica_of(&self, primary: usize) -> usize {
+        let port = self.nodes[primary].port().to_string();
+        let follows = |node: &Server| node.client().info("replication", "master_port") == port;
+        self.nodes.iter().position(follows).expect("a replica")
+    }
+
+    /// Begins to move a slot.
+    pub(super) fn begin_move(&self, slot: u16, from: usize, to: usize) {
+        self.client(to).ask::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.id(from)));
+        self.client(from).ask::<()>(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.id(to)));
+    }
+
+    /// Moves one key of such a slot.
+    pub(super) fn move_key(&self, key: &str, from: usize, to: usize) {
+        let port = self.nodes[to].port().to_string();
+        let words = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS", key];
+        assert_eq!(self.client(from).ask_words::<String, _>(words), "OK");
+    }
+
+    /// Ends the move of a slot.
+    pub(super) fn end_move(&self, slot: u16, from: usize, to: usize) {
+        for node in [to, from] {
+            self.client(node).ask::<()>(&format!("CLUSTER SETSLOT {slot} NODE {}", self.id(to)));
+        }
+    }
+
+    /// That many names of locks whose slots are below `end`.
+    pub(super) fn names_below(&self, end: u16, count: usize) -> Vec<String> {
+        let mut client = self.client(0);
+        let mut found = Vec::new();
+        let mut next = 0..;
+        while found.len() < count {
+            let names: Vec<String> = next.by_ref().take(1000).map(|number| format!("lock{number}")).collect();
+            let asked: Vec<String> = names.iter().map(|name| format!("CLUSTER KEYSLOT {name}")).collect();
+            let slots: Vec<u16> = client.ask_all(&asked);
+            found.extend(names.into_iter().zip(slots).filter(|(_, slot)| *slot < end).map(|(name, _)| name));
+        }
+        found.truncate(count);
+        found
+    }
+
+    /// Clients of it, as many.
+    pub(super) fn routes(&self, count: usize) -> Vec<ByCluster> {
+        let ports: Vec<u16> = self.nodes.iter().map(Server::port).collect();
+        let mut rng = Rng::new();
+        (0..count)
+            .map(|_| ByCluster { ports: ports.clone(), known: HashMap::new(), rng: rng.fork() })
+            .collect()
+    }
+}
+
+/// Which port serves each slot; none where one is not served, or the node finds the cluster broken.
+fn served(client: &mut Client) -> Option<Vec<u16>> {
+    let state: String = client.ask("CLUSTER INFO");
+    if !state.contains("cluster_state:ok") {
+        return None;
+    }
+    let ranges: Vec<Vec<redis::Value>> = client.ask("CLUSTER SLOTS");
+    let mut ports = vec![0; usize::from(SLOTS)];
+    for range in ranges {
+        let number = |value: &redis::Value| redis::from_redis_value::<u16>(value.clone()).unwrap();
+        let primary: Vec<redis::Value> = redis::from_redis_value(range[2].clone()).unwrap();
+        ports[usize::from(number(&range[0]))..=usize::from(number(&range[1]))].fill(number(&primary[1]));
+    }
+    (!ports.contains(&0)).then_some(ports)
+}
+
+/// Asks any node, and goes where that sends it.
+pub(super) struct ByCluster {
+    ports: Vec<u16>,
+    known: HashMap<String, u16>,
+    rng: Rng,
+}
+
+impl Route for ByCluster {
+    fn port(&mut self, key: &str) -> Option<u16> {
+        Some(*self.known.entry(key.into()).or_insert_with(|| *self.rng.one_of(&self.ports)))
+    }
+
+    fn learn(&mut self, key: &str, _port: u16, outcome: &Outcome) {
+        if let Some(port) = outcome.redirected("MOVED") {
+            self.known.insert(key.into(), port);
+        } else if *outcome == Outcome::Gone || matches!(outcome.code(), Some("CLUSTERDOWN" | "UNBLOCKED")) {
+            self.known.remove(key);
+        }
+    }
+}

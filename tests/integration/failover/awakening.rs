@@ -1,0 +1,198 @@
+//! An old primary that goes on beside its successor, and what the grace of each keeps apart. Without sentinels: each step is
+//! taken by hand.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use crate::support::{
+    Client, Link, Outcome, Proxy, Server, Setup, Waiter, freeze, grant, soon, wait_for, wake,
+};
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A primary with a replica, and its successor-to-be, both with that longest lease and with a grace that goes beyond it by
+/// that. In ms.
+struct Pair {
+    old: Server,
+    relay: Proxy,
+    new: Server,
+    lease: u64,
+}
+
+impl Pair {
+    fn start(lease: u64, beyond: u64) -> Self {
+        let grace = lease + beyond;
+        let args = format!("lock.default-lease {lease} lock.max-lease {lease} lock.failover-grace {grace}");
+        let setup = Setup::new().set("busy-reply-threshold", "60000").module_args(&args);
+        let old = setup.clone().start();
+        let relay = Proxy::to(old.port());
+        let new = setup.set("replicaof", &format!("127.0.0.1 {}", relay.port())).start();
+        new.wait_for_sync_with(&old);
+        for line in ["min-replicas-to-write 1", "min-replicas-max-lag 1"] {
+            old.client().ask::<()>(&format!("CONFIG SET {line}"));
+        }
+        let pair = Self { old, relay, new, lease };
+        // The grace of the start.
+        let mut client = pair.old.client();
+        wait_for("the first grant", || client.send("LOCK.ACQUIRE first OWNER x").is_ok());
+        client.ask::<()>("LOCK.RELEASE first x");
+        pair
+    }
+
+    /// The old primary falls asleep, in the middle between two looks at its replicas, which it takes once a second.
+    fn fall_asleep(&self) {
+        sleep(ms(500));
+        freeze(&self.old);
+    }
+
+    fn open(&self) -> Link {
+        Link::open(self.old.port(), ms(30_000)).expect("a connection")
+    }
+
+    /// The replica becomes a primary, and the old one does not hear of it. An eager owner then asks it for the lock; the outcome is its link's next one.
+    fn fail_over(&self) -> Link {
+        // It sends no acknowledgements from here on; the server looks for them once a second.
+        self.relay.lose_effects(true);
+        self.relay.hide_ends();
+        self.new.client().ask::<()>("REPLICAOF NO ONE");
+        let mut link = Link::open(self.new.port(), ms(30_000)).expect("a connection");
+        assert!(link.begin(&format!("LOCK.ACQUIRE k OWNER successor PX {} BLOCK 0", self.lease)));
+        link
+    }
+}
+
+/// When that outcome came, which has to be a grant.
+fn granted(link: &mut Link) -> Instant {
+    let Outcome::Reply(reply) = link.finish() else { panic!("no grant") };
+    assert!(grant(reply).is_some());
+    Instant::now()
+}
+
+/// Until when an owner that asked for that lease at that time believes in it; none where it was refused.
+fn believed(outcome: &Outcome, asked: Instant, lease: u64) -> Option<Instant> {
+    let given = match outcome {
+        Outcome::Reply(Value::Int(given)) => Some(*given),
+        Outcome::Reply(reply) => grant(reply.clone()).map(|grant| grant.lease),
+        _ => None,
+    };
+    given.map(|given| asked + ms(lease.min(given.unsigned_abs())))
+}
+
+#[track_caller]
+pub(super) fn assert_apart(until: Option<Instant>, next: Instant) {
+    let both = until.map(|until| until.saturating_duration_since(next)).unwrap_or_default();
+    assert_eq!(both, Duration::ZERO, "two owners inside their leases");
+}
+
+#[test]
+fn a_primary_that_wakes_up_grants_nothing_at_first() {
+    let pair = Pair::start(1000, 2000);
+    let mut links = [pair.open(), pair.open(), pair.open()];
+    let taken = links[0].send("LOCK.ACQUIRE k OWNER alice ONCE PX 800");
+    assert!(matches!(taken, Outcome::Reply(_)), "{taken:?}");
+    let mut waiter = Waiter::new(&pair.old, "k", "OWNER bob");
+    pair.fall_asleep();
+    let mut successor = pair.fail_over();
+    granted(&mut successor);
+    // All at once: a release, a question for a lock that has lapsed by now, one for another.
+    links[0].begin("LOCK.RELEASE k alice");
+    links[1].begin("LOCK.ACQUIRE k OWNER carol");
+    links[2].begin("LOCK.ACQUIRE other OWNER carol");
+    wake(&pair.old);
+    assert!(matches!(links[0].finish().code(), Some("NOTHELD" | "NOREPLICAS")));
+    for link in &mut links[1..] {
+        let outcome = link.finish();
+        assert!(matches!(outcome.code(), Some("GRACE" | "NOREPLICAS")), "{outcome:?}");
+    }
+    // The grace over, nobody is granted anything since the replica is gone.
+    let mut client = pair.old.client();
+    wait_for("the end of the grace", || client.refused("LOCK.ACQUIRE other").starts_with("NOREPLICAS"));
+    assert!(waiter.is_blocked(&mut client));
+    client.ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", pair.new.port()));
+    let outcome = waiter.client.finish();
+    assert!(outcome.as_ref().is_err_and(|error| error.starts_with("UNBLOCKED ")), "{outcome:?}");
+}
+
+#[test]
+fn a_primary_that_wakes_up_lengthens_no_lease_at_first() {
+    // The lease is longer than all that a failover takes: it still runs when the old primary wakes up.
+    let pair = Pair::start(6000, 2000);
+    let mut owners: Vec<Link> = (0..10).map(|_| pair.open()).collect();
+    let take = |number: usize| format!("LOCK.ACQUIRE k{number} OWNER alice ONCE");
+    for (number, owner) in owners.iter_mut().enumerate() {
+        let outcome = owner.send(&take(number));
+        assert!(matches!(outcome, Outcome::Reply(_)), "{outcome:?}");
+    }
+    pair.fall_asleep();
+    let began = Instant::now();
+    sleep(ms(1000));
+    let mut successor = pair.fail_over();
+    sleep(ms(4500).saturating_sub(began.elapsed()));
+    let asked = Instant::now();
+    for (number, owner) in owners.iter_mut().enumerate() {
+        owner.begin(&if number % 2 == 0 { take(number) } else { format!("LOCK.EXTEND k{number} alice") });
+    }
+    wake(&pair.old);
+    let outcomes: Vec<Outcome> = owners.iter_mut().map(Link::finish).collect();
+    // The grace of the new primary ends for all locks at once.
+    let next = granted(&mut successor);
+    for outcome in outcomes {
+        assert_apart(believed(&outcome, asked, pair.lease), next);
+    }
+}
+
+#[test]
+fn a_primary_that_wakes_up_renews_no_session_at_first() {
+    let pair = Pair::start(6000, 2000);
+    let mut owner = pair.open();
+    let prepared = owner.send("LOCK.ACQUIRE k OWNER alice SESSION");
+    assert!(matches!(prepared, Outcome::Reply(_)), "{prepared:?}");
+    let mut client = pair.old.client();
+    let before: i64 = client.ask("PEXPIRETIME k");
+    pair.fall_asleep();
+    pair.fail_over();
+    // The renewal, after a third of the lease, is overdue.
+    sleep(ms(3000));
+    wake(&pair.old);
+    let after: i64 = client.ask("PEXPIRETIME k");
+    assert!(after <= before, "the lease goes on for {} ms more than its new primary knows", after - before);
+}
+
+#[test]
+fn a_primary_that_was_busy_while_it_was_replaced_grants_nothing_at_first() {
+    // Five seconds by whichever clock goes on inside a script.
+    const SCRIPT: &str = "
+        local has_os, os_clock = pcall(function() return os.clock end)
+        local clock = has_os and os_clock or function() return tonumber(redis.call('TIME')[1]) end
+        local from = clock()
+        while clock() - from < 5 do end";
+    let pair = Pair::start(1000, 2000);
+    let mut link = pair.open();
+    link.send("LOCK.ACQUIRE k OWNER alice PX 800");
+    let mut waiter = pair.open();
+    waiter.begin("LOCK.ACQUIRE k OWNER bob BLOCK 0");
+    let mut client = pair.old.client();
+    wait_for("a waiter", || waiters(&mut client) == "1");
+    let mut busy = pair.open();
+    busy.begin_words(&["EVAL", SCRIPT, "0"]);
+    let mut successor = pair.fail_over();
+    granted(&mut successor);
+    let held = Instant::now();
+    let done = busy.finish();
+    assert!(matches!(done, Outcome::Reply(_)), "{done:?}");
+    assert!(held.elapsed() > ms(200), "the old primary was not busy for long enough");
+    // The successor is inside its lease, or somebody after it would be.
+    let outcome = pair.old.client().lock_info("k").map(|info| info["owner"].clone());
+    assert_eq!(outcome, None, "the old primary granted the lock");
+    soon("an old primary without replicas", || {
+        pair.old.client().info("replication", "min_slaves_good_slaves") == "0"
+    });
+}
+
+fn waiters(client: &mut Client) -> String {
+    client.lock_info("k").map(|info| info["waiters"].clone()).unwrap_or_default()
+}

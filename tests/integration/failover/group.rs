@@ -1,0 +1,214 @@
+//! A primary, two replicas and three sentinels. The servers speak with each other through relays that can lose effects.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use crate::support::{Client, Link, Outcome, Proxy, Route, Server, Setup};
+
+/// What a failover, with all that belongs to it, may take.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+
+/// What the sentinels call the group.
+const NAME: &str = "locks";
+
+pub(super) struct Group {
+    pub(super) servers: Vec<Server>,
+    pub(super) relays: Vec<Proxy>,
+    sentinels: Vec<Server>,
+    addresses: Arc<Addresses>,
+}
+
+/// Where things are.
+struct Addresses {
+    sentinels: Vec<u16>,
+    /// The server behind each relay.
+    servers: HashMap<u16, u16>,
+}
+
+impl Group {
+    /// Starts all; the first server is the primary.
+    pub(super) fn start(setup: &Setup) -> Self {
+        let servers: Vec<Server> = (0..3).map(|_| setup.clone().start()).collect();
+        let relays: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port())).collect();
+        let mut group = Self {
+            addresses: Arc::new(Addresses {
+                sentinels: Vec::new(),
+                servers: servers
+                    .iter()
+                    .zip(&relays)
+                    .map(|(server, relay)| (relay.port(), server.port()))
+                    .collect(),
+            }),
+            servers,
+            relays,
+            sentinels: Vec::new(),
+        };
+        group.announce(0);
+        for replica in 1..3 {
+            group.follow(replica, 0);
+        }
+        for replica in 1..3 {
+            group.wait_for_sync(replica, 0);
+        }
+        let monitor = format!("monitor {NAME} 127.0.0.1 {} 2", group.relays[0].port());
+        for _ in 0..3 {
+            let setup = Setup::sentinel()
+                .set("sentinel", &monitor)
+                .set("sentinel", &format!("down-after-milliseconds {NAME} 1000"))
+                .set("sentinel", &format!("failover-timeout {NAME} 3000"))
+                .set("sentinel", &format!("parallel-syncs {NAME} 2"));
+            group.sentinels.push(setup.start());
+        }
+        group.addresses = Arc::new(Addresses {
+            sentinels: group.sentinels.iter().map(Server::port).collect(),
+            servers: group.addresses.servers.clone(),
+        });
+        group
+    }
+
+    /// Clients that ask the sentinels, as many.
+    pub(super) fn routes(&self, count: usize) -> Vec<BySentinel> {
+        (0..count)
+            .map(|number| BySentinel { addresses: Arc::clone(&self.addresses), next: number, known: None })
+            .collect()
+    }
+
+    /// Has the others reach a server through its relay.
+    fn announce(&self, server: usize) {
+        insist(
+            &self.servers[server],
+            &format!("CONFIG SET replica-announce-port {}", self.relays[server].port()),
+        );
+    }
+
+    /// Makes a server a replica of another.
+    pub(super) fn follow(&self, server: usize, primary: usize) {
+        self.announce(server);
+        insist(&self.servers[server], &format!("REPLICAOF 127.0.0.1 {}", self.relays[primary].port()));
+    }
+
+    /// Waits until a server is a replica in sync with the primary.
+    pub(super) fn wait_for_sync(&self, server: usize, primary: usize) {
+        let relay = self.relays[primary].port().to_string();
+        patiently("a replica in sync", || {
+            let field = |name: &str| replication(&self.servers[server], name);
+            field("role") == "slave" && field("master_port") == relay && field("master_link_status") == "up"
+        });
+    }
+
+    /// The primary, as the sentinels see it; they agree.
+    pub(super) fn primary(&self) -> Option<usize> {
+        let mut views = self.sentinels.iter().map(|sentinel| primary_by(sentinel.port()));
+        let first = views.next()??;
+        views.all(|view| view == Some(first)).then_some(())?;
+        self.relays.iter().position(|relay| relay.port() == first)
+    }
+
+    /// Waits until each sentinel knows two replicas that are up, and two other sentinels.
+    pub(super) fn wait_for_health(&self) {
+        patiently("a healthy group", || {
+            self.sentinels.iter().all(|sentinel| {
+                let mut client = sentinel.client();
+                let state = state(&mut client, "MASTER");
+                let replicas: Vec<HashMap<String, String>> = client.ask(&format!("SENTINEL REPLICAS {NAME}"));
+                let up = replicas
+                    .iter()
+                    .filter(|replica| replica["flags"] == "slave" && replica["master-link-status"] == "ok");
+                state["flags"] == "master" && state["num-other-sentinels"] == "2" && up.count() == 2
+            })
+        });
+    }
+
+    /// Whether a sentinel has begun to replace the primary.
+    pub(super) fn failover_has_begun(&self) -> bool {
+        self.sentinels
+            .iter()
+            .any(|sentinel| state(&mut sentinel.client(), "MASTER")["flags"].contains("failover_in_progress"))
+    }
+
+    /// Whether a server other than this one has been made a primary.
+    pub(super) fn has_primary_beside(&self, old: usize) -> bool {
+        let mut others = self.servers.iter().enumerate().filter(|(number, _)| *number != old);
+        others.any(|(_, server)| replication(server, "role") == "master")
+    }
+}
+
+/// Sends a command until it is answered: the sentinels close connections.
+#[track_caller]
+fn insist(server: &Server, line: &str) {
+    patiently(line, || {
+        let link = Link::open(server.port(), Duration::from_secs(1));
+        matches!(link.map(|mut link| link.send(line)), Some(Outcome::Reply(_)))
+    });
+}
+
+/// A field of `INFO replication`; empty where the server does not answer.
+fn replication(server: &Server, field: &str) -> String {
+    let link = Link::open(server.port(), Duration::from_secs(1));
+    let Some(Outcome::Reply(reply)) = link.map(|mut link| link.send("INFO replication")) else {
+        return String::new();
+    };
+    let text: String = redis::from_redis_value(reply).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_default().into()
+}
+
+fn state(client: &mut Client, what: &str) -> HashMap<String, String> {
+    client.ask(&format!("SENTINEL {what} {NAME}"))
+}
+
+/// The port of the primary's relay, by one sentinel.
+fn primary_by(sentinel: u16) -> Option<u16> {
+    let mut link = Link::open(sentinel, Duration::from_millis(500))?;
+    match link.send(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}")) {
+        Outcome::Reply(reply @ Value::Array(_)) => {
+            let (_, port): (String, u16) = redis::from_redis_value(reply).ok()?;
+            Some(port)
+        }
+        _ => None,
+    }
+}
+
+/// As `wait_for`, for what takes a failover.
+#[track_caller]
+pub(super) fn patiently(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < LONG, "waited {LONG:?} in vain for: {what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Asks the sentinels where the primary is, and again after each trouble with it.
+pub(super) struct BySentinel {
+    addresses: Arc<Addresses>,
+    next: usize,
+    known: Option<u16>,
+}
+
+impl BySentinel {
+    fn ask(&mut self) -> Option<u16> {
+        self.next = (self.next + 1) % self.addresses.sentinels.len();
+        let relay = primary_by(self.addresses.sentinels[self.next])?;
+        self.addresses.servers.get(&relay).copied()
+    }
+}
+
+impl Route for BySentinel {
+    fn port(&mut self, _key: &str) -> Option<u16> {
+        if self.known.is_none() {
+            self.known = self.ask();
+        }
+        self.known
+    }
+
+    fn learn(&mut self, _key: &str, _port: u16, outcome: &Outcome) {
+        if matches!(outcome, Outcome::Refused(_) | Outcome::Gone) && outcome.code() != Some("NOTHELD") {
+            self.known = None;
+        }
+    }
+}

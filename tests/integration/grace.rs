@@ -1,0 +1,288 @@
+//! `lock.failover-grace`: after a start, a promotion or an awakening nothing new is granted for a while.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Client, Server, Setup, Waiter, server_time, soon, transaction, wait_for, wait_until, while_stopped,
+};
+
+/// A freeze that counts as a sleep.
+const FREEZE: Duration = Duration::from_millis(1500);
+
+/// For how long, in ms, nothing new is granted yet, as the refusal tells it.
+#[track_caller]
+fn left(client: &mut Client) -> i64 {
+    told(&client.refused("LOCK.ACQUIRE free"))
+}
+
+#[track_caller]
+fn told(error: &str) -> i64 {
+    let number = error.strip_prefix("GRACE new grants resume in ").and_then(|rest| rest.strip_suffix(" ms"));
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{error}"))
+}
+
+fn with_grace(ms: i64) -> Setup {
+    Setup::new().module_args(&format!("failover-grace {ms}"))
+}
+
+/// A server that may grant again, with that grace.
+fn past_its_start(setup: Setup) -> Server {
+    let server = setup.start();
+    let mut client = server.client();
+    wait_for("the end of the grace", || client.send("LOCK.ACQUIRE first").is_ok());
+    client.ask::<()>("LOCK.BREAK first");
+    server
+}
+
+/// A file with two locks of alice's, one held twice.
+fn file_with_locks() -> Vec<u8> {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("held", "OWNER alice PX 600000").unwrap();
+    client.acquire("held", "OWNER alice").unwrap();
+    client.acquire("other", "OWNER alice PX 600000").unwrap();
+    client.ask::<()>("SAVE");
+    std::fs::read(server.folder().join("dump.rdb")).unwrap()
+}
+
+/// All that goes on in a grace, and what does not.
+#[track_caller]
+fn holders_go_on(server: &Server) {
+    let mut client = server.client();
+    let fence = client.holder("held").unwrap().fence;
+    let again = client.acquire("held", "OWNER alice PX 700000").unwrap();
+    assert_eq!((again.fence, again.holds), (fence, 3));
+    assert_eq!(client.acquire("held", "OWNER alice ONCE BLOCK 0").unwrap().holds, 3);
+    assert_eq!(client.acquire("held", "OWNER alice SESSION PX 700000").unwrap().holds, 4);
+    assert_eq!(client.ask::<i64>("LOCK.EXTEND held alice PX 800000"), 800_000);
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE held alice FENCE {fence}")), 3);
+    assert_eq!(client.acquire("held", "OWNER bob"), None, "of a held lock it is said who holds it");
+    let waiter = Waiter::new(server, "held", "OWNER bob");
+    let next = Waiter::new(server, "other", "OWNER carol");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE held alice ALL"), 0);
+    assert_eq!(client.ask::<i64>("LOCK.BREAK other"), 1);
+    for key in ["held", "other", "free"] {
+        let before = client.snapshot();
+        told(&client.refused(&format!("LOCK.ACQUIRE {key} OWNER alice")));
+        told(&transaction(&mut client, &[&format!("LOCK.ACQUIRE {key} BLOCK 0")])[0].clone().unwrap_err());
+        let script = "return redis.call('LOCK.ACQUIRE', KEYS[1])";
+        let error = client.send_words(["EVAL", script, "1", key]).unwrap_err();
+        assert!(error.starts_with("GRACE new grants resume in "), "{error}");
+        assert_eq!(client.snapshot(), before, "{key}");
+        assert_eq!(client.holder(key), None);
+    }
+    for waiter in [waiter, next] {
+        assert!(waiter.is_blocked(&mut client));
+    }
+}
+
+/// A waiter for a free lock, and a moment before which it must not be granted: it is when the grace ends.
+#[track_caller]
+fn granted_at_its_end(server: &Server) {
+    let mut client = server.client();
+    let before = server_time(&mut client);
+    let left = left(&mut client);
+    let after = server_time(&mut client);
+    let mut waiters = [
+        Waiter::new(server, "k", "OWNER bob PX 600000"),
+        Waiter::new(server, "k", "OWNER bob ONCE"),
+        Waiter::new(server, "l", "OWNER carol"),
+    ];
+    let mut impatient = server.client();
+    impatient.begin("LOCK.ACQUIRE k OWNER dave BLOCK 20");
+    assert_eq!(impatient.finish(), Ok(redis::Value::Nil));
+    assert_eq!((client.holder("k"), client.holder("l")), (None, None));
+    wait_for("a grant", || client.holder("k").is_some());
+    for waiter in &mut waiters {
+        let grant = waiter.granted();
+        let at = grant.granted_at();
+        assert!(at >= before + left - 1, "{grant:?}: {} ms early", before + left - at);
+        assert!(at < after + left + 500, "{grant:?}: {} ms late", at - after - left);
+    }
+    assert_eq!(client.acquire("free", "").unwrap().holds, 1);
+}
+
+#[test]
+fn off_by_default() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.ask::<Vec<String>>("CONFIG GET lock.failover-grace")[1], "0");
+    client.acquire("k", "PX 600000").unwrap();
+    while_stopped(&server, || sleep(FREEZE));
+    client.acquire("l", "").unwrap();
+}
+
+#[test]
+fn after_a_start() {
+    let server = with_grace(2000).start();
+    let left = left(&mut server.client());
+    assert!(left > 0 && left <= 2000, "{left}");
+    granted_at_its_end(&server);
+}
+
+#[test]
+fn after_a_start_with_data_holders_go_on() {
+    let server = with_grace(60_000).with_file("dump.rdb", file_with_locks()).start();
+    let left = left(&mut server.client());
+    assert!(left > 50_000 && left <= 60_000, "{left}");
+    holders_go_on(&server);
+}
+
+#[test]
+fn after_a_promotion() {
+    let primary = Setup::new().with_file("dump.rdb", file_with_locks()).start();
+    let began = Instant::now();
+    let replica = primary.replica_with(with_grace(60_000));
+    wait_for("a while after the start", || began.elapsed() > FREEZE);
+    let mut client = replica.client();
+    assert!(client.refused("LOCK.ACQUIRE free").starts_with("READONLY "));
+    let promoted = Instant::now();
+    client.ask::<()>("REPLICAOF NO ONE");
+    let left = left(&mut client);
+    let earliest = 60_000 - promoted.elapsed().as_millis() as i64 - 2;
+    assert!(left >= earliest && left <= 60_000, "{left}, not {earliest} to 60000");
+    holders_go_on(&replica);
+}
+
+#[test]
+fn after_a_promotion_waiters_are_granted_at_its_end() {
+    let primary = Server::start();
+    let replica = primary.replica_with(with_grace(1500));
+    replica.client().ask::<()>("REPLICAOF NO ONE");
+    granted_at_its_end(&replica);
+}
+
+#[test]
+fn after_an_awakening() {
+    let server = past_its_start(with_grace(1500));
+    while_stopped(&server, || sleep(FREEZE));
+    granted_at_its_end(&server);
+}
+
+#[test]
+fn a_lease_that_ended_in_a_freeze_passes_to_nobody_before_the_grace_is_over() {
+    let server = past_its_start(with_grace(1000));
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 700").unwrap();
+    client.acquire("held", "OWNER alice PX 600000").unwrap();
+    let mut waiters: Vec<_> = (0..3).map(|n| Waiter::new(&server, "k", &format!("OWNER w{n}"))).collect();
+    let mut patient = Waiter::new(&server, "held", "OWNER bob");
+    let began = server_time(&mut client);
+    // What reaches a frozen server it finds all at once, together with the end of the lease.
+    let mut newcomer = server.client();
+    let thawed = while_stopped(&server, || {
+        newcomer.begin("LOCK.ACQUIRE k OWNER newcomer");
+        let frozen = Instant::now();
+        sleep(FREEZE);
+        began + frozen.elapsed().as_millis() as i64
+    });
+    told(&newcomer.finish().unwrap_err());
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE held alice"), 0);
+    wait_for("a grant", || client.holder("k").is_some());
+    let grants = [waiters[0].granted(), patient.granted()];
+    for grant in grants {
+        assert!(grant.granted_at() >= thawed + 1000, "{grant:?} after {thawed}");
+        assert!(grant.granted_at() < thawed + 2000, "{grant:?} after {thawed}");
+    }
+    client.ask::<i64>("LOCK.BREAK k");
+    assert_eq!(waiters[1].granted().owner, "w1");
+}
+
+#[test]
+fn a_short_freeze_is_no_awakening() {
+    let server = past_its_start(with_grace(1000));
+    while_stopped(&server, || sleep(Duration::from_millis(200)));
+    server.client().acquire("k", "").unwrap();
+}
+
+/// A server that works for long stands still for its clients, but it knows the time.
+#[test]
+fn a_busy_script_is_no_awakening() {
+    const SCRIPT: &str =
+        "for _ = 1, tonumber(ARGV[1]) do end return redis.call('LOCK.ACQUIRE', KEYS[1], 'PX', '1')";
+    const TRY: f64 = 3e6;
+    let server = past_its_start(with_grace(1000));
+    let mut client = server.client();
+    let mut run = |rounds: f64| {
+        let (began, ran) = (Instant::now(), processor_time(&server));
+        let reply = client.send_words(["EVAL", SCRIPT, "1", "script", &rounds.to_string()]);
+        let after = client.send("LOCK.ACQUIRE after PX 1");
+        let ran = processor_time(&server) - ran;
+        // On a busy machine the server waits for its turn in between, and does stand still.
+        if began.elapsed() < ran + Duration::from_millis(700) {
+            reply.unwrap();
+            after.unwrap();
+        }
+        ran
+    };
+    let rounds = TRY * 2.0 / run(TRY).as_secs_f64();
+    for _ in 0..3 {
+        if run(rounds) > FREEZE {
+            return;
+        }
+    }
+    panic!("no script of 2 s");
+}
+
+/// For how long the server's main thread has run.
+fn processor_time(server: &Server) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{}/schedstat", server.pid())).unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn a_grace_that_is_switched_off_is_over_for_waiters_too() {
+    let server = with_grace(60_000).start();
+    let mut client = server.client();
+    let mut waiter = Waiter::new(&server, "k", "OWNER bob");
+    // The server has had a look, and found that it is too early.
+    let began = server_time(&mut client);
+    wait_until(&mut client, began + 20);
+    left(&mut client);
+    client.ask::<()>("CONFIG SET lock.failover-grace 0");
+    client.acquire("other", "").unwrap();
+    soon("a grant", || client.holder("k").is_some());
+    assert_eq!(waiter.granted().owner, "bob");
+}
+
+/// Without a replica that keeps up nothing is written, and a primary that comes back from a freeze may have lost it.
+#[track_caller]
+fn no_grant_without_the_replica(setup: Setup) {
+    let primary = setup.set("min-replicas-max-lag", "10").start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    wait_for("the end of the grace", || client.send("LOCK.ACQUIRE first").is_ok());
+    client.ask::<()>("CONFIG SET min-replicas-to-write 1");
+    wait_for("the replica to count", || client.send("LOCK.BREAK first").is_ok());
+    client.acquire("k", "OWNER alice PX 700").unwrap();
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    let mut waiter = Waiter::new(&primary, "k", "OWNER bob PX 600000");
+    while_stopped(&primary, || {
+        drop(replica);
+        sleep(FREEZE);
+    });
+    let error = client.refused("LOCK.ACQUIRE free");
+    assert!(error.starts_with("NOREPLICAS "), "{error}");
+    // For as long as it takes to try again a few times.
+    let began = Instant::now();
+    wait_for("a while", || {
+        assert_eq!(client.holder("k"), None);
+        began.elapsed() > FREEZE
+    });
+    assert!(server_time(&mut client) > ends);
+    assert!(waiter.is_blocked(&mut client));
+    let _replica = primary.replica();
+    wait_for("a grant", || client.holder("k").is_some());
+    assert_eq!(waiter.granted().owner, "bob");
+}
+
+#[test]
+fn a_primary_that_lost_its_replica_in_a_freeze_grants_nothing() {
+    no_grant_without_the_replica(Setup::new());
+}
+
+#[test]
+fn a_primary_that_lost_its_replica_in_a_freeze_grants_nothing_after_the_grace() {
+    no_grant_without_the_replica(with_grace(500));
+}

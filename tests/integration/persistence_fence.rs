@@ -1,0 +1,169 @@
+//! What stands beside the keys in a file: the last fence. And files of a later version of the module.
+
+use std::fs;
+
+use crate::support::{Client, Payload, Server, Setup, seal, wait_for};
+
+/// A fence given in the year 2200: this server's clock does not help to get above it.
+const AHEAD: i64 = 7_258_118_400_000_000;
+/// A fence given in 1970.
+const LONG_AGO: i64 = 5;
+
+/// Has the server see a fence, and leaves no key behind.
+fn pass_by(client: &mut Client, fence: i64) {
+    let payload = Payload::lock(client, b"alice", fence as u64, 1).encode();
+    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload]);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 0);
+    assert_eq!(client.ask::<i64>("DBSIZE"), 0);
+}
+
+/// Whether files have room beside the keys: Redis 7.0 has none that a server without the module could skip.
+fn has_room(client: &mut Client, test: &str) -> bool {
+    let has = client.version() >= (7, 2);
+    if !has {
+        println!("skipped: {test}: Redis 7.0 keeps nothing beside the keys");
+    }
+    has
+}
+
+#[test]
+fn an_rdb_file_without_a_lock_keeps_the_last_fence() {
+    let mut server = Server::start();
+    if !has_room(&mut server.client(), "an_rdb_file_without_a_lock_keeps_the_last_fence") {
+        return;
+    }
+    pass_by(&mut server.client(), AHEAD);
+    for round in 1..3 {
+        server.client().ask::<()>("SAVE");
+        server.kill_and_restart();
+        let mut client = server.client();
+        assert_eq!(client.acquire("next", "OWNER bob").unwrap().fence, AHEAD + round);
+        client.ask::<()>("LOCK.RELEASE next bob");
+    }
+}
+
+#[test]
+fn an_rdb_file_with_another_lock_keeps_the_last_fence() {
+    let mut server = Server::start();
+    if !has_room(&mut server.client(), "an_rdb_file_with_another_lock_keeps_the_last_fence") {
+        return;
+    }
+    let mut client = server.client();
+    let earlier = client.acquire("earlier", "PX 600000").unwrap().fence;
+    client.ask::<()>("SELECT 3");
+    let payload = Payload::lock(&mut client, b"alice", AHEAD as u64, 1).encode();
+    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload]);
+    client.ask::<()>("FLUSHDB");
+    server.save_and_restart();
+    let mut client = server.client();
+    assert_eq!(client.holder("earlier").unwrap().fence, earlier);
+    assert_eq!(client.acquire("next", "").unwrap().fence, AHEAD + 1);
+}
+
+#[test]
+fn a_rewritten_append_only_file_keeps_the_last_fence() {
+    let mut server = Setup::new().set("appendonly", "yes").set("appendfsync", "always").start();
+    let mut client = server.client();
+    if !has_room(&mut client, "a_rewritten_append_only_file_keeps_the_last_fence") {
+        return;
+    }
+    pass_by(&mut client, AHEAD);
+    client.ask::<redis::Value>("BGREWRITEAOF");
+    wait_for("the append-only file to be rewritten", || {
+        client.info("persistence", "aof_rewrite_in_progress") == "0"
+            && client.info("persistence", "aof_rewrite_scheduled") == "0"
+    });
+    server.kill_and_restart();
+    assert_eq!(server.client().acquire("next", "").unwrap().fence, AHEAD + 1);
+}
+
+#[test]
+fn an_append_only_file_tells_of_fences_of_locks_that_are_free() {
+    let mut server = Setup::new().set("appendonly", "yes").set("appendfsync", "always").start();
+    pass_by(&mut server.client(), AHEAD);
+    for round in 1..3 {
+        server.kill_and_restart();
+        let mut client = server.client();
+        assert_eq!(client.acquire("next", "OWNER bob").unwrap().fence, AHEAD + round);
+        client.ask::<()>("LOCK.RELEASE next bob");
+    }
+}
+
+#[test]
+fn a_replica_gets_the_last_fence_with_the_first_copy() {
+    let primary = Server::start();
+    if !has_room(&mut primary.client(), "a_replica_gets_the_last_fence_with_the_first_copy") {
+        return;
+    }
+    pass_by(&mut primary.client(), AHEAD);
+    for load in ["disabled", "swapdb"] {
+        let replica = primary.replica_with(Setup::new().set("repl-diskless-load", load));
+        let mut client = replica.client();
+        client.ask::<()>("REPLICAOF NO ONE");
+        assert_eq!(client.acquire("next", "").unwrap().fence, AHEAD + 1, "{load}");
+    }
+}
+
+#[test]
+fn a_file_keeps_no_fence_of_long_ago_and_loads_without_the_module() {
+    let server = Server::start();
+    let mut client = server.client();
+    // A lock taken here would be recent.
+    let other = Server::start();
+    let payload = Payload::lock(&mut other.client(), b"alice", LONG_AGO as u64, 1).encode();
+    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload]);
+    assert_eq!(client.holder("k").unwrap().fence, LONG_AGO);
+    client.ask::<()>("LOCK.BREAK k");
+    client.ask::<()>("SET string text");
+    client.ask::<()>("SAVE");
+    let plain = Setup::new().without_module().with_rdb(&server.folder().join("dump.rdb")).start();
+    assert_eq!(plain.client().ask::<String>("GET string"), "text");
+}
+
+/// Starts on the server's file with each encoding version in it changed; the log of the refusal.
+#[track_caller]
+fn refused_in_encoding(server: &Server, version: u16) -> String {
+    let mut client = server.client();
+    let sample = Payload::lock(&mut client, b"sample", 1, 1);
+    client.ask::<()>("SAVE");
+    let mut file = fs::read(server.folder().join("dump.rdb")).unwrap();
+    // As 0x81 and eight bytes, of which the last ten bits are the version.
+    let [here, there] =
+        [sample.clone(), sample.with_encoding(version)].map(|sample| sample.body()[1..10].to_vec());
+    let places: Vec<_> = (0..file.len() - 9).filter(|&place| file[place..][..9] == here[..]).collect();
+    assert!(!places.is_empty());
+    for place in places {
+        file[place..][..9].copy_from_slice(&there);
+    }
+    seal(&mut file);
+    Setup::new().with_file("dump.rdb", file).try_start().err().expect("a server that refuses the file")
+}
+
+#[track_caller]
+fn names_both(log: &str, version: u16) {
+    let line = format!("it is in encoding {version}; this version of the module reads encoding 1");
+    assert!(log.contains(&line), "no \"{line}\" in:\n{log}");
+    assert!(log.contains("ended: exit status"), "{log}");
+    assert!(!log.contains("BUG REPORT"), "{log}");
+}
+
+#[test]
+fn a_file_with_a_lock_in_a_later_encoding_is_refused() {
+    let server = Server::start();
+    server.client().acquire("k", "OWNER alice").unwrap();
+    for version in [2, 1023] {
+        names_both(&refused_in_encoding(&server, version), version);
+    }
+}
+
+#[test]
+fn a_file_with_a_last_fence_in_a_later_encoding_is_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    if !has_room(&mut client, "a_file_with_a_last_fence_in_a_later_encoding_is_refused") {
+        return;
+    }
+    client.acquire("k", "OWNER alice").unwrap();
+    client.ask::<()>("LOCK.BREAK k");
+    names_both(&refused_in_encoding(&server, 2), 2);
+}

@@ -1,0 +1,186 @@
+//! A session that goes from one connection to another, and what a server's death leaves of it.
+
+use crate::support::{
+    Client, Server, Setup, Waiter, grant, owners, server_time, soon, wait_until, wait_until_gone,
+};
+
+struct Taken {
+    server: Server,
+    client: Client,
+    first: Waiter,
+    second: Client,
+    fence: i64,
+}
+
+/// Alice held `k` in a session of her first connection, and has taken it over with the second.
+#[track_caller]
+fn taken_over() -> Taken {
+    let server = Server::start();
+    let (mut first, mut second, client) = (server.client(), server.client(), server.client());
+    let id = first.ask("CLIENT ID");
+    let fence = first.acquire("k", "OWNER alice PX 900 SESSION").unwrap().fence;
+    let again = second.acquire("k", "OWNER alice ONCE PX 900 SESSION").unwrap();
+    assert_eq!((again.fence, again.holds), (fence, 1));
+    Taken { server, client, first: Waiter { client: first, id }, second, fence }
+}
+
+#[test]
+fn after_a_takeover_the_end_of_the_first_connection_changes_nothing() {
+    let Taken { server, mut client, first, second: _second, fence } = taken_over();
+    let _bob = Waiter::new(&server, "k", "OWNER bob");
+    let id = first.id;
+    drop(first);
+    wait_until_gone(&mut client, id);
+    let later = server_time(&mut client) + 1300;
+    wait_until(&mut client, later);
+    assert_eq!(client.holder("k").unwrap().fence, fence);
+    assert_eq!(owners(&mut client, "k"), ["bob"]);
+    assert_eq!(client.lock_info("k").unwrap()["session"], "1");
+}
+
+#[test]
+fn after_a_takeover_the_end_of_the_second_connection_releases() {
+    let Taken { server, mut client, first, second, fence } = taken_over();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
+    drop(second);
+    assert!(bob.granted().fence > fence);
+    let id = first.id;
+    drop(first);
+    wait_until_gone(&mut client, id);
+    assert_eq!(client.holder("k").unwrap().owner, "bob");
+}
+
+#[test]
+fn a_session_can_come_to_a_grant_that_had_none() {
+    let server = Server::start();
+    let (mut first, mut second, mut client) = (server.client(), server.client(), server.client());
+    let granted = first.acquire("k", "OWNER alice PX 600000").unwrap();
+    let again = second.acquire("k", "OWNER alice ONCE SESSION").unwrap();
+    assert_eq!((again.fence, again.holds), (granted.fence, 1));
+    drop(second);
+    soon("a free lock", || client.holder("k").is_none());
+}
+
+#[test]
+fn a_reentry_without_session_leaves_the_session_as_it_is() {
+    let server = Server::start();
+    let (mut first, mut second, mut client) = (server.client(), server.client(), server.client());
+    let second_id = second.ask("CLIENT ID");
+    first.acquire("k", "OWNER alice PX 900 SESSION").unwrap();
+    assert_eq!(second.acquire("k", "OWNER alice PX 1").unwrap().holds, 2);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 1);
+    assert_eq!(client.lock_info("k").unwrap()["session"], "1");
+    drop(second);
+    wait_until_gone(&mut client, second_id);
+    let later = server_time(&mut client) + 1300;
+    wait_until(&mut client, later);
+    assert_eq!(client.holder("k").unwrap().holds, 1);
+    drop(first);
+    soon("a free lock", || client.holder("k").is_none());
+}
+
+#[test]
+fn a_waiting_reentry_takes_the_session_over_when_it_is_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut first = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
+    let mut second = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let granted = first.granted();
+    assert_eq!((second.granted().fence, client.holder("k").unwrap().holds), (granted.fence, 2));
+    let id = first.id;
+    drop(first);
+    wait_until_gone(&mut client, id);
+    assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
+    drop(second);
+    soon("a free lock", || client.holder("k").is_none());
+}
+
+/// The old connection closes after the lock was released and taken again by the same owner in another's session.
+#[test]
+fn an_old_session_does_not_end_a_new_one() {
+    let server = Server::start();
+    let (mut first, mut second, mut client) = (server.client(), server.client(), server.client());
+    let id = first.ask("CLIENT ID");
+    first.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
+    first.ask::<()>("LOCK.RELEASE k alice");
+    let granted = second.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
+    drop(first);
+    wait_until_gone(&mut client, id);
+    assert_eq!(client.ask::<String>("PING"), "PONG");
+    assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
+    drop(second);
+    soon("a free lock", || client.holder("k").is_none());
+}
+
+fn with_files() -> [Setup; 2] {
+    let aof = Setup::new().set("appendonly", "yes").set("appendfsync", "always");
+    [Setup::new().set("save", "3600 1"), aof]
+}
+
+/// The server dies with the session; the lease, which it saved, ends by itself.
+#[test]
+fn after_the_servers_death_the_lease_ends_by_itself() {
+    for (way, setup) in with_files().into_iter().enumerate() {
+        let mut server = setup.start();
+        let mut alice = server.client();
+        alice.acquire("k", "OWNER alice PX 1500 SESSION").unwrap();
+        alice.acquire("k", "OWNER alice PX 1500").unwrap();
+        if way == 0 {
+            alice.ask::<()>("SAVE");
+        }
+        server.kill_and_restart();
+        let mut client = server.client();
+        let holder = client.holder("k").expect("the lease goes on");
+        assert_eq!((&holder.owner[..], holder.holds), ("alice", 2));
+        assert_eq!(client.lock_info("k").unwrap()["session"], "0");
+        let ends: i64 = client.ask("PEXPIRETIME k");
+        let mut bob = Waiter::new(&server, "k", "OWNER bob");
+        let granted = grant(bob.client.finish().unwrap()).unwrap();
+        assert!(granted.granted_at() >= ends && granted.fence > holder.fence, "{granted:?} {ends}");
+    }
+}
+
+#[test]
+fn an_owner_that_comes_back_keeps_its_grant() {
+    for (way, setup) in with_files().into_iter().enumerate() {
+        let mut server = setup.start();
+        let mut alice = server.client();
+        let granted = alice.acquire("k", "OWNER alice PX 1500 SESSION").unwrap();
+        alice.acquire("k", "OWNER alice SESSION PX 1500").unwrap();
+        if way == 0 {
+            alice.ask::<()>("SAVE");
+        }
+        server.kill_and_restart();
+        let (mut alice, mut client) = (server.client(), server.client());
+        let again = alice.acquire("k", "OWNER alice ONCE SESSION PX 300").unwrap();
+        assert_eq!((again.fence, again.holds), (granted.fence, 2));
+        let ends: i64 = client.ask("PEXPIRETIME k");
+        wait_until(&mut client, ends + 300);
+        assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
+        let mut bob = Waiter::new(&server, "k", "OWNER bob");
+        drop(alice);
+        assert!(bob.granted().fence > granted.fence);
+    }
+}
+
+#[test]
+fn a_promoted_replica_lets_the_lease_end_and_takes_the_owner_back() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let mut alice = primary.client();
+    let granted = alice.acquire("k", "OWNER alice PX 2000 SESSION").unwrap();
+    let lost = alice.acquire("lost", "OWNER alice PX 1000 SESSION").unwrap();
+    replica.wait_for_sync_with(&primary);
+    drop(primary);
+    let (mut alice, mut client) = (replica.client(), replica.client());
+    client.ask::<()>("REPLICAOF NO ONE");
+    let again = alice.acquire("k", "OWNER alice ONCE SESSION PX 2000").unwrap();
+    assert_eq!((again.fence, again.holds), (granted.fence, 1));
+    let mut bob = Waiter::new(&replica, "lost", "OWNER bob");
+    let granted = grant(bob.client.finish().unwrap()).unwrap();
+    assert!(granted.fence > lost.fence);
+    drop(alice);
+    soon("a free lock", || client.holder("k").is_none());
+}

@@ -1,0 +1,123 @@
+//! What owners believe to hold, and since when: written down by themselves, compared when all is over.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::Grant;
+
+/// One grant, as its owner sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Belief {
+    pub(crate) key: String,
+    pub(crate) owner: String,
+    pub(crate) fence: i64,
+    /// The port of the server that granted it.
+    pub(crate) server: u16,
+    /// When the owner asked for it.
+    pub(crate) asked: Instant,
+    /// When it heard of it.
+    pub(crate) since: Instant,
+    /// Until when it believes in it.
+    pub(crate) until: Instant,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Ledger(Mutex<Vec<Belief>>);
+
+impl Ledger {
+    /// Writes a grant down, once its end is known.
+    pub(crate) fn add(&self, belief: Belief) {
+        self.0.lock().unwrap().push(belief);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// How many grants by that server were asked for since then.
+    pub(crate) fn count_since(&self, from: Instant, server: u16) -> usize {
+        let all = self.0.lock().unwrap();
+        all.iter().filter(|belief| belief.asked > from && belief.server == server).count()
+    }
+
+    /// The pairs of owners that believed in one lock at the same time.
+    pub(crate) fn overlaps(&self) -> Vec<(Belief, Belief)> {
+        let mut all = self.0.lock().unwrap().clone();
+        all.retain(|belief| belief.since < belief.until);
+        all.sort_by_key(|belief| belief.since);
+        let mut found = Vec::new();
+        let mut by_key: HashMap<&str, Vec<&Belief>> = HashMap::new();
+        for later in &all {
+            let open = by_key.entry(&later.key).or_default();
+            open.retain(|earlier| earlier.until > later.since);
+            let others = open.iter().filter(|earlier| earlier.owner != later.owner);
+            found.extend(others.map(|&earlier| (earlier.clone(), later.clone())));
+            open.push(later);
+        }
+        found
+    }
+
+    /// The pairs of grants of one lock whose fences contradict the order of time: the earlier was known before the later was
+    /// asked for, and has a fence that is not below. With `all`, of all locks.
+    pub(crate) fn disorder(&self, all: bool) -> Vec<(Belief, Belief)> {
+        let mut by_key: HashMap<String, Vec<Belief>> = HashMap::new();
+        for belief in self.0.lock().unwrap().iter() {
+            let key = if all { String::new() } else { belief.key.clone() };
+            by_key.entry(key).or_default().push(belief.clone());
+        }
+        let mut found = Vec::new();
+        for known in by_key.values_mut() {
+            let mut asked = known.clone();
+            asked.sort_by_key(|belief| belief.asked);
+            known.sort_by_key(|belief| belief.since);
+            let mut highest: Option<&Belief> = None;
+            let mut known = known.iter().peekable();
+            for later in &asked {
+                while let Some(earlier) = known.next_if(|earlier| earlier.since < later.asked) {
+                    highest = highest.filter(|highest| highest.fence > earlier.fence).or(Some(earlier));
+                }
+                found.extend(
+                    highest
+                        .filter(|earlier| earlier.fence >= later.fence)
+                        .map(|e| (e.clone(), later.clone())),
+                );
+            }
+        }
+        found
+    }
+
+    /// The pairs of grants of one lock with the same fence and different owners.
+    pub(crate) fn repeats(&self) -> Vec<(Belief, Belief)> {
+        let mut seen: HashMap<(String, i64), Belief> = HashMap::new();
+        let mut found = Vec::new();
+        for belief in self.0.lock().unwrap().iter() {
+            let earlier = seen.insert((belief.key.clone(), belief.fence), belief.clone());
+            found
+                .extend(earlier.filter(|earlier| earlier.owner != belief.owner).map(|e| (e, belief.clone())));
+        }
+        found
+    }
+}
+
+/// When the server's wall clock, which is this machine's, showed that.
+pub(crate) fn instant_of(ms_since_1970: i64) -> Instant {
+    let at = SystemTime::UNIX_EPOCH + Duration::from_millis(ms_since_1970.unsigned_abs());
+    match at.duration_since(SystemTime::now()) {
+        Ok(ahead) => Instant::now() + ahead,
+        Err(ago) => Instant::now() - ago.duration(),
+    }
+}
+
+impl Grant {
+    /// When its lease ends if nobody moves it. An owner that did not wait knows it from the time at which it asked, `asked`.
+    /// One that waited can't tell how old the answer is, but by the fence, which is the time of the grant.
+    pub(crate) fn ends(&self, asked: Instant, waited: bool) -> Instant {
+        if waited {
+            instant_of(self.granted_at() + self.lease)
+        } else {
+            asked + Duration::from_millis(self.lease.unsigned_abs())
+        }
+    }
+}

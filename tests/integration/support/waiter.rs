@@ -1,0 +1,169 @@
+//! A client that waits for a lock, and how to look at those who wait.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use redis::{Value, from_redis_value};
+
+use super::{Client, Grant, Server, grant, wait_for};
+
+/// What is to happen at once has happened within that time, however busy the machine. A server that forgot it would
+/// come to it at the end of a lease, or never.
+pub(crate) const SOON: Duration = Duration::from_millis(500);
+
+/// A connection blocked in `LOCK.ACQUIRE`.
+pub(crate) struct Waiter {
+    pub(crate) client: Client,
+    pub(crate) id: i64,
+}
+
+/// One waiter, as `LOCK.INFO ... FULL` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queued {
+    pub(crate) owner: String,
+    pub(crate) id: i64,
+    pub(crate) waited: i64,
+    pub(crate) timeout: i64,
+}
+
+impl Waiter {
+    /// A new connection that has sent `LOCK.ACQUIRE key options` and is blocked in it: without limit, where the
+    /// options have no `BLOCK`.
+    #[track_caller]
+    pub(crate) fn new(server: &Server, key: &str, options: &str) -> Self {
+        Self::of(server, server.client(), key, options)
+    }
+
+    /// The same with a connection that is there already.
+    #[track_caller]
+    pub(crate) fn of(server: &Server, client: Client, key: &str, options: &str) -> Self {
+        let block = if options.contains("BLOCK") { "" } else { "BLOCK 0" };
+        let words = format!("{options} {block}");
+        let words = ["LOCK.ACQUIRE", key].into_iter().chain(words.split_whitespace());
+        Self::of_words(server, client, words)
+    }
+
+    /// The same, for words with blanks or any other byte in them.
+    #[track_caller]
+    pub(crate) fn of_words<W: AsRef<[u8]>>(
+        server: &Server,
+        mut client: Client,
+        words: impl IntoIterator<Item = W>,
+    ) -> Self {
+        let id = client.ask("CLIENT ID");
+        client.begin_words(words);
+        let waiter = Self { client, id };
+        let mut observer = server.client();
+        wait_for("a client to be blocked", || waiter.is_blocked(&mut observer));
+        waiter
+    }
+
+    /// Whether the server has the client blocked.
+    pub(crate) fn is_blocked(&self, observer: &mut Client) -> bool {
+        let line: String = observer.ask(&format!("CLIENT LIST ID {}", self.id));
+        line.split(' ').any(|field| field.strip_prefix("flags=").is_some_and(|flags| flags.contains('b')))
+    }
+
+    /// The one reply, or the text of the error, which must come soon.
+    #[track_caller]
+    pub(crate) fn reply(&mut self) -> Result<Value, String> {
+        let began = Instant::now();
+        let reply = self.client.finish();
+        let after = began.elapsed();
+        assert!(after < SOON, "the reply came after {after:?}: {reply:?}");
+        assert_eq!(self.client.ask::<String>("PING"), "PONG", "a second reply");
+        reply
+    }
+
+    /// The grant, which must come soon.
+    #[track_caller]
+    pub(crate) fn granted(&mut self) -> Grant {
+        let reply = self.reply().unwrap_or_else(|error| panic!("not granted: {error}"));
+        grant(reply).expect("a grant, not null")
+    }
+
+    /// The error that the client is sent away with, soon.
+    #[track_caller]
+    pub(crate) fn refused(&mut self) -> String {
+        self.reply().expect_err("an error")
+    }
+}
+
+/// Who waits for a held lock, first come first.
+#[track_caller]
+pub(crate) fn queue(client: &mut Client, key: &str) -> Vec<Queued> {
+    let info: HashMap<String, Value> = client.ask(&format!("LOCK.INFO {key} FULL"));
+    let waiters: Vec<HashMap<String, String>> = from_redis_value(info["queue"].clone()).unwrap();
+    let queued = waiters.iter().map(|waiter| {
+        let number = |field: &str| waiter[field].parse().unwrap();
+        Queued {
+            owner: waiter["owner"].clone(),
+            id: number("client-id"),
+            waited: number("waited-ms"),
+            timeout: number("timeout-ms"),
+        }
+    });
+    queued.collect()
+}
+
+/// The owners that wait for a held lock, first come first.
+#[track_caller]
+pub(crate) fn owners(client: &mut Client, key: &str) -> Vec<String> {
+    queue(client, key).into_iter().map(|waiter| waiter.owner).collect()
+}
+
+/// How many clients are blocked, by the server's own count.
+#[track_caller]
+pub(crate) fn blocked_clients(client: &mut Client) -> i64 {
+    client.info("clients", "blocked_clients").parse().unwrap()
+}
+
+/// Waits for the condition, and panics where it does not come true soon.
+#[track_caller]
+pub(crate) fn soon(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    wait_for(what, &mut condition);
+    let after = began.elapsed();
+    assert!(after < SOON, "{what}: only after {after:?}");
+}
+
+/// The server's time in ms since 1970.
+#[track_caller]
+pub(crate) fn server_time(client: &mut Client) -> i64 {
+    let (seconds, micros): (i64, i64) = client.ask("TIME");
+    seconds * 1000 + micros / 1000
+}
+
+/// Waits until the server's time is past that.
+#[track_caller]
+pub(crate) fn wait_until(client: &mut Client, at: i64) {
+    wait_for("the time", || server_time(client) > at);
+}
+
+/// Waits until the server has done with the connection of that number.
+#[track_caller]
+pub(crate) fn wait_until_gone(client: &mut Client, id: i64) {
+    wait_for("the end of a connection", || client.ask::<String>(&format!("CLIENT LIST ID {id}")).is_empty());
+}
+
+/// Sends the lines in one transaction; each reply, or the text of the error.
+#[track_caller]
+pub(crate) fn transaction(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
+    client.ask::<()>("MULTI");
+    for line in lines {
+        assert_eq!(client.ask::<String>(line), "QUEUED", "{line}");
+    }
+    let Value::Array(replies) = client.ask("EXEC") else { panic!("no array") };
+    let replies = replies.into_iter().map(|reply| match reply {
+        Value::ServerError(error) => Err(format!("{} {}", error.code(), error.details().unwrap_or_default())),
+        reply => Ok(reply),
+    });
+    replies.collect()
+}
+
+impl Grant {
+    /// When the grant was made, by the server's clock, in ms since 1970: a fence is that time in microseconds.
+    pub(crate) fn granted_at(&self) -> i64 {
+        self.fence / 1000
+    }
+}

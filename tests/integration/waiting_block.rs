@@ -1,0 +1,281 @@
+//! `BLOCK`: where one can wait and where not, what is shown of those who do, and how many may.
+
+use std::collections::HashMap;
+
+use redis::{Value, from_redis_value};
+
+use crate::support::{Client, Server, Waiter, blocked_clients, grant, owners, queue, transaction, wait_for};
+
+#[test]
+fn a_free_lock_is_granted_without_waiting() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.acquire("k", "OWNER alice BLOCK 0").unwrap().holds, 1);
+    assert_eq!(client.acquire("l", "block 1000 OWNER alice PX 5000").unwrap().lease, 5000);
+    assert_eq!(blocked_clients(&mut client), 0);
+}
+
+#[test]
+fn wrong_times_to_wait_are_refused_and_change_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let before = client.snapshot();
+    for key in ["k", "free"] {
+        for (options, error) in [
+            ("BLOCK -1", "ERR timeout is negative"),
+            ("BLOCK -9223372036854775808", "ERR timeout is negative"),
+            ("BLOCK soon", "ERR timeout is not an integer or out of range"),
+            ("BLOCK 1.5", "ERR timeout is not an integer or out of range"),
+            ("BLOCK 0x10", "ERR timeout is not an integer or out of range"),
+            ("BLOCK 9007199254740992", "ERR timeout is not an integer or out of range"),
+            ("BLOCK 9223372036854775807", "ERR timeout is not an integer or out of range"),
+            ("BLOCK 9223372036854775808", "ERR timeout is not an integer or out of range"),
+            ("BLOCK", "ERR syntax error"),
+            ("OWNER bob BLOCK", "ERR syntax error"),
+            ("BLOCK 10 BLOCK 10", "ERR syntax error"),
+            ("BLOCK 10 block 0", "ERR syntax error"),
+        ] {
+            assert_eq!(client.refused(&format!("LOCK.ACQUIRE {key} {options}")), error, "{options}");
+        }
+    }
+    for line in ["LOCK.RELEASE k alice BLOCK 0", "LOCK.EXTEND k alice BLOCK 0"] {
+        assert_eq!(client.refused(line), "ERR syntax error");
+    }
+    assert_eq!(client.snapshot(), before);
+}
+
+#[test]
+fn the_longest_time_to_wait_is_taken() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 9007199254740991");
+    assert_eq!(queue(&mut client, "k")[0].timeout, 9_007_199_254_740_991);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert_eq!(bob.granted().owner, "bob");
+}
+
+/// Whoever must not wait is told so at once, and what comes after it in the same step is done.
+#[test]
+fn in_a_transaction_it_answers_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let lines = ["LOCK.ACQUIRE k OWNER bob BLOCK 0", "LOCK.ACQUIRE l OWNER bob BLOCK 0", "PING"];
+    let replies = transaction(&mut client, &lines);
+    assert_eq!(replies[0], Ok(Value::Nil));
+    assert_eq!(grant(replies[1].clone().unwrap()).unwrap().owner, "bob");
+    assert_eq!(replies.len(), 3);
+    assert_eq!(owners(&mut client, "k"), [""; 0]);
+    assert_eq!(blocked_clients(&mut client), 0);
+}
+
+#[test]
+fn in_a_script_and_a_function_it_answers_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let acquire = "redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'bob', 'BLOCK', '0')";
+    let script = format!("return {acquire}");
+    assert_eq!(client.ask_words::<Value, _>(["EVAL", &script, "1", "k"]), Value::Nil);
+    let library = format!(
+        "#!lua name=locks
+         redis.register_function('acquire', function(KEYS, args) return {acquire} end)"
+    );
+    client.ask_words::<(), _>(["FUNCTION", "LOAD", &library]);
+    assert_eq!(client.ask_words::<Value, _>(["FCALL", "acquire", "1", "k"]), Value::Nil);
+    let free = client.send_words(["FCALL", "acquire", "1", "free"]).unwrap();
+    assert_eq!(grant(free).unwrap().owner, "bob");
+    assert_eq!(owners(&mut client, "k"), [""; 0]);
+    assert_eq!(blocked_clients(&mut client), 0);
+}
+
+#[test]
+fn on_a_writable_replica_it_answers_at_once() {
+    let primary = Server::start();
+    let replica = primary.replica_with(crate::support::Setup::new().set("replica-read-only", "no"));
+    primary.client().acquire("k", "OWNER alice").unwrap();
+    replica.wait_for_sync_with(&primary);
+    assert_eq!(replica.client().acquire("k", "OWNER bob BLOCK 0"), None);
+}
+
+#[test]
+fn info_full_shows_who_waits_since_when_and_how_long() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    assert_eq!(queue(&mut client, "k"), []);
+    let bob = Waiter::new(&server, "k", "OWNER bob BLOCK 60000");
+    wait_for("some time to pass", || queue(&mut client, "k")[0].waited > 30);
+    let carol = Waiter::new(&server, "k", "OWNER carol");
+    let _elsewhere = Waiter::new(&server, "k", "OWNER bob");
+    let waiters = queue(&mut client, "k");
+    let shown: Vec<_> = waiters.iter().map(|waiter| (&waiter.owner[..], waiter.id, waiter.timeout)).collect();
+    assert_eq!(shown[..2], [("bob", bob.id, 60_000), ("carol", carol.id, 0)]);
+    assert!(waiters.is_sorted_by(|earlier, later| earlier.waited >= later.waited), "{waiters:?}");
+    assert!(waiters[0].waited >= waiters[1].waited + 30, "{waiters:?}");
+    let info = client.lock_info("k").unwrap();
+    assert_eq!(info["waiters"], "3");
+    assert!(!info.contains_key("queue"), "{info:?}");
+    assert_eq!(blocked_clients(&mut client), 3);
+}
+
+#[test]
+fn in_resp3_the_queue_is_an_array_of_maps() {
+    let server = Server::start();
+    let mut client = server.client_resp3();
+    client.acquire("k", "OWNER alice").unwrap();
+    let bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob BLOCK 60000");
+    let Value::Map(info) = client.send("LOCK.INFO k FULL").unwrap() else { panic!("no map") };
+    let info: HashMap<String, Value> =
+        info.into_iter().map(|(name, value)| (from_redis_value(name).unwrap(), value)).collect();
+    assert_eq!(info.len(), 8);
+    assert_eq!(info["waiters"], Value::Int(1));
+    let Value::Array(queue) = &info["queue"] else { panic!("no array: {info:?}") };
+    let Value::Map(waiter) = &queue[0] else { panic!("no map: {queue:?}") };
+    let text = |text: &str| Value::BulkString(text.into());
+    assert_eq!(waiter[0], (text("owner"), text("bob")));
+    assert_eq!(waiter[1], (text("client-id"), Value::Int(bob.id)));
+    assert_eq!(waiter[2].0, text("waited-ms"));
+    assert_eq!(waiter[3], (text("timeout-ms"), Value::Int(60_000)));
+}
+
+#[test]
+fn in_resp3_a_waiter_is_answered_as_in_resp2() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut late = Waiter::of(&server, server.client_resp3(), "k", "OWNER late BLOCK 50");
+    let mut bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob PX 5000");
+    assert_eq!(late.reply(), Ok(Value::Nil));
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let granted = bob.granted();
+    assert_eq!((&granted.owner[..], granted.holds, granted.lease), ("bob", 1, 5000));
+}
+
+#[test]
+fn a_full_queue_takes_no_more() {
+    const FULL: &str = "MAXWAITERS the queue of this lock is full (lock.max-waiters)";
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("CONFIG SET lock.max-waiters 2");
+    client.acquire("k", "OWNER alice").unwrap();
+    client.acquire("l", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol BLOCK 100");
+    let before = client.snapshot();
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER dave BLOCK 0"), FULL);
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER bob BLOCK 10"), FULL);
+    assert_eq!(client.snapshot(), before);
+    // Who does not wait, or need not, is none of its business.
+    assert_eq!(client.acquire("k", "OWNER dave"), None);
+    assert_eq!(client.acquire("k", "OWNER alice BLOCK 0").unwrap().holds, 2);
+    let _elsewhere = Waiter::new(&server, "l", "OWNER dave");
+    assert_eq!(carol.reply(), Ok(Value::Nil));
+    let mut erin = Waiter::new(&server, "k", "OWNER erin");
+    assert_eq!(owners(&mut client, "k"), ["bob", "erin"]);
+    client.ask::<()>("CONFIG SET lock.max-waiters 1");
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER dave BLOCK 0"), FULL);
+    client.ask::<()>("LOCK.RELEASE k alice ALL");
+    assert_eq!(bob.granted().owner, "bob");
+    client.ask::<()>("LOCK.RELEASE k bob");
+    assert_eq!(erin.granted().owner, "erin");
+}
+
+#[test]
+fn the_same_name_in_two_databases_is_two_locks_with_two_queues() {
+    let server = Server::start();
+    let in_db = |db: u32| {
+        let mut client = server.client();
+        client.ask::<()>(&format!("SELECT {db}"));
+        client
+    };
+    let (mut zero, mut nine) = (in_db(0), in_db(9));
+    zero.acquire("k", "OWNER alice").unwrap();
+    nine.acquire("k", "OWNER alice PX 300").unwrap();
+    let ends: i64 = nine.ask("PEXPIRETIME k");
+    let mut bob = Waiter::of(&server, in_db(0), "k", "OWNER bob");
+    let mut carol = Waiter::of(&server, in_db(9), "k", "OWNER carol");
+    let mut dave = Waiter::of(&server, in_db(9), "k", "OWNER dave");
+    assert_eq!(owners(&mut zero, "k"), ["bob"]);
+    assert_eq!(owners(&mut nine, "k"), ["carol", "dave"]);
+    wait_for("the lapse in database 9", || nine.holder("k").is_some_and(|grant| grant.owner == "carol"));
+    let granted = carol.granted();
+    assert!(granted.granted_at() >= ends, "{granted:?} {ends}");
+    assert_eq!(zero.holder("k").unwrap().owner, "alice");
+    nine.ask::<()>("FLUSHDB");
+    assert_eq!(dave.granted().owner, "dave");
+    assert_eq!(owners(&mut zero, "k"), ["bob"]);
+    zero.ask::<()>("LOCK.RELEASE k alice");
+    assert_eq!(bob.granted().owner, "bob");
+    assert_eq!(nine.holder("k").unwrap().owner, "dave");
+}
+
+fn words_with<'a>(key: &'a [u8], owner: &'a [u8]) -> Vec<&'a [u8]> {
+    vec![b"LOCK.ACQUIRE", key, b"OWNER", owner, b"BLOCK", b"0"]
+}
+
+fn owner_of(reply: Value) -> Vec<u8> {
+    let (owner, ..): (Vec<u8>, i64, i64, i64) = from_redis_value(reply).unwrap();
+    owner
+}
+
+#[test]
+fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    let longest = [b'\xff'; 128];
+    let strange: [&[u8]; 10] = [
+        b"\0",
+        b"a\0b",
+        b"\r\n",
+        b"*3\r\n$3\r\nDEL\r\n",
+        b"{",
+        b"}",
+        b"{}k",
+        b"a}{b}",
+        b"%s%n \xfe",
+        &longest,
+    ];
+    for bytes in strange {
+        for key in [bytes, b"plain"] {
+            client.send_words([b"LOCK.ACQUIRE", key, b"OWNER", b"alice"]).unwrap();
+            let mut waiter = Waiter::of_words(&server, server.client(), words_with(key, bytes));
+            let replies = client.ask_words::<i64, _>([b"LOCK.RELEASE", key, b"alice"]);
+            assert_eq!(replies, 0);
+            assert_eq!(owner_of(waiter.reply().unwrap()), bytes);
+            assert_eq!(client.ask_words::<i64, _>([b"LOCK.RELEASE", key, bytes]), 0);
+        }
+    }
+}
+
+#[test]
+fn an_empty_key_has_a_queue_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.send_words([b"LOCK.ACQUIRE", &b""[..], b"OWNER", b"alice", b"PX", b"150"]).unwrap();
+    let mut waiter = Waiter::of_words(&server, server.client(), words_with(b"", b"bob"));
+    assert_eq!(owner_of(waiter.reply().unwrap()), b"bob");
+}
+
+/// Whatever name the server knows the waiters by, it is no key of theirs: a lock or text of such a name is another's.
+#[test]
+fn a_key_named_like_the_queue_of_another_lock_is_no_part_of_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let names: [&[u8]; 3] = [b"k", b"k\0lock-waiters", b"{k}\0lock-waiters"];
+    let acquire = |client: &mut Client, name: &[u8]| {
+        client.send_words([b"LOCK.ACQUIRE", name, b"OWNER", b"alice"]).unwrap();
+    };
+    names.iter().for_each(|name| acquire(&mut client, name));
+    let mut waiters = names.map(|name| Waiter::of_words(&server, server.client(), words_with(name, b"bob")));
+    client.ask_words::<(), _>([&b"DEL"[..], names[1]]);
+    assert_eq!(waiters[1].granted().owner, "bob");
+    client.ask_words::<(), _>([b"SET", names[2], b"text"]);
+    assert!(waiters[2].refused().starts_with("WRONGTYPE "));
+    client.ask_words::<(), _>([b"RENAME", names[1], names[2]]);
+    assert!(waiters[0].is_blocked(&mut client));
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert_eq!(waiters[0].granted().owner, "bob");
+}

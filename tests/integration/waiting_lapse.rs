@@ -1,0 +1,189 @@
+//! When a waiter gets a lock whose lease ends: never early, and soon after; and when its own lease begins.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Grant, Server, Waiter, owners, server_time, wait_for};
+
+#[test]
+fn a_lapse_is_never_early_by_the_clients_clock() {
+    let server = Server::start();
+    let mut client = server.client();
+    for lease in [1, 2, 5, 10, 20, 30, 50, 80, 130, 210] {
+        let mut bob = server.client();
+        let began = Instant::now();
+        client.acquire("k", &format!("OWNER alice PX {lease}")).unwrap();
+        bob.begin("LOCK.ACQUIRE k OWNER bob BLOCK 0");
+        bob.finish().unwrap();
+        let after = began.elapsed();
+        assert!(after >= Duration::from_millis(lease), "a lease of {lease} ms ended after {after:?}");
+        client.ask::<()>("LOCK.RELEASE k bob");
+    }
+}
+
+#[test]
+fn a_lapse_is_never_early_by_the_servers_clock() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER first PX 300").unwrap();
+    let mut waiters: Vec<_> = (0..30)
+        .map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX {}", 1 + number)))
+        .collect();
+    let mut ends: i64 = client.ask("PEXPIRETIME k");
+    for waiter in &mut waiters {
+        let grant = waiter.granted();
+        assert!(grant.granted_at() >= ends, "{grant:?} {ends}");
+        // Of the next one.
+        ends = grant.granted_at() + grant.lease;
+    }
+}
+
+/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended.
+#[track_caller]
+fn waits_until_the_new_end(lease: i64, line: impl FnOnce(&mut Client) -> String) {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", &format!("OWNER alice PX {lease}")).unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let line = line(&mut client);
+    let before: i64 = client.ask("PEXPIRETIME k");
+    client.ask::<redis::Value>(&line);
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    assert_ne!(before, ends, "{line}");
+    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
+    let grant = bob.granted();
+    assert!(grant.granted_at() >= ends, "{line}: {} ms early", ends - grant.granted_at());
+    assert!(grant.granted_at() < ends + 500, "{line}: {} ms late", grant.granted_at() - ends);
+}
+
+#[test]
+fn a_lease_moved_later_ends_later() {
+    waits_until_the_new_end(400, |_| "LOCK.EXTEND k alice PX 800".into());
+    waits_until_the_new_end(400, |_| "LOCK.ACQUIRE k OWNER alice PX 800".into());
+    waits_until_the_new_end(400, |_| "LOCK.ACQUIRE k OWNER alice ONCE PX 800".into());
+}
+
+#[test]
+fn an_expiry_moved_later_by_a_general_command_comes_later() {
+    waits_until_the_new_end(400, |_| "PEXPIRE k 800".into());
+    waits_until_the_new_end(400, |_| "EXPIRE k 1".into());
+    waits_until_the_new_end(400, |client| format!("PEXPIREAT k {}", server_time(client) + 800));
+}
+
+#[test]
+fn a_lease_moved_earlier_ends_earlier() {
+    waits_until_the_new_end(600_000, |_| "LOCK.EXTEND k alice PX 50".into());
+    waits_until_the_new_end(600_000, |_| "PEXPIRE k 50".into());
+    waits_until_the_new_end(600_000, |_| "EXPIRE k 1".into());
+    waits_until_the_new_end(600_000, |client| format!("PEXPIREAT k {}", server_time(client) + 50));
+}
+
+#[test]
+fn a_lease_moved_back_and_forth_ends_where_it_was_moved_last() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    for line in ["PEXPIRE k 400", "LOCK.EXTEND k alice PX 500000", "PEXPIRE k 300", "PERSIST k"] {
+        client.ask::<redis::Value>(line);
+    }
+    client.ask::<()>("LOCK.EXTEND k alice PX 600");
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
+    assert!(bob.granted().granted_at() >= ends);
+}
+
+#[test]
+fn a_waiters_own_lease_begins_when_it_is_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 300").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 5000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol EX 7");
+    let mut dave = Waiter::new(&server, "k", "OWNER dave");
+    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
+    let grant = bob.granted();
+    assert_eq!(grant.lease, 5000);
+    assert_eq!(client.ask::<i64>("PEXPIRETIME k"), grant.granted_at() + 5000);
+    client.ask::<()>("LOCK.RELEASE k bob");
+    let grant = carol.granted();
+    assert_eq!(grant.lease, 7000);
+    assert_eq!(client.ask::<i64>("PEXPIRETIME k"), grant.granted_at() + 7000);
+    client.ask::<()>("LOCK.BREAK k");
+    assert_eq!(dave.granted().lease, 30_000);
+}
+
+#[test]
+fn a_waiter_with_the_holders_own_owner_does_not_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    let first = client.acquire("k", "OWNER alice PX 60000").unwrap();
+    let _bob = Waiter::new(&server, "k", "OWNER bob");
+    let again = client.acquire("k", "OWNER alice PX 90000 BLOCK 0").unwrap();
+    assert_eq!(again, Grant { holds: 2, lease: 90_000, ..first.clone() });
+    let again = client.acquire("k", "OWNER alice ONCE PX 90000 BLOCK 0").unwrap();
+    assert_eq!((again.fence, again.holds), (first.fence, 2));
+}
+
+#[test]
+fn waiters_of_one_owner_are_all_granted_when_the_first_of_them_is() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut first = Waiter::new(&server, "k", "OWNER bob PX 10000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let mut second = Waiter::new(&server, "k", "OWNER bob PX 20000");
+    let mut once = Waiter::new(&server, "k", "OWNER bob ONCE PX 5000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let granted = first.granted();
+    assert_eq!((granted.holds, granted.lease), (1, 10_000));
+    let again = second.granted();
+    assert_eq!((again.fence, again.holds, again.lease), (granted.fence, 2, 20_000));
+    let third = once.granted();
+    assert_eq!((third.fence, third.holds, third.lease), (granted.fence, 2, 20_000));
+    assert_eq!(owners(&mut client, "k"), ["carol"]);
+    assert_eq!(client.holder("k").unwrap().holds, 2);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 1);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    assert_eq!(carol.granted().owner, "carol");
+}
+
+#[test]
+fn a_waiter_whose_owner_gets_the_lock_by_other_means_is_granted_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("other", "OWNER bob").unwrap();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("RENAME other k");
+    assert_eq!(bob.granted().holds, 2);
+}
+
+/// With many other keys that expire, which the server itself gets round to only now and then.
+#[test]
+fn a_lapse_among_20000_other_keys_with_a_ttl_is_noticed_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    for number in 0..20_000 {
+        client.begin(&format!("SET other:{number} text PX {}", 600_000 + number));
+    }
+    for _ in 0..20_000 {
+        client.finish().unwrap();
+    }
+    client.acquire("k", "OWNER first PX 1500").unwrap();
+    let mut waiters: Vec<_> =
+        (0..50).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX 10"))).collect();
+    client.ask::<()>("LOCK.EXTEND k first PX 10");
+    let mut ends: i64 = client.ask("PEXPIRETIME k");
+    let mut late: Vec<f64> = Vec::new();
+    for waiter in &mut waiters {
+        let grant = waiter.granted();
+        // The key expires after its last millisecond.
+        late.push((grant.fence - (ends + 1) * 1000) as f64 / 1000.0);
+        ends = grant.granted_at() + grant.lease;
+    }
+    late.sort_by(f64::total_cmp);
+    assert!(late[0] >= 0.0, "{late:?}");
+    println!("from a lapse to the next grant: median {} ms, p99 {} ms", late[25], late[49]);
+    // Two for the machine's own affairs.
+    assert!(late[47] < 50.0, "{late:?}");
+}

@@ -1,0 +1,187 @@
+//! Every way to leave the queue without the lock; the next one gets it all the same.
+
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use crate::support::{Server, Waiter, blocked_clients, owners, server_time, soon, wait_for};
+
+/// Bob and carol wait for alice's lock, and bob leaves as told: carol gets the lock when alice releases it.
+#[track_caller]
+fn the_next_one_gets_it(options: &str, leave: impl FnOnce(&Server, Waiter)) {
+    let server = Server::start();
+    let mut client = server.client();
+    let first = client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let bob = Waiter::new(&server, "k", options);
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    leave(&server, bob);
+    soon("bob's leave", || owners(&mut client, "k") == ["carol"]);
+    assert_eq!(blocked_clients(&mut client), 1);
+    assert_eq!(client.holder("k").unwrap().fence, first.fence);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert!(carol.granted().fence > first.fence);
+    assert_eq!(blocked_clients(&mut client), 0);
+    client.ask::<()>("LOCK.RELEASE k carol");
+    assert_eq!(client.holder("k"), None);
+}
+
+#[test]
+fn a_timeout_answers_null_not_early_and_soon() {
+    the_next_one_gets_it("OWNER bob BLOCK 150", |_, mut bob| {
+        let reply = bob.client.finish();
+        assert_eq!(reply, Ok(Value::Nil));
+        assert_eq!(bob.client.ask::<String>("PING"), "PONG");
+    });
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    for timeout in [1, 2, 10, 100, 130] {
+        let began = Instant::now();
+        assert_eq!(client.acquire("k", &format!("OWNER bob BLOCK {timeout}")), None);
+        let after = began.elapsed();
+        let least = Duration::from_millis(timeout);
+        assert!(after >= least && after < least + crate::support::SOON, "{timeout} ms: {after:?}");
+    }
+}
+
+#[test]
+fn timeouts_are_served_in_the_order_of_their_ends() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let timeouts = [500, 300, 400];
+    let waiters = timeouts.map(|timeout| {
+        let began = Instant::now();
+        (timeout, began, Waiter::new(&server, "k", &format!("OWNER w{timeout} BLOCK {timeout}")))
+    });
+    wait_for("the first to leave", || owners(&mut client, "k").len() < 3);
+    assert_eq!(owners(&mut client, "k"), ["w500", "w400"]);
+    wait_for("the second to leave", || owners(&mut client, "k").len() < 2);
+    assert_eq!(owners(&mut client, "k"), ["w500"]);
+    for (timeout, began, mut waiter) in waiters {
+        assert_eq!(waiter.client.finish(), Ok(Value::Nil));
+        assert!(began.elapsed() >= Duration::from_millis(timeout));
+    }
+}
+
+#[test]
+fn client_unblock_timeout_answers_null() {
+    the_next_one_gets_it("OWNER bob", |server, mut bob| {
+        for line in [format!("CLIENT UNBLOCK {}", bob.id), format!("CLIENT UNBLOCK {} TIMEOUT", bob.id)] {
+            let unblocked: i64 = server.client().ask(&line);
+            assert_eq!(unblocked, 1);
+            assert_eq!(bob.reply(), Ok(Value::Nil));
+            let client = std::mem::replace(&mut bob.client, server.client());
+            bob = Waiter::of(server, client, "k", "OWNER bob");
+        }
+        server.client().ask::<()>(&format!("CLIENT UNBLOCK {} TIMEOUT", bob.id));
+    });
+}
+
+#[test]
+fn client_unblock_error_answers_unblocked() {
+    the_next_one_gets_it("OWNER bob BLOCK 60000", |server, mut bob| {
+        assert_eq!(server.client().ask::<i64>(&format!("CLIENT UNBLOCK {} ERROR", bob.id)), 1);
+        assert_eq!(bob.refused(), "UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        assert_eq!(server.client().ask::<i64>(&format!("CLIENT UNBLOCK {} ERROR", bob.id)), 0);
+    });
+}
+
+#[test]
+fn client_kill() {
+    the_next_one_gets_it("OWNER bob", |server, bob| {
+        assert_eq!(server.client().ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);
+    });
+    the_next_one_gets_it("OWNER bob SESSION", |server, bob| {
+        assert_eq!(server.client().ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);
+    });
+}
+
+#[test]
+fn a_connection_that_closes() {
+    the_next_one_gets_it("OWNER bob", |_, bob| drop(bob));
+    the_next_one_gets_it("OWNER bob SESSION BLOCK 60000", |_, bob| drop(bob));
+}
+
+#[test]
+fn all_of_one_user_are_sent_away_with_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("ACL SETUSER guest on nopass +@all ~*");
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut guest = server.client();
+    guest.ask::<()>("AUTH guest any");
+    let _guest = Waiter::of(&server, guest, "k", "OWNER guest");
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("ACL DELUSER guest");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert_eq!(bob.granted().owner, "bob");
+}
+
+/// The first of many leaves in each way, with the lock handed on in between.
+#[test]
+fn in_any_order_and_mixture() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut waiters: Vec<_> =
+        (0..12).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number}"))).collect();
+    for number in [3, 4, 0, 11, 7] {
+        let id = waiters[number].id;
+        match number % 3 {
+            0 => client.ask::<()>(&format!("CLIENT KILL ID {id}")),
+            1 => client.ask::<()>(&format!("CLIENT UNBLOCK {id} ERROR")),
+            _ => client.ask::<()>(&format!("CLIENT UNBLOCK {id}")),
+        }
+    }
+    let left = [1, 2, 5, 6, 8, 9, 10];
+    assert_eq!(owners(&mut client, "k"), left.map(|number| format!("w{number}")));
+    for number in left {
+        client.ask::<()>("LOCK.BREAK k");
+        assert_eq!(waiters[number].granted().owner, format!("w{number}"));
+    }
+}
+
+#[test]
+fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
+    let server = Server::start();
+    let mut client = server.client();
+    let ends = server_time(&mut client) + 500;
+    client.acquire("k", "OWNER alice PX 500").unwrap();
+    let mut waiters = ["bob", "carol"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));
+    let mut session = Waiter::new(&server, "k", "OWNER session SESSION");
+    client.ask::<()>("REPLICAOF 127.0.0.1 1");
+    for waiter in waiters.iter_mut().chain([&mut session]) {
+        // Redis closes the connection then.
+        let error = waiter.client.finish().unwrap_err();
+        assert!(error.starts_with("UNBLOCKED "), "{error}");
+    }
+    assert_eq!(blocked_clients(&mut client), 0);
+    crate::support::wait_until(&mut client, ends + 50);
+    client.ask::<()>("REPLICAOF NO ONE");
+    assert_eq!(client.acquire("k", "OWNER dave BLOCK 0").unwrap().owner, "dave");
+    let mut erin = Waiter::new(&server, "k", "OWNER erin");
+    client.ask::<()>("LOCK.RELEASE k dave");
+    assert_eq!(erin.granted().owner, "erin");
+}
+
+/// A server that is told to stop does so, whoever waits, and whoever holds a session.
+#[test]
+fn a_shutdown_ends_them_all() {
+    let mut server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
+    let mut waiters: Vec<_> =
+        (0..20).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} SESSION"))).collect();
+    server.save_and_restart();
+    let log = server.log();
+    assert!(log.contains("ready to exit, bye bye"), "{log}");
+    assert!(!log.contains("BUG REPORT") && !log.contains("panic"), "{log}");
+    let mut client = server.client();
+    assert_eq!(client.holder("k").unwrap().owner, "alice");
+    assert_eq!(blocked_clients(&mut client), 0);
+    waiters.clear();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert_eq!(bob.granted().owner, "bob");
+}

@@ -1,0 +1,181 @@
+//! Two thousand waiters on one lock.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::support::{Client, PATIENCE, Server, blocked_clients, owners, wait_for};
+
+const MANY: usize = 2000;
+
+/// A test is one process with the waiters' sockets, and so is the server, which raises its limit by itself.
+fn allow_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = 2 * MANY as u64 + 500;
+    if current.is_some_and(|current| current < wanted) {
+        let current = maximum.map_or(Some(wanted), |most| Some(most.min(wanted)));
+        setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
+    }
+}
+
+/// Sockets, each of which has sent an acquire of `k` for an owner named after its place.
+fn wait_in_line(server: &Server, client: &mut Client) -> Vec<TcpStream> {
+    let sockets: Vec<_> = (0..MANY)
+        .map(|number| {
+            let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            write!(socket, "LOCK.ACQUIRE k OWNER w{number} PX 600000 BLOCK 0\r\n").unwrap();
+            socket
+        })
+        .collect();
+    wait_for("all to wait", || blocked_clients(client) == MANY as i64);
+    sockets
+}
+
+/// The lines of one grant's reply: the owner and the fence.
+fn read_grant(socket: &mut TcpStream) -> (String, i64) {
+    let mut text = Vec::new();
+    while text.iter().filter(|&&byte| byte == b'\n').count() < 6 {
+        let mut bytes = [0; 256];
+        let len = socket.read(&mut bytes).unwrap();
+        assert!(len > 0, "the connection ended");
+        text.extend(&bytes[..len]);
+    }
+    let text = String::from_utf8(text).unwrap();
+    let lines: Vec<_> = text.split_terminator("\r\n").collect();
+    let ["*4", _, owner, fence, ":1", ":600000"] = lines[..] else { panic!("no grant: {text:?}") };
+    (owner.into(), fence.strip_prefix(':').unwrap().parse().unwrap())
+}
+
+fn used_memory(client: &mut Client) -> i64 {
+    client.info("memory", "used_memory").parse().unwrap()
+}
+
+/// What the server uses once the waiters' connections are gone. It keeps some 30 kB for each waiter for a while, to have
+/// it at hand for the next one.
+fn memory_without_them(client: &mut Client) -> i64 {
+    wait_for("the connections to end", || client.info("clients", "connected_clients") == "1");
+    used_memory(client)
+}
+
+/// All get the lock, in the order of the queue; how long that took.
+fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
+    client.acquire("k", "OWNER first PX 600000").unwrap();
+    let mut sockets = wait_in_line(server, client);
+    let queue = owners(client, "k");
+    assert_eq!(queue.len(), MANY);
+    let began = Instant::now();
+    // Each release is right only if the lock has come to the next one by then.
+    let holders = ["first".into()].into_iter().chain(queue.iter().cloned());
+    let mut releases = 0;
+    for holder in holders {
+        client.begin(&format!("LOCK.RELEASE k {holder}"));
+        releases += 1;
+    }
+    for _ in 0..releases {
+        assert_eq!(client.finish(), Ok(redis::Value::Int(0)));
+    }
+    let took = began.elapsed();
+    let mut last = 0;
+    for owner in queue {
+        let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
+        let (granted, fence) = read_grant(&mut sockets[place]);
+        assert_eq!(granted, owner);
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+    }
+    assert_eq!(client.holder("k"), None);
+    assert_eq!(blocked_clients(client), 0);
+    took
+}
+
+#[test]
+fn all_get_it_in_order_and_nothing_is_left_of_them() {
+    allow_open_files();
+    let server = Server::start();
+    let mut client = server.client();
+    hand_over_to_all(&server, &mut client);
+    let before = memory_without_them(&mut client);
+    let took = hand_over_to_all(&server, &mut client);
+    let after = memory_without_them(&mut client);
+    println!("{MANY} hand-overs in {took:?}; {before} bytes used before, {after} after");
+    assert!(after - before < 4 * 1024 * 1024, "{before} bytes before, {after} after");
+}
+
+#[test]
+fn all_go_away_and_nothing_is_left_of_them() {
+    allow_open_files();
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER first PX 600000").unwrap();
+    let used = [(); 2].map(|()| {
+        drop(wait_in_line(&server, &mut client));
+        let used = memory_without_them(&mut client);
+        assert_eq!(owners(&mut client, "k"), [""; 0]);
+        assert_eq!(blocked_clients(&mut client), 0);
+        used
+    });
+    assert!(used[1] - used[0] < 4 * 1024 * 1024, "{used:?}");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k first"), 0);
+    assert_eq!(client.holder("k"), None);
+}
+
+/// A few connections wait again and again, and leave in every way: nothing of it stays.
+#[test]
+fn many_waits_of_a_few_connections_leave_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut others: Vec<_> = (0..10).map(|_| server.client()).collect();
+    let ids: Vec<i64> = others.iter_mut().map(|other| other.ask("CLIENT ID")).collect();
+    let mut all_leave = |client: &mut Client| {
+        client.acquire("k", "OWNER first PX 600000").unwrap();
+        for (number, other) in others.iter_mut().enumerate() {
+            other.begin(&format!("LOCK.ACQUIRE k OWNER w{number} PX 600000 BLOCK {}", number % 2));
+        }
+        for short in others.iter_mut().skip(1).step_by(2) {
+            assert_eq!(short.finish(), Ok(redis::Value::Nil));
+        }
+        wait_for("the others to wait", || owners(client, "k").len() == 5);
+        client.ask::<()>(&format!("CLIENT UNBLOCK {} ERROR", ids[0]));
+        client.ask::<()>(&format!("CLIENT UNBLOCK {} TIMEOUT", ids[2]));
+        client.ask::<()>("LOCK.RELEASE k first");
+        client.ask::<()>("LOCK.BREAK k");
+        client.ask::<()>("SET k text");
+        client.ask::<()>("DEL k");
+        for other in others.iter_mut().step_by(2) {
+            let _ = other.finish();
+        }
+        assert_eq!(blocked_clients(client), 0);
+    };
+    let used = [(); 2].map(|()| {
+        (0..200).for_each(|_| all_leave(&mut client));
+        used_memory(&mut client)
+    });
+    assert!(used[1] - used[0] < 64 * 1024, "{used:?}");
+}
+
+/// The one timer serves all timeouts that are due at once.
+#[test]
+fn the_time_of_all_is_up_at_once() {
+    allow_open_files();
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER first PX 600000").unwrap();
+    let mut sockets: Vec<_> = (0..MANY)
+        .map(|_| {
+            let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.write_all(b"LOCK.ACQUIRE k BLOCK 700\r\n").unwrap();
+            socket
+        })
+        .collect();
+    for socket in &mut sockets {
+        let mut reply = [0; 5];
+        socket.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"*-1\r\n");
+    }
+    assert_eq!(owners(&mut client, "k"), [""; 0]);
+    assert_eq!(blocked_clients(&mut client), 0);
+}

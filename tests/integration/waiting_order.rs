@@ -1,0 +1,194 @@
+//! First come, first served: no newcomer gets in between, not even before a lapse has been noticed.
+
+use redis::Value;
+
+use crate::support::{Client, Grant, Server, Waiter, grant, owners, soon, transaction, wait_until};
+
+#[test]
+fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut waiters: Vec<_> = (0..50)
+        .map(|number| {
+            let lease = if number % 3 == 0 { 20 } else { 60_000 };
+            Waiter::new(&server, "k", &format!("OWNER w{number} PX {lease}"))
+        })
+        .collect();
+    let names: Vec<_> = (0..50).map(|number| format!("w{number}")).collect();
+    assert_eq!(owners(&mut client, "k"), names);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let mut last = 0;
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        let Grant { owner, fence, holds, lease } = waiter.granted();
+        assert_eq!((&owner, holds), (&names[number], 1));
+        assert!(fence > last);
+        last = fence;
+        if lease == 60_000 {
+            assert_eq!(owners(&mut client, "k"), names[number + 1..]);
+            assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner}")), 0);
+        }
+    }
+    assert_eq!(client.holder("k"), None);
+}
+
+#[test]
+fn those_who_leave_do_not_change_the_order_of_the_others() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut waiters: Vec<_> =
+        ["a", "b", "c", "d", "e"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}"))).into();
+    for place in [2, 0] {
+        let gone = waiters.remove(place);
+        client.ask::<()>(&format!("CLIENT KILL ID {}", gone.id));
+    }
+    assert_eq!(owners(&mut client, "k"), ["b", "d", "e"]);
+    for owner in ["b", "d", "e"] {
+        client.ask::<()>("LOCK.BREAK k");
+        assert_eq!(waiters.remove(0).granted().owner, owner);
+    }
+}
+
+#[test]
+fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
+    let server = Server::start();
+    let mut client = server.client();
+    for line in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k", "PEXPIRE k -1", "FLUSHDB", "RENAME k other"]
+    {
+        client.acquire("k", "OWNER alice").unwrap();
+        let mut bob = Waiter::new(&server, "k", "OWNER bob");
+        let replies = transaction(&mut client, &[line, "LOCK.ACQUIRE k OWNER newcomer", "LOCK.INFO k"]);
+        assert_eq!(replies[1], Ok(Value::Nil), "{line}");
+        assert_ne!(replies[2], Ok(Value::Nil), "{line}: bob's already");
+        assert_eq!(bob.granted().owner, "bob", "{line}");
+        client.ask::<()>("FLUSHALL");
+    }
+}
+
+#[test]
+fn nor_in_a_script_nor_in_a_pipeline() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let script = "redis.call('LOCK.RELEASE', KEYS[1], 'alice')
+                  return redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'newcomer')";
+    assert_eq!(client.ask_words::<Value, _>(["EVAL", script, "1", "k"]), Value::Nil);
+    assert_eq!(bob.granted().owner, "bob");
+    client.begin("LOCK.RELEASE k bob");
+    client.begin("LOCK.ACQUIRE k OWNER newcomer");
+    assert_eq!(client.finish(), Ok(Value::Int(0)));
+    assert_eq!(client.finish(), Ok(Value::Nil));
+    assert_eq!(carol.granted().owner, "carol");
+}
+
+#[test]
+fn the_old_holder_that_comes_back_is_a_newcomer() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.begin("LOCK.RELEASE k alice");
+    client.begin("LOCK.ACQUIRE k OWNER alice");
+    client.begin("LOCK.ACQUIRE k OWNER alice BLOCK 0");
+    assert_eq!(client.finish(), Ok(Value::Int(0)));
+    assert_eq!(client.finish(), Ok(Value::Nil));
+    assert_eq!(bob.granted().owner, "bob");
+    let mut other = server.client();
+    soon("alice in the queue", || owners(&mut other, "k") == ["alice"]);
+    other.ask::<()>("LOCK.RELEASE k bob");
+    assert_eq!(grant(client.finish().unwrap()).unwrap().owner, "alice");
+}
+
+#[test]
+fn a_newcomer_that_waits_joins_at_the_end() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    // The newcomer's command is there in the very moment of the release.
+    let mut newcomer = server.client();
+    newcomer.begin("LOCK.RELEASE k alice");
+    newcomer.begin("LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
+    assert_eq!(newcomer.finish(), Ok(Value::Int(0)));
+    assert_eq!(bob.granted().owner, "bob");
+    soon("the newcomer", || owners(&mut client, "k") == ["carol", "newcomer"]);
+    client.ask::<()>("LOCK.RELEASE k bob");
+    assert_eq!(carol.granted().owner, "carol");
+    client.ask::<()>("LOCK.RELEASE k carol");
+    assert_eq!(grant(newcomer.finish().unwrap()).unwrap().owner, "newcomer");
+}
+
+/// Keeps the server from noticing a lapse: it sleeps over the end of the lease, and then does what has come meanwhile,
+/// without a look at its timers.
+fn over_a_lapse(client: &mut Client, line: &str) {
+    client.begin("DEBUG SLEEP 0.4");
+    client.begin(line);
+    assert_eq!(client.finish(), Ok(Value::Okay));
+}
+
+#[test]
+fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
+    let server = Server::start();
+    let mut client = server.client();
+    let first = client.acquire("k", "OWNER alice PX 200").unwrap();
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    over_a_lapse(&mut client, "LOCK.ACQUIRE k OWNER newcomer");
+    assert_eq!(client.finish(), Ok(Value::Nil));
+    let second = bob.granted();
+    assert!(second.fence > first.fence && second.granted_at() >= ends);
+}
+
+#[test]
+fn nor_does_the_old_holder() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 200").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    over_a_lapse(&mut client, "LOCK.ACQUIRE k OWNER alice");
+    assert_eq!(client.finish(), Ok(Value::Nil));
+    assert_eq!(bob.granted().owner, "bob");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    client.ask::<()>("LOCK.EXTEND k bob PX 200");
+    over_a_lapse(&mut client, "LOCK.EXTEND k bob PX 60000");
+    assert_eq!(client.finish(), Err("NOTHELD the lock is not held by this owner".into()));
+    assert_eq!(carol.granted().owner, "carol");
+}
+
+#[test]
+fn a_waiting_newcomer_in_that_moment_joins_at_the_end() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 200").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    over_a_lapse(&mut client, "LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
+    assert_eq!(bob.granted().owner, "bob");
+    let mut other = server.client();
+    soon("the newcomer", || owners(&mut other, "k") == ["carol", "newcomer"]);
+    other.ask::<()>("LOCK.BREAK k");
+    assert_eq!(carol.granted().owner, "carol");
+}
+
+#[test]
+fn newcomers_held_back_by_a_pause_come_after_the_queue() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 200").unwrap();
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("CLIENT PAUSE 60000 WRITE");
+    let mut waiting = Waiter::new(&server, "k", "OWNER waiting");
+    let mut newcomer = server.client();
+    newcomer.begin("LOCK.ACQUIRE k OWNER newcomer");
+    wait_until(&mut client, ends);
+    client.ask::<()>("CLIENT UNPAUSE");
+    assert_eq!(bob.granted().owner, "bob");
+    assert_eq!(newcomer.finish(), Ok(Value::Nil));
+    client.ask::<()>("LOCK.RELEASE k bob");
+    assert_eq!(waiting.granted().owner, "waiting");
+}

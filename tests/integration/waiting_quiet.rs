@@ -1,0 +1,143 @@
+//! Times in which the server must not write: then nothing is granted, not by a timer either, and at once afterwards.
+
+use crate::support::{Client, Server, Setup, Waiter, server_time, soon, wait_until};
+
+fn offset(client: &mut Client) -> i64 {
+    client.info("replication", "master_repl_offset").parse().unwrap()
+}
+
+#[test]
+fn in_a_pause_of_writes_a_lapsed_lock_is_not_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 300").unwrap();
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("CLIENT PAUSE 60000 WRITE");
+    wait_until(&mut client, ends + 150);
+    assert!(bob.is_blocked(&mut client));
+    assert_eq!(client.holder("k"), None);
+    let unpaused = server_time(&mut client);
+    client.ask::<()>("CLIENT UNPAUSE");
+    assert!(bob.granted().granted_at() >= unpaused);
+}
+
+#[test]
+fn in_a_pause_of_everything_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 200").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let paused = server_time(&mut client);
+    client.ask::<()>("CLIENT PAUSE 600 ALL");
+    // Answered when the pause is over.
+    let after = server_time(&mut client);
+    assert!(after >= paused + 600);
+    let granted = bob.granted().granted_at();
+    assert!(granted >= paused + 600, "{} ms into the pause", granted - paused);
+    assert!(granted <= after + 500, "{} ms after the pause", granted - after);
+}
+
+/// A connection that closes does not release its session's grant in the pause either.
+#[test]
+fn in_a_pause_nothing_is_replicated() {
+    let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    client.acquire("k", "OWNER alice PX 300").unwrap();
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    let mut bob = Waiter::new(&primary, "k", "OWNER bob");
+    let mut session = primary.client();
+    session.acquire("s", "OWNER alice PX 300 SESSION").unwrap();
+    let mut carol = Waiter::new(&primary, "s", "OWNER carol");
+    let mut dying = primary.client();
+    dying.acquire("d", "OWNER alice PX 600000 SESSION").unwrap();
+    let mut dave = Waiter::new(&primary, "d", "OWNER dave");
+    client.ask::<()>("CLIENT PAUSE 60000 WRITE");
+    drop(dying);
+    replica.wait_for_sync_with(&primary);
+    let before = offset(&mut client);
+    wait_until(&mut client, ends + 200);
+    assert_eq!(offset(&mut client), before);
+    assert!([&bob, &carol, &dave].iter().all(|waiter| waiter.is_blocked(&mut client)));
+    client.ask::<()>("CLIENT UNPAUSE");
+    assert_eq!(bob.granted().owner, "bob");
+    assert_eq!(dave.granted().owner, "dave");
+    // Its lease ran out in the pause, unrenewed.
+    assert_eq!(carol.granted().owner, "carol");
+    assert!(offset(&mut client) > before);
+    replica.wait_for_sync_with(&primary);
+    let mut there = replica.client();
+    for (key, owner) in [("k", "bob"), ("s", "carol"), ("d", "dave")] {
+        assert_eq!(there.holder(key).unwrap().owner, owner);
+    }
+}
+
+#[test]
+fn a_release_in_the_step_that_pauses_is_handed_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let lines = ["CLIENT PAUSE 60000 WRITE", "LOCK.RELEASE k alice"];
+    crate::support::transaction(&mut client, &lines);
+    assert_eq!(bob.granted().owner, "bob");
+    let mut carol = server.client();
+    carol.begin("LOCK.RELEASE k bob");
+    client.ask::<()>("CLIENT UNPAUSE");
+    assert_eq!(carol.finish(), Ok(redis::Value::Int(0)));
+}
+
+#[test]
+fn a_waiters_time_is_up_in_a_pause_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 300");
+    client.ask::<()>("CLIENT PAUSE 60000 WRITE");
+    assert_eq!(bob.client.finish(), Ok(redis::Value::Nil));
+}
+
+#[test]
+fn without_the_replicas_that_writes_need_nothing_is_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 300").unwrap();
+    client.acquire("held", "OWNER alice").unwrap();
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("CONFIG SET min-replicas-to-write 1");
+    for line in [
+        "LOCK.ACQUIRE k OWNER bob",
+        "LOCK.ACQUIRE k OWNER bob BLOCK 0",
+        "LOCK.ACQUIRE held OWNER alice",
+        "LOCK.RELEASE held alice",
+        "LOCK.EXTEND held alice",
+        "LOCK.BREAK held",
+    ] {
+        assert!(client.refused(line).starts_with("NOREPLICAS "), "{line}");
+    }
+    // Long enough for the server to have tried more than once.
+    wait_until(&mut client, ends + 350);
+    assert!(bob.is_blocked(&mut client));
+    assert_eq!(client.holder("k"), None);
+    assert_eq!(client.holder("held").unwrap().owner, "alice");
+    client.ask::<()>("CONFIG SET min-replicas-to-write 0");
+    soon("the grant", || client.holder("k").is_some_and(|holder| holder.owner == "bob"));
+    assert_eq!(bob.granted().owner, "bob");
+}
+
+#[test]
+fn once_a_replica_is_there_the_waiter_gets_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 300").unwrap();
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("CONFIG SET min-replicas-to-write 1");
+    wait_until(&mut client, ends + 50);
+    let replica = server.replica();
+    let granted = crate::support::grant(bob.client.finish().unwrap()).unwrap();
+    replica.wait_for_sync_with(&server);
+    assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
+}

@@ -1,0 +1,244 @@
+//! Anything at any time: many clients do what they like, and in the end no lock is free that somebody waits for.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use redis::{Connection, Value};
+
+use crate::support::{PATIENCE, Server, Setup, blocked_clients, grant, queue, wait_for};
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
+const DATABASES: [u32; 2] = [0, 1];
+const CLIENTS: usize = 8;
+const LENGTH: Duration = Duration::from_secs(4);
+
+/// SplitMix64: small, and the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// A connection that may be killed.
+struct Mortal {
+    connection: Connection,
+    alive: bool,
+}
+
+impl Mortal {
+    fn connect(server: &Server) -> Self {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port())).unwrap();
+        let connection = client.get_connection_with_timeout(PATIENCE).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { connection, alive: true }
+    }
+
+    /// The reply, unless it is an error or the connection is gone.
+    fn send(&mut self, line: &str) -> Option<Value> {
+        let mut words = line.split_whitespace();
+        let mut command = redis::cmd(words.next()?);
+        words.for_each(|word| _ = command.arg(word));
+        match command.query(&mut self.connection) {
+            Ok(reply) => Some(reply),
+            Err(error) => {
+                assert!(!error.is_timeout(), "no answer to: {line}");
+                self.alive &= !error.is_io_error();
+                None
+            }
+        }
+    }
+}
+
+/// What the clients know of each other.
+struct Shared {
+    ids: Mutex<Vec<i64>>,
+    grants: Mutex<Vec<i64>>,
+    waited: AtomicI64,
+    over: AtomicBool,
+}
+
+/// Each grant is told once, with a fence of its own; a re-entry has the fence of the grant.
+fn note(shared: &Shared, reply: Value) {
+    if let Some(granted) = grant(reply).filter(|granted| granted.holds == 1) {
+        shared.grants.lock().unwrap().push(granted.fence);
+    }
+}
+
+fn one_step(random: &mut Random, client: &mut Mortal, shared: &Shared) {
+    let (key, owner) = (random.pick(&KEYS), random.below(5));
+    let lease = 1 + random.below(60);
+    match random.below(100) {
+        0..35 => {
+            let block = random.pick(&["0", "1", "20", "200", "5000"]);
+            let more = random.pick(&["", "", "SESSION", "MAXHOLD 50"]);
+            let line = format!("LOCK.ACQUIRE {key} OWNER o{owner} PX {lease} BLOCK {block} {more}");
+            if let Some(reply) = client.send(&line) {
+                shared.waited.fetch_add(1, Ordering::Relaxed);
+                note(shared, reply);
+            }
+        }
+        35..45 => {
+            if let Some(reply) = client.send(&format!("LOCK.ACQUIRE {key} OWNER o{owner} PX {lease}")) {
+                note(shared, reply);
+            }
+        }
+        45..70 => {
+            let _ = client.send(&format!("LOCK.RELEASE {key} o{owner} {}", random.pick(&["", "ALL"])));
+        }
+        70..78 => {
+            let _ = client.send(&format!("LOCK.EXTEND {key} o{owner} PX {lease}"));
+        }
+        78..90 => {
+            let other = random.pick(&KEYS);
+            let line = match random.below(9) {
+                0 => format!("DEL {key}"),
+                1 => format!("RENAME {key} {other}"),
+                2 => format!("PEXPIRE {key} {lease}"),
+                3 => format!("LOCK.BREAK {key}"),
+                4 => format!("SET {key} text PX {lease}"),
+                5 => format!("MOVE {key} {}", random.pick(&DATABASES)),
+                6 => "SWAPDB 0 1".into(),
+                7 => random.pick(&["FLUSHDB", "FLUSHALL", "FLUSHALL ASYNC"]).into(),
+                _ => format!("PERSIST {key}"),
+            };
+            let _ = client.send(&line);
+        }
+        _ => {
+            let victim = {
+                let ids = shared.ids.lock().unwrap();
+                ids[random.below(ids.len() as u64) as usize]
+            };
+            let how = random.pick(&["UNBLOCK {} TIMEOUT", "UNBLOCK {} ERROR", "KILL ID {}"]);
+            let line = format!("CLIENT {}", how.replace("{}", &victim.to_string()));
+            match random.below(3) {
+                0 => _ = client.send(&line),
+                // In the very step in which the lock may come to it.
+                _ => {
+                    let release = format!("LOCK.RELEASE {key} o{owner}");
+                    for line in ["MULTI", &release, &line, "EXEC"] {
+                        let _ = client.send(line);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One client after the other, as they get killed, each doing one thing after the other.
+fn run(server: &Server, place: usize, seed: u64, shared: &Shared) {
+    let mut random = Random(seed.wrapping_add(place as u64));
+    while !shared.over.load(Ordering::Relaxed) {
+        let mut client = Mortal::connect(server);
+        let Some(Value::Int(id)) = client.send("CLIENT ID") else { panic!("no id") };
+        shared.ids.lock().unwrap()[place] = id;
+        let _ = client.send(&format!("SELECT {}", random.pick(&DATABASES)));
+        while !shared.over.load(Ordering::Relaxed) && client.alive {
+            one_step(&mut random, &mut client, shared);
+        }
+    }
+}
+
+/// All grants ever made, as the append-only file has them: each new fence above all earlier ones, and one owner's.
+fn fences_in_the_file(server: &Server) -> HashMap<i64, String> {
+    let files = fs::read_dir(server.folder().join("appendonlydir")).unwrap();
+    let file = files
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_string_lossy().contains(".incr."))
+        .expect("an append-only file");
+    let text = String::from_utf8(fs::read(file).unwrap()).unwrap();
+    let lines: Vec<_> = text.split("\r\n").collect();
+    let (mut owners, mut last) = (HashMap::new(), 0);
+    for command in lines.windows(15) {
+        // Each argument is a line with its length, and one with its text.
+        let ["*7", _, "lock.apply", _, _key, _, owner, _, fence, ..] = command else { continue };
+        let fence: i64 = fence.parse().unwrap();
+        let known = owners.entry(fence).or_insert_with(|| {
+            assert!(fence > last, "{fence} after {last}");
+            last = fence;
+            (*owner).to_owned()
+        });
+        assert_eq!(known, owner, "two owners of {fence}");
+    }
+    owners
+}
+
+#[test]
+fn whatever_clients_do_no_lock_is_lost_and_none_is_held_twice() {
+    let seed = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
+    println!("the seed is {seed}");
+    let mut server = Setup::new().set("appendonly", "yes").start();
+    let shared = Arc::new(Shared {
+        ids: Mutex::new(vec![0; CLIENTS]),
+        grants: Mutex::default(),
+        waited: AtomicI64::new(0),
+        over: AtomicBool::new(false),
+    });
+    thread::scope(|scope| {
+        for place in 0..CLIENTS {
+            let (server, shared) = (&server, &shared);
+            scope.spawn(move || run(server, place, seed, shared));
+        }
+        let began = Instant::now();
+        let mut client = server.client();
+        // Somebody must end the waits without limit, and the locks without end.
+        while began.elapsed() < LENGTH {
+            thread::sleep(Duration::from_millis(50));
+            for db in DATABASES {
+                client.ask::<()>(&format!("SELECT {db}"));
+                for key in KEYS {
+                    let _ = client.send(&format!("PEXPIRE {key} 100 LT"));
+                }
+            }
+        }
+        shared.over.store(true, Ordering::Relaxed);
+        wait_for("the last waiters", || {
+            for db in DATABASES {
+                client.ask::<()>(&format!("SELECT {db}"));
+                for key in KEYS {
+                    let _ = client.send(&format!("PEXPIRE {key} 20 LT"));
+                }
+            }
+            blocked_clients(&mut client) == 0
+        });
+    });
+
+    let mut client = server.client();
+    for db in DATABASES {
+        client.ask::<()>(&format!("SELECT {db}"));
+        for key in KEYS {
+            client.ask::<()>(&format!("DEL {key}"));
+            client.acquire(key, "OWNER last").unwrap();
+            assert_eq!(queue(&mut client, key), []);
+        }
+    }
+    let mut fences = shared.grants.lock().unwrap().clone();
+    let told = fences.len();
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(told, fences.len(), "one grant was told twice");
+    let granted = fences_in_the_file(&server);
+    assert!(fences.iter().all(|fence| granted.contains_key(fence)), "a grant was told and never made");
+    let before: String = client.ask("DEBUG DIGEST");
+    server.kill_and_restart();
+    assert_eq!(server.client().ask::<String>("DEBUG DIGEST"), before);
+    let waited = shared.waited.load(Ordering::Relaxed);
+    println!("{told} grants told, {waited} waits answered");
+    assert!(told > 100 && waited > 100, "{told} grants told, {waited} waits answered");
+}

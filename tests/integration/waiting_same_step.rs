@@ -1,0 +1,278 @@
+//! A waiter that goes away in the very step in which it gets the lock: the next one gets it, and nobody is told twice.
+
+use redis::Value;
+
+use crate::support::{
+    Client, Server, Waiter, blocked_clients, grant, owners, soon, transaction, wait_for, wait_until,
+    while_stopped,
+};
+
+struct Queue {
+    server: Server,
+    client: Client,
+    bob: Waiter,
+    carol: Waiter,
+}
+
+/// Alice holds `k`; bob waits with those options, carol after him.
+#[track_caller]
+fn queue_of(options: &str) -> Queue {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let bob = Waiter::new(&server, "k", &format!("OWNER bob PX 60000 {options}"));
+    let carol = Waiter::new(&server, "k", "OWNER carol PX 60000");
+    Queue { server, client, bob, carol }
+}
+
+const OPTIONS: [&str; 3] = ["", "BLOCK 60000", "SESSION"];
+
+/// Everything that hands the lock over.
+const HAND_OVERS: [&str; 4] = ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k", "FLUSHALL"];
+
+/// Carol has it, alone, and nothing is left of anybody.
+#[track_caller]
+fn carol_has_it(mut queue: Queue, what: &str) {
+    let granted = queue.carol.granted();
+    assert_eq!((&granted.owner[..], granted.holds), ("carol", 1), "{what}");
+    let holder = queue.client.holder("k").unwrap();
+    assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("carol", granted.fence, 1), "{what}");
+    assert_eq!(blocked_clients(&mut queue.client), 0, "{what}");
+    assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k carol"), 0, "{what}");
+    assert_eq!(queue.client.holder("k"), None, "{what}");
+}
+
+#[test]
+fn killed_after_it_got_the_lock() {
+    for options in OPTIONS {
+        for line in HAND_OVERS {
+            let mut queue = queue_of(options);
+            let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+            transaction(&mut queue.client, &[line, &kill]);
+            carol_has_it(queue, &format!("{line}, {options}"));
+        }
+    }
+}
+
+#[test]
+fn killed_before_the_lock_was_released() {
+    for options in OPTIONS {
+        let mut queue = queue_of(options);
+        let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+        transaction(&mut queue.client, &[&kill, "LOCK.RELEASE k alice"]);
+        carol_has_it(queue, options);
+    }
+}
+
+#[test]
+fn sent_away_with_an_error_after_it_got_the_lock() {
+    for options in OPTIONS {
+        for line in HAND_OVERS {
+            let mut queue = queue_of(options);
+            let unblock = format!("CLIENT UNBLOCK {} ERROR", queue.bob.id);
+            let replies = transaction(&mut queue.client, &[line, &unblock]);
+            assert_eq!(replies[1], Ok(Value::Int(1)));
+            // One reply, and no other after it: `refused` looks.
+            assert_eq!(queue.bob.refused(), "UNBLOCKED client unblocked via CLIENT UNBLOCK", "{line}");
+            carol_has_it(queue, &format!("{line}, {options}"));
+        }
+    }
+}
+
+#[test]
+fn sent_away_with_an_error_before_the_lock_was_released() {
+    let mut queue = queue_of("");
+    let unblock = format!("CLIENT UNBLOCK {} ERROR", queue.bob.id);
+    transaction(&mut queue.client, &[&unblock, "LOCK.RELEASE k alice"]);
+    assert!(queue.bob.refused().starts_with("UNBLOCKED "));
+    carol_has_it(queue, "");
+}
+
+/// It has the lock, so it is told so, once: not that its time is up.
+#[test]
+fn sent_away_as_timed_out_after_it_got_the_lock() {
+    for options in OPTIONS {
+        let mut queue = queue_of(options);
+        let unblock = format!("CLIENT UNBLOCK {} TIMEOUT", queue.bob.id);
+        let replies = transaction(&mut queue.client, &["LOCK.RELEASE k alice", &unblock]);
+        assert_eq!(replies[1], Ok(Value::Int(1)));
+        let granted = queue.bob.granted();
+        assert_eq!((&granted.owner[..], granted.holds), ("bob", 1));
+        assert_eq!(queue.client.holder("k").unwrap().fence, granted.fence);
+        assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
+        queue.client.ask::<()>("LOCK.RELEASE k bob");
+        carol_has_it(queue, options);
+    }
+}
+
+#[test]
+fn sent_away_as_timed_out_before_the_lock_was_released() {
+    let mut queue = queue_of("BLOCK 60000");
+    let unblock = format!("CLIENT UNBLOCK {} TIMEOUT", queue.bob.id);
+    transaction(&mut queue.client, &[&unblock, "LOCK.RELEASE k alice"]);
+    assert_eq!(queue.bob.reply(), Ok(Value::Nil));
+    carol_has_it(queue, "");
+}
+
+#[test]
+fn sent_away_twice_in_one_step() {
+    for (first, second) in [("ERROR", "TIMEOUT"), ("TIMEOUT", "ERROR"), ("ERROR", "ERROR")] {
+        let mut queue = queue_of("");
+        let [first, second] = [first, second].map(|how| format!("CLIENT UNBLOCK {} {how}", queue.bob.id));
+        let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+        let replies = transaction(&mut queue.client, &["LOCK.RELEASE k alice", &first, &second, &kill]);
+        assert_eq!(replies[1], Ok(Value::Int(1)), "{first}");
+        // What it was told does not matter: it is gone before it could read it.
+        let _ = second;
+        carol_has_it(queue, &first);
+    }
+}
+
+/// The same without a transaction: the commands have come together, and are done one after the other.
+#[test]
+fn killed_or_sent_away_in_a_pipeline() {
+    for how in ["CLIENT KILL ID", "CLIENT UNBLOCK"] {
+        let mut queue = queue_of("");
+        let error = if how == "CLIENT UNBLOCK" { "ERROR" } else { "" };
+        let mut words = format!("LOCK.RELEASE k alice\r\n{how} {} {error}\r\nPING", queue.bob.id);
+        words.push_str("\r\n");
+        // Inline commands, in one packet.
+        let mut socket = std::net::TcpStream::connect(("127.0.0.1", queue.server.port())).unwrap();
+        std::io::Write::write_all(&mut socket, words.as_bytes()).unwrap();
+        wait_for("carol's grant", || queue.client.holder("k").is_some_and(|holder| holder.owner == "carol"));
+        carol_has_it(queue, how);
+    }
+}
+
+/// The release has come and bob's connection has closed, in either order, when the server looks.
+#[test]
+fn closed_in_the_same_moment() {
+    for options in OPTIONS {
+        for closed_first in [false, true] {
+            let Queue { server, mut client, bob, mut carol } = queue_of(options);
+            let what = format!("{options}, closed first: {closed_first}");
+            while_stopped(&server, || {
+                if closed_first {
+                    drop(bob);
+                    client.begin("LOCK.RELEASE k alice");
+                } else {
+                    client.begin("LOCK.RELEASE k alice");
+                    drop(bob);
+                }
+            });
+            assert_eq!(client.finish(), Ok(Value::Int(0)));
+            wait_for(&format!("carol's grant ({what})"), || client.holder("k").unwrap().owner == "carol");
+            assert_eq!(grant(carol.client.finish().unwrap()).unwrap().owner, "carol");
+            assert_eq!(blocked_clients(&mut client), 0);
+        }
+    }
+}
+
+#[test]
+fn all_of_the_queue_in_one_step() {
+    let mut queue = queue_of("");
+    let lines = [
+        "LOCK.RELEASE k alice".into(),
+        format!("CLIENT KILL ID {}", queue.bob.id),
+        format!("CLIENT UNBLOCK {} ERROR", queue.carol.id),
+    ];
+    transaction(&mut queue.client, &lines.each_ref().map(|line| &line[..]));
+    assert!(queue.carol.refused().starts_with("UNBLOCKED "));
+    soon("a free lock", || queue.client.holder("k").is_none());
+    assert_eq!(blocked_clients(&mut queue.client), 0);
+    assert_eq!(queue.client.acquire("k", "OWNER dave").unwrap().holds, 1);
+}
+
+/// The dead one's grant may have gone on already when it is taken back.
+#[test]
+fn handed_on_by_the_same_step_that_killed_it() {
+    let mut queue = queue_of("");
+    let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+    let lines = ["LOCK.RELEASE k alice", &kill, "LOCK.RELEASE k bob"];
+    let replies = transaction(&mut queue.client, &lines);
+    assert!(replies[2].is_ok() || replies[2].as_ref().is_err_and(|error| error.starts_with("NOTHELD")));
+    carol_has_it(queue, "");
+}
+
+#[test]
+fn granted_and_broken_in_one_step_it_is_told_of_its_grant_and_the_next_one_has_it() {
+    let mut queue = queue_of("");
+    transaction(&mut queue.client, &["LOCK.RELEASE k alice", "LOCK.BREAK k"]);
+    let granted = queue.bob.granted();
+    assert_eq!(granted.owner, "bob");
+    assert!(queue.client.holder("k").unwrap().fence > granted.fence);
+    carol_has_it(queue, "");
+}
+
+/// Two of bob's connections wait, and both are granted at once; what the dead one held is taken back, not the other's.
+#[test]
+fn of_two_waiters_of_one_owner_one_goes() {
+    for dead in [0, 1] {
+        for how in ["CLIENT KILL ID {}", "CLIENT UNBLOCK {} ERROR"] {
+            let server = Server::start();
+            let mut client = server.client();
+            client.acquire("k", "OWNER alice").unwrap();
+            let mut bobs = [0, 1].map(|_| Waiter::new(&server, "k", "OWNER bob"));
+            let mut carol = Waiter::new(&server, "k", "OWNER carol");
+            let leave = how.replace("{}", &bobs[dead].id.to_string());
+            transaction(&mut client, &["LOCK.RELEASE k alice", &leave]);
+            let left = bobs[1 - dead].granted();
+            soon("one hold", || client.holder("k").is_some_and(|holder| holder.holds == 1));
+            let holder = client.holder("k").unwrap();
+            assert_eq!((&holder.owner[..], holder.fence), ("bob", left.fence), "{dead} {leave}");
+            assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0, "{dead} {leave}");
+            assert_eq!(carol.granted().owner, "carol");
+        }
+    }
+}
+
+#[test]
+fn of_two_waiters_of_one_owner_both_go() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let bobs = [0, 1].map(|_| Waiter::new(&server, "k", "OWNER bob"));
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let kills = bobs.each_ref().map(|bob| format!("CLIENT KILL ID {}", bob.id));
+    transaction(&mut client, &["LOCK.RELEASE k alice", &kills[0], &kills[1]]);
+    assert_eq!(carol.granted().owner, "carol");
+    assert_eq!(client.holder("k").unwrap().holds, 1);
+}
+
+/// A waiter with `ONCE` got no hold of its own, so its death takes none back.
+#[test]
+fn a_dead_waiter_that_asked_for_no_second_hold_takes_none_away() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut first = Waiter::new(&server, "k", "OWNER bob");
+    let once = Waiter::new(&server, "k", "OWNER bob ONCE");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let kill = format!("CLIENT KILL ID {}", once.id);
+    transaction(&mut client, &["LOCK.RELEASE k alice", &kill]);
+    let granted = first.granted();
+    wait_until(&mut client, granted.granted_at() + 50);
+    let holder = client.holder("k").unwrap();
+    assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", granted.fence, 1));
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    assert_eq!(carol.granted().owner, "carol");
+}
+
+/// The other way round, the one that asked for no second hold has been told that it holds the lock once, and does.
+#[test]
+fn a_living_waiter_that_asked_for_no_second_hold_keeps_the_lock_of_a_dead_one() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let first = Waiter::new(&server, "k", "OWNER bob");
+    let mut once = Waiter::new(&server, "k", "OWNER bob ONCE");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let kill = format!("CLIENT KILL ID {}", first.id);
+    transaction(&mut client, &["LOCK.RELEASE k alice", &kill]);
+    let granted = once.granted();
+    wait_until(&mut client, granted.granted_at() + 50);
+    let holder = client.holder("k").unwrap();
+    assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", granted.fence, 1));
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    assert_eq!(carol.granted().owner, "carol");
+}
