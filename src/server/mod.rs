@@ -30,7 +30,7 @@ mod native_type;
 mod timer;
 
 pub(crate) use arg::{Arg, Args};
-pub(crate) use blocked::{Blocked, BlockedEvents, client_exists};
+pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};
 pub(crate) use cell::ServerCell;
 pub(crate) use clock::{Moment, now};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};

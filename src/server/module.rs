@@ -1,7 +1,7 @@
 //! Loading: what a module is made of, and how it is made known to the server.
 
 use std::ffi::{CStr, c_int};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use redis_module::raw;
 
@@ -105,6 +105,15 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     Ok(())
 }
 
+/// The server is Valkey, not Redis.
+static VALKEY: AtomicBool = AtomicBool::new(false);
+
+/// Whether the server keeps the answer of an unblocked client until it is done with it, and drops it where the client was
+/// sent away in between. Redis sends it at once, or makes it only then.
+pub(super) fn keeps_answers() -> bool {
+    VALKEY.load(Ordering::Relaxed)
+}
+
 /// What only Valkey asks of a module, and only its own header names: that it can live with a slot that comes in beside
 /// the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without that, Valkey 9 moves no slot at all.
 fn valkey_options(ctx: *mut raw::RedisModuleCtx) -> c_int {
@@ -114,6 +123,7 @@ fn valkey_options(ctx: *mut raw::RedisModuleCtx) -> c_int {
     // SAFETY: the server's answer just now; the field's name ends in NUL.
     let valkey = unsafe { api!(RedisModule_ServerInfoGetFieldC(info, c"valkey_version".as_ptr())) };
     let is_valkey = !valkey.is_null();
+    VALKEY.store(is_valkey, Ordering::Relaxed);
     // SAFETY: the server's answer, not used any more.
     unsafe { api!(RedisModule_FreeServerInfo(ctx, info)) };
     // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.

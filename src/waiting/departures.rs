@@ -9,7 +9,7 @@ use crate::commands;
 use crate::error::Error;
 use crate::keyspace;
 use crate::lock::Ticket;
-use crate::server::{Arg, BlockedEvents, Ctx, ErrorReply, KeyspaceEvents, client_exists};
+use crate::server::{Arg, BlockedEvents, Ctx, ErrorReply, KeyspaceEvents, answer_arrived};
 
 /// Listens for all of it.
 pub(crate) struct Departures;
@@ -40,9 +40,10 @@ impl BlockedEvents for Departures {
 
     fn freed(number: NonZeroU64, gone: bool) {
         let ticket = Ticket(number.get());
-        // Told, and closed before the event loop came round: nobody has read the answer. A client that the server sent
-        // away in that moment, by a demotion, still lives; what it holds is the new primary's to say.
-        if gone && STATE.with(|state| state.told_client(ticket)).is_some_and(|id| !client_exists(id)) {
+        // Told, and gone before the event loop came round, so perhaps without the answer: the connection closed, or with
+        // threads for input an operator's `CLIENT UNBLOCK` came in between.
+        let told = STATE.with(|state| state.told_client(ticket)).filter(|_| gone);
+        if told.is_some_and(|(client, unblocked)| !answer_arrived(client, unblocked)) {
             STATE.with(|state| state.depart(ticket));
         }
         STATE.with(|state| state.forget(ticket));

@@ -132,7 +132,8 @@ impl State {
         line.queue.join(ticket, ask.owner.clone());
         let since = server::now();
         let phase = Phase::Queued;
-        let waiter = Waiter { place, ask, phase, client, client_id, since, timeout };
+        let unblocked = false;
+        let waiter = Waiter { place, ask, phase, client, client_id, since, unblocked, timeout };
         self.timeouts.extend(waiter.gives_up().map(|at| (at, ticket)));
         self.waiters.insert(ticket, waiter);
     }
@@ -213,7 +214,13 @@ impl State {
     /// Whose answers are due.
     pub(super) fn take_answered(&mut self) -> Vec<Blocked> {
         let tickets = std::mem::take(&mut self.answered);
-        tickets.iter().filter_map(|ticket| Some(self.waiters.get(ticket)?.client)).collect()
+        let waiters = tickets.iter().filter_map(|ticket| {
+            let waiter = self.waiters.get_mut(ticket)?;
+            // One whom an operator sent away in this step has been told already.
+            waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+            Some(waiter.client)
+        });
+        waiters.collect()
     }
 
     /// Answers those whose time is up.
@@ -261,10 +268,11 @@ impl State {
         self.waiters.remove(&ticket);
     }
 
-    /// The connection of a waiter that has been told that it has the lock.
-    pub(super) fn told_client(&self, ticket: Ticket) -> Option<u64> {
+    /// The connection of a waiter that has been told that it has the lock, and whether the tick had it told.
+    pub(super) fn told_client(&self, ticket: Ticket) -> Option<(u64, bool)> {
         let waiter = self.waiters.get(&ticket)?;
-        matches!(waiter.phase, Phase::Told(Answer::Granted { .. })).then_some(waiter.client_id)
+        matches!(waiter.phase, Phase::Told(Answer::Granted { .. }))
+            .then_some((waiter.client_id, waiter.unblocked))
     }
 
     /// A grant on that lock whose waiter went away before it was answered.

@@ -48,6 +48,8 @@ pub(super) struct Waiter {
     pub(super) client: Blocked,
     pub(super) client_id: u64,
     pub(super) since: Micros,
+    /// The tick has had it answered; else an operator has, by `CLIENT UNBLOCK`.
+    pub(super) unblocked: bool,
     /// 0: without limit.
     pub(super) timeout: Millis,
 }

@@ -112,8 +112,11 @@ fn alter(name: &str, folder: &Folder, from: usize, sealed: bool, every: usize, r
     folder.start("unaltered", bytes.clone(), &mut outcomes);
     assert_eq!(outcomes.started, 1);
     let first = rng.below(every);
-    for place in (from..end).skip(first).step_by(every) {
+    for place in (0..end).skip(first).step_by(every) {
         folder.start(&format!("cut off at {place}"), bytes[..place].to_vec(), &mut outcomes);
+        if place < from {
+            continue;
+        }
         let mut altered = bytes.clone();
         altered[place] ^= 1 + rng.below(255) as u8;
         if sealed {
@@ -177,4 +180,47 @@ fn an_append_only_file() {
     fill(&mut server.client());
     let folder = Folder::of(server, with_aof(), ".incr.aof");
     alter("append-only file", &folder, 0, false, size(60, 1), size(5, 300));
+}
+
+/// As an append-only file has a command.
+fn written(words: &[&str]) -> Vec<u8> {
+    let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    format!("*{}\r\n{words}", words.matches('$').count()).into_bytes()
+}
+
+#[test]
+fn effects_out_of_range_in_an_append_only_file() {
+    let (long, max, beyond) = ("x".repeat(129), u64::MAX.to_string(), (1_u64 << 53).to_string());
+    let server = with_aof().start();
+    fill(&mut server.client());
+    let folder = Folder::of(server, with_aof(), ".incr.aof");
+    let mut bytes = folder.bytes().to_vec();
+    let effects = [
+        ["", "5", "1", "0", "-1"],
+        [&long, "5", "1", "0", "-1"],
+        ["owner", "0", "1", "0", "-1"],
+        ["owner", "-1", "1", "0", "-1"],
+        ["owner", &beyond, "1", "0", "-1"],
+        ["owner", &max, "1", "0", "-1"],
+        ["owner", "5", "0", "0", "-1"],
+        ["owner", "5", "-1", "0", "-1"],
+        ["owner", "5", "4294967296", "0", "-1"],
+        ["owner", "5", "1", &beyond, "-1"],
+        ["owner", "5", "1", "9223372036854775807", "-1"],
+        ["owner", "5", "1", "-9223372036854775808", "-1"],
+        ["owner", "5", "1", "0", "9223372036854775807"],
+        ["owner", "5", "1", "0", "-9223372036854775808"],
+        ["owner", "5", "1", "x", "-1"],
+    ];
+    for (number, words) in effects.iter().enumerate() {
+        for key in ["name", "string", &format!("free{number}")] {
+            bytes.extend(written(&[&["LOCK.APPLY", key][..], words].concat()));
+        }
+    }
+    for words in [&["LOCK.APPLY"][..], &["LOCK.APPLY", "name", "x"], &["LOCK.APPLY", "name", "alice", "5"]] {
+        bytes.extend(written(words));
+    }
+    let mut outcomes = Outcomes::default();
+    folder.start("effects out of range", bytes, &mut outcomes);
+    assert_eq!(outcomes.started, 1, "an append-only file is read on past commands that are refused");
 }

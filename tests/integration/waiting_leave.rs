@@ -49,15 +49,15 @@ fn timeouts_are_served_in_the_order_of_their_ends() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER alice").unwrap();
-    let timeouts = [500, 300, 400];
+    let timeouts = [900, 300, 600];
     let waiters = timeouts.map(|timeout| {
         let began = Instant::now();
         (timeout, began, Waiter::new(&server, "k", &format!("OWNER w{timeout} BLOCK {timeout}")))
     });
     wait_for("the first to leave", || owners(&mut client, "k").len() < 3);
-    assert_eq!(owners(&mut client, "k"), ["w500", "w400"]);
+    assert_eq!(owners(&mut client, "k"), ["w900", "w600"]);
     wait_for("the second to leave", || owners(&mut client, "k").len() < 2);
-    assert_eq!(owners(&mut client, "k"), ["w500"]);
+    assert_eq!(owners(&mut client, "k"), ["w900"]);
     for (timeout, began, mut waiter) in waiters {
         assert_eq!(waiter.client.finish(), Ok(Value::Nil));
         assert!(began.elapsed() >= Duration::from_millis(timeout));

@@ -1,6 +1,7 @@
 //! Anything at any time: many clients do what they like, and in the end no lock is free that somebody waits for.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,12 +10,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use redis::{Connection, Value};
 
-use crate::support::{PATIENCE, Server, Setup, blocked_clients, grant, queue, wait_for};
+use crate::support::{Client, PATIENCE, Server, Setup, blocked_clients, grant, queue};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 const DATABASES: [u32; 2] = [0, 1];
 const CLIENTS: usize = 8;
 const LENGTH: Duration = Duration::from_secs(4);
+/// How long it may take until nobody waits, once nobody comes any more and each lock is taken from its holder again and again.
+const QUIET: Duration = Duration::from_secs(3);
 
 /// SplitMix64: small, and the same for the same seed.
 struct Random(u64);
@@ -115,7 +118,8 @@ fn one_step(random: &mut Random, client: &mut Mortal, shared: &Shared) {
                 4 => format!("SET {key} text PX {lease}"),
                 5 => format!("MOVE {key} {}", random.pick(&DATABASES)),
                 6 => "SWAPDB 0 1".into(),
-                7 => random.pick(&["FLUSHDB", "FLUSHALL", "FLUSHALL ASYNC"]).into(),
+                // Not those that wait for the end of it: Redis 8.0 crashes where such a client is sent away.
+                7 => random.pick(&["FLUSHDB ASYNC", "FLUSHALL ASYNC"]).into(),
                 _ => format!("PERSIST {key}"),
             };
             let _ = client.send(&line);
@@ -155,6 +159,14 @@ fn run(server: &Server, place: usize, seed: u64, shared: &Shared) {
     }
 }
 
+/// Does it to each lock of each database.
+fn for_each_lock(client: &mut Client, mut body: impl FnMut(&mut Client, &str)) {
+    for db in DATABASES {
+        client.ask::<()>(&format!("SELECT {db}"));
+        KEYS.iter().for_each(|key| body(client, key));
+    }
+}
+
 /// All grants ever made, as the append-only file has them: each new fence above all earlier ones, and one owner's.
 fn fences_in_the_file(server: &Server) -> HashMap<i64, String> {
     let files = fs::read_dir(server.folder().join("appendonlydir")).unwrap();
@@ -183,7 +195,7 @@ fn fences_in_the_file(server: &Server) -> HashMap<i64, String> {
 fn whatever_clients_do_no_lock_is_lost_and_none_is_held_twice() {
     let seed = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     println!("the seed is {seed}");
-    let mut server = Setup::new().set("appendonly", "yes").start();
+    let mut server = Setup::new().set("appendonly", "yes").set("appendfsync", "no").start();
     let shared = Arc::new(Shared {
         ids: Mutex::new(vec![0; CLIENTS]),
         grants: Mutex::default(),
@@ -197,37 +209,31 @@ fn whatever_clients_do_no_lock_is_lost_and_none_is_held_twice() {
         }
         let began = Instant::now();
         let mut client = server.client();
-        // Somebody must end the waits without limit, and the locks without end.
+        // Somebody must take locks from those who hold one by a session and wait for another.
         while began.elapsed() < LENGTH {
-            thread::sleep(Duration::from_millis(50));
-            for db in DATABASES {
-                client.ask::<()>(&format!("SELECT {db}"));
-                for key in KEYS {
-                    let _ = client.send(&format!("PEXPIRE {key} 100 LT"));
-                }
-            }
+            thread::sleep(Duration::from_millis(200));
+            for_each_lock(&mut client, |client, key| drop(client.send(&format!("LOCK.BREAK {key}"))));
         }
         shared.over.store(true, Ordering::Relaxed);
-        wait_for("the last waiters", || {
-            for db in DATABASES {
-                client.ask::<()>(&format!("SELECT {db}"));
-                for key in KEYS {
-                    let _ = client.send(&format!("PEXPIRE {key} 20 LT"));
-                }
-            }
-            blocked_clients(&mut client) == 0
-        });
+        let over = Instant::now();
+        while blocked_clients(&mut client) > 0 {
+            let mut state = String::new();
+            for_each_lock(&mut client, |client, key| {
+                let _ = client.send(&format!("LOCK.BREAK {key}"));
+                let info = client.send(&format!("LOCK.INFO {key} FULL"));
+                writeln!(state, "{key}: {info:?}").unwrap();
+            });
+            let quiet = over.elapsed() < QUIET;
+            assert!(quiet, "some wait for ever:\n{state}{}", client.ask::<String>("CLIENT LIST"));
+        }
     });
 
     let mut client = server.client();
-    for db in DATABASES {
-        client.ask::<()>(&format!("SELECT {db}"));
-        for key in KEYS {
-            client.ask::<()>(&format!("DEL {key}"));
-            client.acquire(key, "OWNER last").unwrap();
-            assert_eq!(queue(&mut client, key), []);
-        }
-    }
+    for_each_lock(&mut client, |client, key| {
+        client.ask::<()>(&format!("DEL {key}"));
+        client.acquire(key, "OWNER last").unwrap();
+        assert_eq!(queue(client, key), []);
+    });
     let mut fences = shared.grants.lock().unwrap().clone();
     let told = fences.len();
     fences.sort_unstable();

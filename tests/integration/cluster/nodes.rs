@@ -93,11 +93,13 @@ impl Cluster {
         assert_eq!(self.client(from).ask_words::<String, _>(words), "OK");
     }
 
-    /// Ends the move of a slot.
+    /// Ends the move of a slot. A node that takes a slot tells the others by an epoch of its own making: where two did so at
+    /// once, the slot might go back.
     pub(super) fn end_move(&self, slot: u16, from: usize, to: usize) {
         for node in [to, from] {
             self.client(node).ask::<()>(&format!("CLUSTER SETSLOT {slot} NODE {}", self.id(to)));
         }
+        self.wait_for_agreement();
     }
 
     /// That many names of locks whose slots are below `end`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -266,9 +266,12 @@ impl Server {
         // By hand, and not patient: a server that does not get on may still have its port open.
         let answer = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
             stream.set_read_timeout(Some(CHECK))?;
-            stream.write_all(b"INFO\r\nQUIT\r\n")?;
-            let mut text = Vec::new();
-            stream.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
+            stream.write_all(b"INFO\r\n")?;
+            let (mut reader, mut head) = (BufReader::new(stream), String::new());
+            reader.read_line(&mut head)?;
+            let length = head.strip_prefix('$').and_then(|length| length.trim_end().parse().ok());
+            let mut text = vec![0; length.unwrap_or(0)];
+            reader.read_exact(&mut text).map(|()| String::from_utf8_lossy(&text).into_owned())
         });
         let process = format!("\nprocess_id:{}\r", self.pid());
         answer.is_ok_and(|text| text.contains(&process) && !text.contains("\nloading:1\r"))
