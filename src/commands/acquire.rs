@@ -83,7 +83,7 @@ impl<'a> Acquire<'a> {
         waiting::settle(ctx, &mut lock, now_us)?;
         let held = lock.held();
         // In a grace, nobody is granted what is free; waiters queue up for its end.
-        let may_grant = if held.is_none() { waiting::may_grant() } else { Ok(()) };
+        let may_grant = if held.is_none() { waiting::may_grant(ctx, key) } else { Ok(()) };
         let (fence, holds, deadline) = match (lock::acquire(held, &ask, waiting::limits(), now)?, held) {
             (Acquired::Granted { deadline }, _) if may_grant.is_ok() => {
                 let fence = keyspace::next_fence(now_us)?;

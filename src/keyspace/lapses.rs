@@ -4,7 +4,7 @@
 //! that the value is being taken out; what came out last is kept until then.
 
 use crate::info;
-use crate::lock::{Grant, Millis};
+use crate::lock::{Grant, Micros};
 use crate::server::{self, Arg, Ctx, LogLevel, ServerCell, Unlinked};
 
 struct Lapses {
@@ -18,12 +18,12 @@ struct Last {
     db: i32,
     key: Vec<u8>,
     grant: Grant,
-    at: Millis,
+    at: Micros,
 }
 
-/// How long, in ms, it may take the server to say that what it took out has expired. There is nothing in between, but the
-/// process may have to wait for a processor.
-const SAME_STEP: Millis = 10;
+/// How long, in µs, the server may take to say that what it took out has expired. There is nothing in between, but the
+/// process may have to wait for a processor. (So a lock that is overwritten by a value that expires at once counts as lapsed.)
+const SAME_STEP: Micros = 2_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, own: false });
 
@@ -40,7 +40,7 @@ pub(super) fn unlinked(grant: &Grant, from: &Unlinked) {
         return;
     }
     let key = from.key().bytes().to_vec();
-    let last = Last { db: from.db(), key, grant: grant.clone(), at: server::now() / 1000 };
+    let last = Last { db: from.db(), key, grant: grant.clone(), at: server::now() };
     LAPSES.with(|lapses| lapses.last = Some(last));
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
     let db = ctx.db();
     let Some(last) = LAPSES.with(|lapses| lapses.last.take()) else { return };
     // An earlier lock of the same name, whose key was overwritten and then expired, went at another time.
-    let same_step = server::now() / 1000 - last.at <= SAME_STEP;
+    let same_step = server::now() - last.at <= SAME_STEP;
     if last.db != db || last.key != key.bytes() || !same_step {
         return;
     }

@@ -14,10 +14,11 @@
 //! an old primary may live on, which is what the grace has beyond the longest lease, no lease is lengthened either, and a
 //! busy one grants nothing new.
 
+use super::waiters_of;
 use crate::config;
 use crate::error::Error;
 use crate::lock::{Limits, Millis};
-use crate::server::{Alarm, Ctx, Moment, ServerCell, Timer};
+use crate::server::{Alarm, Arg, Ctx, Moment, ServerCell, Timer};
 
 /// How often the heartbeat beats, in ms.
 const HEARTBEAT: Millis = 250;
@@ -126,9 +127,11 @@ fn look(at: fn(&Grace, Moment, Millis) -> Millis) -> Millis {
     })
 }
 
-/// Whether something new may be granted to a client that does not wait.
-pub(crate) fn may_grant() -> Result<(), Error> {
+/// Whether a free lock may be granted to a client that comes now. Not before those who wait for it, for whom the grace ended
+/// only just now.
+pub(crate) fn may_grant(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
     match left() {
+        0 if waiters_of(ctx, key) > 0 => Err(Error::Grace { left: 1 }),
         0 => Ok(()),
         left => Err(Error::Grace { left }),
     }

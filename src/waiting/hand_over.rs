@@ -66,19 +66,23 @@ fn grant_head(
     now: Micros,
 ) -> Result<bool, Error> {
     let (db, key) = (ctx.db(), lock.name());
-    STATE.with(|state| state.end_session(db, key.bytes()));
     let Some((ticket, client, ask)) = STATE.with(|state| state.head(db, key.bytes())) else {
+        STATE.with(|state| state.end_session(db, key.bytes()));
         return Ok(false);
     };
     let grace = grace::left();
     if grace > 0 {
         // The waiters wait on, though the lock is free.
         let until = (now / 1000).saturating_add(grace.min(grace::LOOK_AGAIN));
-        STATE.with(|state| state.alarm_at(db, key.bytes(), until));
+        STATE.with(|state| {
+            state.end_session(db, key.bytes());
+            state.alarm_at(db, key.bytes(), until);
+        });
         tick::arm();
         return Ok(false);
     }
     let fence = keyspace::next_fence(now)?;
+    STATE.with(|state| state.end_session(db, key.bytes()));
     let deadline = ask.first_deadline(grace::limits(), now / 1000);
     if let Some(event) = event {
         ctx.notify(event, key);

@@ -3,7 +3,8 @@
 //! Why here, and not where the grant is made: the server's `UnblockClient` answers a client, but keeps it blocked until
 //! the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` that comes in between would send a second
 //! reply, on others a timeout would swallow the first. A timer of 0 ms rings after the commands that have already
-//! arrived and right before the server sends replies, with nothing in between.
+//! arrived and right before the server sends replies. (Nothing is in between but, with threads for input, what they have
+//! read meanwhile: see `departures`.)
 
 use std::ffi::CStr;
 use std::ops::RangeInclusive;
