@@ -7,6 +7,7 @@ use std::ffi::CStr;
 use std::ops::RangeInclusive;
 
 use super::parse;
+use crate::config;
 use crate::error::Error;
 use crate::keyspace::{self, APPLY, LockKey};
 use crate::lock::{Deadline, Fence, Grant, Millis};
@@ -36,7 +37,11 @@ impl Command for Apply {
                 let holds = number(parse::required(args, 4)?)?;
                 let holds =
                     u32::try_from(holds).ok().filter(|&holds| holds > 0).ok_or(Error::NotAnInteger)?;
-                let max_hold = Some(number(parse::required(args, 5)?)?).filter(|&max_hold| max_hold > 0);
+                let max_hold = number(parse::required(args, 5)?)?;
+                if !(0..=config::LONGEST_LEASE).contains(&max_hold) {
+                    return Err(Error::NotAnInteger);
+                }
+                let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
                 let deadline = deadline(number(parse::required(args, 6)?)?);
                 keyspace::observe_fence(fence);
                 lock.store(ctx, Grant::new(owner, fence, holds, max_hold), deadline);

@@ -23,7 +23,7 @@ struct Last {
 
 /// How long, in µs, the server may take to say that what it took out has expired. There is nothing in between, but the
 /// process may have to wait for a processor. (So a lock that is overwritten by a value that expires at once counts as lapsed.)
-const SAME_STEP: Micros = 2_000;
+const SAME_STEP: Micros = 1_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, own: false });
 

@@ -28,12 +28,12 @@ fn the_first_lease_is_cut_to_it() {
 fn no_session_keeps_a_grant_beyond_it() {
     let server = Server::start();
     let (mut alice, mut client) = (server.client(), server.client());
-    let first = alice.acquire("k", "OWNER alice PX 200 MAXHOLD 600 SESSION").unwrap();
+    let first = alice.acquire("k", "OWNER alice PX 450 MAXHOLD 600 SESSION").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
     ends_at(600, &first, &mut bob);
     client.ask::<()>("LOCK.BREAK k");
     client.ask::<()>("CONFIG SET lock.max-hold 600");
-    let first = alice.acquire("k", "OWNER alice PX 200 SESSION").unwrap();
+    let first = alice.acquire("k", "OWNER alice PX 450 SESSION").unwrap();
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     ends_at(600, &first, &mut carol);
 }

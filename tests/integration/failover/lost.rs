@@ -69,22 +69,3 @@ fn an_extension_lapses_before_the_next_grant() {
     assert_eq!(grant(next).unwrap().owner, "bob");
     assert_apart(Some(asked + Duration::from_millis(lease)), Instant::now());
 }
-
-#[test]
-fn an_owner_that_gave_it_back_does_not_come_in_again_beside_the_next() {
-    let mut pair = Pair::start();
-    let mut client = pair.old.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    pair.new.wait_for_sync_with(&pair.old);
-    pair.relay.lose_effects(true);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let until = take(&mut client, "OWNER bob");
-    // The replica has heard neither of the release nor of bob.
-    let mut client = pair.fail_over();
-    assert_eq!(client.holder("k").unwrap().owner, "alice");
-    for options in ["OWNER alice", "OWNER alice ONCE"] {
-        let again = client.send(&format!("LOCK.ACQUIRE k {options}")).map(grant);
-        let at = again.is_ok_and(|grant| grant.is_some()).then(Instant::now);
-        assert_apart(at.map(|_| until), at.unwrap_or(until));
-    }
-}
