@@ -172,7 +172,7 @@ fn a_lease_cut_short_is_lengthened_again_while_the_connection_lives() {
     for (key, cut) in [("k", "LOCK.EXTEND k alice PX 900"), ("l", "PEXPIRE l 900")] {
         let granted = alice.acquire(key, "OWNER alice PX 600000 SESSION").unwrap();
         alice.ask::<i64>(cut);
-        soon("the whole lease", || client.ask::<i64>(&format!("PTTL {key}")) > 500_000);
+        wait_for("the whole lease", || client.ask::<i64>(&format!("PTTL {key}")) > 500_000);
         let holder = client.holder(key).unwrap();
         assert_eq!((&holder.owner[..], holder.fence), ("alice", granted.fence));
         assert!(has_session(&mut client, key));
@@ -185,7 +185,7 @@ fn a_session_keeps_to_a_cap_on_leases_that_is_set_later() {
     let (mut alice, mut client) = (server.client(), server.client());
     alice.acquire("k", "OWNER alice PX 900 SESSION").unwrap();
     client.ask::<()>("CONFIG SET lock.max-lease 450");
-    soon("a renewal within the cap", || (1..=450).contains(&client.ask::<i64>("PTTL k")));
+    wait_for("a renewal within the cap", || (1..=450).contains(&client.ask::<i64>("PTTL k")));
     let end = server_time(&mut client) + 900;
     while server_time(&mut client) < end {
         assert!(client.ask::<i64>("PTTL k") <= 450);
