@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::support::{Client, Outcome, Rng, Route, Server, Setup, cli_program, wait_for};
 
@@ -45,11 +46,17 @@ impl Cluster {
         assert!(output.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Waits until all nodes find the cluster whole, and agree on who serves what.
+    /// Waits until all nodes find the cluster whole, and agree on who serves what and on who follows whom.
     pub(super) fn wait_for_agreement(&self) {
         wait_for("the nodes to agree", || {
-            let views: Vec<Option<Vec<u16>>> =
-                self.nodes.iter().map(|node| served(&mut node.client())).collect();
+            let views: Vec<Option<(Vec<u16>, Vec<String>)>> = self
+                .nodes
+                .iter()
+                .map(|node| {
+                    let client = &mut node.client();
+                    Some((served(client)?, followers(client)))
+                })
+                .collect();
             views[0].as_ref().is_some_and(|first| views.iter().all(|view| view.as_ref() == Some(first)))
         });
     }
@@ -78,6 +85,22 @@ impl Cluster {
         let port = self.nodes[primary].port().to_string();
         let follows = |node: &Server| node.client().info("replication", "master_port") == port;
         self.nodes.iter().position(follows).expect("a replica")
+    }
+
+    /// Has a replica take over from its primary while that lives. The replica asks for it in one message, which may be lost,
+    /// and gives up after 5 s: then it is told again, as an operator would.
+    pub(super) fn promote(&self, replica: usize) {
+        let mut client = self.client(replica);
+        let mut asked: Option<Instant> = None;
+        wait_for("the replica to take over", || {
+            let done = client.info("replication", "role") == "master";
+            if !done && asked.is_none_or(|at| at.elapsed() > Duration::from_secs(6)) {
+                // It may have taken over in this moment, and then refuses.
+                client.send("CLUSTER FAILOVER").ok();
+                asked = Some(Instant::now());
+            }
+            done
+        });
     }
 
     /// Begins to move a slot.
@@ -141,6 +164,16 @@ fn served(client: &mut Client) -> Option<Vec<u16>> {
         ports[usize::from(number(&range[0]))..=usize::from(number(&range[1]))].fill(number(&primary[1]));
     }
     (!ports.contains(&0)).then_some(ports)
+}
+
+/// Each replica with its primary, by their ids.
+fn followers(client: &mut Client) -> Vec<String> {
+    let nodes: String = client.ask("CLUSTER NODES");
+    let words = nodes.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let replicas = words.filter(|words| words[2].contains("slave"));
+    let mut pairs: Vec<String> = replicas.map(|words| format!("{} {}", words[0], words[3])).collect();
+    pairs.sort();
+    pairs
 }
 
 /// Asks any node, and goes where that sends it.

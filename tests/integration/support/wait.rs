@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long a condition may take to come true, and a server to answer. Only a failing test waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns as soon as the condition is true; panics with what it waited for where that takes longer than [`PATIENCE`].
 #[track_caller]
