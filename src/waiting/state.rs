@@ -39,11 +39,13 @@ pub(super) struct State {
     answered: Vec<Ticket>,
     dead: Vec<(Place, Fence)>,
     last_ticket: NonZeroU64,
-    /// The one timer of the server's that rings the next alarm, and when; see `tick`.
+    /// The timer of the server's that rings the next alarm, and when; see `tick`.
     pub(super) timer: Option<(Millis, Timer)>,
+    /// A timer of the server's that answers those whose answers are due has been set.
+    pub(super) answering: bool,
     /// The server tells of changed keys.
     pub(super) listening: bool,
-    /// The timer is ringing now.
+    /// The alarms are ringing now.
     pub(super) ringing: bool,
     /// No alarm is to ring before that.
     pub(super) quiet_until: Millis,
@@ -61,6 +63,7 @@ impl State {
             dead: Vec::new(),
             last_ticket: NonZeroU64::MIN,
             timer: None,
+            answering: false,
             listening: false,
             ringing: false,
             quiet_until: 0,
@@ -397,11 +400,13 @@ impl State {
         self.lines.retain(|_, lines| !lines.is_empty());
     }
 
-    /// When something is to be done next: 0 where an answer is due.
+    /// Whether somebody is to be answered.
+    pub(super) fn has_answered(&self) -> bool {
+        !self.answered.is_empty()
+    }
+
+    /// When something else is to be done next.
     pub(super) fn next_due(&self) -> Option<Millis> {
-        if !self.answered.is_empty() {
-            return Some(0);
-        }
         let alarm = self.alarms.first().map(|(at, _)| (*at).max(self.quiet_until));
         let timeout = self.timeouts.first().map(|(at, _)| *at);
         alarm.into_iter().chain(timeout).min()
