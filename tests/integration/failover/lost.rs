@@ -69,3 +69,21 @@ fn an_extension_lapses_before_the_next_grant() {
     assert_eq!(grant(next).unwrap().owner, "bob");
     assert_apart(Some(asked + Duration::from_millis(lease)), Instant::now());
 }
+
+#[test]
+fn a_release_is_undone_until_the_lease_ends_or_it_is_released_again() {
+    let mut pair = Pair::start();
+    let mut client = pair.old.client();
+    let until = take(&mut client, "OWNER alice");
+    client.acquire("l", "OWNER alice").unwrap();
+    pair.new.wait_for_sync_with(&pair.old);
+    pair.relay.lose_effects(true);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 0);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE l alice"), 0);
+    let mut client = pair.fail_over();
+    assert_eq!(client.holder("k").unwrap().owner, "alice");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE l alice"), 0);
+    let next = Waiter::new(&pair.new, "k", "OWNER bob").client.finish().unwrap();
+    assert_eq!(grant(next).unwrap().owner, "bob");
+    assert_apart(Some(until), Instant::now());
+}
