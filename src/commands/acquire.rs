@@ -95,6 +95,9 @@ impl<'a> Acquire<'a> {
             (Acquired::Reentered { holds, deadline }, Some(held)) => {
                 let fence = held.grant.fence();
                 lock.update(ctx, holds, deadline);
+                if ask.once {
+                    waiting::share_hold(fence);
+                }
                 info::REENTRIES.count();
                 (fence, holds, deadline)
             }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock::{self, Grant, Millis, Owner};
-use crate::server::{Arg, Args, Command, Ctx};
+use crate::server::{self, Arg, Args, Command, Ctx};
 use crate::waiting;
 
 pub(crate) struct Extend<'a> {
@@ -58,8 +58,10 @@ impl<'a> Extend<'a> {
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
-        let now = super::now_ms();
+        let now_us = server::now();
+        let now = now_us / 1000;
         let mut lock = LockKey::write(ctx, self.key)?;
+        waiting::settle(ctx, &mut lock, now_us)?;
         let deadline = lock::extend(lock.grant(), &self.owner, self.fence, lease, waiting::limits(), now)
             .ok_or(Error::NotHeld)?;
         let holds = lock.grant().map_or(0, Grant::holds);

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::server::{Arg, Args, Command, Ctx};
+use crate::server::{self, Arg, Args, Command, Ctx};
 use crate::waiting::{self, WaiterInfo};
 
 pub(crate) struct Info;
@@ -32,7 +32,7 @@ impl Command for Info {
             ctx.reply_null_array();
             return Ok(());
         };
-        let now = super::now_ms();
+        let now = server::now() / 1000;
         let waiters = waiting::waiters_of(ctx, key);
         ctx.reply_map(if full { 8 } else { 7 });
         field(ctx, "owner", held.grant.owner().text().as_ref());

@@ -14,11 +14,3 @@ pub(crate) use break_::Break;
 pub(crate) use extend::Extend;
 pub(crate) use info::Info;
 pub(crate) use release::Release;
-
-use crate::lock::Millis;
-use crate::server;
-
-/// The time in whole milliseconds, as the server counts TTLs.
-fn now_ms() -> Millis {
-    server::now() / 1000
-}

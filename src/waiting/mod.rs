@@ -34,7 +34,7 @@ pub(crate) use waiter::WaiterInfo;
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Ask, Deadline, Millis};
+use crate::lock::{Ask, Deadline, Fence, Millis};
 use crate::server::{self, Arg, Blocked, Ctx, ServerCell, listen_to_keys};
 use state::State;
 
@@ -97,6 +97,11 @@ pub(crate) fn lease_moved(ctx: &Ctx<'_>, key: Arg<'_>, until: Deadline) {
         });
         tick::arm();
     }
+}
+
+/// The client of the running command has been told of the hold of that grant, without a hold of its own.
+pub(crate) fn share_hold(fence: Fence) {
+    STATE.with(|state| state.share_hold(fence));
 }
 
 /// How many wait for a lock.

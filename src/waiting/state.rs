@@ -265,6 +265,18 @@ impl State {
         }
     }
 
+    /// A running command has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it.
+    pub(super) fn share_hold(&mut self, fence: Fence) {
+        for ticket in &self.answered {
+            if let Some((granted, own_hold)) =
+                self.waiters.get_mut(ticket).and_then(|waiter| hold_of(&mut waiter.phase))
+                && granted == fence
+            {
+                *own_hold = false;
+            }
+        }
+    }
+
     /// The server has freed a waiter: what is left of it is dropped.
     pub(super) fn forget(&mut self, ticket: Ticket) {
         self.leave(ticket, Phase::Left);

@@ -55,6 +55,31 @@ fn killed_after_it_got_the_lock() {
 }
 
 #[test]
+fn nobody_extends_what_a_killed_one_had_got() {
+    let mut queue = queue_of("");
+    let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+    let replies =
+        transaction(&mut queue.client, &["LOCK.RELEASE k alice", &kill, "LOCK.EXTEND k bob PX 600000"]);
+    assert_eq!(replies[2], Err("NOTHELD the lock is not held by this owner".into()));
+    carol_has_it(queue, "");
+}
+
+/// One that is told of that hold, too, keeps it.
+#[test]
+fn another_asks_for_what_a_killed_one_had_got() {
+    let mut queue = queue_of("");
+    let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+    let lines = ["LOCK.RELEASE k alice", "LOCK.ACQUIRE k OWNER bob PX 60000 ONCE", &kill];
+    let told = grant(transaction(&mut queue.client, &lines)[1].clone().unwrap()).unwrap();
+    assert_eq!((&told.owner[..], told.holds), ("bob", 1));
+    wait_for("the killed one to be gone", || blocked_clients(&mut queue.client) == 1);
+    assert_eq!(queue.client.holder("k").unwrap().fence, told.fence);
+    assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
+    assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    carol_has_it(queue, "");
+}
+
+#[test]
 fn killed_before_the_lock_was_released() {
     for options in OPTIONS {
         let mut queue = queue_of(options);
