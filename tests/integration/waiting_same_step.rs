@@ -3,8 +3,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, grant, owners, soon, transaction, wait_for, wait_until,
-    while_stopped,
+    Client, Server, Waiter, blocked_clients, grant, is_closed_by_client, owners, soon, transaction, wait_for,
+    wait_until, while_stopped,
 };
 
 struct Queue {
@@ -176,13 +176,20 @@ fn closed_in_the_same_moment() {
         for closed_first in [false, true] {
             let Queue { server, mut client, bob, mut carol } = queue_of(options);
             let what = format!("{options}, closed first: {closed_first}");
+            let line: String = client.ask(&format!("CLIENT LIST ID {}", bob.id));
+            let address = line.split(' ').find_map(|field| field.strip_prefix("addr=127.0.0.1:"));
+            let port = address.and_then(|port| port.parse().ok()).expect("bob's port");
+            let close = |bob: Waiter| {
+                drop(bob);
+                wait_for("bob's connection to be closed", || is_closed_by_client(&server, port));
+            };
             while_stopped(&server, || {
                 if closed_first {
-                    drop(bob);
+                    close(bob);
                     client.begin("LOCK.RELEASE k alice");
                 } else {
                     client.begin("LOCK.RELEASE k alice");
-                    drop(bob);
+                    close(bob);
                 }
             });
             assert_eq!(client.finish(), Ok(Value::Int(0)));

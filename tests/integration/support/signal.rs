@@ -28,6 +28,19 @@ pub(crate) fn wake(server: &Server) {
     kill_process(pid(server), Signal::CONT).unwrap();
 }
 
+/// Whether the connection from that port of the loopback has been closed by its client, as far as the system of the server
+/// knows; the server may not have looked yet.
+pub(crate) fn is_closed_by_client(server: &Server, port: u16) -> bool {
+    const CLOSE_WAIT: &str = "08";
+    let sockets = fs::read_to_string("/proc/net/tcp").unwrap();
+    let of_server = |line: &&str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let ends_in = |field: &str, port: u16| field.ends_with(&format!(":{port:04X}"));
+        ends_in(fields[1], server.port()) && ends_in(fields[2], port) && fields[3] == CLOSE_WAIT
+    };
+    sockets.lines().skip(1).any(|line| of_server(&line))
+}
+
 fn pid(server: &Server) -> Pid {
     Pid::from_raw(server.pid().cast_signed()).unwrap()
 }
