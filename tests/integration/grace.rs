@@ -201,28 +201,27 @@ fn a_short_freeze_is_no_awakening() {
 fn a_busy_script_is_no_awakening() {
     const SCRIPT: &str =
         "for _ = 1, tonumber(ARGV[1]) do end return redis.call('LOCK.ACQUIRE', KEYS[1], 'PX', '1')";
-    const TRY: f64 = 3e6;
     let server = past_its_start(with_grace(1000));
     let mut client = server.client();
-    let mut run = |rounds: f64| {
-        let (began, ran) = (Instant::now(), processor_time(&server));
+    let (mut rounds, mut tries) = (5e7, 0);
+    while tries < 3 {
+        let (began, before) = (Instant::now(), processor_time(&server));
         let reply = client.send_words(["EVAL", SCRIPT, "1", "script", &rounds.to_string()]);
         let after = client.send("LOCK.ACQUIRE after PX 1");
-        let ran = processor_time(&server) - ran;
-        // On a busy machine the server waits for its turn in between, and does stand still.
+        let ran = processor_time(&server) - before;
+        if ran < FREEZE {
+            rounds *= 2.0;
+            continue;
+        }
         if began.elapsed() < ran + Duration::from_millis(700) {
             reply.unwrap();
             after.unwrap();
-        }
-        ran
-    };
-    let rounds = TRY * 2.0 / run(TRY).as_secs_f64();
-    for _ in 0..3 {
-        if run(rounds) > FREEZE {
             return;
         }
+        tries += 1;
     }
-    panic!("no script of 2 s");
+    // The server waited for its turn in between, and did stand still.
+    println!("skipped: this machine is too busy to tell");
 }
 
 /// For how long the server's main thread has run.
