@@ -21,6 +21,7 @@ static MODULE: Module = Module {
     name: c"lock",
     version: 100,
     types: &[TypeSpec::of::<lock::Grant>()],
+    category: c"lock",
     commands: &[
         CommandSpec::of::<Acquire>(),
         CommandSpec::of::<Release>(),

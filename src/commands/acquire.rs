@@ -4,16 +4,13 @@
 //! Answers `[owner, fence, holds, lease in ms]`, or null where the lock is another's (with `BLOCK`: still another's when
 //! the time is up).
 
-use std::ffi::CStr;
-use std::ops::RangeInclusive;
-
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::{self, LockKey};
 use crate::lock::{self, Acquired, Ask, Deadline, Fence, Grant, Millis, Owner};
-use crate::server::{self, Arg, Args, Command, Ctx};
+use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
 use crate::waiting;
 
 pub(crate) struct Acquire<'a> {
@@ -24,10 +21,25 @@ pub(crate) struct Acquire<'a> {
 }
 
 impl Command for Acquire<'_> {
-    const NAME: &'static CStr = c"lock.acquire";
-    const FLAGS: &'static CStr = c"write deny-oom blocking";
-    const ACL: &'static CStr = c"write blocking";
-    const ARITY: RangeInclusive<usize> = 2..=usize::MAX;
+    const DEFINITION: Definition = Definition {
+        name: c"lock.acquire",
+        summary: c"Takes a lock, takes it once more, or waits for it.",
+        complexity: c"O(1) for the lock, and O(log N) for N waiters when it waits or hands over.",
+        since: c"0.1.0",
+        flags: c"write deny-oom blocking",
+        acl: &[c"write", c"slow", c"blocking", c"lock"],
+        tips: c"nondeterministic_output",
+        key: KeyUse { tells: true, change: Some(Change::Update) },
+        arguments: &[
+            Argument::KEY,
+            Argument::text(c"owner").after(c"OWNER").optional(),
+            parse::LEASE,
+            Argument::integer(c"milliseconds").after(c"BLOCK").optional(),
+            Argument::flag(c"once", c"ONCE"),
+            Argument::flag(c"session", c"SESSION"),
+            Argument::integer(c"milliseconds").after(c"MAXHOLD").optional(),
+        ],
+    };
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {

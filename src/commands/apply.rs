@@ -3,23 +3,47 @@
 //! What a primary tells its replicas and its append-only file; `keyspace::effects` says what the forms mean. Refused
 //! from clients.
 
-use std::ffi::CStr;
-use std::ops::RangeInclusive;
-
 use super::parse;
 use crate::config;
 use crate::error::Error;
 use crate::keyspace::{self, APPLY, LockKey};
 use crate::lock::{Deadline, Fence, Grant, Millis};
-use crate::server::{Arg, Args, Command, Ctx};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
 
 pub(crate) struct Apply;
 
 impl Command for Apply {
-    const NAME: &'static CStr = APPLY;
-    const FLAGS: &'static CStr = c"write fast";
-    const ACL: &'static CStr = c"write admin dangerous";
-    const ARITY: RangeInclusive<usize> = 2..=7;
+    const DEFINITION: Definition = Definition {
+        name: APPLY,
+        summary:
+            c"The module's own, refused from clients: carries a change to replicas and append-only files.",
+        complexity: c"O(1)",
+        since: c"0.1.0",
+        flags: c"write fast",
+        acl: &[c"write", c"fast", c"admin", c"dangerous"],
+        tips: c"",
+        key: KeyUse { tells: false, change: Some(Change::Update) },
+        arguments: &[
+            Argument::KEY,
+            Argument::one_of(
+                c"state",
+                &[
+                    Argument::integer(c"deadline"),
+                    Argument::block(
+                        c"grant",
+                        &[
+                            Argument::text(c"owner"),
+                            Argument::integer(c"fence"),
+                            Argument::integer(c"holds"),
+                            Argument::integer(c"max-hold"),
+                            Argument::integer(c"deadline"),
+                        ],
+                    ),
+                ],
+            )
+            .optional(),
+        ],
+    };
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
@@ -30,6 +54,7 @@ impl Command for Apply {
         match (args.get(2), args.get(3)) {
             (None, _) => lock.remove(ctx),
             (Some(deadline), None) => lock.store_lease(ctx, self::deadline(number(deadline)?)),
+            _ if args.get(7).is_some() => return Err(Error::Syntax),
             (Some(owner), Some(fence)) => {
                 let owner = parse::owner(owner)?;
                 let fence =

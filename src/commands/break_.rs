@@ -2,24 +2,28 @@
 //!
 //! For operators: ends the grant, whoever holds it; hands the lock to the next waiter, and answers 1, or 0 where there was none (with that fence).
 
-use std::ffi::CStr;
-use std::ops::RangeInclusive;
-
 use super::parse;
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock;
-use crate::server::{Arg, Args, Command, Ctx, LogLevel};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, LogLevel};
 use crate::waiting;
 
 pub(crate) struct Break;
 
 impl Command for Break {
-    const NAME: &'static CStr = c"lock.break";
-    const FLAGS: &'static CStr = c"write admin fast";
-    const ACL: &'static CStr = c"write admin dangerous";
-    const ARITY: RangeInclusive<usize> = 2..=usize::MAX;
+    const DEFINITION: Definition = Definition {
+        name: c"lock.break",
+        summary: c"For operators: ends the grant of a lock, whoever holds it.",
+        complexity: c"O(1), and O(log N) for N waiters.",
+        since: c"0.1.0",
+        flags: c"write admin fast",
+        acl: &[c"write", c"fast", c"admin", c"dangerous", c"lock"],
+        tips: c"",
+        key: KeyUse { tells: false, change: Some(Change::Delete) },
+        arguments: &[Argument::KEY, parse::FENCE],
+    };
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {

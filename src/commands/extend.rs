@@ -2,16 +2,13 @@
 //!
 //! Sets the lease to that long from now, and answers it in ms.
 
-use std::ffi::CStr;
-use std::ops::RangeInclusive;
-
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock::{self, Grant, Millis, Owner};
-use crate::server::{self, Arg, Args, Command, Ctx};
+use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
 use crate::waiting;
 
 pub(crate) struct Extend<'a> {
@@ -22,10 +19,17 @@ pub(crate) struct Extend<'a> {
 }
 
 impl Command for Extend<'_> {
-    const NAME: &'static CStr = c"lock.extend";
-    const FLAGS: &'static CStr = c"write fast";
-    const ACL: &'static CStr = c"write fast";
-    const ARITY: RangeInclusive<usize> = 3..=usize::MAX;
+    const DEFINITION: Definition = Definition {
+        name: c"lock.extend",
+        summary: c"Sets the lease of a held lock to that long from now.",
+        complexity: c"O(1), and O(log N) for N locks with waiters or a session.",
+        since: c"0.1.0",
+        flags: c"write fast",
+        acl: &[c"write", c"fast", c"lock"],
+        tips: c"nondeterministic_output",
+        key: KeyUse { tells: false, change: Some(Change::Update) },
+        arguments: &[Argument::KEY, Argument::text(c"owner"), parse::LEASE, parse::FENCE],
+    };
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {

@@ -2,31 +2,38 @@
 //!
 //! Answers who holds the lock, as a map (a flat array in RESP2); null where it is free. `FULL` adds the queue.
 
-use std::ffi::CStr;
-use std::ops::RangeInclusive;
-
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::server::{self, Arg, Args, Command, Ctx};
+use crate::server::{self, Arg, Args, Argument, Command, Ctx, Definition, KeyUse};
 use crate::waiting::{self, WaiterInfo};
 
 pub(crate) struct Info;
 
 impl Command for Info {
-    const NAME: &'static CStr = c"lock.info";
-    const FLAGS: &'static CStr = c"readonly";
-    const ACL: &'static CStr = c"read";
-    const ARITY: RangeInclusive<usize> = 2..=3;
+    const DEFINITION: Definition = Definition {
+        name: c"lock.info",
+        summary: c"Tells who holds a lock and, with FULL, who waits for it.",
+        complexity: c"O(1); with FULL O(N) for N waiters.",
+        since: c"0.1.0",
+        flags: c"readonly",
+        acl: &[c"read", c"slow", c"lock"],
+        tips: c"nondeterministic_output",
+        key: KeyUse { tells: true, change: None },
+        arguments: &[Argument::KEY, Argument::flag(c"full", c"FULL")],
+    };
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
         let key = parse::required(args, 1)?;
-        let full = match args.get(2).map(Arg::bytes) {
-            None => false,
-            Some(word) if parse::is(word, "FULL") => true,
-            Some(_) => return Err(Error::Syntax),
-        };
+        let mut full = None;
+        for word in args.skip(2).map(Arg::bytes) {
+            if !parse::is(word, "FULL") {
+                return Err(Error::Syntax);
+            }
+            parse::set(&mut full, ())?;
+        }
+        let full = full.is_some();
         let lock = LockKey::read(ctx, key)?;
         let Some(held) = lock.held() else {
             ctx.reply_null_array();

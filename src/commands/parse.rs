@@ -3,9 +3,19 @@
 use crate::config;
 use crate::error::Error;
 use crate::lock::{Millis, Owner};
-use crate::server::{Arg, Args};
+use crate::server::{Arg, Args, Argument};
 
-/// The argument at that place. The arity has been checked, so it is there.
+/// How long a grant is to last.
+pub(super) const LEASE: Argument = Argument::one_of(
+    c"lease",
+    &[Argument::integer(c"seconds").after(c"EX"), Argument::integer(c"milliseconds").after(c"PX")],
+)
+.optional();
+
+/// The one grant that is meant.
+pub(super) const FENCE: Argument = Argument::integer(c"fence").after(c"FENCE").optional();
+
+/// The argument at that place. The server has checked the arity, but not of what an append-only file says.
 pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Error> {
     args.get(place).ok_or(Error::Syntax)
 }

@@ -2,15 +2,12 @@
 //!
 //! Answers the holds left: 0 means free, or gone to the next waiter. Never changes the lease.
 
-use std::ffi::CStr;
-use std::ops::RangeInclusive;
-
 use super::parse;
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock::{self, Owner, Released};
-use crate::server::{Arg, Args, Command, Ctx};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
 use crate::waiting;
 
 pub(crate) struct Release<'a> {
@@ -21,10 +18,17 @@ pub(crate) struct Release<'a> {
 }
 
 impl Command for Release<'_> {
-    const NAME: &'static CStr = c"lock.release";
-    const FLAGS: &'static CStr = c"write fast";
-    const ACL: &'static CStr = c"write fast";
-    const ARITY: RangeInclusive<usize> = 3..=usize::MAX;
+    const DEFINITION: Definition = Definition {
+        name: c"lock.release",
+        summary: c"Gives back one hold of a lock, or all.",
+        complexity: c"O(1), and O(log N) for N waiters.",
+        since: c"0.1.0",
+        flags: c"write fast",
+        acl: &[c"write", c"fast", c"lock"],
+        tips: c"",
+        key: KeyUse { tells: true, change: Some(Change::Delete) },
+        arguments: &[Argument::KEY, Argument::text(c"owner"), Argument::flag(c"all", c"ALL"), parse::FENCE],
+    };
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {

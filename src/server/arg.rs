@@ -32,10 +32,6 @@ impl<'a> Args<'a> {
     pub(crate) fn get(self, place: usize) -> Option<Arg<'a>> {
         self.0.get(place).map(|&string| Arg { string, life: PhantomData })
     }
-
-    pub(crate) fn len(self) -> usize {
-        self.0.len()
-    }
 }
 
 /// One string of the server's.

@@ -83,12 +83,6 @@ impl Ctx<'_> {
         self.reply_error(&text);
     }
 
-    /// The server's own error for a wrong number of arguments.
-    pub(crate) fn reply_wrong_arity(&self) {
-        // SAFETY: the context is valid (see `new`).
-        unsafe { api!(RedisModule_WrongArity(self.ctx)) };
-    }
-
     /// Marks a key as changed, for `WATCH` and for client-side caches.
     pub(crate) fn signal_modified(&self, key: Arg<'_>) {
         // SAFETY: context and string are valid (see their `new`).

@@ -9,6 +9,7 @@ use super::audience;
 use super::context::log;
 use super::guard::guard;
 use super::info::{self, WriteInfo};
+use super::register;
 use super::{Arg, Args, CommandSpec, EventSpec, LogLevel, NumericConfig, TypeSpec};
 
 /// All that a module adds to the server.
@@ -18,6 +19,8 @@ pub(crate) struct Module {
     /// As `MODULE LIST` shows it.
     pub(crate) version: i32,
     pub(crate) types: &'static [TypeSpec],
+    /// An ACL category of its own, where the server takes one.
+    pub(crate) category: &'static CStr,
     pub(crate) commands: &'static [CommandSpec],
     pub(crate) configs: &'static [&'static NumericConfig],
     pub(crate) events: &'static [EventSpec],
@@ -83,9 +86,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
             return Err("a data type was refused; is the module loaded twice?".into());
         }
     }
-    for command in module.commands {
-        register_command(ctx, command)?;
-    }
+    register::commands(ctx, module)?;
     load_configs(ctx, module, args)?;
     for events in module.events {
         if !(events.subscribe)(ctx) {
@@ -132,41 +133,6 @@ fn valkey_options(ctx: *mut raw::RedisModuleCtx) -> c_int {
         Some(known) if is_valkey => unsafe { known() & HANDLE_ATOMIC_SLOT_MIGRATION },
         _ => 0,
     }
-}
-
-fn register_command(ctx: *mut raw::RedisModuleCtx, command: &CommandSpec) -> Result<(), String> {
-    // SAFETY: the server gave us the context for the time of loading, and copies name and flags. The key is the first
-    // argument, and the only one.
-    let status = unsafe {
-        api!(RedisModule_CreateCommand(
-            ctx,
-            command.name.as_ptr(),
-            Some(command.call),
-            command.flags.as_ptr(),
-            1,
-            1,
-            1
-        ))
-    };
-    let name = command.name.to_string_lossy();
-    if status != raw::REDISMODULE_OK as c_int {
-        return Err(format!("the command {name} was refused"));
-    }
-    if !set_acl_categories(ctx, command) {
-        log(ctx, LogLevel::Warning, &format!("{name} is in none of the ACL categories it should be in"));
-    }
-    Ok(())
-}
-
-/// Puts a command into its ACL categories; `false`: the server takes such, but not these.
-fn set_acl_categories(ctx: *mut raw::RedisModuleCtx, command: &CommandSpec) -> bool {
-    // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
-    let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else { return true };
-    // SAFETY: the server gave us the context for the time of loading.
-    let registered = unsafe { api!(RedisModule_GetCommand(ctx, command.name.as_ptr())) };
-    // SAFETY: the server's answer just now, and a text that ends in NUL.
-    let status = unsafe { set(registered, command.acl.as_ptr()) };
-    status == raw::REDISMODULE_OK as c_int
 }
 
 /// Registers the settings, with the arguments of `loadmodule` (`name value ...`) as their defaults; what the
@@ -294,6 +260,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_ServerInfoGetFieldC,
         RedisModule_ServerInfoGetFieldUnsigned,
         RedisModule_SetAbsExpire,
+        RedisModule_SetCommandInfo,
         RedisModule_SetDisconnectCallback,
         RedisModule_SetModuleOptions,
         RedisModule_SignalModifiedKey,
@@ -303,7 +270,6 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_SubscribeToKeyspaceEvents,
         RedisModule_SubscribeToServerEvent,
         RedisModule_UnblockClient,
-        RedisModule_WrongArity,
     );
     None
 }

@@ -9,15 +9,12 @@
 //! arrived and right before the server sends replies. (Nothing is in between but, with threads for input, what they have
 //! read meanwhile: see `departures`.)
 
-use std::ffi::CStr;
-use std::ops::RangeInclusive;
-
 use super::state::State;
 use super::{STATE, grace, hand_over};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
-use crate::server::{self, Alarm, Arg, Args, Command, Ctx, Timer};
+use crate::server::{self, Alarm, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Timer};
 
 /// How long in ms to wait before looking again whether clients are still paused. Costs one call.
 const WHILE_PAUSED: Millis = 2;
@@ -102,7 +99,7 @@ fn ring_alarms(ctx: &Ctx<'_>) {
     }
     let mut refused = Vec::new();
     for place in STATE.with(|state| state.take_due(now)) {
-        if !(ctx.select_db(place.db) && ctx.call_write(Settle::NAME, &place.key)) {
+        if !(ctx.select_db(place.db) && ctx.call_write(Settle::DEFINITION.name, &place.key)) {
             refused.push(place);
         }
     }
@@ -118,10 +115,17 @@ fn ring_alarms(ctx: &Ctx<'_>) {
 pub(crate) struct Settle;
 
 impl Command for Settle {
-    const NAME: &'static CStr = c"lock.settle";
-    const FLAGS: &'static CStr = c"write fast";
-    const ACL: &'static CStr = c"write admin dangerous";
-    const ARITY: RangeInclusive<usize> = 2..=2;
+    const DEFINITION: Definition = Definition {
+        name: c"lock.settle",
+        summary: c"The module's own, refused from clients: hands a lock over by timer.",
+        complexity: c"O(log N) for N waiters.",
+        since: c"0.1.0",
+        flags: c"write fast",
+        acl: &[c"write", c"fast", c"admin", c"dangerous"],
+        tips: c"",
+        key: KeyUse { tells: false, change: Some(Change::Update) },
+        arguments: &[Argument::KEY],
+    };
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {

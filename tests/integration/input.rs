@@ -61,6 +61,8 @@ fn an_unknown_word() {
         ("LOCK.EXTEND held alice ALL", SYNTAX),
         ("LOCK.BREAK held alice", SYNTAX),
         ("LOCK.BREAK held ALL", SYNTAX),
+        ("LOCK.INFO held ALL", SYNTAX),
+        ("LOCK.INFO held FULL FULL", SYNTAX),
     ]);
 }
 

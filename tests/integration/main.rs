@@ -9,6 +9,7 @@ mod acquire;
 mod break_;
 mod cluster;
 mod config;
+mod docs;
 mod events;
 mod extend;
 mod failover;

@@ -1,0 +1,103 @@
+//! What a command is, said once: the server checks its arity, finds its key and shows its syntax by this.
+
+use std::ffi::CStr;
+
+/// A command as the server's tools show it. Its one key is the first argument.
+pub(crate) struct Definition {
+    /// As `COMMAND INFO` shows it (in any case; the server folds it).
+    pub(crate) name: &'static CStr,
+    pub(crate) summary: &'static CStr,
+    pub(crate) complexity: &'static CStr,
+    /// The version of the module that brought it.
+    pub(crate) since: &'static CStr,
+    /// The server's own words for what it does (`write`, `readonly`, `deny-oom`, `fast`, ...).
+    pub(crate) flags: &'static CStr,
+    /// Its ACL categories, the server's and the module's; all that it has, where the server takes any from a module.
+    pub(crate) acl: &'static [&'static CStr],
+    /// The server's own words for how to deal with its reply, blanks between them.
+    pub(crate) tips: &'static CStr,
+    pub(crate) key: KeyUse,
+    pub(crate) arguments: &'static [Argument],
+}
+
+/// What a command does with its key; ACL rules and proxies go by it.
+pub(crate) struct KeyUse {
+    /// The reply holds something of the value, more than whether it is there: needs the right to read (`%R~`).
+    pub(crate) tells: bool,
+    /// Needs the right to write (`%W~`).
+    pub(crate) change: Option<Change>,
+}
+
+/// How a command changes the value, in the server's words.
+pub(crate) enum Change {
+    Update,
+    Delete,
+}
+
+/// An argument, an option, or several that belong together.
+pub(crate) struct Argument {
+    pub(super) name: &'static CStr,
+    pub(super) kind: Kind,
+    /// The option's word that goes before it.
+    pub(super) token: Option<&'static CStr>,
+    pub(super) optional: bool,
+}
+
+pub(super) enum Kind {
+    Key,
+    Text,
+    Integer,
+    /// The option's word, and nothing after it.
+    Flag,
+    /// One of these.
+    OneOf(&'static [Argument]),
+    /// All of these, in this order.
+    Block(&'static [Argument]),
+}
+
+impl Argument {
+    pub(crate) const KEY: Self = Self::new(c"key", Kind::Key);
+
+    pub(crate) const fn text(name: &'static CStr) -> Self {
+        Self::new(name, Kind::Text)
+    }
+
+    pub(crate) const fn integer(name: &'static CStr) -> Self {
+        Self::new(name, Kind::Integer)
+    }
+
+    /// An option that is its word alone.
+    pub(crate) const fn flag(name: &'static CStr, token: &'static CStr) -> Self {
+        Self::new(name, Kind::Flag).after(token).optional()
+    }
+
+    pub(crate) const fn one_of(name: &'static CStr, choices: &'static [Self]) -> Self {
+        Self::new(name, Kind::OneOf(choices))
+    }
+
+    pub(crate) const fn block(name: &'static CStr, parts: &'static [Self]) -> Self {
+        Self::new(name, Kind::Block(parts))
+    }
+
+    /// The same as the value of an option with that word.
+    pub(crate) const fn after(self, token: &'static CStr) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    pub(crate) const fn optional(self) -> Self {
+        Self { optional: true, ..self }
+    }
+
+    const fn new(name: &'static CStr, kind: Kind) -> Self {
+        Self { name, kind, token: None, optional: false }
+    }
+}
+
+impl Definition {
+    /// How many words it takes, as the server counts: its name included, negative for "at least".
+    pub(super) fn arity(&self) -> i32 {
+        let required = self.arguments.iter().filter(|argument| !argument.optional);
+        let words = required.fold(1, |words, _| words + 1);
+        if self.arguments.iter().any(|argument| argument.optional) { -words } else { words }
+    }
+}

@@ -1,0 +1,174 @@
+//! How commands are made known to the server: from their definitions.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+
+use redis_module::raw;
+
+use super::context::log;
+use super::definition::{Argument, Change, Definition, Kind};
+use super::module::Module;
+use super::{CommandSpec, LogLevel};
+
+/// Registers the commands of the module, and its ACL category.
+pub(super) fn commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(), String> {
+    let category = Some(module.category).filter(|category| make_category(ctx, category));
+    for command in module.commands {
+        register(ctx, command, module.category, category)?;
+    }
+    Ok(())
+}
+
+/// Makes an ACL category of the module's own; `false`: the server takes none, as before Redis 7.4.
+fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
+    // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
+    let Some(add) = (unsafe { raw::RedisModule_AddACLCategory }) else { return false };
+    // SAFETY: the server gave us the context for the time of loading, and copies the name.
+    let made = unsafe { add(ctx, name.as_ptr()) } == raw::REDISMODULE_OK as c_int;
+    if !made {
+        let name = name.to_string_lossy();
+        log(ctx, LogLevel::Warning, &format!("the ACL category {name} was refused; is it another module's?"));
+    }
+    made
+}
+
+/// Registers one command. `own` is the module's ACL category, `made` the same where the server has it.
+fn register(
+    ctx: *mut raw::RedisModuleCtx,
+    command: &CommandSpec,
+    own: &CStr,
+    made: Option<&CStr>,
+) -> Result<(), String> {
+    let definition = command.definition;
+    let name = definition.name.to_string_lossy();
+    // SAFETY: the server gave us the context for the time of loading, and copies name and flags. The key is the first
+    // argument, and the only one.
+    let status = unsafe {
+        api!(RedisModule_CreateCommand(
+            ctx,
+            definition.name.as_ptr(),
+            Some(command.call),
+            definition.flags.as_ptr(),
+            1,
+            1,
+            1
+        ))
+    };
+    if status != raw::REDISMODULE_OK as c_int {
+        return Err(format!("the command {name} was refused"));
+    }
+    // SAFETY: the server gave us the context for the time of loading; the command was made just now.
+    let registered = unsafe { api!(RedisModule_GetCommand(ctx, definition.name.as_ptr())) };
+    if !describe(registered, definition) {
+        return Err(format!("the description of the command {name} was refused"));
+    }
+    let categories = definition.acl.iter().filter(|&&category| category != own || made == Some(category));
+    if !set_categories(registered, categories) {
+        log(ctx, LogLevel::Warning, &format!("{name} is in none of the ACL categories it should be in"));
+    }
+    Ok(())
+}
+
+/// Puts a command into its ACL categories; `false`: the server takes such, but not these.
+fn set_categories<'a>(
+    command: *mut raw::RedisModuleCommand,
+    categories: impl Iterator<Item = &'a &'static CStr>,
+) -> bool {
+    // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
+    let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else { return true };
+    let names: Vec<&[u8]> = categories.map(|category| category.to_bytes()).collect();
+    let Ok(names) = CString::new(names.join(&b' ')) else { return false };
+    // SAFETY: the command was made just now, and the text ends in NUL; the server reads it before it returns.
+    let status = unsafe { set(command, names.as_ptr()) };
+    status == raw::REDISMODULE_OK as c_int
+}
+
+/// Tells the server what `COMMAND INFO`, `COMMAND DOCS` and `COMMAND GETKEYS` show; whether it took that.
+fn describe(command: *mut raw::RedisModuleCommand, definition: &Definition) -> bool {
+    let version = raw::RedisModuleCommandInfoVersion {
+        version: 1,
+        sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+        sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+        sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+    };
+    let mut key_specs = [key_spec(definition), no_key_spec()];
+    let mut tables = Vec::new();
+    let info = raw::RedisModuleCommandInfo {
+        version: &raw const version,
+        summary: definition.summary.as_ptr(),
+        complexity: definition.complexity.as_ptr(),
+        since: definition.since.as_ptr(),
+        history: ptr::null_mut(),
+        tips: if definition.tips.is_empty() { ptr::null() } else { definition.tips.as_ptr() },
+        arity: definition.arity(),
+        key_specs: key_specs.as_mut_ptr(),
+        args: table(definition.arguments, &mut tables),
+    };
+    // SAFETY: the command was made just now. The server copies all of it: texts that end in NUL, and tables that are
+    // alive here and end in a row of zeros.
+    let status = unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) };
+    status == raw::REDISMODULE_OK as c_int
+}
+
+/// One key, the first argument.
+fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
+    let access = if definition.key.tells { raw::REDISMODULE_CMD_KEY_ACCESS } else { 0 };
+    let change = match definition.key.change {
+        None => raw::REDISMODULE_CMD_KEY_RO,
+        Some(Change::Update) => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
+        Some(Change::Delete) => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+    };
+    let mut spec = no_key_spec();
+    spec.flags = (access | change).into();
+    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    spec.bs.index.pos = 1;
+    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    spec.fk.range.keystep = 1;
+    spec
+}
+
+/// The end of a table of key specs.
+fn no_key_spec() -> raw::RedisModuleCommandKeySpec {
+    // SAFETY: a C structure of numbers and pointers, for which zeros are what the header says ends a table.
+    unsafe { std::mem::zeroed() }
+}
+
+/// The arguments as the server reads them; the table lives in `tables`.
+fn table(
+    arguments: &[Argument],
+    tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
+) -> *mut raw::RedisModuleCommandArg {
+    let mut rows: Vec<_> = arguments.iter().map(|argument| row(argument, tables)).collect();
+    // SAFETY: as in `no_key_spec`.
+    rows.push(unsafe { std::mem::zeroed() });
+    let start = rows.as_mut_ptr();
+    // The rows stay where they are on the heap.
+    tables.push(rows);
+    start
+}
+
+fn row(argument: &Argument, tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>) -> raw::RedisModuleCommandArg {
+    let (kind, parts) = match argument.kind {
+        Kind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, None),
+        Kind::Text => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING, None),
+        Kind::Integer => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, None),
+        Kind::Flag => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN, None),
+        Kind::OneOf(parts) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF, Some(parts)),
+        Kind::Block(parts) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK, Some(parts)),
+    };
+    let none: *const c_char = ptr::null();
+    let optional = if argument.optional { raw::REDISMODULE_CMD_ARG_OPTIONAL } else { 0 };
+    raw::RedisModuleCommandArg {
+        name: argument.name.as_ptr(),
+        type_: kind,
+        // The one key spec; of the others the server overlooks it.
+        key_spec_index: 0,
+        token: argument.token.map_or(none, CStr::as_ptr),
+        summary: none,
+        since: none,
+        flags: optional.cast_signed(),
+        deprecated_since: none,
+        subargs: parts.map_or(ptr::null_mut(), |parts| table(parts, tables)),
+        display_text: none,
+    }
+}

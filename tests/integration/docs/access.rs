@@ -1,0 +1,118 @@
+//! Who may run what: ACL categories and key permissions are those of the pages.
+
+use std::collections::BTreeSet;
+
+use super::page::pages;
+use super::shown::Shown;
+use crate::support::{Client, Server};
+
+/// A connection of a user with these rules.
+#[track_caller]
+fn user(server: &Server, rules: &str) -> Client {
+    let mut client = server.client();
+    client.ask::<()>(&format!("ACL SETUSER guest reset on nopass {rules}"));
+    client.ask::<()>("AUTH guest x");
+    client
+}
+
+/// Whether the server takes ACL categories from a module, and whether the module can bring one of its own.
+fn takes_categories(client: &mut Client) -> bool {
+    let categories: Vec<String> = client.ask("ACL CAT");
+    categories.iter().any(|category| category == "lock")
+}
+
+/// Whether the user may run it; what comes of it does not matter.
+#[track_caller]
+fn allowed(client: &mut Client, command: &str) -> bool {
+    match client.send(command) {
+        Err(error) => !error.starts_with("NOPERM"),
+        Ok(_) => true,
+    }
+}
+
+#[test]
+fn the_categories_are_those_of_the_page() {
+    let server = Server::start();
+    let mut client = server.client();
+    let has_any = takes_categories(&mut client);
+    for page in pages() {
+        let shown = Shown::of(&mut client, &page.command).categories;
+        let documented: BTreeSet<_> = page.marked("Access", '@').into_iter().map(String::from).collect();
+        assert_eq!(shown, if has_any { documented } else { BTreeSet::new() }, "{}", page.command);
+    }
+}
+
+/// Redis before 7.4 cannot; every other server can.
+#[test]
+fn the_category_of_the_module_is_there_where_the_server_can_have_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let can = client.version() >= (7, 4) || !client.info("server", "valkey_version").is_empty();
+    assert_eq!(takes_categories(&mut client), can);
+    assert!(!server.log().contains("ACL categor"), "{}", server.log());
+    if can {
+        let members: BTreeSet<String> = client.ask("ACL CAT lock");
+        let commands = pages().into_iter().map(|page| page.command.to_lowercase());
+        assert_eq!(members, commands.collect::<BTreeSet<_>>());
+    }
+}
+
+#[test]
+fn rules_by_category_allow_and_forbid() {
+    let server = Server::start();
+    if !takes_categories(&mut server.client()) {
+        return;
+    }
+    for (rules, may, may_not) in [
+        ("~* +@lock", "ACQUIRE RELEASE EXTEND INFO BREAK", "APPLY SETTLE"),
+        ("~* +@lock -@dangerous", "ACQUIRE RELEASE EXTEND INFO", "BREAK APPLY SETTLE"),
+        ("~* +@all -@lock", "", "ACQUIRE RELEASE EXTEND INFO BREAK"),
+        ("~* +@all -@dangerous", "ACQUIRE RELEASE EXTEND INFO", "BREAK APPLY SETTLE"),
+        ("~* +@all -@admin", "ACQUIRE RELEASE EXTEND INFO", "BREAK APPLY SETTLE"),
+        ("~* +@all -@blocking", "RELEASE EXTEND INFO BREAK", "ACQUIRE"),
+        ("~* +@read", "INFO", "ACQUIRE RELEASE EXTEND BREAK APPLY SETTLE"),
+        ("~* +@fast -@dangerous", "RELEASE EXTEND", "ACQUIRE INFO BREAK APPLY SETTLE"),
+    ] {
+        let mut client = user(&server, rules);
+        for (commands, expected) in [(may, true), (may_not, false)] {
+            for command in commands.split_whitespace() {
+                let owner = if ["RELEASE", "EXTEND"].contains(&command) { " alice" } else { "" };
+                let line = format!("LOCK.{command} k{owner}");
+                assert_eq!(allowed(&mut client, &line), expected, "{rules}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_pattern_must_allow_what_the_page_says() {
+    let server = Server::start();
+    for page in pages() {
+        let documented = page.marked("Access", '%');
+        let mut needed: Vec<_> = documented.into_iter().collect();
+        let needed = needed.pop().filter(|_| needed.is_empty()).expect("one key permission");
+        let line = format!("{} app:k alice", page.command);
+        // What LOCK.INFO and LOCK.BREAK take as a second word is an error of another kind.
+        for (granted, reads, writes) in [("%R~", true, false), ("%W~", false, true), ("%RW~", true, true)] {
+            let mut client = user(&server, &format!("+@all {granted}app:*"));
+            let suffices = (reads || !needed.contains('R')) && (writes || !needed.contains('W'));
+            assert_eq!(allowed(&mut client, &line), suffices, "{granted}: {line}");
+            assert!(!allowed(&mut client, &line.replace("app:", "other:")), "{granted}: {line}");
+        }
+    }
+}
+
+/// Reading and writing by different patterns, as one user has them.
+#[test]
+fn a_user_may_look_at_all_locks_and_take_its_own() {
+    let server = Server::start();
+    let mut client = user(&server, "+lock.acquire +lock.release +lock.info %RW~app:* %R~*");
+    let mut other = server.client();
+    other.acquire("other:k", "OWNER bob").unwrap();
+    client.acquire("app:k", "OWNER alice").unwrap();
+    assert_eq!(client.holder("other:k").unwrap().owner, "bob");
+    assert!(!allowed(&mut client, "LOCK.RELEASE other:k bob"));
+    assert!(!allowed(&mut client, "LOCK.ACQUIRE other:k OWNER bob"));
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE app:k alice"), 0);
+    assert_eq!(other.holder("other:k").unwrap().owner, "bob");
+}

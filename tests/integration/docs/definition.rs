@@ -1,0 +1,229 @@
+//! What the server shows of the commands is what their pages say, and what their parsers take.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::{fs, path::Path};
+
+use super::page::{Page, pages};
+use super::shown::Shown;
+use crate::support::{Client, Server, cli_program};
+
+const INTERNAL: [&str; 2] = ["lock.apply", "lock.settle"];
+
+/// Does something with every page and what the server shows of its command.
+#[track_caller]
+fn each(mut check: impl FnMut(&mut Client, &Page, &Shown)) {
+    let server = Server::start();
+    // The one shows arrays, the other maps.
+    for mut client in [server.client(), server.client_resp3()] {
+        for page in pages() {
+            let shown = Shown::of(&mut client, &page.command);
+            check(&mut client, &page, &shown);
+        }
+    }
+}
+
+#[test]
+fn every_command_for_clients_has_a_page() {
+    let server = Server::start();
+    let mut commands: BTreeSet<String> = server.client().ask("COMMAND LIST FILTERBY MODULE lock");
+    for internal in INTERNAL {
+        assert!(commands.remove(internal), "{internal}");
+    }
+    let pages: BTreeSet<_> = pages().iter().map(|page| page.command.to_lowercase()).collect();
+    assert_eq!(commands, pages);
+}
+
+#[test]
+fn syntax_summary_complexity_and_history_are_those_of_the_page() {
+    each(|_, page, shown| {
+        let command = &page.command;
+        let words: Vec<_> = shown.arguments().iter().map(|argument| argument.written()).collect();
+        assert_eq!(format!("{command} {}", words.join(" ")), page.syntax());
+        assert_eq!(shown.text("summary"), page.summary(), "{command}");
+        assert_eq!(shown.text("complexity"), page.section("Complexity").replace('`', ""), "{command}");
+        assert_eq!(format!("Since {}.", shown.text("since")), page.section("History"), "{command}");
+        assert!(!shown.docs.contains_key("history"), "{command}: a history that the page has not");
+        assert_eq!(shown.text("group"), "module", "{command}");
+        assert_eq!(shown.text("module"), "lock", "{command}");
+    });
+}
+
+#[test]
+fn the_overview_has_the_syntax_too() {
+    let design = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/design.md");
+    let design = fs::read_to_string(design).unwrap();
+    let lines: Vec<_> =
+        design.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for page in pages() {
+        assert!(lines.iter().any(|line| line == page.syntax()), "{}", page.syntax());
+    }
+}
+
+#[test]
+fn every_option_is_explained() {
+    each(|_, page, shown| {
+        let options = shown.arguments().into_iter().filter(|argument| argument.optional);
+        let options: BTreeSet<_> = options
+            .flat_map(|option| option.bare().split(" | ").map(String::from).collect::<Vec<_>>())
+            .collect();
+        let explained: BTreeSet<_> = page.first_column("Options").into_iter().map(String::from).collect();
+        assert_eq!(options, explained, "{}", page.command);
+    });
+}
+
+#[test]
+fn a_page_has_all_its_sections() {
+    for page in pages() {
+        for protocol in ["RESP2", "RESP3"] {
+            assert!(page.section("Reply").contains(protocol), "{}: {protocol}", page.command);
+        }
+        assert!(page.first_column("Errors").len() > 2, "{}", page.command);
+        assert!(page.section("Examples").contains("127.0.0.1:6379> "), "{}", page.command);
+    }
+}
+
+#[test]
+fn the_arity_is_that_of_the_required_arguments() {
+    each(|client, page, shown| {
+        let arguments = shown.arguments();
+        let required = arguments.iter().filter(|argument| !argument.optional).count();
+        let options = arguments.iter().any(|argument| argument.optional);
+        let words = i64::try_from(required + 1).unwrap();
+        assert_eq!(shown.arity, if options { -words } else { words }, "{}", page.command);
+        let name = page.command.to_lowercase();
+        let error = format!("ERR wrong number of arguments for '{name}' command");
+        assert_eq!(client.refused(&format!("{name}{}", " x".repeat(required - 1))), error);
+        assert!(page.first_column("Errors").contains(&error[..]), "{name}");
+    });
+}
+
+/// The words for an argument of that name.
+fn value(name: &str) -> String {
+    match name {
+        "key" => "k",
+        "owner" => "alice",
+        "seconds" => "60",
+        "milliseconds" => "60000",
+        "fence" => "1",
+        _ => panic!("no value for {name}"),
+    }
+    .into()
+}
+
+#[test]
+fn every_option_is_taken_once_and_nothing_else_is() {
+    each(|client, page, shown| {
+        let arguments = shown.arguments();
+        let (required, options): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| !argument.optional);
+        let mut bare = page.command.clone();
+        for argument in required {
+            bare += &argument.ways(value)[0];
+        }
+        // Whether the parser takes it, not what comes of it; on a free lock, so that nothing waits.
+        let mut taken = |words: &str| {
+            client.ask::<()>("FLUSHALL");
+            client.send(words).err().as_deref() != Some("ERR syntax error")
+        };
+        let (mut all, mut backwards) = (bare.clone(), bare.clone());
+        for option in &options {
+            let ways = option.ways(value);
+            for one in &ways {
+                assert!(taken(&format!("{bare} {one}")), "{bare} {one}");
+                assert!(taken(&format!("{bare} {}", one.to_lowercase())), "{bare} {one}");
+                for other in &ways {
+                    assert!(!taken(&format!("{bare} {one} {other}")), "{bare} {one} {other}");
+                }
+                if let Some((word, _)) = one.split_once(' ') {
+                    assert!(word.is_empty() || !taken(&format!("{bare} {word}")), "{bare} {word}");
+                }
+            }
+            all += &format!(" {}", ways[0]);
+        }
+        for option in options.iter().rev() {
+            backwards += &format!(" {}", option.ways(value).last().unwrap());
+        }
+        assert!(taken(&all), "{all}");
+        assert!(taken(&backwards), "{backwards}");
+        assert!(!taken(&format!("{all} NX")), "{all} NX");
+    });
+}
+
+#[test]
+fn the_key_is_the_first_argument() {
+    each(|client, page, shown| {
+        assert_eq!(shown.keys, (1, 1, 1), "{}", page.command);
+        let keys: Vec<String> = client.ask(&format!("COMMAND GETKEYS {} k alice", page.command));
+        assert_eq!(keys, ["k"], "{}", page.command);
+    });
+}
+
+#[test]
+fn the_key_specs_say_what_each_command_does_with_the_key() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (command, used) in [
+        ("LOCK.ACQUIRE", "RW access update"),
+        ("LOCK.RELEASE", "RW access delete"),
+        ("LOCK.EXTEND", "RW update"),
+        ("LOCK.INFO", "RO access"),
+        ("LOCK.BREAK", "RW delete"),
+    ] {
+        let line = format!("COMMAND GETKEYSANDFLAGS {command} k alice");
+        let used: BTreeSet<_> = used.split(' ').map(String::from).collect();
+        assert_eq!(client.ask::<Vec<(String, BTreeSet<String>)>>(&line), [("k".into(), used)], "{line}");
+    }
+}
+
+#[test]
+fn flags_and_tips_say_what_clients_must_know() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (command, flags, tips) in [
+        ("LOCK.ACQUIRE", "write denyoom blocking", "nondeterministic_output"),
+        ("LOCK.RELEASE", "write fast", ""),
+        ("LOCK.EXTEND", "write fast", "nondeterministic_output"),
+        ("LOCK.INFO", "readonly", "nondeterministic_output"),
+        ("LOCK.BREAK", "write admin fast", ""),
+        ("LOCK.APPLY", "write fast", ""),
+        ("LOCK.SETTLE", "write fast", ""),
+    ] {
+        let shown = Shown::of(&mut client, command);
+        let flags: BTreeSet<_> = flags.split(' ').chain(["module"]).map(String::from).collect();
+        assert_eq!(shown.flags, flags, "{command}");
+        assert_eq!(shown.tips.join(" "), tips, "{command}");
+    }
+}
+
+#[test]
+fn the_modules_own_commands_say_that_they_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    for command in INTERNAL {
+        let summary = Shown::of(&mut client, command).text("summary");
+        assert!(summary.starts_with("The module's own, refused from clients: "), "{summary}");
+        let error = "ERR this command is the module's own and not for clients";
+        assert_eq!(client.refused(&format!("{command} k")), error);
+    }
+}
+
+#[test]
+fn the_command_line_client_shows_the_syntax() {
+    let server = Server::start();
+    for page in pages() {
+        let mut cli = Command::new(cli_program());
+        let shown = cli.args(["-p", &server.port().to_string(), "help", &page.command]).output().unwrap();
+        let shown = plain(&String::from_utf8(shown.stdout).unwrap());
+        // There, no blanks are around the sign for "or".
+        assert!(shown.contains(&page.syntax().replace(" | ", "|")), "{shown}");
+        assert!(shown.contains(&format!("summary: {}", page.summary())), "{shown}");
+    }
+}
+
+/// The text without colours.
+fn plain(text: &str) -> String {
+    let mut parts = text.split('\x1b');
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest));
+    [first].into_iter().chain(rest).collect()
+}

@@ -1,0 +1,6 @@
+//! The pages of the commands, the definitions that the server has, and what the commands do: all the same.
+
+mod access;
+mod definition;
+mod page;
+mod shown;

@@ -1,0 +1,68 @@
+//! A page of `docs/commands`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The page of one command.
+pub(super) struct Page {
+    /// The command, as the title has it.
+    pub(super) command: String,
+    pub(super) text: String,
+}
+
+/// Every page there is.
+pub(super) fn pages() -> Vec<Page> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands");
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut pages: Vec<Page> = files
+        .map(|path| {
+            let text = fs::read_to_string(&path).unwrap();
+            let command = text.lines().next().unwrap().strip_prefix("# ").unwrap().to_owned();
+            assert_eq!(path.file_stem().unwrap().to_str().unwrap(), command.to_lowercase());
+            Page { command, text }
+        })
+        .collect();
+    pages.sort_by(|one, other| one.command.cmp(&other.command));
+    pages
+}
+
+impl Page {
+    /// The line below the title.
+    pub(super) fn syntax(&self) -> &str {
+        self.paragraph(1)
+    }
+
+    /// The first sentence.
+    pub(super) fn summary(&self) -> String {
+        self.paragraph(2).replace('`', "")
+    }
+
+    fn paragraph(&self, place: usize) -> &str {
+        self.text.split("\n\n").nth(place).unwrap().trim()
+    }
+
+    /// What is below that heading, without blank lines around it.
+    #[track_caller]
+    pub(super) fn section(&self, heading: &str) -> &str {
+        let (_, rest) = self
+            .text
+            .split_once(&format!("\n## {heading}\n"))
+            .unwrap_or_else(|| panic!("{}: no section {heading}", self.command));
+        rest.split("\n## ").next().unwrap().trim()
+    }
+
+    /// What stands between backticks in that section and begins with the sign.
+    #[track_caller]
+    pub(super) fn marked(&self, heading: &str, sign: char) -> BTreeSet<&str> {
+        let marked = self.section(heading).split('`').skip(1).step_by(2);
+        marked.filter(|word| word.starts_with(sign)).collect()
+    }
+
+    /// What the first column of that section's table has between backticks.
+    #[track_caller]
+    pub(super) fn first_column(&self, heading: &str) -> BTreeSet<&str> {
+        let rows = self.section(heading).lines().filter(|line| line.starts_with("| `"));
+        rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2)).collect()
+    }
+}
