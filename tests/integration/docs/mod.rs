@@ -2,5 +2,6 @@
 
 mod access;
 mod definition;
+mod examples;
 mod page;
 mod shown;

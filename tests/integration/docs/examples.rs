@@ -1,0 +1,144 @@
+//! The sessions that the pages and the README show are what the command-line client shows.
+//!
+//! Each session is typed anew, on a server of its own. What differs each time is compared by what it is: a fence stands for
+//! one grant throughout a page, a UUID is a UUID, what is left of a time is no more than the time.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::page::pages;
+use crate::support::{Server, Waiter, cli_program};
+
+const PROMPT: &str = "    127.0.0.1:6379> ";
+
+/// A command that is typed, and what is shown for it: nothing where it is still waiting.
+struct Step {
+    command: String,
+    shown: Vec<String>,
+    resp3: bool,
+}
+
+/// The indented blocks with prompts. The line before a block says so where it is `redis-cli -3`.
+fn steps(text: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let (mut resp3, mut open) = (false, false);
+    for line in text.lines() {
+        if let Some(command) = line.strip_prefix(PROMPT) {
+            steps.push(Step { command: command.into(), shown: Vec::new(), resp3 });
+            open = true;
+        } else if let Some(shown) = line.strip_prefix("    ").filter(|_| open) {
+            steps.last_mut().unwrap().shown.push(shown.into());
+        } else {
+            open = false;
+            if !line.is_empty() {
+                resp3 = line.contains("redis-cli -3");
+            }
+        }
+    }
+    steps
+}
+
+/// The fences of a page, and what they are this time.
+#[derive(Default)]
+struct Fences(HashMap<i64, i64>);
+
+impl Fences {
+    /// The command with this time's fences.
+    fn replace(&self, command: &str) -> String {
+        let words = command.split_whitespace().map(|word| {
+            let known = word.parse().ok().and_then(|fence| self.0.get(&fence));
+            known.map_or(word.into(), ToString::to_string)
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether the line is what the page shows; `label` is the line before.
+    fn is(&mut self, label: &str, line: &str, shown: &str) -> bool {
+        const INTEGER: &str = "(integer) ";
+        if let (Some((before, number)), Some((shown_before, shown_number))) =
+            (line.split_once(INTEGER), shown.split_once(INTEGER))
+        {
+            let label = if before.contains("=>") { before } else { label };
+            return before == shown_before
+                && self.is_number(label, number.parse().unwrap(), shown_number.parse().unwrap());
+        }
+        match (uuid(line), uuid(shown)) {
+            (Some((before, after)), Some(shown)) => (before, after) == shown,
+            _ => line == shown,
+        }
+    }
+
+    fn is_number(&mut self, label: &str, number: i64, shown: i64) -> bool {
+        const A_FENCE: i64 = 1 << 50;
+        if ["client-id", "held-ms", "waited-ms"].iter().any(|name| label.contains(name)) {
+            number >= 0
+        } else if shown > A_FENCE {
+            let greatest = self.0.values().max().copied().unwrap_or(A_FENCE);
+            let known = self.0.get(&shown).copied();
+            self.0.insert(shown, number);
+            known.map_or(number > greatest, |known| number == known)
+        } else if shown > 1000 && shown % 1000 > 0 {
+            // What is left of some tens of seconds.
+            (1..=(shown / 10_000 + 1) * 10_000).contains(&number)
+        } else {
+            number == shown
+        }
+    }
+}
+
+/// What is around a UUID of version 4 in the line.
+fn uuid(line: &str) -> Option<(&str, &str)> {
+    let (before, rest) = line.split_once('"')?;
+    let (text, after) = rest.split_once('"')?;
+    let parts: Vec<_> = text.split('-').collect();
+    let fits = parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts[2].starts_with('4')
+        && text.chars().all(|sign| sign == '-' || sign.is_ascii_hexdigit());
+    fits.then_some((before, after))
+}
+
+/// Types the whole session.
+#[track_caller]
+fn type_in(page: &str, text: &str) {
+    let steps = steps(text);
+    assert!(!steps.is_empty(), "{page}: no session");
+    let server = Server::start();
+    let (mut fences, mut waiters) = (Fences::default(), Vec::new());
+    for step in steps {
+        let command = fences.replace(&step.command);
+        if step.shown.is_empty() {
+            waiters.push(Waiter::of_words(&server, server.client(), command.split(' ')));
+            continue;
+        }
+        let mut cli = Command::new(cli_program());
+        cli.args(["--no-raw", "-p", &server.port().to_string()]);
+        cli.args(step.resp3.then_some("-3")).args(command.split(' '));
+        let output = cli.output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<_> = output.trim_end().lines().map(str::trim_end).collect();
+        let before = [""].into_iter().chain(lines.iter().copied());
+        let same = lines.len() == step.shown.len()
+            && lines
+                .iter()
+                .zip(before)
+                .zip(&step.shown)
+                .all(|((line, label), shown)| fences.is(label, line, shown));
+        assert!(same, "{page}: {command}\nis:\n{}\n\nshown:\n{}", lines.join("\n"), step.shown.join("\n"));
+    }
+}
+
+#[test]
+fn the_examples_of_the_pages_are_real() {
+    for page in pages() {
+        assert!(!steps(page.section("Examples")).is_empty(), "{}", page.command);
+        type_in(&page.command, &page.text);
+    }
+}
+
+#[test]
+fn the_first_session_of_the_readme_is_real() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    type_in("README.md", &fs::read_to_string(readme).unwrap());
+}
