@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::keyspace;
 use crate::lock::Millis;
 use crate::server::InfoWriter;
 use crate::waiting;
@@ -88,6 +89,7 @@ pub(crate) fn write(info: &mut InfoWriter) {
         info.field(field, counter.get());
     }
     let (waiters, sessions) = waiting::totals();
+    info.field(c"keys", keyspace::locks());
     info.field(c"waiters", waiters);
     info.field(c"sessions", sessions);
     for ((_, field), counter) in WAITS.iter().zip(&WAITED) {

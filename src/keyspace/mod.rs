@@ -13,10 +13,16 @@ pub(crate) use lapses::expired;
 pub(crate) use lock_key::LockKey;
 
 use crate::error::Error;
-use crate::lock::{Fence, FenceClock, Micros};
-use crate::server::ServerCell;
+use crate::lock::{Fence, FenceClock, Grant, Micros};
+use crate::server::{NativeType, ServerCell};
 
 static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
+
+/// How many locks are in memory: in the data set, a lapsed one until the server has deleted it, and what is on its way
+/// there or out of it (a data set that is loaded beside the one in use, one that is freed in the background).
+pub(crate) fn locks() -> u64 {
+    Grant::handle().values()
+}
 
 /// The fence for a grant made now.
 pub(crate) fn next_fence(now: Micros) -> Result<Fence, Error> {

@@ -79,6 +79,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         let status =
             unsafe { api!(RedisModule_ModuleTypeSetValue(self.key, T::handle().raw(), value.cast())) };
         if status == raw::REDISMODULE_OK as i32 {
+            T::handle().count_made();
             self.value = value;
         } else {
             // SAFETY: the server did not take the value, so it is still ours, from `into_raw` just above.

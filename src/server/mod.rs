@@ -30,6 +30,7 @@ pub(crate) mod module;
 mod native_type;
 mod register;
 mod timer;
+mod type_handle;
 
 pub(crate) use arg::{Arg, Args};
 pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};
@@ -43,6 +44,7 @@ pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 pub(crate) use info::InfoWriter;
 pub(crate) use key::{Key, WrongType};
 pub(crate) use native_type::{
-    AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, TypeSpec, Unlinked,
+    AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeSpec, Unlinked,
 };
 pub(crate) use timer::{Alarm, Timer};
+pub(crate) use type_handle::TypeHandle;

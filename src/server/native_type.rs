@@ -1,13 +1,12 @@
 //! Native data types: values that the server keeps for the module, saves, loads and frees through it.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
 use super::context::log;
 use super::guard::guard;
-use super::{Arg, LogLevel};
+use super::{Arg, LogLevel, TypeHandle};
 
 /// A value that keys can hold.
 ///
@@ -47,19 +46,6 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 
     /// Bytes on the heap beyond the value's own.
     fn heap_size(&self) -> usize;
-}
-
-/// A type as the server knows it, from the time it is registered.
-pub(crate) struct TypeHandle(AtomicPtr<raw::RedisModuleType>);
-
-impl TypeHandle {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicPtr::new(std::ptr::null_mut()))
-    }
-
-    pub(super) fn raw(&self) -> *mut raw::RedisModuleType {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// What the table of types holds: a type ready to be registered.
@@ -105,7 +91,7 @@ fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
     // with values of this type only.
     let registered =
         unsafe { api!(RedisModule_CreateDataType(ctx, T::NAME.as_ptr(), T::ENCODING, &raw mut methods)) };
-    T::handle().0.store(registered, Ordering::Relaxed);
+    T::handle().set(registered);
     !registered.is_null()
 }
 
@@ -114,7 +100,10 @@ fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
 unsafe extern "C" fn load<T: NativeType>(rdb: *mut raw::RedisModuleIO, encoding: c_int) -> *mut c_void {
     let loaded = guard(|| T::load(&mut RdbReader(rdb), encoding));
     match loaded {
-        Some(Ok(value)) => Box::into_raw(Box::new(value)).cast(),
+        Some(Ok(value)) => {
+            T::handle().count_made();
+            Box::into_raw(Box::new(value)).cast()
+        }
         Some(Err(reason)) => {
             refuse::<T>(&reason);
             std::ptr::null_mut()
@@ -187,6 +176,7 @@ unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, 
 unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
     // SAFETY: made by `Box::into_raw` in `load` or `Key::set_value`, and freed once.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
+    T::handle().count_freed();
     guard(|| drop(value));
 }
 

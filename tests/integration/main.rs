@@ -17,6 +17,7 @@ mod fence;
 mod found_far_deadline;
 mod found_once_shared_hold;
 mod found_session_overwritten;
+mod gauges;
 mod grace;
 mod info;
 mod input;

@@ -1,0 +1,217 @@
+//! `INFO lock`: its fields, and how many locks there are, whatever happens to their keys.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Client, Server, Setup, Waiter, wait_for, wait_until};
+
+/// How many locks the server says there are.
+#[track_caller]
+fn locks(client: &mut Client) -> i64 {
+    client.info("lock", "lock_keys").parse().unwrap()
+}
+
+/// Takes that many locks, `k0` and so on.
+#[track_caller]
+fn take(client: &mut Client, count: usize) {
+    // By turns with a UUID and with a name, which is kept in another way.
+    let lines: Vec<_> =
+        (0..count)
+            .map(|n| {
+                if n % 2 == 0 {
+                    format!("LOCK.ACQUIRE k{n}")
+                } else {
+                    format!("LOCK.ACQUIRE k{n} OWNER alice")
+                }
+            })
+            .collect();
+    client.ask_all::<(String, i64, i64, i64), _>(&lines);
+}
+
+fn fields(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim).filter(|line| line.starts_with("lock_"));
+    lines.map(|line| line.split(':').next().unwrap()).collect()
+}
+
+#[test]
+fn each_field_is_a_name_and_a_whole_number_and_documented() {
+    let server = Server::start();
+    let text: String = server.client().ask("INFO lock");
+    let mut lines = text.lines().filter(|line| !line.is_empty());
+    assert_eq!(lines.next(), Some("# lock_stats"));
+    for line in lines {
+        let (name, value) = line.split_once(':').unwrap();
+        assert!(name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')), "{line}");
+        value.parse::<u64>().unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split("\n## Counters\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    assert_eq!(fields(section), fields(&text), "the example");
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let explained: BTreeSet<_> =
+        rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2)).collect();
+    // The buckets are explained by the first and the last.
+    let known = fields(&text)
+        .into_iter()
+        .filter(|field| !field.starts_with("lock_waits_le_") || explained.contains(field));
+    assert_eq!(known.collect::<BTreeSet<_>>(), explained, "the table");
+}
+
+#[test]
+fn locks_are_counted_as_they_come_and_go() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(locks(&mut client), 0);
+    take(&mut client, 4);
+    client.acquire("k1", "OWNER alice").unwrap();
+    assert_eq!(client.acquire("k1", "OWNER bob"), None);
+    assert_eq!(locks(&mut client), 4);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k1 alice"), 1);
+    assert_eq!(locks(&mut client), 4);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k1 alice"), 0);
+    assert_eq!(locks(&mut client), 3);
+    assert_eq!(client.ask::<i64>("LOCK.BREAK k0"), 1);
+    assert_eq!(locks(&mut client), 2);
+    client.acquire("k3", "OWNER alice ONCE").unwrap();
+    assert_eq!(locks(&mut client), 2);
+}
+
+#[test]
+fn a_lock_that_is_handed_over_is_the_same_one() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut waiter = Waiter::new(&server, "k", "OWNER bob");
+    assert_eq!((locks(&mut client), client.info("lock", "lock_waiters")), (1, "1".into()));
+    client.ask::<()>("LOCK.RELEASE k alice");
+    waiter.granted();
+    assert_eq!((locks(&mut client), client.info("lock", "lock_waiters")), (1, "0".into()));
+}
+
+#[test]
+fn a_lapsed_lock_counts_until_it_is_deleted() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
+    let grant = client.acquire("k", "PX 1").unwrap();
+    wait_until(&mut client, grant.granted_at() + 1);
+    assert_eq!((locks(&mut client), client.ask::<i64>("DBSIZE")), (1, 1));
+    // Looked at, it is deleted.
+    assert_eq!(client.lock_info("k"), None);
+    assert_eq!((locks(&mut client), client.ask::<i64>("DBSIZE")), (0, 0));
+    client.acquire("k", "PX 1").unwrap();
+    client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 1");
+    wait_for("the end of a lock", || locks(&mut client) == 0);
+}
+
+#[test]
+fn what_the_server_does_with_keys_is_counted() {
+    let server = Server::start();
+    let mut client = server.client();
+    take(&mut client, 8);
+    for (line, left) in [
+        ("DEL k0", 7),
+        ("UNLINK k1", 6),
+        ("RENAME k2 moved", 6),
+        ("RENAME moved k3", 5),
+        ("MOVE k3 1", 5),
+        ("SET k4 x", 4),
+        ("PEXPIRE k5 0", 3),
+        ("SWAPDB 0 1", 3),
+        ("FLUSHDB", 2),
+        ("DEBUG RELOAD", 2),
+    ] {
+        client.send(line).unwrap();
+        // The memory may be freed in the background.
+        wait_for(line, || locks(&mut client) == left);
+    }
+    client.ask::<()>("SELECT 1");
+    client.refused("COPY k6 copied DB 0");
+    assert_eq!(locks(&mut client), 2);
+}
+
+#[test]
+fn a_payload_counts_where_it_is_taken_only() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let payload: Vec<u8> = client.ask("DUMP k");
+    assert_eq!(locks(&mut client), 1);
+    let mut restore = |key: &[u8], payload: &[u8], last: &[u8]| {
+        client.send_words([b"RESTORE".as_slice(), key, b"60000", payload, last]).is_ok()
+    };
+    assert!(restore(b"l", &payload, b"REPLACE"));
+    assert!(restore(b"l", &payload, b"REPLACE"));
+    assert!(!restore(b"l", &payload, b"ABSTTL"));
+    let mut damaged = payload.clone();
+    damaged[8] ^= 1;
+    assert!(!restore(b"l", &damaged, b"REPLACE"));
+    wait_for("two locks", || locks(&mut client) == 2);
+}
+
+#[test]
+fn many_locks_flushed_in_the_background_are_gone_in_the_end() {
+    const MANY: usize = 20_000;
+    let server = Server::start();
+    let mut client = server.client();
+    for how in ["ASYNC", "SYNC"] {
+        take(&mut client, MANY);
+        assert_eq!(locks(&mut client), MANY as i64);
+        client.ask::<()>(&format!("FLUSHALL {how}"));
+        // While others come and go.
+        for n in 0..100 {
+            client.acquire("other", &format!("OWNER a{n}")).unwrap();
+            client.ask::<()>(&format!("LOCK.RELEASE other a{n}"));
+        }
+        wait_for("the end of the locks", || locks(&mut client) == 0);
+    }
+}
+
+#[test]
+fn a_child_that_saves_changes_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    take(&mut client, 100);
+    client.ask::<()>("BGSAVE");
+    client.ask::<()>("LOCK.RELEASE k1 alice");
+    wait_for("a saved file", || client.info("persistence", "rdb_bgsave_in_progress") == "0");
+    assert_eq!(locks(&mut client), 99);
+}
+
+#[test]
+fn a_restart_counts_what_the_file_has() {
+    for setup in [Setup::new(), Setup::new().set("appendonly", "yes").set("appendfsync", "always")] {
+        let mut server = setup.start();
+        let mut client = server.client();
+        take(&mut client, 10);
+        client.ask::<()>("LOCK.RELEASE k1 alice");
+        server.save_and_restart();
+        let mut client = server.client();
+        assert_eq!((locks(&mut client), client.ask::<i64>("DBSIZE")), (9, 9));
+    }
+}
+
+#[test]
+fn a_replica_counts_its_own() {
+    let primary = Server::start();
+    let mut client = primary.client();
+    take(&mut client, 10);
+    for load in ["disabled", "swapdb"] {
+        let replica = primary.replica_with(Setup::new().set("repl-diskless-load", load));
+        let mut there = replica.client();
+        wait_for("the locks on a replica", || locks(&mut there) == 10);
+        client.ask::<()>("LOCK.RELEASE k1 alice");
+        wait_for("a release on a replica", || locks(&mut there) == 9);
+        // A full resynchronisation beside the data set that is there.
+        client.ask::<()>("DEBUG CHANGE-REPL-ID");
+        client.ask::<()>("CLIENT KILL TYPE replica");
+        client.acquire("k1", "OWNER alice").unwrap();
+        wait_for("a full resynchronisation", || {
+            client.info("stats", "sync_full").parse::<i64>().unwrap() > 1
+        });
+        replica.wait_for_sync_with(&primary);
+        wait_for("the locks on a replica", || locks(&mut there) == 10);
+    }
+}
