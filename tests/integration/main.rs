@@ -54,3 +54,4 @@ mod waiting_order;
 mod waiting_quiet;
 mod waiting_random;
 mod waiting_same_step;
+mod waiting_stats;

@@ -1,0 +1,126 @@
+//! What the server measures of commands: a wait is no execution time, nor a slow command.
+
+use std::collections::HashMap;
+
+use redis::Value;
+
+use crate::support::{Client, Setup, Waiter, convert, server_time, wait_for, wait_until, wait_until_gone};
+
+/// For how long each client waits at least, in ms.
+const WAIT: i64 = 1500;
+
+/// What no execution takes, in ms; less than the wait.
+const LONG: i64 = 1000;
+
+fn setup() -> Setup {
+    Setup::new()
+        .set("slowlog-log-slower-than", "0")
+        .set("slowlog-max-len", "10000")
+        .set("latency-monitor-threshold", "1")
+}
+
+/// Lets the clients wait, some of them beyond their time.
+#[track_caller]
+fn let_wait(client: &mut Client) {
+    let until = server_time(client) + WAIT;
+    wait_until(client, until);
+}
+
+/// The number after `name=` in the statistics of a command.
+#[track_caller]
+fn stat(client: &mut Client, command: &str, name: &str) -> i64 {
+    let line = client.info("commandstats", &format!("cmdstat_{command}"));
+    let value = line.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    value.unwrap_or_else(|| panic!("no {name} in {line:?}")).parse().unwrap()
+}
+
+/// Panics where anything that the server has measured of locks took long.
+#[track_caller]
+fn check_nothing_was_slow(client: &mut Client) {
+    let slow: Vec<Vec<Value>> = client.ask("SLOWLOG GET -1");
+    let mut acquires = 0;
+    for entry in slow {
+        let (micros, words): (i64, Vec<String>) = (convert(entry[2].clone()), convert(entry[3].clone()));
+        assert!(micros < LONG * 1000, "in the slow log: {micros} us of {words:?}");
+        // Redis 7.0 has forgotten the words of a client that `CLIENT UNBLOCK` sent away.
+        acquires += i32::from(words.first().is_some_and(|word| word == "LOCK.ACQUIRE"));
+    }
+    assert!(acquires > 0, "nothing was logged");
+    for command in ["lock.acquire", "lock.release"] {
+        let micros = stat(client, command, "usec");
+        assert!(micros < LONG * 1000, "in the statistics: {micros} us of {command}");
+        let histogram: HashMap<String, HashMap<String, Value>> =
+            client.ask(&format!("LATENCY HISTOGRAM {command}"));
+        let buckets: HashMap<i64, i64> = convert(histogram[command]["histogram_usec"].clone());
+        assert!(!buckets.is_empty());
+        // A bucket is named after its greatest value, which is up to twice the least.
+        assert!(buckets.keys().all(|&micros| micros < LONG * 1000 * 2), "{command}: {buckets:?}");
+    }
+    let events: Vec<(String, i64, i64, i64)> =
+        client.ask::<Vec<Vec<Value>>>("LATENCY LATEST").into_iter().map(latency_event).collect();
+    for (event, _, _, most) in events {
+        assert!(most < LONG, "latency event {event}: {most} ms");
+    }
+}
+
+fn latency_event(parts: Vec<Value>) -> (String, i64, i64, i64) {
+    let mut parts = parts.into_iter();
+    let mut next = || parts.next().unwrap();
+    (convert(next()), convert(next()), convert(next()), convert(next()))
+}
+
+#[test]
+fn a_wait_that_is_granted_is_not_slow() {
+    let server = setup().start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut waiters =
+        [1, 2, 3].map(|n| Waiter::new(&server, "k", &format!("OWNER a{n} PX 600000 BLOCK 600000")));
+    let_wait(&mut client);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    for (n, waiter) in waiters.iter_mut().enumerate() {
+        waiter.granted();
+        client.ask::<()>(&format!("LOCK.RELEASE k a{}", n + 1));
+    }
+    assert_eq!(stat(&mut client, "lock.acquire", "calls"), 4);
+    assert_eq!(stat(&mut client, "lock.acquire", "failed_calls"), 0);
+    check_nothing_was_slow(&mut client);
+}
+
+#[test]
+fn a_wait_in_vain_is_not_slow() {
+    let server = setup().start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut timed_out = server.client();
+    timed_out.begin(&format!("LOCK.ACQUIRE k OWNER bob BLOCK {WAIT}"));
+    let mut sent_away = Waiter::new(&server, "k", "OWNER carol");
+    let killed = Waiter::new(&server, "k", "OWNER dave");
+    let closed = Waiter::new(&server, "k", "OWNER erin");
+    let_wait(&mut client);
+    assert_eq!(timed_out.finish(), Ok(Value::Nil));
+    client.ask::<()>(&format!("CLIENT UNBLOCK {} ERROR", sent_away.id));
+    sent_away.refused();
+    client.ask::<()>(&format!("CLIENT KILL ID {}", killed.id));
+    wait_until_gone(&mut client, killed.id);
+    let id = closed.id;
+    drop(closed);
+    wait_until_gone(&mut client, id);
+    wait_for("an empty queue", || client.lock_info("k").unwrap()["waiters"] == "0");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    check_nothing_was_slow(&mut client);
+}
+
+/// A hand-over by timer is nobody's slow command either.
+#[test]
+fn a_wait_that_ends_with_a_lapse_is_not_slow() {
+    let server = setup().start();
+    let mut client = server.client();
+    client.acquire("k", &format!("OWNER alice PX {WAIT}")).unwrap();
+    let mut waiter = server.client();
+    waiter.begin("LOCK.ACQUIRE k OWNER bob BLOCK 600000");
+    let_wait(&mut client);
+    assert_ne!(waiter.finish(), Ok(Value::Nil));
+    client.ask::<()>("LOCK.RELEASE k bob");
+    check_nothing_was_slow(&mut client);
+}
