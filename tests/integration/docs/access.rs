@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::page::pages;
 use super::shown::Shown;
-use crate::support::{Client, Server};
+use crate::support::{Client, Server, Setup, module_path};
 
 /// A connection of a user with these rules.
 #[track_caller]
@@ -100,6 +100,40 @@ fn a_key_pattern_must_allow_what_the_page_says() {
             assert!(!allowed(&mut client, &line.replace("app:", "other:")), "{granted}: {line}");
         }
     }
+}
+
+/// The server reads its users before it loads modules.
+#[test]
+fn the_configuration_may_have_users_by_category_and_by_command() {
+    let by_command = "user guest on nopass ~* +lock.acquire";
+    let by_category = "user guest on nopass ~* +@lock -@dangerous";
+    let can = takes_categories(&mut Server::start().client());
+    for rule in [by_command, by_category].into_iter().take(if can { 2 } else { 1 }) {
+        let (name, rules) = rule.split_once(' ').unwrap();
+        for setup in [
+            Setup::new().set(name, rules),
+            Setup::new().with_file("users.acl", format!("{rule}\n")).set("aclfile", "users.acl"),
+        ] {
+            let server = setup.start();
+            let mut client = server.client();
+            client.ask::<()>("AUTH guest x");
+            client.acquire("k", "OWNER alice").unwrap();
+            assert_eq!(allowed(&mut client, "LOCK.INFO k"), rule == by_category, "{rule}");
+            assert!(!allowed(&mut client, "LOCK.BREAK k"), "{rule}");
+        }
+    }
+}
+
+#[test]
+fn a_refused_load_leaves_no_category_behind() {
+    let server = Setup::new().without_module().start();
+    let mut client = server.client();
+    let path = module_path().to_str().unwrap();
+    client.refused(&format!("MODULE LOAD {path} nothing 5"));
+    assert!(!takes_categories(&mut client), "{}", server.log());
+    client.ask::<()>(&format!("MODULE LOAD {path}"));
+    assert_eq!(takes_categories(&mut client), takes_categories(&mut Server::start().client()));
+    assert!(!server.log().contains("ACL categor"), "{}", server.log());
 }
 
 /// Reading and writing by different patterns, as one user has them.
