@@ -1,6 +1,8 @@
 //! Who may run what: ACL categories and key permissions are those of the pages.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use super::page::pages;
 use super::shown::Shown;
@@ -39,6 +41,20 @@ fn the_categories_are_those_of_the_page() {
         let shown = Shown::of(&mut client, &page.command).categories;
         let documented: BTreeSet<_> = page.marked("Access", '@').into_iter().map(String::from).collect();
         assert_eq!(shown, if has_any { documented } else { BTreeSet::new() }, "{}", page.command);
+    }
+}
+
+#[test]
+fn the_table_for_operators_is_that_of_the_pages() {
+    let operations = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let operations = fs::read_to_string(operations).unwrap();
+    for page in pages() {
+        let row = operations.lines().find(|line| line.starts_with(&format!("| `{}` | `@", page.command)));
+        let row = row.unwrap_or_else(|| panic!("{} is not in the table", page.command));
+        let marked: BTreeSet<_> = row.split('`').skip(3).step_by(2).collect();
+        let documented: BTreeSet<_> =
+            page.marked("Access", '@').union(&page.marked("Access", '%')).copied().collect();
+        assert_eq!(marked, documented, "{row}");
     }
 }
 
