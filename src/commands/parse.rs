@@ -15,7 +15,7 @@ pub(super) const LEASE: Argument = Argument::one_of(
 /// The one grant that is meant.
 pub(super) const FENCE: Argument = Argument::integer(c"fence").after(c"FENCE").optional();
 
-/// The argument at that place. The server has checked the arity, but not of what an append-only file says.
+/// The argument at that place. The server has checked the arity; Redis not of what an append-only file says.
 pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Error> {
     args.get(place).ok_or(Error::Syntax)
 }

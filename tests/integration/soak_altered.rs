@@ -217,10 +217,18 @@ fn effects_out_of_range_in_an_append_only_file() {
             bytes.extend(written(&[&["LOCK.APPLY", key][..], words].concat()));
         }
     }
-    for words in [&["LOCK.APPLY"][..], &["LOCK.APPLY", "name", "x"], &["LOCK.APPLY", "name", "alice", "5"]] {
+    let all = ["LOCK.APPLY", "name", "alice", "5", "1", "0", "-1", "more"];
+    for words in [&["LOCK.APPLY", "name", "x"][..], &["LOCK.APPLY", "name", "alice", "5"], &all] {
         bytes.extend(written(words));
     }
     let mut outcomes = Outcomes::default();
-    folder.start("effects out of range", bytes, &mut outcomes);
+    folder.start("effects out of range", bytes.clone(), &mut outcomes);
     assert_eq!(outcomes.started, 1, "an append-only file is read on past commands that are refused");
+
+    // Too few words: Valkey refuses the file by itself, Redis leaves it to the module.
+    bytes.extend(written(&["LOCK.APPLY"]));
+    let valkey = !Server::start().client().info("server", "valkey_version").is_empty();
+    let mut outcomes = Outcomes::default();
+    folder.start("effects without a key", bytes, &mut outcomes);
+    assert_eq!((outcomes.started, outcomes.refused), if valkey { (0, 1) } else { (1, 0) });
 }
