@@ -8,6 +8,8 @@ mod refused;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use redis::Value;
+
 use crate::support::{Belief, Link, Load, Outcome, Rng, Server, Setup, figure, freeze, grant, size, wake};
 use group::{Group, LONG, patiently};
 
@@ -68,8 +70,8 @@ impl Trial {
         for key in &self.keys {
             let owner = format!("keeper:{}", self.load.ledger.len());
             let asked = Instant::now();
-            let outcome = link.send(&format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LEASE} BLOCK 100"));
-            let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
+            let reply =
+                reply_to(&mut link, &format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LEASE} BLOCK 100"));
             if let Some(grant) = grant(reply) {
                 let (until, since) = (grant.ends(asked, true), Instant::now());
                 let (key, fence, server) = (key.clone(), grant.fence, server.port());
@@ -162,8 +164,7 @@ struct Pinned(Link);
 impl Pinned {
     fn new(server: &Server) -> Self {
         let open = || Link::open(server.port(), LONG).expect("a connection");
-        let taken = open().send(&format!("LOCK.ACQUIRE pinned OWNER holder ONCE PX {LEASE}"));
-        assert!(matches!(taken, Outcome::Reply(_)), "{taken:?}");
+        reply_to(&mut open(), &format!("LOCK.ACQUIRE pinned OWNER holder ONCE PX {LEASE}"));
         let mut waiter = open();
         waiter.begin(&format!("LOCK.ACQUIRE pinned OWNER waiter PX {LEASE} BLOCK 0"));
         patiently("a waiter", || {
@@ -177,11 +178,23 @@ impl Pinned {
         let outcome = self.0.finish();
         assert!(outcome == Outcome::Gone || outcome.code() == Some("UNBLOCKED"), "{outcome:?}");
         let mut link = Link::open(new.port(), LONG).expect("a connection");
-        let outcome = link.send(&format!("LOCK.ACQUIRE pinned OWNER waiter PX {LEASE} BLOCK 0"));
-        let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
+        let reply = reply_to(&mut link, &format!("LOCK.ACQUIRE pinned OWNER waiter PX {LEASE} BLOCK 0"));
         assert!(grant(reply).is_some());
         link.send("LOCK.RELEASE pinned waiter ALL");
     }
+}
+
+/// The reply to a command. On a busy machine a server may find too few good replicas for a moment.
+fn reply_to(link: &mut Link, line: &str) -> Value {
+    let mut reply = None;
+    patiently("a reply", || {
+        match link.send(line) {
+            Outcome::Reply(came) => reply = Some(came),
+            outcome => assert_eq!(outcome.code(), Some("NOREPLICAS"), "{outcome:?}"),
+        }
+        reply.is_some()
+    });
+    reply.expect("there is one")
 }
 
 /// What keeps two owners apart over a failover. Beyond the longest lease, the grace covers the time in which an old primary
