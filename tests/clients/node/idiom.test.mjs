@@ -1,7 +1,6 @@
-// The helper of locking.mjs, over RESP2 and RESP3: it waits, excludes, and always gives the lock back.
+// The function of the README, over RESP2 and RESP3: it waits, excludes, and always gives the lock back.
 import assert from "node:assert/strict";
-import { withLock } from "./locking.mjs";
-import { info, testWithServer, waitFor } from "./support.mjs";
+import { info, testWithServer, waitFor, withLock } from "./support.mjs";
 
 const tryAcquire = (client) => client.call("LOCK.ACQUIRE", "door", "OWNER", "other", "PX", 60_000);
 
@@ -46,12 +45,20 @@ for (const options of [{ protocol: 2 }, { protocol: 3 }, { protocol: 3, replyMap
 
   testWithClients("it waits no longer than asked", async (client, other) => {
     const body = () => assert.fail("two have the lock");
-    const attempt = () => assert.rejects(withLock(client, "door", body, { waitMs: 20 }), /still another's/);
+    const attempt = () => assert.rejects(withLock(client, "door", body, { waitMs: 20 }), /door is another's/);
     await withLock(other, "door", attempt, { leaseMs: 60_000 });
   });
 
   testWithClients("a lost lock does not go unnoticed", async (client, other) => {
     const body = () => waitFor(() => tryAcquire(other), "the lease lapses");
     await assert.rejects(withLock(client, "door", body, { leaseMs: 50 }), /^ReplyError: NOTHELD /);
+  });
+
+  testWithClients("a lost lock does not hide what went wrong in the body", async (client, other) => {
+    const body = async () => {
+      await waitFor(() => tryAcquire(other), "the lease lapses");
+      throw new RangeError("of the body");
+    };
+    await assert.rejects(withLock(client, "door", body, { leaseMs: 50 }), RangeError);
   });
 }

@@ -1,7 +1,6 @@
 // Stock: more buyers than pieces, a lock per article. The stock is read and written in two steps.
 import assert from "node:assert/strict";
-import { withLock } from "./locking.mjs";
-import { info, testWithServer, waitFor } from "./support.mjs";
+import { info, testWithServer, waitFor, withLock } from "./support.mjs";
 
 /** The answers that all buyers got. */
 async function sell(scene, sku, { pieces, buyers, processes }) {

@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { withLock as withLockOfReadme } from "./docs/lock.mjs";
 
 /** A client whose lock commands do nothing. It expects LOCK.ACQUIRE key OWNER owner PX milliseconds ... */
 class WithoutLock extends Redis {
@@ -27,8 +28,13 @@ export function connect(port, options = {}) {
   return new Client({ host: "127.0.0.1", port, ...options });
 }
 
+/** The function of the README; here it waits as long as it takes. */
+export function withLock(client, key, body, { leaseMs = 10_000, waitMs = 0 } = {}) {
+  return withLockOfReadme(client, key, body, { leaseMs, waitMs });
+}
+
 /** The condition's value, as soon as it is true. */
-export async function waitFor(condition, what, milliseconds = 10_000) {
+export async function waitFor(condition, what, milliseconds = 30_000) {
   const end = performance.now() + milliseconds;
   for (;;) {
     const value = await condition();
@@ -124,7 +130,7 @@ class Scene {
 
 /** A test with a server. One that fails shows the server's log. */
 export function testWithServer(name, body) {
-  test(name, { timeout: 60_000 }, async (t) => {
+  test(name, { timeout: 120_000 }, async (t) => {
     const scene = new Scene();
     // Where the test runs out of time its function never comes to an end, but this is called.
     t.after(async () => {

@@ -1,7 +1,6 @@
 // The worker processes: each does one job and sends back what the job gives.
 import { setTimeout as sleep } from "node:timers/promises";
-import { withLock } from "./locking.mjs";
-import { connect } from "./support.mjs";
+import { connect, withLock } from "./support.mjs";
 
 const jobs = {
   /** Numbers, each the highest so far plus one, read and written in two steps. */

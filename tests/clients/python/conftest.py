@@ -6,7 +6,7 @@ import pytest
 
 from support import Server, Workers
 
-LIMIT_S = 60
+LIMIT_S = 120
 SERVER = pytest.StashKey()
 
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 
+from lock import lock
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -35,7 +36,12 @@ def connect(port, **options):
     return client("127.0.0.1", port, **{"decode_responses": True, "socket_timeout": None, **options})
 
 
-def wait_for(condition, what, seconds=10):
+def held(client, key, lease_ms=10_000, wait_ms=0):
+    """The context manager of the README; here it waits as long as it takes."""
+    return lock(client, key, lease_ms, wait_ms)
+
+
+def wait_for(condition, what, seconds=30):
     """The condition's value, as soon as it is true."""
     end = time.monotonic() + seconds
     while not (value := condition()):
@@ -106,7 +112,7 @@ class Workers(list):
         self[-1].start()
         return self[-1]
 
-    def join(self, seconds=50):
+    def join(self, seconds=100):
         end = time.monotonic() + seconds
         for worker in self:
             worker.join(max(0, end - time.monotonic()))

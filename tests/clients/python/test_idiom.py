@@ -1,10 +1,9 @@
-"""The context manager of locking.py, over RESP2 and RESP3: it waits, excludes, and always gives the lock back."""
+"""The context manager of the README, over RESP2 and RESP3: it waits, excludes, and always gives the lock back."""
 
 import pytest
 from redis.exceptions import ResponseError
 
-from locking import held
-from support import connect, info, wait_for
+from support import connect, held, info, wait_for
 
 
 @pytest.fixture(params=[2, 3], ids=["RESP2", "RESP3"])
@@ -68,3 +67,9 @@ def test_it_waits_no_longer_than_asked(client, other):
 def test_a_lost_lock_does_not_go_unnoticed(client, other):
     with pytest.raises(ResponseError, match="^NOTHELD "), held(client, "door", lease_ms=50):
         wait_for(lambda: try_acquire(other), "the lease lapses")
+
+
+def test_a_lost_lock_does_not_hide_what_went_wrong_in_the_block(client, other):
+    with pytest.raises(ZeroDivisionError), held(client, "door", lease_ms=50):
+        wait_for(lambda: try_acquire(other), "the lease lapses")
+        1 / 0

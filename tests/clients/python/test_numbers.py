@@ -4,8 +4,7 @@ import sqlite3
 import time
 from contextlib import closing
 
-from locking import held
-from support import connect, fork
+from support import connect, fork, held
 
 PROCESSES = 8
 

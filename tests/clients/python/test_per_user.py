@@ -10,15 +10,14 @@ import signal
 import time
 from collections import namedtuple
 
-from locking import held
-from support import connect, pairs, wait_for
+from support import connect, held, pairs, wait_for
 
 USERS = [f"user-{number}" for number in range(20)]
 REQUESTS = [f"request-{number}" for number in range(100)]
 BURST = 5  # that many requests of one user come in a row, so that workers meet at its lock
 WORKERS = [f"worker-{number}" for number in range(16)]
-LEASE = 3
-SLACK = 2  # for a slow machine; a grant to a dead worker would cost a whole lease more
+LEASE = 8
+SLACK = 7  # for a slow machine; a grant to a dead worker would cost a whole lease more
 
 Entry = namedtuple("Entry", "event request worker fence time")
 
@@ -55,7 +54,7 @@ def start(server, workers, client, pause_at=None):
 
 def finish(workers, client):
     """Waits for the end of all work, and gives each user's log."""
-    wait_for(lambda: client.get("done") == str(len(USERS) * len(REQUESTS)), "all requests are done", 50)
+    wait_for(lambda: client.get("done") == str(len(USERS) * len(REQUESTS)), "all requests are done", 100)
     client.rpush("tickets", *["stop"] * len(workers))
     workers.join()
     log = {}

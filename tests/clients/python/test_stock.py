@@ -2,8 +2,7 @@
 
 import time
 
-from locking import held
-from support import connect, info
+from support import connect, held, info
 
 
 def buy(port, sku, buyers):

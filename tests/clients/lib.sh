@@ -1,0 +1,108 @@
+# shellcheck shell=bash
+# What the clients' `run` scripts share: the module and the servers under test, and the programs of the documentation.
+# Sourced, never run; leaves the caller in its own folder, with its place under target/ in $work.
+
+[ -z "${REDISLOCK_SO:-}" ] || REDISLOCK_SO=$(realpath "$REDISLOCK_SO")
+cd "$(dirname "${BASH_SOURCE[1]}")" || exit
+root=$(realpath ../../..)
+work=$root/target/clients/$(basename "$PWD")
+mkdir -p "$work"
+export REDISLOCK_SO=${REDISLOCK_SO:-$root/target/release/libredislock.so}
+export REDISLOCK_SERVER=${REDISLOCK_SERVER:-redis-server}
+
+skip() {
+    echo "$1"
+    exit 77
+}
+
+fail() {
+    echo "error: $1"
+    exit 1
+}
+
+# need COMMAND...
+need() {
+    local command
+    for command; do
+        command -v "$command" >/dev/null || skip "$command is not installed"
+    done
+}
+
+# programs LANGUAGE FOLDER: the documentation's fenced blocks in that language, each under the name that stands behind the
+# language: ```python lock.py. A block without a name would go untested, so it is an error.
+programs() {
+    local new name
+    new=$(mktemp -d "$work/programs.XXXXXX")
+    awk -v language="$1" -v folder="$new" '
+        !/^```/ { if (file) print > file; next }
+        open { open = 0; if (file) close(file); file = ""; next }
+        {
+            open = 1
+            if ($1 != "```" language) next
+            if (NF != 2 || seen[$2]++) { print FILENAME ":" FNR ": a block needs a name of its own"; exit failed = 1 }
+            file = folder "/" $2
+            printf "" > file
+        }
+        END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/commands/*.md || fail "see above"
+    mkdir -p "$2"
+    for name in "$new"/*; do
+        [ -e "$name" ] || fail "the documentation has no program in $1"
+        # One that has not changed keeps its time, for those that build by it.
+        cmp -s "$name" "$2/${name##*/}" || mv "$name" "$2/"
+    done
+    rm -r "$new"
+}
+
+# program COMMAND...: runs a program of the documentation. It must say the fence under which it held a lock.
+program() {
+    local said status=0
+    said=$(timeout 60 "$@" 2>&1) || status=$?
+    printf '%s:\n%s\n' "${*: -1}" "${said//$'\n'/$'\n'    }"
+    [ $status = 0 ] || fail "its exit code is $status"
+    grep -Eq 'held .*[0-9]{16}' <<<"$said" || fail "it held no lock"
+}
+
+# serve COUNT: starts that many servers with the module on free ports of the loopback, and ends them with the script. REDIS_URLS
+# has them all; REDIS_URL and REDIS_PORT are the first.
+servers=() data=
+serve() {
+    need perl
+    local at port tries=0
+    data=$(mktemp -d)
+    trap 'end_servers' EXIT
+    REDIS_URLS=
+    for ((at = 0; at < $1; )); do
+        port=$(perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport')
+        rm -rf "${data:?}/$at"
+        mkdir "$data/$at"
+        "$REDISLOCK_SERVER" --port "$port" --bind 127.0.0.1 --dir "$data/$at" --save '' --logfile "$data/$at/log" \
+            --notify-keyspace-events KA --loadmodule "$REDISLOCK_SO" >/dev/null &
+        servers[at]=$!
+        if up "$port" "${servers[at]}"; then
+            REDIS_URLS+="${REDIS_URLS:+ }redis://127.0.0.1:$port"
+            at=$((at + 1))
+        else
+            # Somebody took the port in between? Else it will not get better.
+            tries=$((tries + 1))
+            [ $tries -lt 5 ] || { cat "$data/$at/log"; fail "the server ended at once"; }
+        fi
+    done
+    REDIS_URL=${REDIS_URLS%% *} REDIS_PORT=${REDIS_URLS%% *}
+    REDIS_PORT=${REDIS_PORT##*:}
+    export REDIS_URLS REDIS_URL REDIS_PORT
+}
+
+# up PORT PROCESS: waits until that server, and not another one that has the port, answers; fails if it ends.
+up() {
+    local end=$((SECONDS + 60))
+    until (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf 'INFO server\r\nQUIT\r\n' >&3 && grep -q "^process_id:$2" <&3) 2>/dev/null; do
+        kill -0 "$2" 2>/dev/null && [ $SECONDS -lt $end ] || return 1
+        sleep 0.05
+    done
+}
+
+end_servers() {
+    kill -KILL "${servers[@]}" 2>/dev/null || true
+    wait "${servers[@]}" 2>/dev/null || true
+    rm -rf "$data"
+}

@@ -1,0 +1,93 @@
+// Raw commands through ioredis and node-redis: on a pool and on a shared connection, in RESP2 and RESP3.
+import assert from "node:assert/strict";
+import { Redis } from "ioredis";
+import { createClient, createClientPool } from "redis";
+import { withLock } from "./docs/node-redis.mjs";
+import { testWithServer, waitFor } from "./support.mjs";
+
+const ioredis = (protocol) => async (port) => {
+  const shared = new Redis({ host: "127.0.0.1", port, protocol });
+  const other = shared.duplicate();
+  return {
+    send: (...words) => shared.call(...words),
+    sendElsewhere: (...words) => other.call(...words),
+    wait: (...words) => other.call(...words),
+    end: () => [shared, other].forEach((client) => client.disconnect()),
+  };
+};
+
+const nodeRedis = (RESP) => async (port) => {
+  const shared = await createClient({ socket: { host: "127.0.0.1", port }, RESP }).connect();
+  const other = await shared.duplicate().connect();
+  return {
+    send: (...words) => shared.sendCommand(words.map(String)),
+    sendElsewhere: (...words) => other.sendCommand(words.map(String)),
+    wait: (...words) => other.sendCommand(words.map(String)),
+    end: () => [shared, other].forEach((client) => client.destroy()),
+  };
+};
+
+const nodeRedisPool = (RESP) => async (port) => {
+  const pool = await createClientPool({ socket: { host: "127.0.0.1", port }, RESP }, { minimum: 2 }).connect();
+  const send = (...words) => pool.sendCommand(words.map(String));
+  return { send, sendElsewhere: send, wait: send, end: () => pool.destroy() };
+};
+
+const clients = { "ioredis, shared": ioredis, "node-redis, shared": nodeRedis, "node-redis, a pool": nodeRedisPool };
+for (const [name, client] of Object.entries(clients)) {
+  for (const protocol of [2, 3]) {
+    testWithServer(`a lock from its grant to its end (${name}, RESP${protocol})`, async (scene) => {
+      const { send, sendElsewhere, wait, end } = await client(protocol)(scene.port);
+      try {
+        await fromGrantToEnd(send, sendElsewhere, wait);
+      } finally {
+        end();
+      }
+    });
+  }
+}
+
+async function fromGrantToEnd(send, sendElsewhere, wait) {
+  const acquire = ["LOCK.ACQUIRE", "door", "OWNER", "alice", "PX", 30_000];
+  const [owner, fence, holds, lease] = await send(...acquire);
+  assert.deepEqual([owner, holds, lease], ["alice", 1, 30_000]);
+  assert.deepEqual((await send(...acquire)).slice(0, 3), ["alice", fence, 2]);
+  // The same owner on another connection: the same grant, without another hold.
+  assert.deepEqual((await sendElsewhere(...acquire, "ONCE")).slice(0, 3), ["alice", fence, 2]);
+  assert.equal(await send("LOCK.EXTEND", "door", "alice", "EX", 60, "FENCE", fence), 60_000);
+  assert.equal(await send("LOCK.ACQUIRE", "door", "OWNER", "bob"), null);
+
+  const waiting = wait("LOCK.ACQUIRE", "door", "OWNER", "bob", "PX", 30_000, "BLOCK", 0);
+  const waiters = async () => {
+    const reply = await send("LOCK.INFO", "door");
+    return Array.isArray(reply) ? reply[reply.indexOf("waiters") + 1] : reply.waiters;
+  };
+  await waitFor(async () => (await waiters()) === 1, "bob waits");
+  assert.equal(await send("LOCK.RELEASE", "door", "alice", "FENCE", fence), 1);
+  assert.equal(await send("LOCK.RELEASE", "door", "alice", "FENCE", fence), 0);
+  const [next, nextFence, ...rest] = await waiting;
+  assert.deepEqual([next, ...rest], ["bob", 1, 30_000]);
+  assert(nextFence > fence);
+  await assert.rejects(send("LOCK.EXTEND", "door", "alice"), /NOTHELD /);
+  assert.equal(await send("LOCK.RELEASE", "door", "bob", "ALL"), 0);
+  assert.equal(await send("LOCK.INFO", "door"), null);
+}
+
+testWithServer("node-redis: a lost lock does not go unnoticed, and hides nothing", async (scene) => {
+  const other = scene.connect();
+  const client = await createClient({ socket: { host: "127.0.0.1", port: scene.port } }).connect();
+  const lose = () => other.call("LOCK.BREAK", "door");
+  const loseAndThrow = async () => {
+    await lose();
+    throw new RangeError("of the body");
+  };
+  try {
+    assert.equal(await withLock(client, "door", async () => "result"), "result");
+    await assert.rejects(withLock(client, "door", lose), /NOTHELD /);
+    await assert.rejects(withLock(client, "door", loseAndThrow), RangeError);
+    assert(await other.call("LOCK.ACQUIRE", "door"));
+    await assert.rejects(withLock(client, "door", async () => assert.fail("two have it"), { waitMs: 20 }), /another's/);
+  } finally {
+    client.destroy();
+  }
+});
