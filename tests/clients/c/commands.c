@@ -1,0 +1,125 @@
+/* Raw commands through hiredis, each on a context of its own, in RESP2 (and RESP3 from hiredis 1.0 on); and the functions
+ * of the documentation. hiredis has no pool: a context is a connection. */
+#define main program
+#include "docs/lock.c"
+#undef main
+
+#undef NDEBUG
+#include <assert.h>
+#include <pthread.h>
+#include <time.h>
+
+static redisContext *connect_in(int protocol) {
+    redisContext *redis = redisConnect("127.0.0.1", atoi(getenv("REDIS_PORT")));
+    assert(redis && !redis->err);
+    redisSetTimeout(redis, (struct timeval){.tv_sec = 60});
+    if (protocol == 3) freeReplyObject(redisCommand(redis, "HELLO 3"));
+    return redis;
+}
+
+/* A reply that is an integer. */
+static long long number(redisReply *reply) {
+    assert(reply && reply->type == REDIS_REPLY_INTEGER);
+    long long value = reply->integer;
+    freeReplyObject(reply);
+    return value;
+}
+
+static int is_nil(redisReply *reply) {
+    int nil = reply && reply->type == REDIS_REPLY_NIL;
+    freeReplyObject(reply);
+    return nil;
+}
+
+/* The fence of a grant with that many holds. */
+static long long granted(redisReply *reply, const char *owner, long long holds) {
+    assert(reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 4);
+    assert(!strcmp(reply->element[0]->str, owner) && reply->element[2]->integer == holds);
+    assert(reply->element[3]->integer > 0);
+    long long fence = reply->element[1]->integer;
+    freeReplyObject(reply);
+    return fence;
+}
+
+static int refused(redisReply *reply, const char *code) {
+    int result = reply && reply->type == REDIS_REPLY_ERROR && !strncmp(reply->str, code, strlen(code));
+    freeReplyObject(reply);
+    return result;
+}
+
+/* LOCK.INFO is pairs in a row in RESP2, a map in RESP3; hiredis has the elements of both in a row. */
+static long long waiters(redisContext *redis, const char *key) {
+    redisReply *reply = redisCommand(redis, "LOCK.INFO %s", key);
+    long long value = -1;
+    assert(reply && reply->elements);
+    for (size_t at = 0; at + 1 < reply->elements; at += 2)
+        if (!strcmp(reply->element[at]->str, "waiters")) value = reply->element[at + 1]->integer;
+    freeReplyObject(reply);
+    return value;
+}
+
+struct wait {
+    redisContext *redis;
+    const char *key;
+};
+
+static void *wait_as_bob(void *given) {
+    struct wait *wait = given;
+    return redisCommand(wait->redis, "LOCK.ACQUIRE %s OWNER bob PX 30000 BLOCK 0", wait->key);
+}
+
+static void from_grant_to_end(int protocol) {
+    redisContext *one = connect_in(protocol), *other = connect_in(protocol);
+    char key[33];
+    make_owner(key); /* a lock that no other test has */
+    long long fence = granted(redisCommand(one, "LOCK.ACQUIRE %s OWNER alice PX 30000", key), "alice", 1);
+    assert(granted(redisCommand(one, "LOCK.ACQUIRE %s OWNER alice PX 30000", key), "alice", 2) == fence);
+    /* The same owner on another connection: the same grant, without another hold. */
+    assert(granted(redisCommand(other, "LOCK.ACQUIRE %s OWNER alice PX 30000 ONCE", key), "alice", 2) == fence);
+    assert(number(redisCommand(one, "LOCK.EXTEND %s alice EX 60 FENCE %lld", key, fence)) == 60000);
+    assert(is_nil(redisCommand(one, "LOCK.ACQUIRE %s OWNER bob", key)));
+
+    struct wait wait = {other, key};
+    pthread_t waiting;
+    assert(!pthread_create(&waiting, NULL, wait_as_bob, &wait));
+    time_t end = time(NULL) + 30;
+    while (waiters(one, key) != 1) assert(time(NULL) < end);
+    assert(number(redisCommand(one, "LOCK.RELEASE %s alice FENCE %lld", key, fence)) == 1);
+    assert(number(redisCommand(one, "LOCK.RELEASE %s alice FENCE %lld", key, fence)) == 0);
+    void *next;
+    assert(!pthread_join(waiting, &next));
+    assert(granted(next, "bob", 1) > fence);
+    assert(refused(redisCommand(one, "LOCK.EXTEND %s alice", key), "NOTHELD "));
+    assert(number(redisCommand(one, "LOCK.RELEASE %s bob ALL", key)) == 0);
+    assert(is_nil(redisCommand(one, "LOCK.INFO %s", key)));
+    redisFree(one);
+    redisFree(other);
+    printf("ok: a lock from its grant to its end in RESP%d\n", protocol);
+}
+
+static void functions_of_the_documentation(void) {
+    redisContext *redis = connect_in(2);
+    char key[33], owner[33], other[33];
+    make_owner(key), make_owner(owner), make_owner(other);
+    long long fence = lock_acquire(redis, key, owner, 60000, 0);
+    assert(fence > 0);
+    assert(lock_acquire(redis, key, other, 60000, 20) == 0);
+    assert(lock_release(redis, key, owner, fence) == 0);
+    assert(lock_release(redis, key, owner, fence) == -1);
+    long long next = lock_acquire(redis, key, other, 60000, 0);
+    assert(next > fence);
+    assert(number(redisCommand(redis, "LOCK.BREAK %s", key)) == 1);
+    assert(lock_release(redis, key, other, next) == -1);
+    freeReplyObject(redisCommand(redis, "SET %s string", key));
+    assert(lock_acquire(redis, key, owner, 60000, 0) == -1);
+    redisFree(redis);
+    printf("ok: the functions of the documentation\n");
+}
+
+int main(void) {
+    from_grant_to_end(2);
+#if HIREDIS_MAJOR >= 1
+    from_grant_to_end(3);
+#endif
+    functions_of_the_documentation();
+}

@@ -1,0 +1,147 @@
+//! The lock over several servers of docs/redlock.md: 5 servers, 3 clients at once, servers that die.
+
+#[allow(dead_code)]
+#[path = "../docs/redlock.rs"]
+mod redlock;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::{Client, cmd};
+use redlock::Redlock;
+
+struct Server {
+    process: Child,
+    folder: PathBuf,
+    url: String,
+}
+
+impl Server {
+    /// Waits until it answers. Where someone has taken the free port in the meantime, it tries another.
+    fn start() -> Self {
+        for _ in 0..5 {
+            let mut server = Self::spawn();
+            let end = Instant::now() + Duration::from_secs(60);
+            while server.process.try_wait().unwrap().is_none() {
+                if server.answers() {
+                    return server;
+                }
+                assert!(Instant::now() < end, "the server does not answer");
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        panic!("the server ended at once");
+    }
+
+    fn spawn() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = std::env::temp_dir().join(format!("redislock-{}", uuid::Uuid::new_v4()));
+        fs::create_dir(&folder).unwrap();
+        let process = Command::new(std::env::var("REDISLOCK_SERVER").unwrap())
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
+            .arg(&folder)
+            .args(["--loadmodule", &std::env::var("REDISLOCK_SO").unwrap()])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Server { process, folder, url: format!("redis://127.0.0.1:{port}") }
+    }
+
+    /// Whether this server, and not another one that has the port, is up.
+    fn answers(&self) -> bool {
+        let ask = || cmd("INFO").arg("server").query::<String>(&mut Client::open(self.url.as_str())?.get_connection()?);
+        ask().is_ok_and(|info| info.contains(&format!("process_id:{}\r", self.process.id())))
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+fn wait_for(condition: impl Fn() -> bool, what: &str) {
+    let end = Instant::now() + Duration::from_secs(100);
+    while !condition() {
+        assert!(Instant::now() < end, "not within 100 s: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn lock(servers: &[Server], wait: Duration) -> Redlock {
+    let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
+    Redlock::new(&urls, "job", Duration::from_secs(10), wait).unwrap()
+}
+
+#[test]
+fn it_outlives_two_of_five_servers_and_tells_when_three_are_gone() {
+    let mut servers: Vec<Server> = (0..5).map(|_| Server::start()).collect();
+    let (at_work, killed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let done = Mutex::new(Vec::new());
+    let job = |lock: &mut Redlock| {
+        assert_eq!(at_work.fetch_add(1, Ordering::SeqCst), 0, "two at work");
+        thread::sleep(Duration::from_millis(5)); // the others' chance
+        lock.with(|lock| lock.extend()).unwrap().unwrap(); // a re-entry; an extension by a majority
+        at_work.fetch_sub(1, Ordering::SeqCst);
+        done.lock().unwrap().push(lock.fences.clone());
+    };
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            let mut lock = lock(&servers, Duration::from_secs(100));
+            let (job, killed) = (&job, &killed);
+            scope.spawn(move || {
+                (0..2).for_each(|_| lock.with(job).unwrap());
+                wait_for(|| killed.load(Ordering::SeqCst), "servers are killed");
+                (0..3).for_each(|_| lock.with(job).unwrap());
+            });
+        }
+        wait_for(|| done.lock().unwrap().len() >= 4, "some jobs are done");
+        servers[..2].iter_mut().for_each(Server::kill);
+        killed.store(true, Ordering::SeqCst);
+    });
+    let done = done.into_inner().unwrap();
+    assert_eq!(done.len(), 15);
+    for pair in done.windows(2) {
+        let both = pair[0].iter().zip(&pair[1]).filter_map(|(earlier, later)| Some(((*earlier)?, (*later)?)));
+        let shared: Vec<_> = both.collect();
+        assert!(!shared.is_empty() && shared.iter().all(|(earlier, later)| earlier < later), "{pair:?}");
+    }
+
+    servers[2].kill();
+    for _ in 0..3 {
+        let told = lock(&servers, Duration::from_millis(300)).with(|_| panic!("two servers are no majority"));
+        assert!(told.is_err());
+    }
+}
+
+#[test]
+fn a_holder_is_told_that_the_lock_was_lost() {
+    let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
+    let take_away = |server: &Server| {
+        let mut connection = Client::open(server.url.as_str()).unwrap().get_connection().unwrap();
+        cmd("LOCK.BREAK").arg("job").exec(&mut connection).unwrap();
+    };
+    let mut lock = lock(&servers, Duration::from_secs(60));
+    lock.with(|lock| {
+        take_away(&servers[0]);
+        lock.extend().unwrap();
+    })
+    .unwrap();
+    let told = lock.with(|lock| {
+        servers[..2].iter().for_each(take_away);
+        assert!(lock.extend().is_err());
+    });
+    assert!(told.is_err());
+}
