@@ -129,7 +129,7 @@ func TestTheFunctionOfTheReadme(t *testing.T) {
 	client := connect(t, 3)
 	key, failure := uuid.NewString(), errors.New("of the body")
 	with := func(wait time.Duration, body func() error) error {
-		return withLock(ctx, client, key, time.Minute, wait, func(int64) error { return body() })
+		return withLock(ctx, client, key, time.Hour, wait, func(int64) error { return body() })
 	}
 	lose := func() error { return client.Do(ctx, "LOCK.BREAK", key).Err() }
 

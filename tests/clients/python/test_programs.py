@@ -1,6 +1,7 @@
 """What the documentation's other programs for Python promise: the async context manager, waiting by events, sessions."""
 
 import asyncio
+import time
 
 import lock_async
 import pytest
@@ -73,18 +74,21 @@ def test_async_a_lost_lock_does_not_go_unnoticed(client, other):
 @pytest.mark.parametrize("events", ["KA", ""], ids=["events", "no events"])
 def test_waiting_on_a_shared_connection(client, other, events):
     other.config_set("notify-keyspace-events", events)
-    _, fence, *_ = try_acquire(other)
+    _, fence, *_ = other.execute_command("LOCK.ACQUIRE", "door", "OWNER", "other", "PX", 100_000)
+    begin = time.monotonic()
 
     async def work():
         async with client:
-            waiting = asyncio.create_task(acquire_shared(client, "door", wait_ms=60_000))
-            await client.ping()  # the connection is not blocked
+            waiting = asyncio.create_task(acquire_shared(client, "door", wait_ms=100_000))
+            while "cmdstat_pttl" not in other.info("commandstats"):  # it has asked how long to wait
+                await client.ping()  # the connection is not blocked
             other.execute_command("LOCK.RELEASE", "door", "other")
             return await waiting
 
     owner, next_fence = asyncio.run(work())
     assert next_fence > fence
     assert info(other, "door")["owner"] == owner
+    assert time.monotonic() - begin < 60  # not at the end of the lease
 
 
 def test_a_session_ends_with_its_connection_and_the_fence_tells(server, other):

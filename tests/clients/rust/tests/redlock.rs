@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redis::{Client, cmd};
+use redis::{Client, Connection, RedisResult, cmd};
 use redlock::Redlock;
 
 struct Server {
@@ -53,9 +53,13 @@ impl Server {
         Server { process, folder, url: format!("redis://127.0.0.1:{port}") }
     }
 
+    fn connect(&self) -> RedisResult<Connection> {
+        Client::open(self.url.as_str())?.get_connection()
+    }
+
     /// Whether this server, and not another one that has the port, is up.
     fn answers(&self) -> bool {
-        let ask = || cmd("INFO").arg("server").query::<String>(&mut Client::open(self.url.as_str())?.get_connection()?);
+        let ask = || cmd("INFO").arg("server").query::<String>(&mut self.connect()?);
         ask().is_ok_and(|info| info.contains(&format!("process_id:{}\r", self.process.id())))
     }
 
@@ -127,12 +131,21 @@ fn it_outlives_two_of_five_servers_and_tells_when_three_are_gone() {
 }
 
 #[test]
+fn one_that_waits_in_vain_leaves_nothing_behind() {
+    let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
+    for server in &servers[..2] {
+        cmd("LOCK.ACQUIRE").arg("job").exec(&mut server.connect().unwrap()).unwrap();
+    }
+    let exists = |server: &Server| cmd("EXISTS").arg("job").query(&mut server.connect().unwrap()).unwrap();
+    let told = lock(&servers, Duration::ZERO).with(|_| panic!("two have the lock"));
+    assert!(told.unwrap_err().to_string().contains("1 of 3 servers"));
+    assert_eq!(servers.iter().map(exists).collect::<Vec<bool>>(), [true, true, false]);
+}
+
+#[test]
 fn a_holder_is_told_that_the_lock_was_lost() {
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
-    let take_away = |server: &Server| {
-        let mut connection = Client::open(server.url.as_str()).unwrap().get_connection().unwrap();
-        cmd("LOCK.BREAK").arg("job").exec(&mut connection).unwrap();
-    };
+    let take_away = |server: &Server| cmd("LOCK.BREAK").arg("job").exec(&mut server.connect().unwrap()).unwrap();
     let mut lock = lock(&servers, Duration::from_secs(60));
     lock.with(|lock| {
         take_away(&servers[0]);
