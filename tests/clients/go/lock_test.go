@@ -164,3 +164,31 @@ func TestTheFunctionOfTheReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestASessionEndsWithItsConnection(t *testing.T) {
+	other := connect(t, 3)
+	options := *other.Options()
+	options.MaxRetries = -1 // a connection that is made anew would go unnoticed
+	client := redis.NewClient(&options)
+	defer client.Close()
+	session, key := client.Conn(), uuid.NewString()
+	defer session.Close()
+
+	fence, _ := acquire(t, session, key, "alice", "ONCE", "SESSION")
+	if again, holds := acquire(t, session, key, "alice", "ONCE", "SESSION"); again != fence || holds != 1 {
+		t.Fatal(again, fence, holds)
+	}
+	id, err := session.ClientID(ctx).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, other.Do(ctx, "CLIENT", "KILL", "ID", id), 1)
+	for end := time.Now().Add(30 * time.Second); other.Do(ctx, "LOCK.INFO", key).Err() != redis.Nil; {
+		if time.Now().After(end) {
+			t.Fatal("the session does not end")
+		}
+	}
+	if err := session.Ping(ctx).Err(); err == nil {
+		t.Fatal("nobody was told")
+	}
+}
