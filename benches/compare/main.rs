@@ -10,6 +10,7 @@
 
 mod contest;
 mod handover;
+mod instructions;
 mod lapse;
 mod load;
 mod memory;
@@ -25,13 +26,18 @@ mod stats;
 mod throughput;
 mod waiters;
 
-use plan::{PARTS, Plan, progress};
+use plan::{Guard, PARTS, Plan, progress};
 use report::Report;
 use server::{Server, Setup};
 
 fn main() {
     let plan = Plan::from_arguments();
     let version = Server::start(Setup::MODULE).version();
+    match plan.guard {
+        Some(Guard::Check) => return instructions::check(version),
+        Some(Guard::Record) => return instructions::record(version),
+        None => (),
+    }
     let mut report = Report::new(version, plan.quick);
     for part in PARTS.into_iter().filter(|part| plan.includes(part)) {
         progress(part);
@@ -41,6 +47,7 @@ fn main() {
             "waiters" => waiters::run(&plan, &mut report),
             "lapse" => lapse::run(&plan, &mut report),
             "memory" => memory::run(&plan, &mut report),
+            "instructions" => instructions::run(&mut report),
             "session" => session::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }

@@ -7,14 +7,22 @@ use std::{env, fs, process};
 use crate::report::Report;
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 7] =
-    ["throughput", "handover", "waiters", "lapse", "memory", "session", "durability"];
+pub(crate) const PARTS: [&str; 8] =
+    ["instructions", "throughput", "handover", "waiters", "lapse", "memory", "session", "durability"];
 
 /// Between these lines of docs/bench.md stand the figures of the last run that was kept.
 const BEGIN: &str = "<!-- figures: scripts/bench --save writes them -->";
 const END: &str = "<!-- end of figures -->";
 
+/// What is done with the recorded counts of instructions, instead of measuring.
+#[derive(Clone, Copy)]
+pub(crate) enum Guard {
+    Check,
+    Record,
+}
+
 pub(crate) struct Plan {
+    pub(crate) guard: Option<Guard>,
     pub(crate) quick: bool,
     /// Figures and pictures go to docs/bench too.
     pub(crate) save: bool,
@@ -27,10 +35,13 @@ impl Plan {
     /// What the command line asks for.
     pub(crate) fn from_arguments() -> Self {
         let target = env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-        let mut plan = Self { quick: false, save: false, parts: Vec::new(), folder: target.join("bench") };
+        let mut plan =
+            Self { guard: None, quick: false, save: false, parts: Vec::new(), folder: target.join("bench") };
         for argument in env::args().skip(1) {
             match argument.as_str() {
                 "--quick" => plan.quick = true,
+                "--check" => plan.guard = Some(Guard::Check),
+                "--record" => plan.guard = Some(Guard::Record),
                 "--save" => plan.save = true,
                 // What `cargo bench` adds.
                 "--bench" => (),

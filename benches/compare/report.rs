@@ -12,6 +12,8 @@ use crate::stats::Spread;
 pub(crate) struct Report {
     machine: Machine,
     quick: bool,
+    /// What is to be known before the figures are believed.
+    notes: Vec<String>,
     rows: Vec<Row>,
     figures: Vec<Figure>,
 }
@@ -64,7 +66,17 @@ pub(crate) struct Figure {
 
 impl Report {
     pub(crate) fn new(server: String, quick: bool) -> Self {
-        Self { machine: Machine::here(server), quick, rows: Vec::new(), figures: Vec::new() }
+        Self {
+            machine: Machine::here(server),
+            quick,
+            notes: Vec::new(),
+            rows: Vec::new(),
+            figures: Vec::new(),
+        }
+    }
+
+    pub(crate) fn note(&mut self, note: String) {
+        self.notes.push(note);
     }
 
     pub(crate) fn row(&mut self, row: Row) {
@@ -93,6 +105,12 @@ impl Report {
              before, {load_after} after.\n\n",
             if self.quick { " (a quick run)" } else { "" },
         );
+        for note in &self.notes {
+            let _ = writeln!(text, "- {note}");
+        }
+        if !self.notes.is_empty() {
+            text.push('\n');
+        }
         if !self.rows.is_empty() {
             text += &table(
                 &["work", "beside", "bound", "median (middle half; min..max)", "by server CPU", ""],

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
@@ -20,12 +20,14 @@ pub(crate) struct Setup {
     pub(crate) module: bool,
     /// An append-only file, written to disk every second.
     pub(crate) aof: bool,
+    /// Run by Callgrind, which counts its instructions.
+    pub(crate) callgrind: bool,
     /// The port of the primary that it is a replica of.
     pub(crate) replica_of: Option<u16>,
 }
 
 impl Setup {
-    pub(crate) const PLAIN: Self = Self { module: false, aof: false, replica_of: None };
+    pub(crate) const PLAIN: Self = Self { module: false, aof: false, callgrind: false, replica_of: None };
     pub(crate) const MODULE: Self = Self { module: true, ..Self::PLAIN };
 }
 
@@ -35,7 +37,7 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     control: Control,
     /// Its files.
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// The servers' program.
@@ -53,6 +55,25 @@ fn module() -> PathBuf {
         PathBuf::from,
     );
     path.canonicalize().unwrap_or_else(|_| panic!("{} is missing: run scripts/bench", path.display()))
+}
+
+/// What runs the servers' program: itself, or Callgrind.
+fn command(setup: Setup, folder: &Path) -> Command {
+    if !setup.callgrind {
+        return Command::new(program());
+    }
+    let mut command = Command::new("valgrind");
+    // The program may be a script that starts the server by its own loader.
+    command.args(["--tool=callgrind", "--trace-children=yes"]);
+    // Not counted is what differs from run to run: the chores, of which there are more the longer it takes, our own
+    // questions, and the look-up of a command by its name, in a table that is hashed with another seed at each start.
+    command.args(
+        ["serverCron", "infoCommand", "lookupCommandLogic"].map(|name| format!("--toggle-collect={name}")),
+    );
+    command.arg("--collect-atstart=yes");
+    command.arg(format!("--callgrind-out-file={}", folder.join("callgrind").display()));
+    command.arg(program());
+    command
 }
 
 impl Server {
@@ -88,7 +109,7 @@ impl Server {
         fs::write(folder.path().join("server.conf"), config).expect("a configuration file");
         let log_path = folder.path().join("log");
         let log = fs::File::create(&log_path).expect("a log file");
-        let mut child = Command::new(program())
+        let mut child = command(setup, folder.path())
             .arg(folder.path().join("server.conf"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle on the log"))
@@ -103,7 +124,7 @@ impl Server {
                 return None;
             }
             if let Some(control) = Control::connect(port, child.id()) {
-                return Some(Self { child, port, control, _folder: folder });
+                return Some(Self { child, port, control, folder });
             }
             assert!(begin.elapsed() < PATIENCE, "the server does not answer");
             thread::sleep(Duration::from_millis(2));
@@ -152,6 +173,17 @@ impl Server {
     /// How many clients wait.
     pub(crate) fn blocked_clients(&mut self) -> usize {
         number(&self.control.info("clients"), "blocked_clients") as usize
+    }
+
+    /// Ends a server that Callgrind runs; how many instructions it has executed.
+    pub(crate) fn instructions(mut self) -> f64 {
+        self.control.stream.write_all(&resp::words("SHUTDOWN NOSAVE")).expect("a request that goes out");
+        let status = self.child.wait().expect("the server's end");
+        let log = fs::read_to_string(self.folder.path().join("log")).expect("the server's log");
+        assert!(status.success(), "the server ended: {status}\n{log}");
+        let mut counts = log.lines().filter_map(|line| line.split_once("Collected : "));
+        let (_, count) = counts.next_back().unwrap_or_else(|| panic!("Callgrind tells no count:\n{log}"));
+        count.trim().parse().expect("a number")
     }
 
     /// The server's kind and version.

@@ -14,7 +14,7 @@ use crate::stats::Spread;
 const COUNTS: [usize; 3] = [100, 1_000, 10_000];
 
 /// A queue that goes round: who has had the lock gives it back and waits again, behind all others.
-struct Circle {
+pub(crate) struct Circle {
     net: Net,
     clients: Vec<Client>,
     holder: Conn,
@@ -30,14 +30,14 @@ struct Client {
     giving_back: bool,
 }
 
-struct Sample {
+pub(crate) struct Sample {
     wall_us: f64,
     cpu_us: f64,
 }
 
 impl Circle {
     /// All stand in the queue but the first, who has the lock.
-    fn new(server: &mut Server, count: usize) -> Self {
+    pub(crate) fn new(server: &mut Server, count: usize) -> Self {
         let key = format!("lock:{count}");
         let client = |conn| {
             let owner = owner(conn);
@@ -49,7 +49,7 @@ impl Circle {
     }
 
     /// The same with a token that goes from list to list: the server's own way to wait.
-    fn of_tokens(server: &mut Server, count: usize) -> Self {
+    pub(crate) fn of_tokens(server: &mut Server, count: usize) -> Self {
         let key = format!("token:{count}");
         server.ask(&format!("RPUSH {key} token"));
         let client = |conn| {
@@ -75,7 +75,7 @@ impl Circle {
     }
 
     /// That many hand-overs.
-    fn run(&mut self, server: &mut Server, handovers: usize) -> Sample {
+    pub(crate) fn run(&mut self, server: &mut Server, handovers: usize) -> Sample {
         let Self { net, clients, holder, granted } = self;
         let cpu_before = server.cpu_ns();
         let begin = Instant::now();

@@ -1,0 +1,229 @@
+//! How many instructions the server executes for one acquire and release, and for one hand-over: counted by Callgrind, so
+//! that nothing else that the machine does shows in it.
+//!
+//! A count depends on the server's build, on the C library and on the processor. What it is times that of `SET NX PX` and
+//! `DEL`, counted in the same way on the same server, does not: that ratio is what the guard looks at.
+
+use std::fs;
+use std::process::{self, Command};
+
+use serde::{Deserialize, Serialize};
+
+use crate::net::Net;
+use crate::plan::progress;
+use crate::report::{Figure, Report, Row};
+use crate::resp;
+use crate::rivals::{LEASE, Rival, Scripts};
+use crate::server::{Server, Setup};
+use crate::stats::Spread;
+use crate::waiters::Circle;
+
+/// How often each work is done in any case, so that what happens only at first cancels out, and how often beside.
+const BEGIN: usize = 800;
+const MORE: usize = 6_000;
+
+/// How many pairs are sent at once.
+const PIPELINE: usize = 16;
+/// How many locks they go round on.
+const KEYS: usize = 500;
+/// How many contend for the lock that is handed over.
+const CLIENTS: usize = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Pair(Rival),
+    Handover,
+    /// The same with a token that `BLMOVE` waits for.
+    Token,
+}
+
+const PAIR: Work = Work::Pair(Rival::Redislock);
+const FLOOR: Work = Work::Pair(Rival::SetDel);
+/// In the order in which they are done: those last for whom the server listens to keys from then on.
+const GUARDED: [Work; 3] = [FLOOR, PAIR, Work::Handover];
+
+impl Work {
+    fn perform(self, server: &mut Server, times: usize) {
+        match self {
+            Self::Pair(rival) => pairs(rival, server, times),
+            Self::Handover => {
+                Circle::new(server, CLIENTS).run(server, times);
+            }
+            Self::Token => {
+                Circle::of_tokens(server, CLIENTS).run(server, times);
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pair(_) => "instructions of acquire + release, P=16",
+            Self::Handover | Self::Token => "instructions of a handover, 8 clients on one lock",
+        }
+    }
+
+    fn who(self) -> &'static str {
+        match self {
+            Self::Pair(rival) => rival.name(),
+            Self::Handover => "Redislock",
+            Self::Token => "BLMOVE of a token",
+        }
+    }
+}
+
+/// So many pairs of acquire and release on one connection.
+fn pairs(rival: Rival, server: &mut Server, count: usize) {
+    let scripts = Scripts::load(server);
+    let success = rival.success();
+    let mut net = Net::with(1, server.port);
+    let numbers: Vec<usize> = (0..count).collect();
+    for batch in numbers.chunks(PIPELINE) {
+        for number in batch {
+            let (key, owner) = (format!("lock:{}", number % KEYS), resp::owner(*number));
+            net.out.send(0, &scripts.acquire(rival, &key, &owner, LEASE));
+            net.out.send(0, &scripts.release(rival, &key, &owner));
+        }
+        let mut half = 0;
+        net.replies(2 * batch.len(), |_, reply| {
+            assert!(reply.starts_with(success[half]), "{}: {}", rival.name(), reply.escape_ascii());
+            half ^= 1;
+        });
+    }
+}
+
+/// The instructions of one time of each work: those of a server that did it more often, beyond those of one that did not.
+fn count<const N: usize>(works: [Work; N]) -> [f64; N] {
+    let total = |more: Option<Work>| {
+        let mut server = Server::start(Setup { callgrind: true, ..Setup::MODULE });
+        for work in works {
+            work.perform(&mut server, if Some(work) == more { BEGIN + MORE } else { BEGIN });
+        }
+        server.instructions()
+    };
+    let base = total(None);
+    works.map(|work| {
+        let each = (total(Some(work)) - base) / MORE as f64;
+        progress(&format!("  {}, {}: {each:.0}", work.name(), work.who()));
+        each.round()
+    })
+}
+
+fn has_callgrind() -> bool {
+    Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+pub(crate) fn run(report: &mut Report) {
+    if !has_callgrind() {
+        report.note("instructions: left out, Valgrind is not installed".into());
+        return;
+    }
+    let works =
+        [FLOOR, Work::Pair(Rival::SetLua), Work::Pair(Rival::HashLua), PAIR, Work::Token, Work::Handover];
+    let counts = count(works);
+    for (ours, others) in [(3, 0..3), (5, 4..5)] {
+        for place in others.clone() {
+            report.row(Row {
+                work: works[ours].name().into(),
+                beside: works[place].who().into(),
+                bound: None,
+                unit: "x",
+                value: Spread::one(counts[place] / counts[ours]),
+                cpu: None,
+            });
+        }
+        for place in [ours].into_iter().chain(others) {
+            report.figure(Figure {
+                work: works[place].name().into(),
+                who: works[place].who().into(),
+                unit: "instructions",
+                value: Spread::one(counts[place]),
+                cpu_us: None,
+                remark: String::new(),
+            });
+        }
+    }
+}
+
+/// Where the counts stand that later ones are compared with.
+const RECORDED: &str = "benches/compare/instructions.json";
+/// By how much a count may grow.
+const GROWTH: f64 = 1.05;
+/// How often it is counted, where it seems to have grown by more.
+const TRIES: usize = 2;
+
+/// Counts of one server.
+#[derive(Serialize, Deserialize)]
+struct Counts {
+    server: String,
+    set_and_del: f64,
+    acquire_and_release: f64,
+    handover: f64,
+}
+
+impl Counts {
+    fn here(server: String) -> Self {
+        let [set_and_del, acquire_and_release, handover] = count(GUARDED);
+        Self { server, set_and_del, acquire_and_release, handover }
+    }
+
+    fn recorded() -> Self {
+        let text = fs::read_to_string(RECORDED).unwrap_or_else(|error| panic!("{RECORDED}: {error}"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{RECORDED}: {error}"))
+    }
+
+    /// What may not grow, and how many times as much as `SET` and `DEL` it takes.
+    fn ratios(&self) -> [(&'static str, f64, f64); 2] {
+        [("acquire + release", self.acquire_and_release), ("a handover", self.handover)]
+            .map(|(what, count)| (what, count, count / self.set_and_del))
+    }
+
+    /// Whether nothing has grown too much; prints how much.
+    fn is_within(&self, recorded: &Self) -> bool {
+        let mut within = true;
+        for ((what, count, ratio), (_, count_then, ratio_then)) in
+            self.ratios().into_iter().zip(recorded.ratios())
+        {
+            let growth = ratio / ratio_then;
+            within &= growth <= GROWTH;
+            println!(
+                "{what}: {count:.0}, {ratio:.3} times; recorded: {count_then:.0}, {ratio_then:.3} times; {:+.1} %{}",
+                (growth - 1.0) * 100.0,
+                if growth > GROWTH { ": GROWN TOO MUCH" } else { "" },
+            );
+        }
+        within
+    }
+}
+
+/// The kind of a server and the first two parts of its version: "Redis 7.0".
+fn line(version: &str) -> &str {
+    version.rsplit_once('.').map_or(version, |(line, _)| line)
+}
+
+/// Writes the counts of this server down.
+pub(crate) fn record(version: String) {
+    let counts = Counts::here(version);
+    let text = serde_json::to_string_pretty(&counts).expect("plain data");
+    fs::write(RECORDED, text + "\n").unwrap_or_else(|error| panic!("{RECORDED}: {error}"));
+    println!("recorded in {RECORDED}");
+}
+
+/// Compares with what was written down; ends the process with 1 where a count has grown too much, and with 77 where nothing
+/// can be said.
+pub(crate) fn check(version: String) {
+    let recorded = Counts::recorded();
+    if line(&version) != line(&recorded.server) {
+        println!("the recorded counts are those of {}, this is {version}", recorded.server);
+        process::exit(77);
+    }
+    println!("instructions, and times those of SET NX PX + DEL on the same server:");
+    // Where a server's memory lies is luck, which moves a count by 1 % or so. More than that stays.
+    if (0..TRIES).any(|_| Counts::here(version.clone()).is_within(&recorded)) {
+        return;
+    }
+    println!(
+        "at most {:.0} % more is allowed; on purpose? scripts/instructions --record",
+        (GROWTH - 1.0) * 100.0
+    );
+    process::exit(1);
+}
