@@ -38,9 +38,8 @@ enum Work {
 }
 
 const PAIR: Work = Work::Pair(Rival::Redislock);
-const FLOOR: Work = Work::Pair(Rival::SetDel);
 /// In the order in which they are done: those last for whom the server listens to keys from then on.
-const GUARDED: [Work; 3] = [FLOOR, PAIR, Work::Handover];
+const GUARDED: [Work; 3] = [Work::Pair(Rival::SetDel), PAIR, Work::Handover];
 
 impl Work {
     fn perform(self, server: &mut Server, times: usize) {
@@ -53,6 +52,7 @@ impl Work {
                 Circle::of_tokens(server, CLIENTS).run(server, times);
             }
         }
+        server.wait_for_departures();
     }
 
     fn name(self) -> &'static str {
@@ -92,20 +92,21 @@ fn pairs(rival: Rival, server: &mut Server, count: usize) {
 }
 
 /// The instructions of one time of each work: those of a server that did it more often, beyond those of one that did not.
-fn count<const N: usize>(works: [Work; N]) -> [f64; N] {
+fn count(works: &[Work]) -> Vec<(Work, f64)> {
     let total = |more: Option<Work>| {
         let mut server = Server::start(Setup { callgrind: true, ..Setup::MODULE });
-        for work in works {
+        for &work in works {
             work.perform(&mut server, if Some(work) == more { BEGIN + MORE } else { BEGIN });
         }
         server.instructions()
     };
     let base = total(None);
-    works.map(|work| {
-        let each = (total(Some(work)) - base) / MORE as f64;
-        progress(&format!("  {}, {}: {each:.0}", work.name(), work.who()));
-        each.round()
-    })
+    let each = |&work: &Work| {
+        let each = ((total(Some(work)) - base) / MORE as f64).round();
+        progress(&format!("  {}, {}: {each}", work.name(), work.who()));
+        (work, each)
+    };
+    works.iter().map(each).collect()
 }
 
 fn has_callgrind() -> bool {
@@ -117,26 +118,30 @@ pub(crate) fn run(report: &mut Report) {
         report.note("instructions: left out, Valgrind is not installed".into());
         return;
     }
-    let works =
-        [FLOOR, Work::Pair(Rival::SetLua), Work::Pair(Rival::HashLua), PAIR, Work::Token, Work::Handover];
-    let counts = count(works);
-    for (ours, others) in [(3, 0..3), (5, 4..5)] {
-        for place in others.clone() {
-            report.row(Row {
-                work: works[ours].name().into(),
-                beside: works[place].who().into(),
-                bound: None,
-                unit: "x",
-                value: Spread::one(counts[place] / counts[ours]),
-                cpu: None,
-            });
-        }
-        for place in [ours].into_iter().chain(others) {
+    let mut rivals = Rival::all(&mut Server::start(Setup::PLAIN), report);
+    // All are counted on a server with the module.
+    rivals.retain(|rival| *rival != Rival::SetDelBesideModule);
+    let works = rivals.into_iter().map(Work::Pair).chain([Work::Token, Work::Handover]);
+    let counts = count(&works.collect::<Vec<_>>());
+    for ours in [PAIR, Work::Handover] {
+        let of_its_kind = || counts.iter().filter(move |(work, _)| work.name() == ours.name());
+        let (_, our_count) = of_its_kind().find(|(work, _)| *work == ours).expect("it was counted");
+        for &(work, count) in of_its_kind() {
+            if work != ours {
+                report.row(Row {
+                    work: work.name().into(),
+                    beside: work.who().into(),
+                    bound: None,
+                    unit: "x",
+                    value: Spread::one(count / our_count),
+                    cpu: None,
+                });
+            }
             report.figure(Figure {
-                work: works[place].name().into(),
-                who: works[place].who().into(),
+                work: work.name().into(),
+                who: work.who().into(),
                 unit: "instructions",
-                value: Spread::one(counts[place]),
+                value: Spread::one(count),
                 cpu_us: None,
                 remark: String::new(),
             });
@@ -162,7 +167,8 @@ struct Counts {
 
 impl Counts {
     fn here(server: String) -> Self {
-        let [set_and_del, acquire_and_release, handover] = count(GUARDED);
+        let counts = count(&GUARDED);
+        let [set_and_del, acquire_and_release, handover] = [0, 1, 2].map(|place| counts[place].1);
         Self { server, set_and_del, acquire_and_release, handover }
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::net::{Net, Outbox, PATIENCE};
 use crate::resp;
 use crate::rivals::{LEASE, Rival, Scripts};
@@ -36,8 +38,9 @@ pub(crate) struct Sample {
     pub(crate) per_second: f64,
     /// The server's processor time for one acquire and release.
     pub(crate) cpu_ns: f64,
-    /// The share of the time in which the server was at work.
+    /// The shares of the time in which the server was at work, and this program.
     pub(crate) busy: f64,
+    pub(crate) generator_busy: f64,
 }
 
 impl Load {
@@ -71,6 +74,7 @@ impl Load {
         let Self { net, clients, success, rival } = self;
         let commands = 2 * KEYS / clients[0].batches.len();
         let cpu_before = server.cpu_ns();
+        let own_before = own_cpu();
         let begin = Instant::now();
         for (conn, client) in clients.iter_mut().enumerate() {
             client.send(&mut net.out, conn, commands);
@@ -102,10 +106,22 @@ impl Load {
             stopping = stopping || begin.elapsed() >= length;
         }
         let wall = begin.elapsed().as_secs_f64();
+        let own = own_cpu() - own_before;
         let cpu = server.cpu_ns() - cpu_before;
         let pairs = f64::from(replies) / 2.0;
-        Sample { per_second: pairs / wall, cpu_ns: cpu / pairs, busy: cpu / 1e9 / wall }
+        Sample {
+            per_second: pairs / wall,
+            cpu_ns: cpu / pairs,
+            busy: cpu / 1e9 / wall,
+            generator_busy: own / wall,
+        }
     }
+}
+
+/// The processor time that this thread has used, in seconds.
+fn own_cpu() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 impl Client {

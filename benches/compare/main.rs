@@ -8,6 +8,7 @@
     reason = "a benchmark that meets what it did not expect is to stop, and say where"
 )]
 
+mod clients;
 mod contest;
 mod handover;
 mod instructions;
@@ -44,6 +45,7 @@ fn main() {
         match part {
             "throughput" => throughput::run(&plan, &mut report),
             "handover" => handover::run(&plan, &mut report),
+            "clients" => clients::run(&plan, &mut report),
             "waiters" => waiters::run(&plan, &mut report),
             "lapse" => lapse::run(&plan, &mut report),
             "memory" => memory::run(&plan, &mut report),
@@ -53,6 +55,6 @@ fn main() {
         }
     }
     report.finish();
-    println!("\n{}", report.markdown());
+    println!("\n{}", report.in_full());
     plan.keep(&report);
 }

@@ -1,8 +1,5 @@
 //! How much memory a held lock takes.
 
-use std::thread;
-use std::time::Duration;
-
 use crate::net::Net;
 use crate::pictures::{self, Bar, Group};
 use crate::plan::{Plan, progress};
@@ -27,9 +24,7 @@ fn bytes_per_lock(rival: Rival) -> f64 {
     let before = server.used_memory();
     // The connections go before the memory is read: their buffers are no part of a lock.
     acquire(&mut Net::with(CONNECTIONS, server.port), &scripts, rival);
-    while server.connected_clients() > 1 {
-        thread::sleep(Duration::from_millis(5));
-    }
+    server.wait_for_departures();
     let bytes = (server.used_memory() - before) / LOCKS as f64;
     // To a tenth of a byte: the rest is the server's own housekeeping.
     (bytes * 10.0).round() / 10.0

@@ -7,10 +7,19 @@ use std::{env, fs, process};
 use crate::report::Report;
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 8] =
-    ["instructions", "throughput", "handover", "waiters", "lapse", "memory", "session", "durability"];
+pub(crate) const PARTS: [&str; 9] = [
+    "instructions",
+    "throughput",
+    "handover",
+    "clients",
+    "waiters",
+    "lapse",
+    "memory",
+    "session",
+    "durability",
+];
 
-/// Between these lines of docs/bench.md stand the figures of the last run that was kept.
+/// Between these lines of docs/bench.md and README.md stand the figures of the last run that was kept.
 const BEGIN: &str = "<!-- figures: scripts/bench --save writes them -->";
 const END: &str = "<!-- end of figures -->";
 
@@ -24,7 +33,7 @@ pub(crate) enum Guard {
 pub(crate) struct Plan {
     pub(crate) guard: Option<Guard>,
     pub(crate) quick: bool,
-    /// Figures and pictures go to docs/bench too.
+    /// Figures and pictures go to docs/bench and README.md too.
     pub(crate) save: bool,
     parts: Vec<String>,
     /// Where results go.
@@ -80,12 +89,13 @@ impl Plan {
             let entry = entry.expect("an entry of it");
             fs::copy(entry.path(), docs.join(entry.file_name())).expect("a copy");
         }
-        let page = PathBuf::from("docs/bench.md");
-        let text = fs::read_to_string(&page).expect("docs/bench.md");
-        let (before, rest) = text.split_once(BEGIN).expect("where the figures begin");
-        let (_, after) = rest.split_once(END).expect("where the figures end");
-        write(page, &format!("{before}{BEGIN}\n\n{}\n{END}{after}", report.markdown()));
-        progress("kept in docs/bench.md and docs/bench");
+        for (page, figures) in [("docs/bench.md", report.in_full()), ("README.md", report.ratios())] {
+            let text = fs::read_to_string(page).unwrap_or_else(|error| panic!("{page}: {error}"));
+            let (before, rest) = text.split_once(BEGIN).expect("where the figures begin");
+            let (_, after) = rest.split_once(END).expect("where the figures end");
+            write(page.into(), &format!("{before}{BEGIN}\n\n{figures}\n{END}{after}"));
+        }
+        progress("kept in docs/bench.md, docs/bench and README.md");
     }
 
     /// How often, or how long: in full, or quickly.

@@ -75,12 +75,19 @@ impl Report {
         }
     }
 
+    /// Each is told once.
     pub(crate) fn note(&mut self, note: String) {
-        self.notes.push(note);
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     pub(crate) fn row(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    pub(crate) fn rows(&mut self, rows: impl IntoIterator<Item = Row>) {
+        self.rows.extend(rows);
     }
 
     pub(crate) fn figure(&mut self, figure: Figure) {
@@ -96,8 +103,8 @@ impl Report {
         serde_json::to_string_pretty(self).expect("plain data")
     }
 
-    /// The tables, in Markdown that reads as it is.
-    pub(crate) fn markdown(&self) -> String {
+    /// Where and when, what is to be known, and the ratios, in Markdown that reads as it is.
+    pub(crate) fn ratios(&self) -> String {
         let Machine { date, server, module, processor, cores, system, load_before, load_after } =
             &self.machine;
         let mut text = format!(
@@ -116,13 +123,17 @@ impl Report {
                 &["work", "beside", "bound", "median (middle half; min..max)", "by server CPU", ""],
                 self.rows.iter().map(Row::cells),
             );
-            text.push('\n');
         }
-        text += &table(
+        text
+    }
+
+    /// The same with the figures behind the ratios.
+    pub(crate) fn in_full(&self) -> String {
+        let figures = table(
             &["work", "who", "median (min..max)", "unit", "server CPU, µs each", "remark"],
             self.figures.iter().map(Figure::cells),
         );
-        text
+        format!("{}\n{figures}", self.ratios())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Redislock and what it stands beside: the same step, said in each one's own commands.
 
+use crate::report::Report;
 use crate::resp::{request, words};
 use crate::server::Server;
 
@@ -17,13 +18,46 @@ pub(crate) enum Rival {
     SetDelBesideModule,
     /// `SET NX PX` and compare-and-delete in Lua.
     SetLua,
+    /// `SET NX PX` and `DELIFEQ`, which Valkey has from 9.0 on.
+    SetDelifeq,
+    /// `SET NX PX` and `DELEX ... IFEQ`, which Redis has from 8.4 on.
+    SetDelex,
     /// A re-entrant lock in a hash, both halves in Lua, with `PUBLISH` on unlock.
     HashLua,
 }
 
 impl Rival {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Redislock, Self::SetDel, Self::SetDelBesideModule, Self::SetLua, Self::HashLua];
+    const ALL: [Self; 7] = [
+        Self::Redislock,
+        Self::SetDel,
+        Self::SetDelBesideModule,
+        Self::SetLua,
+        Self::SetDelifeq,
+        Self::SetDelex,
+        Self::HashLua,
+    ];
+
+    /// Those for which the server has the commands; of the others the report says that they are left out.
+    pub(crate) fn all(server: &mut Server, report: &mut Report) -> Vec<Self> {
+        let mut rivals = Self::ALL.to_vec();
+        rivals.retain(|rival| {
+            let missing = rival.command().filter(|command| !server.knows(command));
+            if let Some(command) = missing {
+                report.note(format!("{}: left out, this server has no `{command}`", rival.name()));
+            }
+            missing.is_none()
+        });
+        rivals
+    }
+
+    /// The command that not every server has.
+    fn command(self) -> Option<&'static str> {
+        match self {
+            Self::SetDelifeq => Some("DELIFEQ"),
+            Self::SetDelex => Some("DELEX"),
+            _ => None,
+        }
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -31,6 +65,8 @@ impl Rival {
             Self::SetDel => "SET NX PX + DEL",
             Self::SetDelBesideModule => "SET NX PX + DEL, module loaded",
             Self::SetLua => "SET NX PX + compare-and-delete in Lua",
+            Self::SetDelifeq => "SET NX PX + DELIFEQ",
+            Self::SetDelex => "SET NX PX + DELEX IFEQ",
             Self::HashLua => "re-entrant hash in Lua with PUBLISH",
         }
     }
@@ -44,8 +80,8 @@ impl Rival {
     pub(crate) fn success(self) -> [&'static [u8]; 2] {
         match self {
             Self::Redislock => [b"*4\r\n", b":0\r\n"],
-            Self::SetDel | Self::SetDelBesideModule | Self::SetLua => [b"+OK\r\n", b":1\r\n"],
             Self::HashLua => [b"$-1\r\n", b":1\r\n"],
+            _ => [b"+OK\r\n", b":1\r\n"],
         }
     }
 }
@@ -73,10 +109,8 @@ impl Scripts {
     pub(crate) fn acquire(&self, rival: Rival, key: &str, owner: &str, lease: &str) -> Vec<u8> {
         match rival {
             Rival::Redislock => words(&format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease}")),
-            Rival::SetDel | Rival::SetDelBesideModule | Rival::SetLua => {
-                words(&format!("SET {key} {owner} NX PX {lease}"))
-            }
             Rival::HashLua => request(&["EVALSHA", &self.hash_lock, "1", key, lease, &hash_owner(owner)]),
+            _ => words(&format!("SET {key} {owner} NX PX {lease}")),
         }
     }
 
@@ -86,6 +120,8 @@ impl Scripts {
             Rival::Redislock => words(&format!("LOCK.RELEASE {key} {owner}")),
             Rival::SetDel | Rival::SetDelBesideModule => words(&format!("DEL {key}")),
             Rival::SetLua => request(&["EVALSHA", &self.compare_and_delete, "1", key, owner]),
+            Rival::SetDelifeq => words(&format!("DELIFEQ {key} {owner}")),
+            Rival::SetDelex => words(&format!("DELEX {key} IFEQ {owner}")),
             Rival::HashLua => {
                 let (channel, owner) = (channel(key), hash_owner(owner));
                 request(&["EVALSHA", &self.hash_unlock, "2", key, &channel, "0", LEASE, &owner])

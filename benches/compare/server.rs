@@ -147,6 +147,12 @@ impl Server {
         self.control.ask(&resp::words(line))
     }
 
+    /// Whether the server has that command.
+    pub(crate) fn knows(&mut self, command: &str) -> bool {
+        let reply = self.ask(&format!("COMMAND INFO {command}"));
+        !matches!(&reply[..], b"*1\r\n*-1\r\n" | b"*1\r\n$-1\r\n")
+    }
+
     /// A script's name for `EVALSHA`.
     pub(crate) fn script(&mut self, source: &str) -> String {
         let reply = self.control.ask(&resp::request(&["SCRIPT", "LOAD", source]));
@@ -165,9 +171,11 @@ impl Server {
         number(&self.control.info("memory"), "used_memory")
     }
 
-    /// How many clients there are, this control connection among them.
-    pub(crate) fn connected_clients(&mut self) -> usize {
-        number(&self.control.info("clients"), "connected_clients") as usize
+    /// Waits until the server has seen that all who closed their connections are gone: only this one is left.
+    pub(crate) fn wait_for_departures(&mut self) {
+        while number(&self.control.info("clients"), "connected_clients") > 1.0 {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// How many clients wait.

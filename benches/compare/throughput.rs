@@ -15,21 +15,24 @@ use crate::stats::Spread;
 struct Rounds(Vec<(Rival, Vec<Sample>)>);
 
 impl Rounds {
-    fn of(&self, rival: Rival) -> &[Sample] {
-        let found = self.0.iter().find(|(of, _)| *of == rival);
-        found.map(|(_, samples)| &samples[..]).expect("it was measured")
+    /// None: it was not measured.
+    fn of(&self, rival: Rival) -> Option<&[Sample]> {
+        let (_, samples) = self.0.iter().find(|(of, _)| *of == rival)?;
+        Some(samples)
     }
 
-    fn row(&self, work: &str, beside: Rival, bound: Option<f64>) -> Row {
-        let pairs = || self.of(Rival::Redislock).iter().zip(self.of(beside));
-        Row {
+    /// Redislock beside another, where that was measured.
+    fn row(&self, work: &str, beside: Rival, bound: Option<f64>) -> Option<Row> {
+        let (ours, theirs) = (self.of(Rival::Redislock)?, self.of(beside)?);
+        let pairs = || ours.iter().zip(theirs);
+        Some(Row {
             work: work.into(),
             beside: beside.name().into(),
             bound: bound.map(Bound::AtLeast),
             unit: "x",
             value: Spread::of(pairs().map(|(ours, theirs)| ours.per_second / theirs.per_second)),
             cpu: Some(Spread::of(pairs().map(|(ours, theirs)| theirs.cpu_ns / ours.cpu_ns))),
-        }
+        })
     }
 
     fn figures<'a>(&'a self, work: &'a str) -> impl Iterator<Item = Figure> + 'a {
@@ -39,9 +42,38 @@ impl Rounds {
             unit: "pairs/s",
             value: Spread::of(samples.iter().map(|sample| sample.per_second)),
             cpu_us: Some(Spread::of(samples.iter().map(|sample| sample.cpu_ns / 1e3))),
-            remark: format!("server {:.0} % busy", 100.0 * Spread::of(samples.iter().map(|s| s.busy)).median),
+            remark: format!(
+                "server {:.0} % busy, generator {:.0} %",
+                100.0 * median(samples, |sample| sample.busy),
+                100.0 * median(samples, |sample| sample.generator_busy),
+            ),
         })
     }
+}
+
+/// How busy a server is to be at least where throughput is what it can do.
+const AT_ITS_LIMIT: f64 = 0.95;
+
+impl Rounds {
+    /// Says in the report whose server had time to spare: that figure is not what the server can do.
+    fn warn(&self, work: &str, report: &mut Report) {
+        for (rival, samples) in &self.0 {
+            let busy = median(samples, |sample| sample.busy);
+            if busy < AT_ITS_LIMIT {
+                report.note(format!(
+                    "WARNING: {work}, {}: the server was only {:.0} % busy (the generator {:.0} %). Either the generator is too \
+                     slow, or other programs took the processor; believe the column by server CPU.",
+                    rival.name(),
+                    100.0 * busy,
+                    100.0 * median(samples, |sample| sample.generator_busy),
+                ));
+            }
+        }
+    }
+}
+
+fn median(samples: &[Sample], of: fn(&Sample) -> f64) -> f64 {
+    Spread::of(samples.iter().map(of)).median
 }
 
 /// How thoroughly.
@@ -120,6 +152,8 @@ const BOUNDS: [(usize, &[Bounded]); 2] = [
             (Rival::HashLua, Some(3.8)),
             (Rival::SetDel, Some(0.85)),
             (Rival::SetDelBesideModule, None),
+            (Rival::SetDelifeq, None),
+            (Rival::SetDelex, None),
         ],
     ),
     (
@@ -128,19 +162,25 @@ const BOUNDS: [(usize, &[Bounded]); 2] = [
             (Rival::SetDel, Some(0.95)),
             (Rival::SetDelBesideModule, None),
             (Rival::SetLua, None),
+            (Rival::SetDelifeq, None),
+            (Rival::SetDelex, None),
             (Rival::HashLua, None),
         ],
     ),
 ];
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    let rivals = Rival::all(&mut Server::start(Setup::PLAIN), report);
     let mut groups = Vec::new();
     for (pipeline, bounds) in BOUNDS {
         let work = format!("acquire + release, P={pipeline}");
         let effort = Effort { starts: plan.pick(6, 3), rounds: plan.pick(10, 5), length: plan.ms(200, 120) };
-        let rounds = measure(&work, || Servers::start(Setup::PLAIN), &Rival::ALL, pipeline, effort);
+        let rounds = measure(&work, || Servers::start(Setup::PLAIN), &rivals, pipeline, effort);
+        if pipeline > 1 {
+            rounds.warn(&work, report);
+        }
         for &(beside, bound) in bounds {
-            report.row(rounds.row(&work, beside, bound));
+            report.rows(rounds.row(&work, beside, bound));
         }
         let mut bars = Vec::new();
         for figure in rounds.figures(&work) {
@@ -164,8 +204,9 @@ pub(crate) fn run_durable(plan: &Plan, report: &mut Report) {
         let work = format!("acquire + release, P=16, {how}");
         let effort = Effort { starts: plan.pick(3, 1), rounds: plan.pick(10, 6), length: plan.ms(200, 150) };
         let rounds = measure(&work, start, &RIVALS, 16, effort);
+        rounds.warn(&work, report);
         for &beside in RIVALS.iter().filter(|&&rival| rival != Rival::Redislock) {
-            report.row(rounds.row(&work, beside, None));
+            report.rows(rounds.row(&work, beside, None));
         }
         for figure in rounds.figures(&work) {
             report.figure(figure);
