@@ -57,17 +57,16 @@ const AT_ITS_LIMIT: f64 = 0.95;
 impl Rounds {
     /// Says in the report whose server had time to spare: that figure is not what the server can do.
     fn warn(&self, work: &str, report: &mut Report) {
-        for (rival, samples) in &self.0 {
-            let busy = median(samples, |sample| sample.busy);
-            if busy < AT_ITS_LIMIT {
-                report.note(format!(
-                    "WARNING: {work}, {}: the server was only {:.0} % busy (the generator {:.0} %). Either the generator is too \
-                     slow, or other programs took the processor; believe the column by server CPU.",
-                    rival.name(),
-                    100.0 * busy,
-                    100.0 * median(samples, |sample| sample.generator_busy),
-                ));
-            }
+        let busy = |samples: &[Sample]| median(samples, |sample| sample.busy);
+        let idle = self.0.iter().filter(|(_, samples)| busy(samples) < AT_ITS_LIMIT);
+        let idle: Vec<String> =
+            idle.map(|(rival, samples)| format!("{} {:.0} %", rival.name(), 100.0 * busy(samples))).collect();
+        if !idle.is_empty() {
+            report.note(format!(
+                "WARNING: {work}: the server was not at its limit ({}). The generator is too slow, or other programs took \
+                 the processor; believe the column by server CPU.",
+                idle.join(", "),
+            ));
         }
     }
 }
