@@ -11,6 +11,7 @@ pub(crate) struct Held<'a> {
 
 /// What an acquire asks for.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct Ask<'a> {
     pub(crate) owner: Owner<'a>,
     /// How long the lease is to be, in ms.

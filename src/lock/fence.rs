@@ -4,6 +4,7 @@ use super::Micros;
 
 /// A fencing token: at least 1 and below 2^53, so that a client whose only number is a double reads it exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct Fence(u64);
 
 impl Fence {
@@ -31,6 +32,7 @@ impl Fence {
 /// It needs no key to be kept for a free lock, and no saved state: after a restart the wall clock is ahead of
 /// every fence given before, as long as nobody set it back by more than the server was away.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct FenceClock {
     last: u64,
 }

@@ -7,9 +7,11 @@ use super::{Deadline, Fence, Millis, Owner};
 /// Its lease is not here: that is the TTL of the key. 32 bytes where the owner is a UUID and nothing unusual is
 /// asked, so that a held lock costs no more memory than a string with the same token; the rest is boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 enum Repr {
     Compact { holds: u32, fence: Fence, uuid: [u8; 16] },
     Full(Box<Full>),
@@ -17,6 +19,7 @@ enum Repr {
 
 /// A grant that is not `Compact`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) struct Full {
     owner: Owner<'static>,
     fence: Fence,

@@ -10,6 +10,7 @@ pub(crate) struct Ticket(pub(crate) u64);
 
 /// The waiters of one lock. Whatever is asked of it costs at most the logarithm of their number.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Queue {
     /// First come first served: tickets rise with the time of arrival.
     arrivals: BTreeSet<Ticket>,

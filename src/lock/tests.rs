@@ -1,5 +1,11 @@
 //! The lock against what its documentation promises: examples first, then histories made up at random.
 
+mod histories;
+mod reference;
+mod server;
+mod world;
+mod worlds;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -202,42 +208,6 @@ fn a_queue_is_first_come_first_served() {
     assert_eq!(queue.iter().copied().collect::<Vec<_>>(), [Ticket(2), Ticket(3), Ticket(4)]);
 }
 
-/// What may happen to a lock.
-#[derive(Clone, Debug)]
-enum Step {
-    Acquire { who: usize, lease: Millis, once: bool, max_hold: Option<Millis> },
-    Release { who: usize, all: bool, old_fence: bool },
-    Extend { who: usize, lease: Millis, old_fence: bool },
-    Break,
-    Wait(Millis),
-    ClockBack(Millis),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let who = 0..3usize;
-    prop_oneof![
-        5 => (who.clone(), 1..50i64, any::<bool>(), proptest::option::of(1..80i64))
-            .prop_map(|(who, lease, once, max_hold)| Step::Acquire { who, lease, once, max_hold }),
-        3 => (who.clone(), any::<bool>(), any::<bool>())
-            .prop_map(|(who, all, old_fence)| Step::Release { who, all, old_fence }),
-        2 => (who, 1..50i64, any::<bool>())
-            .prop_map(|(who, lease, old_fence)| Step::Extend { who, lease, old_fence }),
-        1 => Just(Step::Break),
-        3 => (0..30i64).prop_map(Step::Wait),
-        1 => (0..30i64).prop_map(Step::ClockBack),
-    ]
-}
-
-/// The simplest lock there is, to compare with.
-#[derive(Clone, Debug)]
-struct Model {
-    who: usize,
-    holds: u32,
-    fence: u64,
-    until: Millis,
-    latest: Option<Millis>,
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -282,100 +252,6 @@ proptest! {
             for (who, name) in names.iter().enumerate() {
                 let first = list.iter().find(|entry| entry.1 == who).map(|entry| entry.0);
                 prop_assert_eq!(queue.first_of(&owner(name)).map(|ticket| ticket.0), first);
-            }
-        }
-    }
-
-    /// Long histories: the lock does what the model does, fences rise, nothing goes beyond the greatest age.
-    #[test]
-    fn histories_agree_with_the_model(steps in vec(step(), 1..80), limit in proptest::option::of(20..200i64)) {
-        let names = ["a", "b", "c"];
-        let (mut clock, mut now) = (FenceClock::new(), NOW);
-        let mut state: Option<(Grant, Deadline)> = None;
-        let mut model: Option<Model> = None;
-        let mut last_fence = 0;
-        for step in steps {
-            // The server takes a lapsed key away before anybody looks.
-            if model.as_ref().is_some_and(|held| now > held.until) {
-                model = None;
-                state = None;
-            }
-            let lock = state.as_ref().map(|(grant, deadline)| Held { grant, deadline: *deadline });
-            match step {
-                Step::Wait(ms) => now += ms,
-                Step::ClockBack(ms) => now -= ms,
-                Step::Break => {
-                    prop_assert_eq!(may_break(lock.map(|held| held.grant), None), model.is_some());
-                    model = None;
-                    state = None;
-                }
-                Step::Acquire { who, lease, once, max_hold } => {
-                    let ask = Ask { max_hold, once, ..ask(names[who], lease) };
-                    match (acquire(lock, &ask, age(limit), now).unwrap(), &mut model) {
-                        (Acquired::Granted { deadline }, None) => {
-                            let fence = clock.next(now * 1000).unwrap();
-                            prop_assert!(fence.get() > last_fence);
-                            last_fence = fence.get();
-                            let greatest = [max_hold, limit].into_iter().flatten().min();
-                            let until = now + greatest.map_or(lease, |age| lease.min(age));
-                            prop_assert_eq!(deadline, Deadline::At(until));
-                            let latest = greatest.map(|age| fence.granted_at() / 1000 + age);
-                            model = Some(Model { who, holds: 1, fence: fence.get(), until, latest });
-                            state = Some((Grant::new(ask.owner.borrowed(), fence, 1, max_hold), deadline));
-                        }
-                        (Acquired::Reentered { holds, deadline }, Some(model)) => {
-                            prop_assert_eq!(model.who, who);
-                            model.holds += u32::from(!once);
-                            let asked = model.latest.map_or(now + lease, |latest| latest.min(now + lease));
-                            model.until = model.until.max(asked);
-                            prop_assert_eq!((holds, deadline), (model.holds, Deadline::At(model.until)));
-                            let (grant, old) = state.as_mut().unwrap();
-                            grant.set_holds(holds);
-                            *old = deadline;
-                        }
-                        (Acquired::Refused, Some(model)) => prop_assert_ne!(model.who, who),
-                        (outcome, model) => prop_assert!(false, "{outcome:?} where the model has {model:?}"),
-                    }
-                }
-                Step::Release { who, all, old_fence } => {
-                    let fence = model.as_ref().map_or(1, |held| held.fence);
-                    let fence = Some(if old_fence { fence - 1 } else { fence });
-                    let released = release(lock.map(|held| held.grant), &owner(names[who]), fence, all);
-                    match &mut model {
-                        Some(held) if held.who == who && !old_fence => {
-                            held.holds = if all { 0 } else { held.holds - 1 };
-                            let holds = held.holds;
-                            if holds == 0 {
-                                prop_assert_eq!(released, Some(Released::Ended));
-                                model = None;
-                                state = None;
-                            } else {
-                                prop_assert_eq!(released, Some(Released::Kept { holds }));
-                                state.as_mut().unwrap().0.set_holds(holds);
-                            }
-                        }
-                        _ => prop_assert_eq!(released, None),
-                    }
-                }
-                Step::Extend { who, lease, old_fence } => {
-                    let fence = model.as_ref().map_or(1, |held| held.fence);
-                    let fence = Some(if old_fence { fence - 1 } else { fence });
-                    let extended = extend(lock.map(|held| held.grant), &owner(names[who]), fence, lease, age(limit), now);
-                    match &mut model {
-                        Some(held) if held.who == who && !old_fence => {
-                            let until = held.latest.map_or(now + lease, |latest| latest.min(now + lease));
-                            prop_assert_eq!(extended, (until > now).then_some(Deadline::At(until)));
-                            if let Some(deadline) = extended {
-                                held.until = until;
-                                state.as_mut().unwrap().1 = deadline;
-                            }
-                        }
-                        _ => prop_assert_eq!(extended, None),
-                    }
-                }
-            }
-            if let (Some((grant, deadline)), Some(latest)) = (&state, model.as_ref().and_then(|held| held.latest)) {
-                prop_assert!(*deadline <= Deadline::At(latest), "{grant:?} lives beyond its greatest age");
             }
         }
     }

@@ -10,6 +10,7 @@ pub(crate) type Micros = i64;
 ///
 /// The order is the order in time: `Never` comes after every `At`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(test, derive(Hash))]
 pub(crate) enum Deadline {
     /// The last millisecond of the lease; the grant lapses after it, as a Redis key expires after its TTL.
     At(Millis),

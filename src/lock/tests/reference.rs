@@ -1,0 +1,171 @@
+//! The simplest lock there is, by the pages of the commands: one list of who waits, and one holder. No code is shared with
+//! `lock`.
+
+use super::server::Conn;
+use crate::lock::Millis;
+
+/// What an acquire asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) who: usize,
+    pub(super) lease: Millis,
+    pub(super) max_hold: Option<Millis>,
+    pub(super) once: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) who: usize,
+    pub(super) holds: u32,
+    pub(super) until: Millis,
+    /// The greatest age ends then.
+    latest: Option<Millis>,
+}
+
+/// What somebody is told: the holds and the end of the lease, or null.
+pub(super) type Told = Option<(u32, Millis)>;
+
+/// Somebody who waited, and has not been told yet.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) conn: Conn,
+    pub(super) told: Told,
+    /// By its number.
+    grant: u64,
+    /// One of its holds was made for that.
+    own_hold: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Reference {
+    pub(super) holder: Option<Holder>,
+    /// First come first.
+    pub(super) waiting: Vec<(Conn, Wish, Option<Millis>)>,
+    pub(super) answered: Vec<Answered>,
+    /// How many grants were made.
+    pub(super) grants: u64,
+    /// The last one's fence.
+    pub(super) fence: u64,
+    pub(super) max_hold: Option<Millis>,
+}
+
+impl Reference {
+    /// Time has come to that: a lease may be over, and somebody have waited for long enough.
+    pub(super) fn look(&mut self, now: Millis) {
+        self.lapse(now);
+        self.serve(now);
+        let (late, rest) =
+            self.waiting.drain(..).partition(|(_, _, gives_up)| gives_up.is_some_and(|at| at <= now));
+        self.waiting = rest;
+        Vec::into_iter(late).for_each(|(conn, ..)| self.answer(conn, None, false));
+    }
+
+    pub(super) fn lapse(&mut self, now: Millis) {
+        self.holder = self.holder.filter(|holder| now <= holder.until);
+    }
+
+    /// A free lock goes to the first who waits; the holder's own waiters re-enter.
+    fn serve(&mut self, now: Millis) {
+        if self.holder.is_none() && !self.waiting.is_empty() {
+            let (conn, wish, _) = self.waiting.remove(0);
+            let told = self.grant(wish, now);
+            self.answer(conn, told, true);
+        }
+        while let Some(holder) = self.holder
+            && let Some(place) = self.waiting.iter().position(|(_, wish, _)| wish.who == holder.who)
+        {
+            let (conn, wish, _) = self.waiting.remove(place);
+            let told = self.reenter(wish, now);
+            self.answer(conn, told, !wish.once);
+        }
+    }
+
+    fn answer(&mut self, conn: Conn, told: Told, own_hold: bool) {
+        self.answered.push(Answered { conn, told, grant: self.grants, own_hold });
+    }
+
+    fn grant(&mut self, wish: Wish, now: Millis) -> Told {
+        self.fence = (self.fence + 1).max(now.unsigned_abs() * 1000);
+        let made = (self.fence / 1000).cast_signed();
+        let age = wish.max_hold.into_iter().chain(self.max_hold).min();
+        let until = now + age.map_or(wish.lease, |age| age.min(wish.lease));
+        self.holder = Some(Holder { who: wish.who, holds: 1, until, latest: age.map(|age| made + age) });
+        self.grants += 1;
+        Some((1, until))
+    }
+
+    fn reenter(&mut self, wish: Wish, now: Millis) -> Told {
+        let holder = self.holder.as_mut()?;
+        holder.holds += u32::from(!wish.once);
+        holder.until = holder.until.max(holder.longest(wish.lease, now));
+        Some((holder.holds, holder.until))
+    }
+
+    /// None: it waits, where it wants to.
+    pub(super) fn acquire(&mut self, wish: Wish, now: Millis) -> Told {
+        self.lapse(now);
+        self.serve(now);
+        match self.holder {
+            None => self.grant(wish, now),
+            Some(holder) if holder.who == wish.who => self.reenter(wish, now),
+            Some(_) => None,
+        }
+    }
+
+    pub(super) fn release(&mut self, who: usize, all: bool, now: Millis) -> Option<u32> {
+        self.lapse(now);
+        let holder = self.holder.as_mut().filter(|holder| holder.who == who)?;
+        holder.holds = if all { 0 } else { holder.holds - 1 };
+        let left = holder.holds;
+        if left == 0 {
+            self.end(now);
+        }
+        Some(left)
+    }
+
+    /// The grant is over.
+    pub(super) fn end(&mut self, now: Millis) {
+        self.holder = None;
+        self.serve(now);
+    }
+
+    pub(super) fn extend(&mut self, who: usize, lease: Millis, now: Millis) -> Option<Millis> {
+        self.look_for_holder(now);
+        let holder = self.holder.as_mut().filter(|holder| holder.who == who)?;
+        let until = holder.longest(lease, now);
+        (until > now).then(|| {
+            holder.until = until;
+            until
+        })
+    }
+
+    /// An extension finds the lock as a newcomer would.
+    fn look_for_holder(&mut self, now: Millis) {
+        self.lapse(now);
+        self.serve(now);
+    }
+
+    /// A connection closes. What it was granted, and not told, is taken back, one hold of it, unless another was told of that
+    /// same hold.
+    pub(super) fn close(&mut self, conn: Conn, now: Millis) {
+        self.waiting.retain(|(waits, _, _)| *waits != conn);
+        let Some(place) = self.answered.iter().position(|answered| answered.conn == conn) else { return };
+        let gone = self.answered.remove(place);
+        if gone.told.is_none() || !gone.own_hold {
+            return;
+        }
+        let heir =
+            |other: &&mut Answered| other.told.is_some() && other.grant == gone.grant && !other.own_hold;
+        if let Some(heir) = self.answered.iter_mut().find(heir) {
+            heir.own_hold = true;
+        } else if let Some(holder) = self.holder.filter(|_| gone.grant == self.grants) {
+            self.release(holder.who, false, now);
+        }
+    }
+}
+
+impl Holder {
+    fn longest(&self, lease: Millis, now: Millis) -> Millis {
+        self.latest.map_or(now + lease, |latest| latest.min(now + lease))
+    }
+}
