@@ -19,6 +19,7 @@ mod found_once_shared_hold;
 mod found_session_overwritten;
 mod gauges;
 mod grace;
+mod history;
 mod info;
 mod input;
 mod input_binary;

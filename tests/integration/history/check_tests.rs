@@ -1,0 +1,135 @@
+//! Histories made by hand, good ones and bad ones.
+
+use super::check::check;
+use super::record::{Call, Micros, Record, Reply, read, write};
+
+fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
+    Record { client, sent, received: Some(received), key: "k".into(), call, reply }
+}
+
+fn acquire(owner: &str, block: Option<i64>) -> Call {
+    Call::Acquire { owner: owner.into(), lease: 2, block, once: false, session: false }
+}
+
+/// With a lease of 2 ms, so of 1 for certain.
+fn granted(fence: i64) -> Reply {
+    Reply::Granted { fence, holds: 1, lease: 2 }
+}
+
+fn release(owner: &str) -> Call {
+    Call::Release { owner: owner.into(), all: false }
+}
+
+fn look(owner: &str, fence: i64, queue: &[i64]) -> Reply {
+    Reply::Held { owner: owner.into(), fence, queue: queue.into() }
+}
+
+/// The guarantees that a history contradicts.
+#[track_caller]
+fn broken(history: &[Record]) -> String {
+    let (faults, _) = check(history);
+    faults.iter().filter_map(|fault| fault.chars().next()).collect()
+}
+
+/// a holds the lock; c stands in the queue when d comes; a gives it back.
+fn story() -> Vec<Record> {
+    vec![
+        record(1, 1000, 1100, acquire("a", None), granted(1050)),
+        record(3, 1200, 1510, acquire("c", Some(0)), granted(1500)),
+        record(9, 1300, 1310, Call::Info, look("a", 1050, &[3])),
+        record(4, 1320, 1710, acquire("d", Some(0)), granted(1700)),
+        record(1, 1450, 1550, release("a"), Reply::Number(0)),
+        record(3, 1650, 1750, release("c"), Reply::Number(0)),
+    ]
+}
+
+#[test]
+fn a_good_history() {
+    assert_eq!(broken(&story()), "");
+    let (_, figures) = check(&story());
+    assert_eq!((figures.records, figures.grants, figures.holds, figures.queued), (6, 3, 3, 1));
+}
+
+#[test]
+fn a_history_comes_back_from_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history");
+    write(&path, &story()).unwrap();
+    assert_eq!(read(&path).unwrap(), story());
+}
+
+#[test]
+fn two_inside_their_leases() {
+    let mut history = story();
+    // c has it before a gives it back.
+    history[1] = record(3, 1200, 1400, acquire("c", Some(0)), granted(1390));
+    history[4].reply = Reply::Refused("NOTHELD".into());
+    assert_eq!(broken(&history), "1");
+    // Where a's lease is over at the same time, there is nothing wrong with it.
+    let first = std::mem::replace(&mut history[0], record(1, 300, 400, acquire("a", None), granted(350)));
+    assert_eq!(broken(&history), "");
+    // Nor where an operator broke it.
+    history[0] = first;
+    history.push(record(8, 1380, 1395, Call::Break, Reply::Number(1)));
+    assert_eq!(broken(&history), "");
+}
+
+#[test]
+fn an_extension_counts() {
+    let extend = Call::Extend { owner: "a".into(), lease: 6 };
+    let mut history = vec![
+        record(1, 1000, 1100, acquire("a", None), granted(1050)),
+        record(1, 1900, 1950, extend, Reply::Number(6)),
+        record(2, 2500, 2600, acquire("b", None), granted(2550)),
+    ];
+    assert_eq!(broken(&history), "1");
+    history[1].reply = Reply::Refused("NOTHELD".into());
+    assert_eq!(broken(&history), "");
+}
+
+#[test]
+fn fences_that_do_not_rise() {
+    let mut history = story();
+    history[3] = record(4, 1800, 1900, acquire("d", None), granted(1500));
+    assert_eq!(broken(&history), "222");
+    history[3] = record(4, 1800, 1900, acquire("d", None), granted(1400));
+    assert_eq!(broken(&history), "24");
+}
+
+#[test]
+fn a_release_by_a_stranger() {
+    let mut history = story();
+    history.push(record(7, 1200, 1300, release("z"), Reply::Number(0)));
+    assert_eq!(broken(&history), "3");
+    history.pop();
+    history.push(record(7, 1200, 1300, release("z"), Reply::Refused("NOTHELD".into())));
+    assert_eq!(broken(&history), "");
+}
+
+#[test]
+fn out_of_turn() {
+    let mut history = story();
+    history[1] = record(3, 1200, 1760, acquire("c", Some(0)), granted(1755));
+    history[5] = record(4, 1720, 1730, release("d"), Reply::Number(0));
+    assert_eq!(broken(&history), "4", "d before c");
+    // Nobody saw that c was in the queue first.
+    history[2].reply = look("a", 1050, &[]);
+    assert_eq!(broken(&history), "");
+}
+
+#[test]
+fn a_waiter_that_is_left() {
+    let mut history = story();
+    history.push(Record { received: None, ..record(5, 1800, 0, acquire("e", Some(0)), Reply::Waits) });
+    assert_eq!(broken(&history), "5");
+}
+
+#[test]
+fn a_grant_to_the_dead() {
+    let mut history = story();
+    history.push(Record { received: None, ..record(5, 1350, 0, acquire("e", Some(0)), Reply::Gone) });
+    history.push(record(9, 1360, 1370, Call::Kill(5), Reply::Number(1)));
+    assert_eq!(broken(&history), "");
+    history.push(record(9, 1900, 1910, Call::Info, look("e", 1800, &[])));
+    assert_eq!(broken(&history), "6");
+}

@@ -1,0 +1,300 @@
+//! Clients that do what they like, and write all of it down.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::sleep;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use redis::Value;
+
+use super::record::{Call, Micros, Record, Reply};
+use crate::support::{Link, Outcome, PATIENCE, Rng, convert, grant};
+
+pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// The longest lease, in ms.
+pub(super) const LEASE: i64 = 200;
+
+/// What all clients share.
+pub(super) struct Shared {
+    pub(super) port: AtomicU16,
+    pub(super) over: AtomicBool,
+    /// Clients at work.
+    pub(super) working: Mutex<usize>,
+    history: Mutex<Vec<Record>>,
+    zero: (SystemTime, Instant),
+}
+
+impl Shared {
+    pub(super) fn new(port: u16) -> Self {
+        Self {
+            port: port.into(),
+            over: false.into(),
+            working: Mutex::default(),
+            history: Mutex::default(),
+            zero: (SystemTime::now(), Instant::now()),
+        }
+    }
+
+    /// The time: that of 1970 on, and as steady as the machine's own.
+    pub(super) fn now(&self) -> Micros {
+        let (wall, began) = self.zero;
+        (wall.duration_since(UNIX_EPOCH).unwrap() + began.elapsed()).as_micros() as Micros
+    }
+
+    pub(super) fn history(&self) -> MutexGuard<'_, Vec<Record>> {
+        self.history.lock().unwrap()
+    }
+
+    /// Something happened that concerns all locks.
+    pub(super) fn note(&self, client: i64, call: Call) {
+        let (sent, key, reply) = (self.now(), String::new(), Reply::Gone);
+        self.history().push(Record { client, sent, received: None, key, call, reply });
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// A connection, and the server's number for it.
+struct Caller<'a> {
+    shared: &'a Shared,
+    link: Link,
+    id: i64,
+    /// The server's.
+    process: i64,
+}
+
+impl<'a> Caller<'a> {
+    fn open(shared: &'a Shared) -> Option<Self> {
+        let mut link = Link::open(shared.port.load(Ordering::Relaxed), PATIENCE)?;
+        let Outcome::Reply(Value::Int(id)) = link.send("CLIENT ID") else { return None };
+        let Outcome::Reply(info) = link.send("INFO server") else { return None };
+        let info: String = convert(info);
+        let process = info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap();
+        Some(Self { shared, link, id, process: process.parse().unwrap() })
+    }
+
+    /// The number of a connection, over all servers.
+    fn number(&self, id: i64) -> i64 {
+        self.process * 1_000_000 + id
+    }
+
+    /// What the watcher is told of numbers is of this server.
+    fn numbered(&self, reply: Reply) -> Reply {
+        match reply {
+            Reply::Held { owner, fence, queue } => {
+                let queue = queue.into_iter().map(|id| self.number(id)).collect();
+                Reply::Held { owner, fence, queue }
+            }
+            reply => reply,
+        }
+    }
+
+    /// Sends commands, as one transaction where there are several; what came of each. None: the connection is gone.
+    fn send(&mut self, key: &str, calls: Vec<Call>) -> Option<Vec<Reply>> {
+        let sent = self.shared.now();
+        let several = calls.len() > 1;
+        if several {
+            self.link.begin("MULTI");
+        }
+        for call in &calls {
+            self.link.begin(&line(key, call));
+        }
+        if several {
+            self.link.begin("EXEC");
+            (0..=calls.len()).for_each(|_| _ = self.link.finish());
+        }
+        let outcome = self.link.finish();
+        let received = (outcome != Outcome::Gone).then(|| self.shared.now());
+        let outcomes = match outcome {
+            Outcome::Reply(Value::Array(replies)) if several => replies.into_iter().map(outcome_of).collect(),
+            outcome => vec![outcome; calls.len()],
+        };
+        let mut replies = Vec::new();
+        for (call, outcome) in calls.into_iter().zip(outcomes) {
+            let reply = match reply(&call, outcome) {
+                // Nobody closed the connection.
+                Reply::Gone if self.shared.now() - sent > PATIENCE.as_micros() as Micros => Reply::Waits,
+                reply => self.numbered(reply),
+            };
+            replies.push(reply.clone());
+            let client = self.number(self.id);
+            // A connection is no lock's.
+            let key = if matches!(call, Call::Kill(_)) { String::new() } else { key.into() };
+            self.shared.history().push(Record { client, sent, received, key, call, reply });
+        }
+        received.map(|_| replies)
+    }
+
+    fn call(&mut self, key: &str, call: Call) -> Option<Reply> {
+        self.send(key, vec![call])?.pop()
+    }
+
+    /// Closes the connection, which may wait for that.
+    fn close(self, waits: Option<(&str, Call, Micros)>) {
+        self.shared.note(self.number(self.id), Call::Close);
+        if let Some((key, call, sent)) = waits {
+            let (client, key, reply) = (self.number(self.id), key.into(), Reply::Gone);
+            self.shared.history().push(Record { client, sent, received: None, key, call, reply });
+        }
+    }
+}
+
+fn outcome_of(value: Value) -> Outcome {
+    match value {
+        Value::ServerError(error) => Outcome::Refused(error.code().into()),
+        value => Outcome::Reply(value),
+    }
+}
+
+fn line(key: &str, call: &Call) -> String {
+    match call {
+        Call::Acquire { owner, lease, block, once, session } => {
+            let block = block.map_or_else(String::new, |block| format!("BLOCK {block}"));
+            let once = if *once { "ONCE" } else { "" };
+            let session = if *session { "SESSION" } else { "" };
+            format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} {block} {once} {session}")
+        }
+        Call::Release { owner, all } => {
+            format!("LOCK.RELEASE {key} {owner} {}", if *all { "ALL" } else { "" })
+        }
+        Call::Extend { owner, lease } => format!("LOCK.EXTEND {key} {owner} PX {lease}"),
+        Call::Break => format!("LOCK.BREAK {key}"),
+        Call::Info => format!("LOCK.INFO {key} FULL"),
+        Call::Kill(number) => format!("CLIENT KILL ID {}", number % 1_000_000),
+        Call::Close => "QUIT".into(),
+    }
+}
+
+fn reply(call: &Call, outcome: Outcome) -> Reply {
+    match outcome {
+        Outcome::Gone => Reply::Gone,
+        Outcome::Refused(text) => Reply::Refused(text.split(' ').next().unwrap_or_default().into()),
+        Outcome::Reply(Value::Int(number)) => Reply::Number(number),
+        Outcome::Reply(Value::Nil) => Reply::Null,
+        Outcome::Reply(value) if *call == Call::Info => held(value),
+        Outcome::Reply(value) => match grant(value) {
+            Some(grant) => Reply::Granted { fence: grant.fence, holds: grant.holds, lease: grant.lease },
+            None => Reply::Null,
+        },
+    }
+}
+
+fn held(value: Value) -> Reply {
+    let mut info: std::collections::HashMap<String, Value> = convert(value);
+    let waiters: Vec<std::collections::HashMap<String, String>> = convert(info.remove("queue").unwrap());
+    let queue = waiters.iter().map(|waiter| waiter["client-id"].parse().unwrap()).collect();
+    Reply::Held {
+        owner: convert(info.remove("owner").unwrap()),
+        fence: convert(info.remove("fence").unwrap()),
+        queue,
+    }
+}
+
+/// A client that takes locks, until all is over.
+pub(super) fn work(shared: &Shared, number: usize, mut rng: Rng) {
+    let mut caller = None;
+    let mut turn = 0;
+    while !shared.is_over() {
+        turn += 1;
+        caller = match caller.take().or_else(|| Caller::open(shared)) {
+            Some(caller) => take_turn(caller, &format!("{number}-{turn}"), &mut rng),
+            None => {
+                sleep(rng.up_to(20));
+                None
+            }
+        };
+    }
+    *shared.working.lock().unwrap() -= 1;
+}
+
+/// One lock, from the question to its end. The connection, where it is still open.
+fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, rng: &mut Rng) -> Option<Caller<'a>> {
+    let key = *rng.one_of(&KEYS);
+    let lease = |rng: &mut Rng| LEASE / 4 + rng.below(LEASE as usize * 3 / 4) as i64;
+    let owner = owner.to_owned();
+    let block = *rng.one_of(&[None, Some(0), Some(0), Some(100), Some(1)]);
+    let session = rng.percent(15);
+    let ask = Call::Acquire { owner: owner.clone(), lease: lease(rng), block, once: false, session };
+    // Goes away while it waits.
+    if block == Some(0) && rng.percent(10) {
+        let sent = caller.shared.now();
+        caller.link.begin(&line(key, &ask));
+        sleep(rng.up_to(60));
+        caller.close(Some((key, ask, sent)));
+        return None;
+    }
+    let stranger = Call::Release { owner: format!("{owner}-stranger"), all: true };
+    if !matches!(caller.call(key, ask)?, Reply::Granted { .. }) {
+        if rng.percent(30) {
+            caller.call(key, stranger)?;
+        }
+        sleep(rng.up_to(10));
+        return Some(caller);
+    }
+    for _ in 0..rng.below(3) {
+        sleep(rng.up_to(8));
+        let again = match rng.below(8) {
+            0..3 => Call::Extend { owner: owner.clone(), lease: lease(rng) },
+            3 | 4 => {
+                Call::Acquire { owner: owner.clone(), lease: lease(rng), block: None, once: true, session }
+            }
+            5 => Call::Acquire { owner: owner.clone(), lease: lease(rng), block, once: false, session },
+            6 => Call::Info,
+            _ => stranger.clone(),
+        };
+        caller.call(key, again)?;
+    }
+    let release = Call::Release { owner: owner.clone(), all: true };
+    match rng.below(20) {
+        // Forgets it: it lapses, or goes with the session.
+        0 if !session => sleep(rng.up_to(20)),
+        0..3 => {
+            caller.close(None);
+            return None;
+        }
+        5 => _ = caller.call(key, Call::Break)?,
+        6..9 => {
+            let extend = Call::Extend { owner: owner.clone(), lease: lease(rng) };
+            let next = Call::Acquire {
+                owner: format!("{owner}-next"),
+                lease: 50,
+                block: Some(0),
+                once: false,
+                session: false,
+            };
+            caller.send(key, vec![extend, release, next])?;
+        }
+        9..11 => {
+            while let Reply::Number(1..) =
+                caller.call(key, Call::Release { owner: owner.clone(), all: false })?
+            {}
+        }
+        _ => _ = caller.call(key, release)?,
+    }
+    Some(caller)
+}
+
+/// One that looks at the queues all the time, and kills who waits now and then.
+pub(super) fn watch(shared: &Shared, mut rng: Rng) {
+    let mut caller = None;
+    while !shared.is_over() || *shared.working.lock().unwrap() > 0 {
+        caller = caller.take().or_else(|| Caller::open(shared)).and_then(|caller| look(caller, &mut rng));
+        sleep(rng.up_to(3));
+    }
+}
+
+fn look<'a>(mut caller: Caller<'a>, rng: &mut Rng) -> Option<Caller<'a>> {
+    for key in KEYS {
+        if let Reply::Held { queue, .. } = caller.call(key, Call::Info)?
+            && !queue.is_empty()
+            && rng.percent(2)
+        {
+            let victim = *rng.one_of(&queue);
+            caller.call(key, Call::Kill(victim))?;
+        }
+    }
+    Some(caller)
+}

@@ -1,0 +1,117 @@
+//! Histories of many clients on real servers that are killed, stopped and replaced: recorded first, judged afterwards.
+//!
+//! `record` has the format, `clients` those who make it, and `check` decides. A history with a fault is kept beside the
+//! test program's other files; `REDISLOCK_HISTORY=file` has one judged again.
+
+mod check;
+mod check_tests;
+mod clients;
+mod record;
+
+use std::sync::atomic::Ordering;
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use crate::support::{Rng, Server, Setup, figure, freeze, size, wake};
+use clients::{LEASE, Shared, watch, work};
+
+const CLIENTS: usize = 10;
+
+/// How long one history is.
+fn length() -> Duration {
+    Duration::from_secs(size(3, 60))
+}
+
+/// How many of each kind.
+fn rounds() -> usize {
+    size(1, 20)
+}
+
+/// Records a history while that is done to the server again and again, and judges it.
+fn history(name: &str, mut server: Server, mut trouble: impl FnMut(&mut Server, &Shared, &mut Rng)) {
+    let mut rng = Rng::new();
+    let shared = Shared::new(server.port());
+    let all = &shared;
+    scope(|scope| {
+        for number in 0..CLIENTS {
+            let rng = rng.fork();
+            *shared.working.lock().unwrap() += 1;
+            scope.spawn(move || work(all, number, rng));
+        }
+        let watcher = rng.fork();
+        scope.spawn(move || watch(all, watcher));
+        let began = Instant::now();
+        while began.elapsed() < length() {
+            sleep(Duration::from_millis(100) + rng.up_to(500));
+            trouble(&mut server, &shared, &mut rng);
+        }
+        shared.over.store(true, Ordering::Relaxed);
+    });
+    judge(name, &shared);
+}
+
+fn judge(name: &str, shared: &Shared) {
+    let history = shared.history();
+    let (faults, figures) = check::check(&history);
+    let asked: usize = history.iter().filter(|record| record.owner().is_some()).count();
+    figure(&format!("history, {name}"), format_args!("{asked} commands, {figures:?}"));
+    if !faults.is_empty() {
+        let (_, path) =
+            tempfile::Builder::new().prefix("redislock-history-").tempfile().unwrap().keep().unwrap();
+        record::write(&path, &history).unwrap();
+        println!("the history is in {}", path.display());
+        panic!("{} faults, such as\n{}", faults.len(), faults[..faults.len().min(5)].join("\n"));
+    }
+    assert!(figures.grants > 20 && figures.holds > 20 && figures.queued > 5, "{figures:?}: nothing to judge");
+}
+
+#[test]
+fn soak_history_of_clients_alone() {
+    for _ in 0..rounds() {
+        history("clients alone", Server::start(), |_, _, _| {});
+    }
+}
+
+#[test]
+fn soak_history_of_kills_and_stops() {
+    let setup = Setup::new().set("appendonly", "yes").set("appendfsync", "always");
+    for _ in 0..rounds() {
+        history("kills and stops", setup.clone().start(), |server, _, rng| {
+            if rng.percent(50) {
+                server.kill_and_restart();
+            } else {
+                freeze(server);
+                sleep(rng.up_to(1500));
+                wake(server);
+            }
+        });
+    }
+}
+
+/// A replica for each primary, with a grace of the longest lease.
+#[test]
+fn soak_history_of_failovers() {
+    let args = format!("lock.max-lease {LEASE} lock.default-lease {LEASE} lock.failover-grace {LEASE}");
+    let setup = Setup::new().module_args(&args);
+    for _ in 0..rounds() {
+        let primary = setup.clone().start();
+        let mut replica = primary.replica_with(setup.clone());
+        history("failovers", primary, |primary, shared, rng| {
+            sleep(rng.up_to(500));
+            primary.kill();
+            replica.client().ask::<()>("REPLICAOF NO ONE");
+            shared.port.store(replica.port(), Ordering::Relaxed);
+            let next = replica.replica_with(setup.clone());
+            *primary = std::mem::replace(&mut replica, next);
+        });
+    }
+}
+
+/// A history from a file, of any run.
+#[test]
+fn history_from_a_file() {
+    let Some(path) = std::env::var_os("REDISLOCK_HISTORY") else { return };
+    let (faults, figures) = check::check(&record::read(path.as_ref()).unwrap());
+    println!("{figures:?}");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

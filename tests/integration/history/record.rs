@@ -1,0 +1,101 @@
+//! A history: what clients asked and heard, and when. A text file with one record a line, in JSON:
+//!
+//! `{"client":7,"sent":1700000000000000,"received":1700000000000412,"key":"a","call":{"Acquire":{...}},"reply":{...}}`
+//!
+//! Times are in µs since 1970, by one clock, which is the server's too; `received` is null where no answer came.
+//! `client` is a number for the connection, over all servers. Commands of one transaction have the same times.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// Microseconds since 1970.
+pub(crate) type Micros = i64;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) client: i64,
+    pub(crate) sent: Micros,
+    pub(crate) received: Option<Micros>,
+    pub(crate) key: String,
+    pub(crate) call: Call,
+    pub(crate) reply: Reply,
+}
+
+/// What was asked; times in ms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Call {
+    Acquire {
+        owner: String,
+        lease: i64,
+        block: Option<i64>,
+        once: bool,
+        session: bool,
+    },
+    Release {
+        owner: String,
+        all: bool,
+    },
+    Extend {
+        owner: String,
+        lease: i64,
+    },
+    Break,
+    /// `LOCK.INFO key FULL`.
+    Info,
+    /// The client closes its connection.
+    Close,
+    /// `CLIENT KILL`, of the connection with that number.
+    Kill(i64),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// `lease` in ms.
+    Granted {
+        fence: i64,
+        holds: i64,
+        lease: i64,
+    },
+    /// A number: holds left, a lease in ms, 1 or 0.
+    Number(i64),
+    /// Who holds the lock, with which fence, and the connections that wait for it, first come first.
+    Held {
+        owner: String,
+        fence: i64,
+        queue: Vec<i64>,
+    },
+    Null,
+    /// An error's first word.
+    Refused(String),
+    /// The connection ended without an answer, or needs none.
+    Gone,
+    /// There is no answer, though all others are done and nobody holds the lock.
+    Waits,
+}
+
+impl Record {
+    /// The owner in whose name something was asked.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        match &self.call {
+            Call::Acquire { owner, .. } | Call::Release { owner, .. } | Call::Extend { owner, .. } => {
+                Some(owner)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Writes a history down.
+pub(crate) fn write(path: &Path, history: &[Record]) -> io::Result<()> {
+    let lines = history.iter().map(|record| serde_json::to_string(record).map(|line| line + "\n"));
+    fs::write(path, lines.collect::<Result<String, _>>()?)
+}
+
+/// Reads a history.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<Record>> {
+    let text = fs::read_to_string(path)?;
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
