@@ -30,6 +30,8 @@ static MODULE: Module = Module {
         CommandSpec::of::<Break>(),
         CommandSpec::of::<Apply>(),
         CommandSpec::of::<Settle>(),
+        #[cfg(feature = "faults")]
+        CommandSpec::of::<server::Fault>(),
     ],
     configs: &[
         &config::DEFAULT_LEASE,

@@ -1,6 +1,5 @@
 //! How the functions of the module API are called.
 
-use std::any::Any;
 use std::panic::resume_unwind;
 
 /// Calls a function of the module API. The server fills the table of functions when it loads the module; one that
@@ -14,9 +13,11 @@ macro_rules! api {
     };
 }
 
+/// The function that this server does not have.
+pub(super) struct Missing(pub(super) &'static str);
+
 /// Ends a callback that needs what this server does not have.
 #[cold]
 pub(super) fn missing(function: &'static str) -> ! {
-    let payload: Box<dyn Any + Send> = Box::new(function);
-    resume_unwind(payload)
+    resume_unwind(Box::new(Missing(function)))
 }

@@ -12,7 +12,7 @@
 //! Both are events, told before the next command runs (the second through `events`: a module has one callback for each). Everything else is looked up, now and then, and only to find that
 //! nobody listens any more. In a cluster somebody always does: slots may be on the move.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
@@ -43,8 +43,9 @@ pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
 
 /// Somebody may listen from now on.
 pub(super) fn begin() {
+    // Outside the guard: whatever may panic, no effect gets lost.
     if NOBODY.swap(false, Ordering::Relaxed) {
-        Timer::after::<Look>(LOOK_AGAIN);
+        guard(c"audience", || Timer::after::<Look>(LOOK_AGAIN));
     }
 }
 
@@ -56,12 +57,14 @@ unsafe extern "C" fn forked(
     _subevent: u64,
     _data: *mut c_void,
 ) {
-    guard(begin);
+    begin();
 }
 
 struct Look;
 
 impl Alarm for Look {
+    const NAME: &'static CStr = c"look";
+
     fn ring(ctx: &Ctx<'_>) {
         let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
         NOBODY.store(nobody, Ordering::Relaxed);

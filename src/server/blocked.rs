@@ -25,9 +25,12 @@ pub(crate) trait BlockedEvents {
     /// The client went away, or the server has sent it away with an error of its own. No answer can reach it.
     fn departed(number: NonZeroU64);
 
-    /// The last word on this client: its handle is invalid from now on. `gone` tells that the server was done with
-    /// the client before it came to this: the connection closed, or the server sent it away.
-    fn freed(number: NonZeroU64, gone: bool);
+    /// The server is done with this client. `gone` tells that it was before it came to this: the connection closed, or the
+    /// server sent it away.
+    fn ended(number: NonZeroU64, gone: bool);
+
+    /// The last word on this client, after `ended`, also where that panicked: its handle is invalid from now on.
+    fn freed(number: NonZeroU64);
 }
 
 /// A blocked client; valid until `BlockedEvents::freed` with its number.
@@ -104,7 +107,7 @@ unsafe extern "C" fn answer<E: BlockedEvents>(
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    let answered = guard(|| {
+    let answered = guard(c"reply", || {
         // SAFETY: the server gave it to this callback.
         let number = unsafe { number_in(ctx) };
         // SAFETY: as above.
@@ -112,9 +115,14 @@ unsafe extern "C" fn answer<E: BlockedEvents>(
         number.map(|number| E::answer(&ctx, number))
     });
     if answered.is_none() {
+        guard(c"error-reply", || {
+            // SAFETY: as above.
+            let ctx = unsafe { Ctx::new(ctx) };
+            ctx.reply_error(c"ERR internal error");
+        });
+        // What it was to be told it has not been told.
         // SAFETY: as above.
-        let ctx = unsafe { Ctx::new(ctx) };
-        guard(|| ctx.reply_error(c"ERR internal error"));
+        guard(c"disconnect", || unsafe { number_in(ctx) }.map(E::departed));
     }
     raw::REDISMODULE_OK as c_int
 }
@@ -126,17 +134,18 @@ unsafe extern "C" fn departed<E: BlockedEvents>(
     _client: *mut raw::RedisModuleBlockedClient,
 ) {
     // SAFETY: the server gave the context to this callback.
-    guard(|| unsafe { number_in(ctx) }.map(E::departed));
+    guard(c"disconnect", || unsafe { number_in(ctx) }.map(E::departed));
 }
 
 /// # Safety
 /// Called by the server for a client that `new` blocked.
 unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, private: *mut c_void) {
-    guard(|| {
+    guard(c"unblock", || {
         // SAFETY: the server gave the context to this callback.
         let gone = unsafe { api!(RedisModule_BlockedClientDisconnected(ctx)) } != 0;
-        number(private).map(|number| E::freed(number, gone))
+        number(private).map(|number| E::ended(number, gone))
     });
+    guard(c"free-client", || number(private).map(E::freed));
 }
 
 /// Whether an answer that the server was given for a client, which it is done with by now, has reached it for certain.

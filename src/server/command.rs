@@ -45,14 +45,14 @@ unsafe extern "C" fn call<C: Command>(
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: the server's own argument vector, valid until this callback returns.
     let args = unsafe { Args::new(argv, argc) };
-    let done = guard(|| {
+    let done = guard(C::DEFINITION.name, || {
         if let Err(error) = C::run(&ctx, args) {
             error.send(&ctx);
         }
     });
     if done.is_none() {
         // Its own guard: the reply itself may be what is missing.
-        guard(|| ctx.reply_error(c"ERR internal error"));
+        guard(c"error-reply", || ctx.reply_error(c"ERR internal error"));
     }
     raw::REDISMODULE_OK as i32
 }

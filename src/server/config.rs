@@ -54,19 +54,30 @@ impl NumericConfig {
 unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> c_longlong {
     // SAFETY: the caller's promise.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
-    guard(|| setting.get()).unwrap_or(0)
+    // No guard: this cannot panic, and there is no other answer.
+    setting.get()
 }
 
 /// # Safety
-/// `setting` is what `register` gave.
+/// `setting` is what `register` gave, and `error` is a place for a string.
 unsafe extern "C" fn set(
     _name: *const c_char,
     value: c_longlong,
     setting: *mut c_void,
-    _error: *mut *mut raw::RedisModuleString,
+    error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the caller's promise.
     let setting = unsafe { &*setting.cast::<NumericConfig>() };
-    guard(|| setting.value.store(value, Ordering::Relaxed));
-    raw::REDISMODULE_OK as i32
+    if guard(c"config-set", || setting.value.store(value, Ordering::Relaxed)).is_some() {
+        return raw::REDISMODULE_OK as i32;
+    }
+    const TEXT: &[u8] = b"internal error";
+    guard(c"error-reply", || {
+        // SAFETY: the server takes a null context, and copies the bytes.
+        let text =
+            unsafe { api!(RedisModule_CreateString(std::ptr::null_mut(), TEXT.as_ptr().cast(), TEXT.len())) };
+        // SAFETY: the caller's promise; the server frees the string.
+        unsafe { *error = text };
+    });
+    raw::REDISMODULE_ERR as i32
 }

@@ -83,7 +83,7 @@ unsafe extern "C" fn expired<E: KeyspaceEvents>(
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: valid until this callback returns.
     let key = unsafe { Arg::new(key) };
-    guard(|| E::expired(&ctx, key));
+    guard(c"expired-event", || E::expired(&ctx, key));
     raw::REDISMODULE_OK as c_int
 }
 
@@ -104,7 +104,7 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
     let event = unsafe { CStr::from_ptr(event) };
     // SAFETY: valid until this callback returns.
     let key = unsafe { Arg::new(key) };
-    guard(|| {
+    guard(c"key-event", || {
         E::touched(&ctx, key);
         // Valkey 8.1 and 9.0 before their last releases run this on the client that sent the command, and leave it in the
         // database of the last event (valkey-io/valkey#4024): after a `MOVE` in the wrong one. Put it back.
@@ -130,7 +130,7 @@ unsafe extern "C" fn flushed<E: KeyspaceEvents>(
     }
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleFlushInfo>() };
-    guard(|| E::flushed((info.dbnum >= 0).then_some(info.dbnum)));
+    guard(c"flush-event", || E::flushed((info.dbnum >= 0).then_some(info.dbnum)));
 }
 
 /// # Safety
@@ -143,7 +143,7 @@ unsafe extern "C" fn swapped<E: KeyspaceEvents>(
 ) {
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleSwapDbInfo>() };
-    guard(|| E::swapped(info.dbnum_first, info.dbnum_second));
+    guard(c"swap-event", || E::swapped(info.dbnum_first, info.dbnum_second));
 }
 
 /// # Safety
@@ -159,7 +159,7 @@ unsafe extern "C" fn client_changed<E: KeyspaceEvents>(
     }
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleClientInfo>() };
-    guard(|| E::disconnected(info.id));
+    guard(c"client-event", || E::disconnected(info.id));
 }
 
 /// # Safety
@@ -170,8 +170,8 @@ unsafe extern "C" fn role_changed<E: KeyspaceEvents>(
     subevent: u64,
     _data: *mut c_void,
 ) {
-    guard(|| {
-        audience::begin();
+    audience::begin();
+    guard(c"role-event", || {
         E::role_changed(subevent == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER);
     });
 }

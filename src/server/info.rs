@@ -38,6 +38,6 @@ pub(super) fn register(ctx: *mut raw::RedisModuleCtx) -> bool {
 unsafe extern "C" fn write(info: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
     // A server that is crashing may be in the middle of anything of ours.
     if for_crash_report == 0 {
-        guard(|| (crate::MODULE.info)(&mut InfoWriter(info)));
+        guard(c"info", || (crate::MODULE.info)(&mut InfoWriter(info)));
     }
 }

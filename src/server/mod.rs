@@ -23,6 +23,8 @@ mod config;
 mod context;
 mod definition;
 mod events;
+#[cfg(feature = "faults")]
+mod faults;
 mod guard;
 mod info;
 mod key;
@@ -41,10 +43,12 @@ pub(crate) use config::NumericConfig;
 pub(crate) use context::{Ctx, LogLevel};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
+#[cfg(feature = "faults")]
+pub(crate) use faults::Fault;
 pub(crate) use info::InfoWriter;
 pub(crate) use key::{Key, WrongType};
 pub(crate) use native_type::{
     AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeSpec, Unlinked,
 };
-pub(crate) use timer::{Alarm, Timer};
+pub(crate) use timer::{AFTER_PANIC, Alarm, Timer};
 pub(crate) use type_handle::TypeHandle;

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::audience;
 use super::context::log;
-use super::guard::guard;
+use super::guard::{self, guard};
 use super::info::{self, WriteInfo};
 use super::register;
 use super::{Arg, Args, CommandSpec, EventSpec, LogLevel, NumericConfig, TypeSpec};
@@ -58,10 +58,11 @@ unsafe extern "C" fn RedisModule_OnLoad(
     }
     // SAFETY: the server's own argument vector, valid until this callback returns.
     let args = unsafe { Args::new(argv, argc) };
-    match guard(|| load(ctx, module, args)) {
+    guard::note_panics();
+    match guard(c"load", || load(ctx, module, args)) {
         Some(Ok(())) => raw::REDISMODULE_OK as c_int,
         Some(Err(reason)) => {
-            guard(|| log(ctx, LogLevel::Warning, &format!("not loaded: {reason}")));
+            guard(c"load", || log(ctx, LogLevel::Warning, &format!("not loaded: {reason}")));
             raw::REDISMODULE_ERR as c_int
         }
         None => raw::REDISMODULE_ERR as c_int,

@@ -98,7 +98,7 @@ fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
 /// # Safety
 /// `rdb` is the stream that the server reads.
 unsafe extern "C" fn load<T: NativeType>(rdb: *mut raw::RedisModuleIO, encoding: c_int) -> *mut c_void {
-    let loaded = guard(|| T::load(&mut RdbReader(rdb), encoding));
+    let loaded = guard(c"rdb-load", || T::load(&mut RdbReader(rdb), encoding));
     match loaded {
         Some(Ok(value)) => {
             T::handle().count_made();
@@ -117,7 +117,7 @@ unsafe extern "C" fn load<T: NativeType>(rdb: *mut raw::RedisModuleIO, encoding:
 unsafe extern "C" fn save<T: NativeType>(rdb: *mut raw::RedisModuleIO, value: *mut c_void) {
     // SAFETY: the caller's promise; the server changes no value while it saves it.
     let value = unsafe { &*value.cast::<T>() };
-    guard(|| value.save(&mut RdbWriter(rdb)));
+    guard(c"rdb-save", || value.save(&mut RdbWriter(rdb)));
 }
 
 /// # Safety
@@ -127,7 +127,7 @@ unsafe extern "C" fn load_aux<T: NativeType>(
     encoding: c_int,
     _when: c_int,
 ) -> c_int {
-    match guard(|| T::load_aux(&mut RdbReader(rdb), encoding)) {
+    match guard(c"aux-load", || T::load_aux(&mut RdbReader(rdb), encoding)) {
         Some(Ok(())) => raw::REDISMODULE_OK as c_int,
         Some(Err(reason)) => {
             refuse::<T>(&reason);
@@ -140,13 +140,14 @@ unsafe extern "C" fn load_aux<T: NativeType>(
 /// # Safety
 /// `rdb` is the stream that the server writes.
 unsafe extern "C" fn save_aux<T: NativeType>(rdb: *mut raw::RedisModuleIO, _when: c_int) {
-    guard(|| T::save_aux(&mut RdbWriter(rdb)));
+    guard(c"aux-save", || T::save_aux(&mut RdbWriter(rdb)));
 }
 
 /// Says in the log why a file or payload is refused.
 fn refuse<T: NativeType>(reason: &str) {
     let name = T::NAME.to_string_lossy();
-    guard(|| log(std::ptr::null_mut(), LogLevel::Warning, &format!("cannot load a {name}: {reason}")));
+    let line = format!("cannot load a {name}: {reason}");
+    guard(c"rdb-load", || log(std::ptr::null_mut(), LogLevel::Warning, &line));
 }
 
 /// # Safety
@@ -160,7 +161,7 @@ unsafe extern "C" fn rewrite<T: NativeType>(
     let value = unsafe { &*value.cast::<T>() };
     // SAFETY: the caller's promise.
     let key = unsafe { Arg::new(key) };
-    guard(|| value.rewrite(key, &mut AofRewrite(aof)));
+    guard(c"aof-rewrite", || value.rewrite(key, &mut AofRewrite(aof)));
 }
 
 /// # Safety
@@ -168,7 +169,7 @@ unsafe extern "C" fn rewrite<T: NativeType>(
 unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
-    guard(|| value.digest(&mut Digest(digest)));
+    guard(c"digest", || value.digest(&mut Digest(digest)));
 }
 
 /// # Safety
@@ -177,7 +178,7 @@ unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
     // SAFETY: made by `Box::into_raw` in `load` or `Key::set_value`, and freed once.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
     T::handle().count_freed();
-    guard(|| drop(value));
+    guard(c"free", || drop(value));
 }
 
 /// # Safety
@@ -185,7 +186,7 @@ unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
 unsafe extern "C" fn unlinked<T: NativeType>(context: *mut raw::RedisModuleKeyOptCtx, value: *const c_void) {
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
-    guard(|| value.unlinked(Unlinked(context)));
+    guard(c"unlink", || value.unlinked(Unlinked(context)));
 }
 
 /// # Safety
@@ -197,7 +198,7 @@ unsafe extern "C" fn memory<T: NativeType>(
 ) -> usize {
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
-    guard(|| size_of::<T>() + value.heap_size()).unwrap_or(0)
+    guard(c"mem-usage", || size_of::<T>() + value.heap_size()).unwrap_or(0)
 }
 
 /// # Safety
@@ -207,7 +208,7 @@ unsafe extern "C" fn defrag<T: NativeType>(
     _key: *mut raw::RedisModuleString,
     value: *mut *mut c_void,
 ) -> c_int {
-    guard(|| {
+    guard(c"defrag", || {
         let mut defrag = Defrag(context);
         // SAFETY: the caller's promise.
         let old = unsafe { *value };

@@ -1,6 +1,6 @@
 //! Timers of the server's event loop.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
 use redis_module::raw;
 
@@ -8,9 +8,19 @@ use super::guard::guard;
 use super::{Ctx, module};
 
 /// What a timer does when its time has come.
-pub(crate) trait Alarm {
+pub(crate) trait Alarm: Sized {
+    const NAME: &'static CStr;
+
     fn ring(ctx: &Ctx<'_>);
+
+    /// `ring` panicked, and may have set no timer: without one, nothing would ever ring again.
+    fn ring_again() {
+        Timer::after::<Self>(AFTER_PANIC);
+    }
 }
+
+/// How long, in ms, to wait before a timer that panicked rings again: the cause may be there still.
+pub(crate) const AFTER_PANIC: i64 = 100;
 
 /// The longest delay in ms, a day: the server multiplies without a check, and one that wraps stops all its timers.
 const LONGEST: i64 = 86_400_000;
@@ -47,5 +57,7 @@ impl Timer {
 unsafe extern "C" fn ring<A: Alarm>(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void) {
     // SAFETY: the server gave it to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
-    guard(|| A::ring(&ctx));
+    if guard(A::NAME, || A::ring(&ctx)).is_none() {
+        guard(A::NAME, A::ring_again);
+    }
 }

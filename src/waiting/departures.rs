@@ -38,7 +38,7 @@ impl BlockedEvents for Departures {
         tick::arm();
     }
 
-    fn freed(number: NonZeroU64, gone: bool) {
+    fn ended(number: NonZeroU64, gone: bool) {
         let ticket = Ticket(number.get());
         // Told, and gone before the event loop came round, so perhaps without the answer: the connection closed, or with
         // threads for input an operator's `CLIENT UNBLOCK` came in between.
@@ -46,7 +46,10 @@ impl BlockedEvents for Departures {
         if told.is_some_and(|(client, unblocked)| !answer_arrived(client, unblocked)) {
             STATE.with(|state| state.depart(ticket));
         }
-        STATE.with(|state| state.forget(ticket));
+    }
+
+    fn freed(number: NonZeroU64) {
+        STATE.with(|state| state.forget(Ticket(number.get())));
         tick::arm();
     }
 }

@@ -14,6 +14,8 @@
 //! an old primary may live on, which is what the grace has beyond the longest lease, no lease is lengthened either, and a
 //! busy one grants nothing new.
 
+use std::ffi::CStr;
+
 use super::waiters_of;
 use crate::config;
 use crate::error::Error;
@@ -140,6 +142,8 @@ pub(crate) fn may_grant(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
 struct Heartbeat;
 
 impl Alarm for Heartbeat {
+    const NAME: &'static CStr = c"heartbeat";
+
     fn ring(_ctx: &Ctx<'_>) {
         let now = Moment::now();
         GRACE.with(|grace| grace.beat(now));

@@ -53,13 +53,15 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
         STATE.with(|state| state.end_session(db, key.bytes()));
         return Ok(());
     };
-    if session.over {
+    let now = now / 1000;
+    // Somebody may have cut the lease short: then it ends before it would be renewed.
+    let renew = session.renew_at <= now || held.deadline < Deadline::At(session.renew_at);
+    // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
+    if session.over || renew && !client_exists(session.client) {
         info::SESSIONS_ENDED.count();
         return pass_on(ctx, lock, c"lock.released");
     }
-    let now = now / 1000;
-    // Somebody may have cut the lease short: then it ends before it would be renewed.
-    if session.renew_at <= now || held.deadline < Deadline::At(session.renew_at) {
+    if renew {
         let lease = session.lease.min(config::max_lease());
         let holds = held.grant.holds();
         let deadline = lock::lengthen(held, lease, grace::limits(), now);

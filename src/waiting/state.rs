@@ -279,7 +279,10 @@ impl State {
 
     /// The server has freed a waiter: what is left of it is dropped.
     pub(super) fn forget(&mut self, ticket: Ticket) {
-        self.leave(ticket, Phase::Left);
+        // Not told any more, whatever kept us from it.
+        if self.waiters.get(&ticket).is_some_and(|waiter| !matches!(waiter.phase, Phase::Told(_))) {
+            self.depart(ticket);
+        }
         self.waiters.remove(&ticket);
     }
 

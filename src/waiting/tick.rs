@@ -9,12 +9,16 @@
 //! arrived and right before the server sends replies. (Nothing is in between but, with threads for input, what they have
 //! read meanwhile: see `departures`.)
 
+use std::ffi::CStr;
+
 use super::state::State;
 use super::{STATE, grace, hand_over};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
-use crate::server::{self, Alarm, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Timer};
+use crate::server::{
+    self, AFTER_PANIC, Alarm, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Timer,
+};
 
 /// How long in ms to wait before looking again whether clients are still paused. Costs one call.
 const WHILE_PAUSED: Millis = 2;
@@ -48,6 +52,8 @@ pub(super) fn arm() {
 struct Answers;
 
 impl Alarm for Answers {
+    const NAME: &'static CStr = c"answers";
+
     fn ring(_ctx: &Ctx<'_>) {
         STATE.with(|state| state.answering = false);
         answer();
@@ -63,25 +69,27 @@ fn answer() {
 struct Alarms;
 
 impl Alarm for Alarms {
+    const NAME: &'static CStr = c"alarms";
+
     fn ring(ctx: &Ctx<'_>) {
         STATE.with(|state| {
             state.timer = None;
             state.ringing = true;
         });
-        let _silence = Silence;
         ring_alarms(ctx);
         STATE.with(|state| state.time_out(server::now() / 1000));
         answer();
-    }
-}
-
-/// Sets the timers anew when the alarms have rung, also where a panic ended that: nobody would be answered any more.
-struct Silence;
-
-impl Drop for Silence {
-    fn drop(&mut self) {
         STATE.with(|state| state.ringing = false);
         arm();
+    }
+
+    fn ring_again() {
+        let at = (server::now() / 1000).saturating_add(AFTER_PANIC);
+        let timer = Timer::after::<Self>(AFTER_PANIC);
+        STATE.with(|state| {
+            state.ringing = false;
+            state.timer = Some((at, timer));
+        });
     }
 }
 

@@ -13,6 +13,7 @@ mod docs;
 mod events;
 mod extend;
 mod failover;
+mod faults;
 mod fence;
 mod found_far_deadline;
 mod found_once_shared_hold;

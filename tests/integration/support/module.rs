@@ -20,20 +20,30 @@ pub(crate) fn module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("REDISLOCK_SO") {
         Some(path) => std::path::absolute(path).unwrap(),
-        None => build(),
+        None => build(&["--release"], "release"),
+    })
+}
+
+/// The module whose callbacks panic on demand (`--features faults`): `REDISLOCK_FAULTS_SO`, else built from this source, once.
+pub(crate) fn faulty_module_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("REDISLOCK_FAULTS_SO") {
+        Some(path) => std::path::absolute(path).unwrap(),
+        None => build(&["--features", "faults"], "debug"),
     })
 }
 
 /// A cdylib is not built for the sake of a test, so it is built here, in the target folder that this test lies in.
-fn build() -> PathBuf {
+fn build(options: &[&str], profile: &str) -> PathBuf {
     let this_test = env::current_exe().unwrap();
     let target = this_test.ancestors().nth(3).expect("a test lies in <target>/<profile>/deps");
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+        .args(["build", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+        .args(options)
         .arg("--target-dir")
         .arg(target)
         .status()
         .expect("cargo runs");
     assert!(status.success(), "the module was not built");
-    target.join("release/libredislock.so")
+    target.join(profile).join("libredislock.so")
 }

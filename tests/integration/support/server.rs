@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::module::{module_path, server_program};
+use super::module::{faulty_module_path, module_path, server_program};
 use super::{Client, PATIENCE, wait_for};
 
 /// How a server is to be started.
@@ -20,6 +20,8 @@ pub(crate) struct Setup {
     config: String,
     /// The `loadmodule` arguments; none: no module.
     module: Option<String>,
+    /// The module is the one whose callbacks panic on demand.
+    faults: bool,
     /// What is in its folder to begin with: where, and its bytes.
     files: Vec<(PathBuf, Vec<u8>)>,
     /// What follows the configuration file on the command line.
@@ -29,13 +31,18 @@ pub(crate) struct Setup {
 impl Setup {
     /// The module without arguments, nothing saved, `DEBUG` and `MODULE` allowed.
     pub(crate) fn new() -> Self {
-        Self { config: String::new(), module: Some(String::new()), files: Vec::new(), args: Vec::new() }
+        Self::bare()
+            .module_args("")
             .set("save", "''")
             .set("bind", "127.0.0.1")
             .set("enable-debug-command", "yes")
             .set("enable-module-command", "yes")
             .set("repl-diskless-sync-delay", "0")
             .set("repl-ping-replica-period", "1")
+    }
+
+    fn bare() -> Self {
+        Self { config: String::new(), module: None, faults: false, files: Vec::new(), args: Vec::new() }
     }
 
     /// A line of the configuration file; a later one wins.
@@ -50,6 +57,12 @@ impl Setup {
         self
     }
 
+    /// With `LOCK.FAULT`, which has a callback of the module panic.
+    pub(crate) fn with_faults(mut self) -> Self {
+        self.faults = true;
+        self
+    }
+
     pub(crate) fn without_module(mut self) -> Self {
         self.module = None;
         self
@@ -57,8 +70,7 @@ impl Setup {
 
     /// A sentinel, without the module.
     pub(crate) fn sentinel() -> Self {
-        let args = vec!["--sentinel".into()];
-        Self { config: String::new(), module: None, files: Vec::new(), args }.set("bind", "127.0.0.1")
+        Self { args: vec!["--sentinel".into()], ..Self::bare() }.set("bind", "127.0.0.1")
     }
 
     /// Begins with a copy of that RDB file.
@@ -226,7 +238,8 @@ impl Server {
     fn write_config(&self) {
         let mut text = format!("{}port {}\ndir {}\n", self.setup.config, self.port, self.folder().display());
         if let Some(args) = &self.setup.module {
-            writeln!(text, "loadmodule \"{}\" {args}", module_path().display()).unwrap();
+            let module = if self.setup.faults { faulty_module_path() } else { module_path() };
+            writeln!(text, "loadmodule \"{}\" {args}", module.display()).unwrap();
         }
         fs::write(self.config_path(), text).unwrap();
     }

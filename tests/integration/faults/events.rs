@@ -1,0 +1,90 @@
+//! What the server tells of keys, databases, connections and its role.
+
+use super::{arm, goes_on, server, struck};
+use crate::support::{Setup, Waiter, grant, wait_for, wait_until_gone};
+
+#[test]
+fn a_lapse_is_not_counted_and_the_lock_is_free() {
+    let server = server();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 1").unwrap();
+    arm(&mut client, "expired-event");
+    wait_for("a lapse", || client.holder("k").is_none() && client.acquire("k", "OWNER bob").is_some());
+    struck(&server, &mut client, "expired-event");
+    assert_eq!(client.info("lock", "lock_lapses"), "0");
+    goes_on(&server);
+}
+
+/// Two callbacks tell of a deletion: the type's and the event's. Without either one, the waiter gets the lock.
+#[test]
+fn a_deleted_lock_goes_to_the_waiter() {
+    let server = server();
+    let mut client = server.client();
+    for callback in ["key-event", "unlink", "free"] {
+        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        let mut waiter = Waiter::new(&server, "k", "OWNER bob");
+        arm(&mut client, callback);
+        client.ask::<()>("DEL k");
+        assert_eq!(grant(waiter.client.finish().unwrap()).unwrap().owner, "bob");
+        struck(&server, &mut client, callback);
+        client.ask::<i64>("LOCK.RELEASE k bob");
+    }
+    goes_on(&server);
+}
+
+/// A flush has nothing else that tells of it: the waiter gets the lock when it is looked at next, at the end of the lease.
+#[test]
+fn a_flush_or_swap_that_is_missed_is_found_at_the_end_of_the_lease() {
+    let server = server();
+    let mut client = server.client();
+    for (callback, line) in [("flush-event", "FLUSHALL"), ("swap-event", "SWAPDB 0 1")] {
+        client.acquire("k", "OWNER alice PX 300").unwrap();
+        let mut waiter = server.client();
+        waiter.begin("LOCK.ACQUIRE k OWNER bob BLOCK 0");
+        wait_for("a waiter or its grant", || {
+            client.info("lock", "lock_waiters") == "1" || client.holder("k").is_some_and(|k| k.owner == "bob")
+        });
+        arm(&mut client, callback);
+        client.ask::<()>(line);
+        assert_eq!(grant(waiter.finish().unwrap()).unwrap().owner, "bob");
+        struck(&server, &mut client, callback);
+        client.ask::<()>("FLUSHALL");
+    }
+    goes_on(&server);
+}
+
+/// A close that was missed: the session ends when its lease would be renewed.
+#[test]
+fn a_session_ends_with_a_connection_whose_close_was_missed() {
+    let server = server();
+    let mut client = server.client();
+    let mut holder = server.client();
+    let id: i64 = holder.ask("CLIENT ID");
+    holder.acquire("k", "OWNER alice PX 1000 SESSION").unwrap();
+    arm(&mut client, "client-event");
+    drop(holder);
+    wait_until_gone(&mut client, id);
+    struck(&server, &mut client, "client-event");
+    wait_for("the end of the session", || client.holder("k").is_none());
+    assert_eq!(client.info("lock", "lock_sessions_ended"), "1");
+    assert_eq!(client.info("lock", "lock_sessions"), "0");
+    goes_on(&server);
+}
+
+#[test]
+fn a_promotion_and_a_demotion_take_place() {
+    let primary = server();
+    let replica = primary.replica_with(Setup::new().with_faults());
+    let mut client = replica.client();
+    arm(&mut client, "role-event");
+    client.ask::<()>("REPLICAOF NO ONE");
+    struck(&replica, &mut client, "role-event");
+    goes_on(&replica);
+    arm(&mut client, "role-event");
+    client.ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    struck(&replica, &mut client, "role-event");
+    replica.wait_for_sync_with(&primary);
+    primary.client().acquire("k", "OWNER alice").unwrap();
+    replica.wait_for_sync_with(&primary);
+    assert_eq!(client.holder("k").unwrap().owner, "alice");
+}

@@ -1,0 +1,79 @@
+//! The timers of the module: one that panicked rings again.
+
+use super::{arm, goes_on, server, struck};
+use crate::support::{Setup, Waiter, grant};
+
+#[test]
+fn a_lapse_is_handed_over_and_a_timeout_answered_after_a_panic_of_the_alarms() {
+    let server = server();
+    let mut client = server.client();
+    for _ in 0..3 {
+        client.acquire("k", "OWNER alice PX 50").unwrap();
+        let mut waiter = server.client();
+        arm(&mut client, "alarms");
+        waiter.begin("LOCK.ACQUIRE k OWNER bob PX 600000 BLOCK 0");
+        assert_eq!(grant(waiter.finish().unwrap()).unwrap().owner, "bob");
+        struck(&server, &mut client, "alarms");
+        let mut waiter = Waiter::new(&server, "k", "OWNER carol BLOCK 100");
+        arm(&mut client, "alarms");
+        assert_eq!(grant(waiter.client.finish().unwrap()), None);
+        struck(&server, &mut client, "alarms");
+        assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    }
+    goes_on(&server);
+}
+
+#[test]
+fn the_answer_to_a_release_comes_after_a_panic_of_the_timer() {
+    let server = server();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
+    arm(&mut client, "answers");
+    client.ask::<i64>("LOCK.RELEASE k alice");
+    assert_eq!(grant(waiter.client.finish().unwrap()).unwrap().owner, "bob");
+    struck(&server, &mut client, "answers");
+    goes_on(&server);
+}
+
+#[test]
+fn the_heart_beats_on() {
+    let server = server();
+    let mut client = server.client();
+    for _ in 0..3 {
+        arm(&mut client, "heartbeat");
+        struck(&server, &mut client, "heartbeat");
+    }
+    goes_on(&server);
+}
+
+/// It looks as long as somebody may listen: here a file.
+#[test]
+fn the_look_for_listeners_goes_on() {
+    let server = Setup::new().with_faults().set("appendonly", "yes").start();
+    let mut client = server.client();
+    for _ in 0..3 {
+        arm(&mut client, "look");
+        struck(&server, &mut client, "look");
+    }
+    goes_on(&server);
+}
+
+/// Where it was not to look any more, and the first replica comes: that one gets all effects.
+#[test]
+fn a_first_replica_is_told_of_everything() {
+    let server = server();
+    let mut client = server.client();
+    // By then it has looked, and found nobody: that is as often, and was begun before.
+    for _ in 0..3 {
+        arm(&mut client, "heartbeat");
+        struck(&server, &mut client, "heartbeat");
+    }
+    arm(&mut client, "audience");
+    let replica = server.replica_with(Setup::new());
+    struck(&server, &mut client, "audience");
+    client.acquire("k", "OWNER alice").unwrap();
+    replica.wait_for_sync_with(&server);
+    assert_eq!(replica.client().holder("k").unwrap().owner, "alice");
+    goes_on(&server);
+}
