@@ -6,6 +6,8 @@
 mod commands;
 mod config;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod info;
 mod keyspace;
 mod lock;
@@ -44,8 +46,8 @@ static MODULE: Module = Module {
     info: info::write,
 };
 
-/// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests run without a
-/// server, on the system's.
-#[cfg(not(test))]
+/// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and fuzzers run
+/// without a server, on the system's.
+#[cfg(not(any(test, fuzzing)))]
 #[global_allocator]
 static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;

@@ -15,9 +15,9 @@ use crate::waiting;
 
 pub(crate) struct Acquire<'a> {
     key: Arg<'a>,
-    ask: Ask<'a>,
+    pub(super) ask: Ask<'a>,
     /// How long to wait, in ms; 0: without limit.
-    block: Option<Millis>,
+    pub(super) block: Option<Millis>,
 }
 
 impl Command for Acquire<'_> {
@@ -48,7 +48,7 @@ impl Command for Acquire<'_> {
 }
 
 impl<'a> Acquire<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, Error> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut once, mut session) = (None, None);

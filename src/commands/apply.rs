@@ -10,9 +10,19 @@ use crate::keyspace::{self, APPLY, LockKey};
 use crate::lock::{Deadline, Fence, Grant, Millis};
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
 
-pub(crate) struct Apply;
+pub(crate) struct Apply<'a> {
+    key: Arg<'a>,
+    effect: Effect,
+}
 
-impl Command for Apply {
+/// What the lock is to be.
+enum Effect {
+    Free,
+    Lease(Deadline),
+    Held(Grant, Deadline),
+}
+
+impl Command for Apply<'_> {
     const DEFINITION: Definition = Definition {
         name: APPLY,
         summary:
@@ -50,10 +60,16 @@ impl Command for Apply {
         if !ctx.applies_effects() {
             return Err(Error::NotAClientCommand);
         }
-        let mut lock = LockKey::write(ctx, parse::required(args, 1)?)?;
-        match (args.get(2), args.get(3)) {
-            (None, _) => lock.remove(ctx),
-            (Some(deadline), None) => lock.store_lease(ctx, self::deadline(number(deadline)?)),
+        Apply::parse(args)?.apply(ctx)
+    }
+}
+
+impl<'a> Apply<'a> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let key = parse::required(args, 1)?;
+        let effect = match (args.get(2), args.get(3)) {
+            (None, _) => Effect::Free,
+            (Some(deadline), None) => Effect::Lease(self::deadline(number(deadline)?)),
             _ if args.get(7).is_some() => return Err(Error::Syntax),
             (Some(owner), Some(fence)) => {
                 let owner = parse::owner(owner)?;
@@ -68,13 +84,31 @@ impl Command for Apply {
                 }
                 let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
                 let deadline = deadline(number(parse::required(args, 6)?)?);
-                keyspace::observe_fence(fence);
-                lock.store(ctx, Grant::new(owner, fence, holds, max_hold), deadline);
+                Effect::Held(Grant::new(owner, fence, holds, max_hold), deadline)
+            }
+        };
+        Ok(Self { key, effect })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let mut lock = LockKey::write(ctx, self.key)?;
+        match self.effect {
+            Effect::Free => lock.remove(ctx),
+            Effect::Lease(deadline) => lock.store_lease(ctx, deadline),
+            Effect::Held(grant, deadline) => {
+                keyspace::observe_fence(grant.fence());
+                lock.store(ctx, grant, deadline);
             }
         }
         ctx.replicate_verbatim();
         ctx.reply_status(c"OK");
         Ok(())
+    }
+
+    /// The state that it brings; none where it frees the lock or only moves its lease.
+    #[cfg(fuzzing)]
+    pub(super) fn grant(&self) -> Option<&Grant> {
+        if let Effect::Held(grant, _) = &self.effect { Some(grant) } else { None }
     }
 }
 

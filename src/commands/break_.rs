@@ -10,9 +10,12 @@ use crate::lock;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, LogLevel};
 use crate::waiting;
 
-pub(crate) struct Break;
+pub(crate) struct Break<'a> {
+    key: Arg<'a>,
+    pub(super) fence: Option<u64>,
+}
 
-impl Command for Break {
+impl Command for Break<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.break",
         summary: c"For operators: ends the grant of a lock, whoever holds it.",
@@ -27,6 +30,12 @@ impl Command for Break {
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        Break::parse(args)?.apply(ctx)
+    }
+}
+
+impl<'a> Break<'a> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
         let mut fence = None;
         let mut words = args.skip(2);
@@ -36,8 +45,11 @@ impl Command for Break {
             }
             parse::set(&mut fence, parse::value(&mut words)?)?;
         }
-        let fence = fence.map(parse::fence).transpose()?;
+        Ok(Self { key, fence: fence.map(parse::fence).transpose()? })
+    }
 
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let Self { key, fence } = self;
         let mut lock = LockKey::write(ctx, key)?;
         let grant = lock.grant().filter(|grant| lock::may_break(Some(grant), fence));
         let Some(grant) = grant else {

@@ -13,9 +13,9 @@ use crate::waiting;
 
 pub(crate) struct Extend<'a> {
     key: Arg<'a>,
-    owner: Owner<'a>,
-    lease: Option<Millis>,
-    fence: Option<u64>,
+    pub(super) owner: Owner<'a>,
+    pub(super) lease: Option<Millis>,
+    pub(super) fence: Option<u64>,
 }
 
 impl Command for Extend<'_> {
@@ -38,7 +38,7 @@ impl Command for Extend<'_> {
 }
 
 impl<'a> Extend<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, Error> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
         let owner = parse::required(args, 2)?;
         let (mut lease, mut fence) = (None, None);

@@ -4,6 +4,8 @@ mod acquire;
 mod apply;
 mod break_;
 mod extend;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod info;
 mod parse;
 mod release;

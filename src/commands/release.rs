@@ -12,9 +12,9 @@ use crate::waiting;
 
 pub(crate) struct Release<'a> {
     key: Arg<'a>,
-    owner: Owner<'a>,
+    pub(super) owner: Owner<'a>,
     all: bool,
-    fence: Option<u64>,
+    pub(super) fence: Option<u64>,
 }
 
 impl Command for Release<'_> {
@@ -37,7 +37,7 @@ impl Command for Release<'_> {
 }
 
 impl<'a> Release<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, Error> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
         let owner = parse::required(args, 2)?;
         let (mut all, mut fence) = (None, None);

@@ -5,6 +5,8 @@
 
 mod effects;
 mod encoding;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod lapses;
 mod lock_key;
 

@@ -6,6 +6,8 @@
 
 mod decide;
 mod fence;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod grant;
 mod owner;
 mod queue;

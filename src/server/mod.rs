@@ -25,6 +25,8 @@ mod definition;
 mod events;
 #[cfg(feature = "faults")]
 mod faults;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod guard;
 mod info;
 mod key;

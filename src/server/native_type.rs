@@ -259,7 +259,7 @@ impl Unlinked {
 }
 
 /// Writes a value to a file or a replica.
-pub(crate) struct RdbWriter(*mut raw::RedisModuleIO);
+pub(crate) struct RdbWriter(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbWriter {
     pub(crate) fn unsigned(&mut self, value: u64) {
@@ -278,7 +278,7 @@ impl RdbWriter {
 pub(crate) struct Truncated;
 
 /// Reads a value from a file, a primary or a `RESTORE` payload.
-pub(crate) struct RdbReader(*mut raw::RedisModuleIO);
+pub(crate) struct RdbReader(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbReader {
     pub(crate) fn unsigned(&mut self) -> Result<u64, Truncated> {

@@ -1,0 +1,44 @@
+//! Whatever a client, a primary or an append-only file says, what the parsers let through is in range.
+
+use super::{Acquire, Apply, Break, Extend, Release};
+use crate::config::LONGEST_LEASE;
+use crate::lock::{Fence, Owner};
+use crate::server::fuzzing::with_args;
+
+pub(crate) fn parse(bytes: &[u8]) {
+    let words: Vec<&[u8]> = bytes.split(|&byte| byte == b' ').collect();
+    with_args(&words, |args| {
+        if let Ok(acquire) = Acquire::parse(args) {
+            check_owner(&acquire.ask.owner);
+            assert!((1..=LONGEST_LEASE).contains(&acquire.ask.lease));
+            assert!(acquire.ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
+            assert!(acquire.block.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time)));
+        }
+        if let Ok(release) = Release::parse(args) {
+            check_owner(&release.owner);
+            assert_ne!(release.fence, Some(0));
+        }
+        if let Ok(extend) = Extend::parse(args) {
+            check_owner(&extend.owner);
+            assert!(extend.lease.is_none_or(|lease| (1..=LONGEST_LEASE).contains(&lease)));
+            assert_ne!(extend.fence, Some(0));
+        }
+        if let Ok(break_) = Break::parse(args) {
+            assert_ne!(break_.fence, Some(0));
+        }
+        let Ok(apply) = Apply::parse(args) else { return };
+        if let Some(grant) = apply.grant() {
+            check_owner(&grant.owner());
+            assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
+            assert!(grant.holds() > 0);
+            assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
+        }
+    });
+}
+
+/// An owner is the bytes that the client sent, and no others.
+fn check_owner(owner: &Owner<'_>) {
+    let text = owner.text();
+    assert!((1..=128).contains(&text.as_ref().len()));
+    assert_eq!(Owner::new(text.as_ref()).as_ref(), Some(owner));
+}

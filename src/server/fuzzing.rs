@@ -1,0 +1,168 @@
+//! The server's side of the few functions that parsing and loading call, for fuzzers: strings, and a stream of numbers and
+//! byte strings.
+
+use std::ffi::{c_char, c_int, c_longlong, c_void};
+use std::sync::Once;
+
+use redis_module::raw;
+
+use super::{Args, RdbReader, RdbWriter};
+
+/// One part of a value in a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    Number(u64),
+    Bytes(Vec<u8>),
+}
+
+/// What a value is read from, or written to.
+#[derive(Default)]
+pub(crate) struct Stream {
+    pub(crate) items: Vec<Item>,
+    next: usize,
+    failed: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(items: Vec<Item>) -> Self {
+        Self { items, next: 0, failed: false }
+    }
+
+    /// Any bytes as a stream: a byte that says what follows, then eight bytes, or a length and as many.
+    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Self {
+        let mut items = Vec::new();
+        while let Some((kind, rest)) = bytes.split_first() {
+            let len = if kind % 2 == 0 { 8 } else { rest.first().map_or(0, |&len| len.into()) };
+            let rest = if kind % 2 == 0 { rest } else { rest.get(1..).unwrap_or_default() };
+            let (item, rest) = rest.split_at(len.min(rest.len()));
+            items.push(match item.try_into() {
+                Ok(eight) if kind % 2 == 0 => Item::Number(u64::from_le_bytes(eight)),
+                _ => Item::Bytes(item.to_vec()),
+            });
+            bytes = rest;
+        }
+        Self::new(items)
+    }
+
+    pub(crate) fn read<R>(&mut self, body: impl FnOnce(&mut RdbReader) -> R) -> R {
+        install();
+        body(&mut RdbReader(std::ptr::from_mut(self).cast()))
+    }
+
+    pub(crate) fn write(&mut self, body: impl FnOnce(&mut RdbWriter)) {
+        install();
+        body(&mut RdbWriter(std::ptr::from_mut(self).cast()));
+    }
+
+    fn take(&mut self) -> Option<Item> {
+        let item = self.items.get(self.next).cloned();
+        self.next += 1;
+        self.failed |= item.is_none();
+        item
+    }
+}
+
+/// Runs the body on arguments made of those words.
+pub(crate) fn with_args<R>(words: &[&[u8]], body: impl FnOnce(Args<'_>) -> R) -> R {
+    install();
+    let mut strings: Vec<*mut raw::RedisModuleString> =
+        words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
+    // SAFETY: as many pointers to words as there are, and `words` outlives the body.
+    body(unsafe { Args::new(strings.as_mut_ptr(), strings.len() as i32) })
+}
+
+fn install() {
+    static ONCE: Once = Once::new();
+    // SAFETY: as when a server loads the module, once, before anything reads the table. What each function is given was
+    // made by `with_args` or by a `Stream`, or by another of these.
+    ONCE.call_once(|| unsafe {
+        raw::RedisModule_StringPtrLen = Some(string_bytes);
+        raw::RedisModule_StringToLongLong = Some(string_number);
+        raw::RedisModule_LoadUnsigned = Some(load_number);
+        raw::RedisModule_LoadStringBuffer = Some(load_bytes);
+        raw::RedisModule_IsIOError = Some(has_failed);
+        raw::RedisModule_SaveUnsigned = Some(save_number);
+        raw::RedisModule_SaveStringBuffer = Some(save_bytes);
+        raw::RedisModule_Free = Some(free);
+    });
+}
+
+unsafe extern "C" {
+    fn malloc(size: usize) -> *mut c_void;
+    fn free(memory: *mut c_void);
+}
+
+unsafe extern "C" fn string_bytes(string: *const raw::RedisModuleString, len: *mut usize) -> *const c_char {
+    // SAFETY: a word of `with_args`.
+    let word = unsafe { *string.cast::<&[u8]>() };
+    // SAFETY: the caller's place for it.
+    unsafe { *len = word.len() };
+    word.as_ptr().cast()
+}
+
+/// As the server reads numbers: no sign but `-`, no zeros before, no blanks.
+unsafe extern "C" fn string_number(string: *const raw::RedisModuleString, to: *mut c_longlong) -> c_int {
+    // SAFETY: a word of `with_args`.
+    let word = unsafe { *string.cast::<&[u8]>() };
+    let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok());
+    match number.filter(|number| number.to_string().as_bytes() == word) {
+        Some(number) => {
+            // SAFETY: the caller's place for it.
+            unsafe { *to = number };
+            raw::REDISMODULE_OK as c_int
+        }
+        None => raw::REDISMODULE_ERR as c_int,
+    }
+}
+
+/// # Safety
+/// From `Stream::read` or `Stream::write`, while they run.
+unsafe fn stream<'a>(io: *mut raw::RedisModuleIO) -> &'a mut Stream {
+    // SAFETY: the caller's promise; the reader or writer that has the pointer does nothing else with it.
+    unsafe { &mut *io.cast::<Stream>() }
+}
+
+unsafe extern "C" fn load_number(io: *mut raw::RedisModuleIO) -> u64 {
+    // SAFETY: the module was given it.
+    let stream = unsafe { stream(io) };
+    match stream.take() {
+        Some(Item::Number(number)) => number,
+        _ => {
+            stream.failed = true;
+            0
+        }
+    }
+}
+
+unsafe extern "C" fn load_bytes(io: *mut raw::RedisModuleIO, len: *mut usize) -> *mut c_char {
+    // SAFETY: the module was given it.
+    let stream = unsafe { stream(io) };
+    let Some(Item::Bytes(bytes)) = stream.take() else {
+        stream.failed = true;
+        return std::ptr::null_mut();
+    };
+    // SAFETY: the caller's place for it.
+    unsafe { *len = bytes.len() };
+    // SAFETY: any size will do; the caller frees it.
+    let buffer = unsafe { malloc(bytes.len().max(1)) };
+    // SAFETY: as many bytes as the buffer has room for.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };
+    buffer.cast()
+}
+
+unsafe extern "C" fn has_failed(io: *mut raw::RedisModuleIO) -> c_int {
+    // SAFETY: the module was given it.
+    c_int::from(unsafe { stream(io) }.failed)
+}
+
+unsafe extern "C" fn save_number(io: *mut raw::RedisModuleIO, number: u64) {
+    // SAFETY: the module was given it.
+    unsafe { stream(io) }.items.push(Item::Number(number));
+}
+
+unsafe extern "C" fn save_bytes(io: *mut raw::RedisModuleIO, bytes: *const c_char, len: usize) {
+    // SAFETY: the module says how many bytes there are.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
+    // SAFETY: the module was given it.
+    unsafe { stream(io) }.items.push(Item::Bytes(bytes.to_vec()));
+}
