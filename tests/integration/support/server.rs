@@ -1,5 +1,6 @@
 //! A server of a test's own: on a free port, in a folder that goes with it.
 
+use std::env;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -9,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{panicking, sleep};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::module::{faulty_module_path, module_path, server_program};
@@ -230,6 +232,20 @@ impl Server {
         wait_for("a restarted server", || self.launch().is_ok());
     }
 
+    /// Ends the process at once, or, with `REDISLOCK_END=term`, as it ends by itself: a checker of memory has its say then.
+    fn end(&mut self) {
+        if let Some(child) =
+            self.child.as_mut().filter(|_| env::var("REDISLOCK_END").is_ok_and(|end| end == "term"))
+        {
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+            let began = Instant::now();
+            while began.elapsed() < PATIENCE && child.try_wait().is_ok_and(|status| status.is_none()) {
+                sleep(Duration::from_millis(5));
+            }
+        }
+        self.kill();
+    }
+
     fn config_path(&self) -> PathBuf {
         self.folder().join("server.conf")
     }
@@ -299,7 +315,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let crashed = self.child.is_some() && self.status().is_some();
-        self.kill();
+        self.end();
         if panicking() || crashed {
             let port = self.port;
             eprintln!("--- log of the server on port {port}:\n{}--- end of log", self.log());

@@ -1,0 +1,165 @@
+//! Whatever ends, nothing of it stays: the server's memory, its blocked clients, and the module's waiters and sessions are
+//! as many after thousands of rounds as after some.
+
+use crate::support::{Client, Server, blocked_clients, figure, size, wait_for};
+
+/// What the server itself may keep for the sake of speed, in bytes. A leak of a few bytes a time is more.
+const SLACK: i64 = 96 * 1024;
+
+/// How many connections take turns.
+const CLIENTS: usize = 100;
+
+/// The memory in use, once only this client is left.
+#[track_caller]
+fn memory(client: &mut Client) -> i64 {
+    wait_for("the others to be gone", || client.info("clients", "connected_clients") == "1");
+    assert_eq!(blocked_clients(client), 0);
+    assert_eq!(client.info("lock", "lock_waiters"), "0");
+    wait_for("no sessions", || client.info("lock", "lock_sessions") == "0");
+    wait_for("no keys", || client.ask::<i64>("DBSIZE") == 0);
+    client.ask::<()>("MEMORY PURGE");
+    client.info("memory", "used_memory").parse().unwrap()
+}
+
+/// Does it some times, and then many: the memory in use has not grown.
+#[track_caller]
+fn nothing_stays(name: &str, mut work: impl FnMut(&Server, usize)) {
+    let rounds = size(20_000, 1_000_000);
+    let server = Server::start();
+    let mut client = server.client();
+    work(&server, 3_000);
+    let before = memory(&mut client);
+    work(&server, rounds);
+    // What a connection had is freed a moment after it closed.
+    let mut after = memory(&mut client);
+    wait_for(&format!("memory as before, {before} bytes; at last it was {after}"), || {
+        after = memory(&mut client);
+        after - before <= SLACK
+    });
+    figure(name, format!("{rounds} times, {:+} bytes", after - before));
+}
+
+#[test]
+fn acquire_and_release() {
+    nothing_stays("acquire and release", |server, rounds| {
+        let mut client = server.client();
+        let lines: Vec<String> = (0..rounds)
+            .flat_map(|round| {
+                let key = round % 100;
+                [
+                    format!("LOCK.ACQUIRE k{key} OWNER name{key} MAXHOLD 60000"),
+                    format!("LOCK.RELEASE k{key} name{key}"),
+                ]
+            })
+            .collect();
+        for reply in client.send_all(&lines) {
+            reply.unwrap();
+        }
+    });
+}
+
+#[test]
+fn lapse() {
+    nothing_stays("lapse", |server, rounds| {
+        let mut client = server.client();
+        let lines: Vec<String> =
+            (0..rounds).map(|round| format!("LOCK.ACQUIRE k{round} OWNER alice PX 1")).collect();
+        for reply in client.send_all(&lines) {
+            reply.unwrap();
+        }
+    });
+}
+
+#[test]
+fn wait_and_timeout() {
+    nothing_stays("wait and timeout", |server, rounds| {
+        let mut holder = server.client();
+        holder.acquire("k", "OWNER alice PX 600000").unwrap();
+        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+        for _ in 0..rounds / CLIENTS {
+            for client in &mut clients {
+                client.begin("LOCK.ACQUIRE k BLOCK 1");
+            }
+            for client in &mut clients {
+                assert_eq!(client.finish().unwrap(), redis::Value::Nil);
+            }
+        }
+        holder.ask::<i64>("LOCK.RELEASE k alice");
+    });
+}
+
+#[test]
+fn wait_and_grant() {
+    nothing_stays("wait and grant", |server, rounds| {
+        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+        for round in 0..rounds / CLIENTS {
+            for client in &mut clients {
+                // The whole queue has one owner: a release of one hold each.
+                client.begin("LOCK.ACQUIRE k OWNER alice BLOCK 0");
+            }
+            for client in &mut clients {
+                client.finish().unwrap();
+            }
+            clients[round % CLIENTS].ask::<i64>("LOCK.RELEASE k alice ALL");
+            let mut holder = server.client();
+            holder.acquire("k", "OWNER bob").unwrap();
+            for client in &mut clients {
+                client.begin("LOCK.ACQUIRE k OWNER alice BLOCK 0");
+            }
+            holder.ask::<i64>("LOCK.RELEASE k bob");
+            for client in &mut clients {
+                client.finish().unwrap();
+            }
+            holder.ask::<i64>("LOCK.RELEASE k alice ALL");
+        }
+    });
+}
+
+#[test]
+fn wait_and_kill() {
+    nothing_stays("wait and kill", |server, rounds| {
+        let mut holder = server.client();
+        holder.ask::<()>("ACL SETUSER guest on nopass +@all ~*");
+        holder.acquire("k", "OWNER alice PX 600000").unwrap();
+        for round in 0..rounds / CLIENTS {
+            let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+            for client in &mut clients {
+                client.ask::<()>("AUTH guest any");
+                client.begin("LOCK.ACQUIRE k OWNER bob SESSION BLOCK 0");
+            }
+            wait_for("waiters", || holder.info("lock", "lock_waiters") == CLIENTS.to_string());
+            match round % 3 {
+                0 => holder.ask::<()>("CLIENT KILL USER guest"),
+                // All at once, and in the step in which one of them gets the lock.
+                1 => {
+                    holder.ask::<()>("MULTI");
+                    holder.ask::<()>("LOCK.RELEASE k alice");
+                    holder.ask::<()>("CLIENT KILL USER guest");
+                    holder.ask::<redis::Value>("EXEC");
+                }
+                _ => {}
+            }
+            drop(clients);
+            wait_for("no waiters", || holder.info("lock", "lock_waiters") == "0");
+            wait_for("the lock to be alice's", || {
+                holder.acquire("k", "OWNER alice PX 600000 ONCE").is_some()
+            });
+        }
+        holder.ask::<i64>("LOCK.RELEASE k alice ALL");
+    });
+}
+
+#[test]
+fn session_and_close() {
+    nothing_stays("session and close", |server, rounds| {
+        for round in 0..rounds / CLIENTS {
+            let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.begin(&format!("LOCK.ACQUIRE k{round}:{number} SESSION PX 600000"));
+            }
+            for client in &mut clients {
+                client.finish().unwrap();
+            }
+        }
+    });
+}
