@@ -51,6 +51,8 @@ counters! {
     EXTENSIONS = c"extensions";
     /// Grants whose lease ran out.
     LAPSES = c"lapses";
+    /// Grants whose key the server evicted.
+    EVICTIONS = c"evictions";
     /// Grants ended by `LOCK.BREAK`.
     BREAKS = c"breaks";
     /// Waiters whose time was up.

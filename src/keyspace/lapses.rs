@@ -1,6 +1,7 @@
-//! Tells which of the server's expired keys were locks, so that each lapse is counted, logged and published.
+//! Tells which of the server's expired and evicted keys were locks: lapses are counted, logged and published, evictions
+//! counted, and warned of.
 //!
-//! The server says that a key has expired when its value is gone already. But right before, it tells the value's type
+//! The server says that a key has expired or been evicted when its value is gone already. But right before, it tells the value's type
 //! that the value is being taken out; what came out last is kept until then.
 
 use crate::info;
@@ -11,6 +12,8 @@ struct Lapses {
     last: Option<Last>,
     /// We delete the key ourselves: that is no lapse.
     own: bool,
+    /// When the log had the last warning of an eviction.
+    warned: Option<Micros>,
 }
 
 /// The lock that was taken out of the keyspace last.
@@ -25,7 +28,10 @@ struct Last {
 /// process may have to wait for a processor. (So a lock that is overwritten by a value that expires at once counts as lapsed.)
 const SAME_STEP: Micros = 1_000;
 
-static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, own: false });
+/// A server that evicts locks may evict thousands a second: one warning in so many µs is enough.
+const WARNING_EVERY: Micros = 10_000_000;
+
+static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, own: false, warned: None });
 
 /// Runs what takes locks out of the keyspace without a lapse.
 pub(super) fn none_in(body: impl FnOnce()) {
@@ -46,23 +52,45 @@ pub(super) fn unlinked(grant: &Grant, from: &Unlinked) {
 
 /// A key of the selected database has expired: if it was a lock, its lease has lapsed.
 pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
-    let db = ctx.db();
-    let Some(last) = LAPSES.with(|lapses| lapses.last.take()) else { return };
-    // An earlier lock of the same name, whose key was overwritten and then expired, went at another time.
-    let same_step = server::now() - last.at <= SAME_STEP;
-    if last.db != db || last.key != key.bytes() || !same_step {
-        return;
-    }
-    ctx.log(
-        LogLevel::Verbose,
-        &format!(
-            "lock lapsed: owner \"{}\", fence {}, key \"{}\"",
-            last.grant.owner().text().as_ref().escape_ascii(),
-            last.grant.fence().get(),
-            // Last: the server cuts a line off after 1 kB.
-            last.key.escape_ascii(),
-        ),
-    );
+    let Some(last) = take(ctx, key) else { return };
+    ctx.log(LogLevel::Verbose, &format!("lock lapsed: {}", last.shown()));
     ctx.notify(c"lock.lapsed", key);
     info::LAPSES.count();
+}
+
+/// A key of the selected database has been evicted: if it was a lock, its owner has lost it, and believes to have it.
+pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
+    let Some(last) = take(ctx, key) else { return };
+    info::EVICTIONS.count();
+    let warn = LAPSES.with(|lapses| {
+        let due = lapses.warned.is_none_or(|at| last.at - at >= WARNING_EVERY);
+        due.then(|| lapses.warned = Some(last.at)).is_some()
+    });
+    if warn {
+        // The advice first: the server cuts a line off after 1 kB.
+        let line = format!("locks need maxmemory-policy noeviction; lock evicted: {}", last.shown());
+        ctx.log(LogLevel::Warning, &line);
+    }
+}
+
+/// What that key was right before, where it was a lock.
+fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
+    let db = ctx.db();
+    let last = LAPSES.with(|lapses| lapses.last.take())?;
+    // An earlier lock of the same name, whose key was overwritten and then expired, went at another time.
+    let same_step = server::now() - last.at <= SAME_STEP;
+    (last.db == db && last.key == key.bytes() && same_step).then_some(last)
+}
+
+impl Last {
+    /// For the log.
+    fn shown(&self) -> String {
+        format!(
+            "owner \"{}\", fence {}, key \"{}\"",
+            self.grant.owner().text().as_ref().escape_ascii(),
+            self.grant.fence().get(),
+            // Last: the server cuts a line off after 1 kB.
+            self.key.escape_ascii(),
+        )
+    }
 }

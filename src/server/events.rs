@@ -13,6 +13,9 @@ pub(crate) trait KeyspaceEvents {
     /// A key of the selected database has expired.
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>);
 
+    /// A key of the selected database has been evicted, since memory is short.
+    fn evicted(ctx: &Ctx<'_>, key: Arg<'_>);
+
     /// A key of the selected database was the object of a command that works on any type (`EXPIRE`, `PERSIST`, `RENAME`,
     /// `RESTORE`, ...). Told from `listen_to_keys` on.
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>);
@@ -45,9 +48,9 @@ impl EventSpec {
 }
 
 fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
-    let class = raw::REDISMODULE_NOTIFY_EXPIRED;
+    let class = raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
     // SAFETY: the server gave us the context for the time of loading.
-    let keys = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx, class, Some(expired::<E>))) };
+    let keys = unsafe { api!(RedisModule_SubscribeToKeyspaceEvents(ctx, class, Some(gone::<E>))) };
     let flush = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FLUSHDB, dataver: 1 };
     // SAFETY: as above; the callback takes the data of this event, in this version.
     let flush = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, flush, Some(flushed::<E>))) };
@@ -73,9 +76,9 @@ pub(crate) fn listen_to_keys<E: KeyspaceEvents>(ctx: &Ctx<'_>) -> bool {
 
 /// # Safety
 /// Called by the server, with a context and a key that are valid until it returns.
-unsafe extern "C" fn expired<E: KeyspaceEvents>(
+unsafe extern "C" fn gone<E: KeyspaceEvents>(
     ctx: *mut raw::RedisModuleCtx,
-    _class: c_int,
+    class: c_int,
     _event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
@@ -83,7 +86,11 @@ unsafe extern "C" fn expired<E: KeyspaceEvents>(
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: valid until this callback returns.
     let key = unsafe { Arg::new(key) };
-    guard(c"expired-event", || E::expired(&ctx, key));
+    if class == raw::REDISMODULE_NOTIFY_EVICTED {
+        guard(c"evicted-event", || E::evicted(&ctx, key));
+    } else {
+        guard(c"expired-event", || E::expired(&ctx, key));
+    }
     raw::REDISMODULE_OK as c_int
 }
 

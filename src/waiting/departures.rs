@@ -59,6 +59,10 @@ impl KeyspaceEvents for Departures {
         keyspace::expired(ctx, key);
     }
 
+    fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
+        keyspace::evicted(ctx, key);
+    }
+
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>) {
         if !super::idle() {
             touched(ctx.db(), key.bytes());

@@ -4,10 +4,11 @@ use std::ffi::CStr;
 
 use super::waiter::Answer;
 use super::{STATE, grace, idle, lease_moved, sessions, tick};
+use crate::config;
 use crate::error::Error;
 use crate::info;
 use crate::keyspace::{self, LockKey};
-use crate::lock::{self, Acquired, Grant, Held, Micros, Owner, Released};
+use crate::lock::{self, Acquired, Ask, Grant, Held, Micros, Owner, Released};
 use crate::server::{self, Ctx};
 
 /// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `event` tells why it ended.
@@ -81,6 +82,7 @@ fn grant_head(
         tick::arm();
         return Ok(false);
     }
+    let ask = as_allowed_now(ask);
     let fence = keyspace::next_fence(now)?;
     STATE.with(|state| state.end_session(db, key.bytes()));
     let deadline = ask.first_deadline(grace::limits(), now / 1000);
@@ -102,10 +104,16 @@ fn grant_head(
     Ok(true)
 }
 
+/// The longest lease there can be may have become shorter since the waiter came.
+fn as_allowed_now(ask: Ask<'static>) -> Ask<'static> {
+    Ask { lease: ask.lease.min(config::max_lease()), ..ask }
+}
+
 /// The holder's own waiters re-enter at once, wherever they stand in the queue.
 fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: Micros) {
     let (db, key) = (ctx.db(), lock.name());
     while let Some((ticket, client, ask)) = STATE.with(|state| state.head_of(db, key.bytes(), owner)) {
+        let ask = as_allowed_now(ask);
         let held = lock.held();
         let fence = held.map(|held| held.grant.fence());
         let answer = match (lock::acquire(held, &ask, grace::limits(), now / 1000), fence) {

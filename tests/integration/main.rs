@@ -33,6 +33,7 @@ mod persistence;
 mod persistence_fence;
 mod release;
 mod replication;
+mod security;
 mod session;
 mod session_takeover;
 mod soak_altered;

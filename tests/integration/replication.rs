@@ -1,6 +1,6 @@
 //! Replicas hold the same locks as their primary.
 
-use crate::support::{Client, Server, Setup, wait_for};
+use crate::support::{Client, Server, Setup, Waiter, wait_for};
 
 /// A mix of commands, in the way of a client, a transaction and a script.
 fn mix(client: &mut Client) {
@@ -160,4 +160,27 @@ fn a_dump_taken_on_a_replica_is_the_primarys() {
     replica.wait_for_sync_with(&primary);
     let [here, there] = [&replica, &primary].map(|server| server.client().ask::<Vec<u8>>("DUMP k"));
     assert_eq!(here, there);
+}
+
+/// A primary that comes back with its file takes its replica up where they were; effects go on, and fences rise.
+#[test]
+fn a_replica_goes_on_after_a_restart_of_its_primary() {
+    let mut primary = Setup::new().set("repl-diskless-sync", "yes").start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    let held = client.acquire("held", "OWNER alice PX 600000").unwrap();
+    replica.wait_for_sync_with(&primary);
+    drop(client);
+    primary.save_and_restart();
+    let mut client = primary.client();
+    replica.wait_for_sync_with(&primary);
+    assert_eq!(client.info("stats", "sync_full"), "0", "the replica went on where it was");
+    assert_eq!(replica.client().holder("held").unwrap().fence, held.fence);
+    let mut waiter = Waiter::new(&primary, "held", "OWNER bob PX 600000");
+    client.ask::<i64>("LOCK.RELEASE held alice");
+    let granted = waiter.granted();
+    assert!(granted.fence > held.fence);
+    replica.wait_for_sync_with(&primary);
+    assert_eq!(replica.client().holder("held").unwrap().fence, granted.fence);
+    assert_eq!(replica.client().ask::<String>("DEBUG DIGEST"), client.ask::<String>("DEBUG DIGEST"));
 }

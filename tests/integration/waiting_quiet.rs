@@ -141,3 +141,21 @@ fn once_a_replica_is_there_the_waiter_gets_it() {
     replica.wait_for_sync_with(&server);
     assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
 }
+
+/// Nobody renews a lease in a pause: a session whose lease ends meanwhile is over, and the next one gets the lock after it.
+#[test]
+fn a_pause_longer_than_a_sessions_lease_ends_the_session() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut holder = server.client();
+    let first = holder.acquire("k", "OWNER alice PX 300 SESSION").unwrap();
+    let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
+    client.ask::<()>("CLIENT PAUSE 100000 WRITE");
+    wait_until(&mut client, server_time(&mut server.client()) + 1_000);
+    assert!(waiter.is_blocked(&mut client), "granted in a pause");
+    client.ask::<()>("CLIENT UNPAUSE");
+    let granted = crate::support::grant(waiter.client.finish().unwrap()).unwrap();
+    assert!(granted.fence > first.fence);
+    assert_eq!(client.info("lock", "lock_sessions"), "0");
+    assert!(holder.refused("LOCK.RELEASE k alice").starts_with("NOTHELD"));
+}

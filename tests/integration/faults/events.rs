@@ -7,11 +7,26 @@ use crate::support::{Setup, Waiter, grant, wait_for, wait_until_gone};
 fn a_lapse_is_not_counted_and_the_lock_is_free() {
     let server = server();
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 1").unwrap();
     arm(&mut client, "expired-event");
+    client.acquire("k", "OWNER alice PX 1").unwrap();
     wait_for("a lapse", || client.holder("k").is_none() && client.acquire("k", "OWNER bob").is_some());
     struck(&server, &mut client, "expired-event");
     assert_eq!(client.info("lock", "lock_lapses"), "0");
+    goes_on(&server);
+}
+
+#[test]
+fn an_eviction_is_not_counted_and_the_lock_is_free() {
+    let server = Setup::new().with_faults().set("maxmemory-policy", "allkeys-lru").start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    arm(&mut client, "evicted-event");
+    client.ask::<()>("CONFIG SET maxmemory 1");
+    let _ = client.send("SET text any");
+    client.ask::<()>("CONFIG SET maxmemory 0");
+    struck(&server, &mut client, "evicted-event");
+    assert_eq!(client.info("lock", "lock_evictions"), "0");
+    assert_eq!(client.holder("k"), None);
     goes_on(&server);
 }
 

@@ -15,7 +15,7 @@ use crate::support::{Client, Server, Setup, module_path, wait_for};
 const INTERNAL: &str = "ERR internal error";
 
 /// All callbacks that a test of this module has panic. One that is guarded and not here makes a test fail.
-const CALLBACKS: [&str; 28] = [
+const CALLBACKS: [&str; 29] = [
     "alarms",
     "answers",
     "aof-rewrite",
@@ -27,6 +27,7 @@ const CALLBACKS: [&str; 28] = [
     "defrag",
     "digest",
     "disconnect",
+    "evicted-event",
     "expired-event",
     "flush-event",
     "free",

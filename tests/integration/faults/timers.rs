@@ -8,11 +8,11 @@ fn a_lapse_is_handed_over_and_a_timeout_answered_after_a_panic_of_the_alarms() {
     let server = server();
     let mut client = server.client();
     for _ in 0..3 {
-        client.acquire("k", "OWNER alice PX 50").unwrap();
-        let mut waiter = server.client();
+        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
         arm(&mut client, "alarms");
-        waiter.begin("LOCK.ACQUIRE k OWNER bob PX 600000 BLOCK 0");
-        assert_eq!(grant(waiter.finish().unwrap()).unwrap().owner, "bob");
+        client.ask::<()>("PEXPIRE k 1");
+        assert_eq!(grant(waiter.client.finish().unwrap()).unwrap().owner, "bob");
         struck(&server, &mut client, "alarms");
         let mut waiter = Waiter::new(&server, "k", "OWNER carol BLOCK 100");
         arm(&mut client, "alarms");

@@ -1,0 +1,211 @@
+//! A user without rights on a key, or on a command, learns nothing of a lock and changes nothing; and what becomes of the
+//! rights of one who waits.
+
+use redis::Value;
+
+use crate::support::{Client, Server, Waiter, grant, owners, soon, transaction, wait_for};
+
+const LINES: [&str; 12] = [
+    "LOCK.ACQUIRE KEY",
+    "LOCK.ACQUIRE KEY OWNER alice ONCE",
+    "LOCK.ACQUIRE KEY OWNER alice BLOCK 0 SESSION",
+    "LOCK.RELEASE KEY alice",
+    "LOCK.RELEASE KEY alice ALL",
+    "LOCK.EXTEND KEY alice PX 1",
+    "LOCK.INFO KEY",
+    "LOCK.INFO KEY FULL",
+    "LOCK.BREAK KEY",
+    "LOCK.APPLY KEY",
+    "LOCK.SETTLE KEY",
+    "LOCK.ACQUIRE KEY OWNER alice PX nonsense",
+];
+
+/// `held` is alice's, `free` is free, `text` is a string: what a guest asks of them all looks the same.
+fn scene(rights: &str) -> (Server, Client, Client) {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("held", "OWNER alice PX 600000").unwrap();
+    client.ask::<()>("SET text any");
+    client.ask::<()>(&format!("ACL SETUSER guest on nopass {rights}"));
+    let mut guest = server.client();
+    guest.ask::<()>("AUTH guest any");
+    (server, client, guest)
+}
+
+fn lines(key: &str) -> Vec<String> {
+    LINES.iter().map(|line| line.replace("KEY", key)).collect()
+}
+
+/// The replies to the same question about each of the keys: all alike, and none of them says anything.
+#[track_caller]
+fn alike(client: &mut Client, mut ask: impl FnMut(&str) -> Vec<Result<Value, String>>) {
+    let before = client.snapshot();
+    let replies: Vec<_> = ["held", "free", "text"]
+        .map(|key| {
+            let replies = ask(key).into_iter().map(|reply| {
+                let error = reply.expect_err("a refusal");
+                assert!(error.contains("NOPERM") || error.starts_with("EXECABORT"), "{error}");
+                // Newer servers name the key, which the guest has named itself.
+                error.replace(key, "KEY")
+            });
+            replies.collect::<Vec<_>>()
+        })
+        .into();
+    assert_eq!(replies[0], replies[1]);
+    assert_eq!(replies[0], replies[2]);
+    assert_eq!(client.snapshot(), before);
+    assert_eq!(client.info("lock", "lock_waiters"), "0");
+}
+
+#[test]
+fn without_rights_on_the_key() {
+    let (_server, mut client, mut guest) = scene("+@all ~mine:*");
+    alike(&mut client, |key| lines(key).iter().map(|line| guest.send(line)).collect());
+    assert!(guest.acquire("mine:k", "").is_some());
+}
+
+#[test]
+fn without_rights_on_the_commands() {
+    let (_server, mut client, mut guest) = scene(
+        "+@all -lock.acquire -lock.release -lock.extend -lock.info -lock.break -lock.apply -lock.settle ~*",
+    );
+    alike(&mut client, |key| lines(key).iter().map(|line| guest.send(line)).collect());
+}
+
+#[test]
+fn in_a_transaction() {
+    let (_server, mut client, mut guest) = scene("+@all ~mine:*");
+    alike(&mut client, |key| {
+        let mut replies = Vec::new();
+        for line in lines(key) {
+            guest.ask::<()>("MULTI");
+            replies.push(guest.send(&line));
+            replies.push(guest.send("EXEC"));
+        }
+        replies
+    });
+}
+
+/// A script runs with the rights of who calls it, whether it names its keys or not.
+#[test]
+fn in_a_script_and_a_function() {
+    for rights in [
+        "+@all ~mine:*",
+        "+@all -lock.acquire -lock.release -lock.extend -lock.info -lock.break -lock.apply -lock.settle ~*",
+    ] {
+        let (_server, mut client, mut guest) = scene(rights);
+        let library = "#!lua name=library
+            redis.register_function('call_it', function(keys, args) return redis.call(unpack(args)) end)";
+        client.ask_words::<(), _>(["FUNCTION", "LOAD", library]);
+        let mut ask = |head: &[&str]| {
+            alike(&mut client, |key| {
+                let calls = lines(key);
+                let calls = calls.iter().map(|line| {
+                    let words = head.iter().copied().chain(line.split(' '));
+                    // The text of an error in a script names the permission, not with the same word on all servers.
+                    guest.send_words(words).map_err(|error| {
+                        let refused = error.contains("NOPERM")
+                            || error.contains("ACL failure")
+                            || error.contains("can't run this command")
+                            || error.contains("No permissions")
+                            || error.contains("can't access at least one of the keys");
+                        if refused { "NOPERM in a script".into() } else { error }
+                    })
+                });
+                calls.collect()
+            });
+        };
+        ask(&["EVAL", "return redis.call(unpack(ARGV))", "0"]);
+        ask(&["FCALL", "call_it", "0"]);
+    }
+}
+
+/// A guest may look, and no more.
+#[test]
+fn rights_to_look_are_no_rights_to_change() {
+    let (_server, mut client, mut guest) = scene("-@all +lock.info ~*");
+    assert_eq!(guest.holder("held").unwrap().owner, "alice");
+    let before = client.snapshot();
+    for line in lines("held").iter().filter(|line| !line.starts_with("LOCK.INFO")) {
+        assert!(guest.refused(line).starts_with("NOPERM"), "{line}");
+    }
+    assert_eq!(client.snapshot(), before);
+}
+
+fn waiting_guest() -> (Server, Client, Waiter, Waiter) {
+    let (server, client, guest) = scene("+@all ~*");
+    let guest = Waiter::of(&server, guest, "held", "OWNER guest PX 600000");
+    let carol = Waiter::new(&server, "held", "OWNER carol PX 600000");
+    (server, client, guest, carol)
+}
+
+/// The server closes the connections of a user that is deleted: the waiter is gone, and the next one gets the lock.
+#[test]
+fn a_waiter_whose_user_is_deleted_leaves_the_queue() {
+    let (_server, mut client, mut guest, mut carol) = waiting_guest();
+    client.ask::<i64>("ACL DELUSER guest");
+    assert!(guest.client.try_send("PING").is_err(), "the connection is closed");
+    soon("the guest to be gone", || owners(&mut client, "held") == ["carol"]);
+    client.ask::<i64>("LOCK.RELEASE held alice");
+    assert_eq!(carol.granted().owner, "carol");
+}
+
+/// The same of one that holds a lock by a session.
+#[test]
+fn a_session_of_a_user_that_is_deleted_ends() {
+    let (_server, mut client, mut guest) = scene("+@all ~*");
+    guest.acquire("k", "SESSION PX 600000").unwrap();
+    client.ask::<i64>("ACL DELUSER guest");
+    soon("the end of the session", || client.holder("k").is_none());
+}
+
+/// Rights are looked at when a command arrives: one who waited already is granted the lock, and can do no more with it.
+/// `CLIENT KILL USER` sends such waiters away.
+#[test]
+fn a_waiter_whose_rights_are_revoked_is_granted_what_it_asked_for() {
+    for revoked in ["resetkeys", "-lock.acquire -lock.release", "off"] {
+        let (_server, mut client, mut guest, _carol) = waiting_guest();
+        client.ask::<()>(&format!("ACL SETUSER guest {revoked}"));
+        client.ask::<i64>("LOCK.RELEASE held alice");
+        assert_eq!(grant(guest.client.finish().unwrap()).unwrap().owner, "guest", "{revoked}");
+        if revoked != "off" {
+            assert!(guest.client.refused("LOCK.RELEASE held guest").starts_with("NOPERM"), "{revoked}");
+        }
+    }
+    let (_server, mut client, _guest, mut carol) = waiting_guest();
+    client.ask::<()>("ACL SETUSER guest resetkeys");
+    client.ask::<i64>("CLIENT KILL USER guest");
+    soon("the guest to be gone", || owners(&mut client, "held") == ["carol"]);
+    client.ask::<i64>("LOCK.RELEASE held alice");
+    assert_eq!(carol.granted().owner, "carol");
+}
+
+/// What a transaction was allowed when it was queued, it must be allowed when it runs.
+#[test]
+fn rights_revoked_between_multi_and_exec() {
+    let (_server, mut client, mut guest) = scene("+@all ~*");
+    guest.ask::<()>("MULTI");
+    guest.ask::<String>("LOCK.BREAK held");
+    client.ask::<()>("ACL SETUSER guest resetkeys ~mine:*");
+    let reply = guest.send("EXEC");
+    assert!(
+        format!("{reply:?}").contains("NOPERM") || format!("{reply:?}").contains("No permission"),
+        "{reply:?}"
+    );
+    assert_eq!(client.holder("held").unwrap().owner, "alice");
+    let replies = transaction(&mut client, &["LOCK.INFO held"]);
+    assert!(replies[0].is_ok());
+    wait_for("nobody to wait", || client.info("lock", "lock_waiters") == "0");
+}
+
+/// With the right to read its key, and no other, one may look at a lock.
+#[test]
+fn looking_takes_the_right_to_read_the_key() {
+    let (_server, mut client, mut guest) = scene("+@all %R~*");
+    assert_eq!(guest.holder("held").unwrap().owner, "alice");
+    let before = client.snapshot();
+    for line in lines("held").iter().filter(|line| !line.starts_with("LOCK.INFO")) {
+        assert!(guest.refused(line).starts_with("NOPERM"), "{line}");
+    }
+    assert_eq!(client.snapshot(), before);
+}

@@ -1,0 +1,165 @@
+//! Clients that never read, send garbage or send without end: the others are served. And memory that runs short.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use crate::support::{PATIENCE, Rng, Server, Setup, Waiter, figure, size, wait_for};
+
+/// Acquires and releases for a while; how long the slowest pair took.
+#[track_caller]
+fn served(server: &Server, pairs: usize) -> Duration {
+    let mut client = server.client();
+    let mut slowest = Duration::ZERO;
+    for _ in 0..pairs {
+        let began = Instant::now();
+        client.acquire("mine", "OWNER carol").unwrap();
+        assert_eq!(client.ask::<i64>("LOCK.RELEASE mine carol"), 0);
+        slowest = slowest.max(began.elapsed());
+    }
+    slowest
+}
+
+/// A client that asks for the whole of a long queue without end and reads nothing: the server closes it at its own limit.
+#[test]
+fn a_client_that_never_reads_is_closed_and_nobody_else() {
+    const LIMIT: u64 = 1 << 20;
+    let server = Setup::new().set("client-output-buffer-limit", "normal 1mb 0 0").start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut waiters: Vec<Waiter> = (0..100)
+        .map(|number| Waiter::new(&server, "k", &format!("OWNER {}{number:03}", "w".repeat(100))))
+        .collect();
+    let mut deaf = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    deaf.set_nonblocking(true).unwrap();
+    let question = b"LOCK.INFO k FULL\r\n".repeat(100);
+    let closed =
+        |log: &str| log.contains("scheduled to be closed ASAP for overcoming of output buffer limits");
+    wait_for("the end of the deaf client", || {
+        match deaf.write(&question) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return true,
+        }
+        closed(&server.log())
+    });
+    wait_for("a line in the log", || closed(&server.log()));
+    served(&server, 100);
+    assert!(client.info("memory", "used_memory").parse::<u64>().unwrap() < 100 * LIMIT);
+    assert_eq!(client.info("lock", "lock_waiters"), "100");
+    client.ask::<i64>("LOCK.RELEASE k alice");
+    assert!(waiters[0].granted().owner.ends_with("w000"));
+}
+
+/// Garbage, commands that are refused, and whole lists of waiters, as fast as they go, from many sides.
+#[test]
+fn floods_hurt_nobody() {
+    let server = Server::start();
+    let mut client = server.client();
+    let done = AtomicBool::new(false);
+    let pairs = size(50, 5_000);
+    let slowest = thread::scope(|scope| {
+        for number in 0..4_u64 {
+            let (done, server) = (&done, &server);
+            scope.spawn(move || {
+                let mut rng = Rng::new();
+                let mut buffer = [0; 65_536];
+                while !done.load(Ordering::Relaxed) {
+                    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", server.port())) else { continue };
+                    stream.set_nonblocking(true).unwrap();
+                    let until = Instant::now() + Duration::from_millis(200);
+                    while Instant::now() < until && !done.load(Ordering::Relaxed) {
+                        let chunk: Vec<u8> = match number {
+                            0 => (0..500).map(|_| rng.next() as u8).collect(),
+                            1 => b"LOCK.ACQUIRE flood OWNER x PX 1 BLOCK 1\r\n".repeat(20),
+                            2 => b"LOCK.ACQUIRE flood OWNER y SESSION\r\nLOCK.RELEASE flood y ALL\r\n".repeat(20),
+                            _ => b"LOCK.RELEASE mine nobody ALL\r\nLOCK.INFO mine FULL\r\nLOCK.EXTEND mine x PX 0\r\n".repeat(20),
+                        };
+                        match stream.write(&chunk) {
+                            Err(error) if error.kind() != ErrorKind::WouldBlock => break,
+                            _ => {}
+                        }
+                        while matches!(stream.read(&mut buffer), Ok(1..)) {}
+                    }
+                }
+            });
+        }
+        let slowest = served(&server, pairs);
+        done.store(true, Ordering::Relaxed);
+        slowest
+    });
+    wait_for("the others to be gone", || client.info("clients", "connected_clients") == "1");
+    wait_for("no waiters and no sessions", || {
+        client.info("lock", "lock_waiters") == "0" && client.info("lock", "lock_sessions") == "0"
+    });
+    assert!(slowest < PATIENCE, "{slowest:?}");
+    figure("slowest acquire and release beside four floods", format!("{slowest:?} of {pairs}"));
+}
+
+const POLICIES: [&str; 8] = [
+    "noeviction",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+];
+
+/// With `noeviction` a full server refuses new locks and keeps those it has. With all others it evicts locks, each with its
+/// owner none the wiser: the log warns of it, and `INFO` counts.
+#[test]
+fn memory_that_runs_short() {
+    for policy in POLICIES {
+        let server = Setup::new().set("maxmemory-policy", policy).start();
+        let mut client = server.client();
+        client.acquire("first", "OWNER alice PX 600000").unwrap();
+        let used: u64 = client.info("memory", "used_memory").parse().unwrap();
+        client.ask::<()>(&format!("CONFIG SET maxmemory {}", used + 1_000_000));
+        let lines: Vec<String> =
+            (0..8_000).map(|n| format!("LOCK.ACQUIRE k{n} OWNER {} EX 600", "x".repeat(60))).collect();
+        let replies = client.send_all(&lines);
+        let refused = replies.iter().filter(|reply| reply.is_err()).count();
+        let evicted: u64 = client.info("stats", "evicted_keys").parse().unwrap();
+        let told = server.log().lines().filter(|line| line.contains("lock evicted: owner")).count();
+        if policy == "noeviction" {
+            assert!(refused > 0, "{policy}");
+            assert!(replies.iter().flatten().all(|reply| matches!(reply, Value::Array(_))));
+            assert!(
+                replies.iter().filter_map(|reply| reply.as_ref().err()).all(|error| error.starts_with("OOM"))
+            );
+            assert_eq!((evicted, told), (0, 0));
+            assert_eq!(client.ask::<i64>("LOCK.EXTEND first alice PX 600000"), 600_000);
+            assert_eq!(client.ask::<i64>("LOCK.RELEASE first alice"), 0);
+        } else {
+            assert!(evicted > 0, "{policy}");
+            // One is not counted where the process had to wait for a processor in the middle of it.
+            let counted: u64 = client.info("lock", "lock_evictions").parse().unwrap();
+            assert!((evicted * 9 / 10..=evicted).contains(&counted), "{policy}: {counted} of {evicted}");
+            assert!(told >= 1, "{policy}: no warning in the log");
+            assert!(told < 100, "{policy}: {told} lines in the log");
+        }
+    }
+}
+
+/// Some servers run what modules are told of evictions on the client whose command made them.
+#[test]
+fn a_client_stays_in_its_database_when_its_command_evicts_from_another() {
+    let server = Setup::new().set("maxmemory-policy", "allkeys-random").start();
+    let mut client = server.client();
+    client.ask::<()>("SELECT 1");
+    let lines: Vec<String> = (0..1_000).map(|n| format!("LOCK.ACQUIRE k{n} EX 600")).collect();
+    client.ask_all::<Value, _>(&lines);
+    client.ask::<()>("SELECT 0");
+    client.ask::<()>("CONFIG SET maxmemory 1");
+    let _ = client.send("LOCK.ACQUIRE here EX 600");
+    client.ask::<()>("CONFIG SET maxmemory 0");
+    assert_ne!(client.info("lock", "lock_evictions"), "0");
+    client.ask::<()>("SET here any");
+    assert!(client.info("keyspace", "db0").starts_with("keys=1,"), "the client is in another database");
+}

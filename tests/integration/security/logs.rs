@@ -1,0 +1,67 @@
+//! What clients call things, in the server's log: escaped, and never a format.
+
+use crate::support::{Server, Setup, wait_for};
+
+const NASTY: &[u8] = b"%s%n%x%.9999d\r\n9:M * Forged line\n\0\x1b[2J\xff\"\\";
+
+const SHOWN: &str = r#"%s%n%x%.9999d\r\n9:M * Forged line\n\x00\x1b[2J\xff\"\\"#;
+
+#[track_caller]
+fn lines(server: &Server, what: &str) -> Vec<String> {
+    wait_for(what, || server.log().contains(what));
+    let log = server.log();
+    assert!(!log.lines().any(|line| line.starts_with("9:M")), "a forged line: {log}");
+    assert!(!log.bytes().any(|byte| byte == 0 || byte == 0x1b), "a control character: {log}");
+    log.lines().filter(|line| line.contains(what)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_broken_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY]);
+    assert_eq!(client.ask_words::<i64, _>([b"LOCK.BREAK", NASTY]), 1);
+    let lines = lines(&server, "lock broken");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains(&format!("owner \"{SHOWN}\"")), "{}", lines[0]);
+    assert!(lines[0].ends_with(&format!("key \"{SHOWN}\"")), "{}", lines[0]);
+}
+
+/// The name of the user who broke it.
+#[test]
+fn a_user_of_any_name() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask_words::<(), _>(["ACL", "SETUSER", "%s%n\u{fc}", "on", "nopass", "+@all", "~*"]);
+    client.acquire("k", "OWNER alice").unwrap();
+    client.ask_words::<(), _>(["AUTH", "%s%n\u{fc}", "any"]);
+    client.ask::<i64>("LOCK.BREAK k");
+    let lines = lines(&server, "lock broken");
+    assert!(lines[0].contains(r"user=%s%n\xc3\xbc, key"), "{}", lines[0]);
+}
+
+#[test]
+fn a_lapse() {
+    let server = Setup::new().set("loglevel", "verbose").start();
+    let mut client = server.client();
+    client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"PX", b"1"]);
+    wait_for("a lapse", || client.send_words([b"LOCK.INFO", NASTY]) == Ok(redis::Value::Nil));
+    // Looked at by a write, the key goes for certain.
+    client.ask_words::<i64, _>([b"LOCK.BREAK", NASTY]);
+    let lines = lines(&server, "lock lapsed");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains(&format!("owner \"{SHOWN}\"")), "{}", lines[0]);
+    assert!(lines[0].ends_with(&format!("key \"{SHOWN}\"")), "{}", lines[0]);
+}
+
+/// A key longer than a line of the log: cut off, and nothing beyond.
+#[test]
+fn a_key_that_is_longer_than_a_line() {
+    let server = Server::start();
+    let mut client = server.client();
+    let key = [b"%s%n".repeat(50_000), b"end".to_vec()].concat();
+    client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", &key[..]]);
+    assert_eq!(client.ask_words::<i64, _>([b"LOCK.BREAK", &key[..]]), 1);
+    let lines = lines(&server, "lock broken");
+    assert!(lines[0].contains("key \"%s%n%s%n") && lines[0].len() < 2_000, "{}", lines[0].len());
+}
