@@ -90,7 +90,7 @@ impl<'a> Acquire<'a> {
             waiting::can_start_session(ctx)?;
         }
         let now_us = server::now();
-        let now = now_us / 1000;
+        let now = server::lease_start(now_us);
         let mut lock = LockKey::write(ctx, key)?;
         waiting::settle(ctx, &mut lock, now_us)?;
         let held = lock.held();

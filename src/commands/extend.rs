@@ -63,7 +63,7 @@ impl<'a> Extend<'a> {
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
         let now_us = server::now();
-        let now = now_us / 1000;
+        let now = server::lease_start(now_us);
         let mut lock = LockKey::write(ctx, self.key)?;
         waiting::settle(ctx, &mut lock, now_us)?;
         let deadline = lock::extend(lock.grant(), &self.owner, self.fence, lease, waiting::limits(), now)

@@ -39,13 +39,14 @@ impl Command for Info {
             ctx.reply_null_array();
             return Ok(());
         };
-        let now = server::now() / 1000;
+        let now_us = server::now();
+        let now = now_us / 1000;
         let waiters = waiting::waiters_of(ctx, key);
         ctx.reply_map(if full { 8 } else { 7 });
         field(ctx, "owner", held.grant.owner().text().as_ref());
         count(ctx, "fence", held.grant.fence().get().cast_signed());
         count(ctx, "holds", held.grant.holds().into());
-        count(ctx, "lease-ms", held.deadline.left(now));
+        count(ctx, "lease-ms", held.deadline.left(server::lease_start(now_us)));
         count(ctx, "held-ms", held.grant.age(now));
         count(ctx, "session", waiting::is_session_alive(ctx, key, held.grant.fence()).into());
         count(ctx, "waiters", waiters as i64);

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use redis_module::raw;
 
 use super::guard::guard;
-use super::{Ctx, module};
+use super::{Ctx, kind};
 
 // A client's number travels as a pointer.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
@@ -151,7 +151,7 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
 /// Whether an answer that the server was given for a client, which it is done with by now, has reached it for certain.
 /// `unblocked` tells that it was given because of `Blocked::unblock`.
 pub(crate) fn answer_arrived(client: u64, unblocked: bool) -> bool {
-    client_exists(client) && !(unblocked && module::keeps_answers())
+    client_exists(client) && !(unblocked && kind::keeps_answers())
 }
 
 /// Whether a connection with that id is open.

@@ -3,6 +3,8 @@
 use redis_module::raw;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+use super::kind;
+
 /// Microseconds since 1970.
 ///
 /// Where the server has it (7.2 and later), the time it read when the command began: the one it uses itself to tell
@@ -15,6 +17,13 @@ pub(crate) fn now() -> i64 {
     }
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)
+}
+
+/// The millisecond since 1970 from which a lease is counted that begins at that time (in microseconds), so that it lasts for as
+/// long as it says: the one that runs, where a key lives until its last millisecond is over; else the next one.
+pub(crate) fn lease_start(now: i64) -> i64 {
+    let up = if kind::expires_early() { 999 } else { 0 };
+    now.saturating_add(up) / 1000
 }
 
 /// A moment on two clocks that nobody sets: the one that runs while the machine does, asleep or not, and the one that runs

@@ -1,7 +1,7 @@
 //! Loading: what a module is made of, and how it is made known to the server.
 
 use std::ffi::{CStr, c_int};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
@@ -9,6 +9,7 @@ use super::audience;
 use super::context::log;
 use super::guard::{self, guard};
 use super::info::{self, WriteInfo};
+use super::kind;
 use super::register;
 use super::{Arg, Args, CommandSpec, EventSpec, LogLevel, NumericConfig, TypeSpec};
 
@@ -81,7 +82,7 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // SAFETY: the server gave us the context for the time of loading.
-    unsafe { api!(RedisModule_SetModuleOptions(ctx, options as c_int | valkey_options(ctx))) };
+    unsafe { api!(RedisModule_SetModuleOptions(ctx, options as c_int | kind::options(ctx))) };
     for native in module.types {
         if !(native.register)(ctx) {
             return Err("a data type was refused; is the module loaded twice?".into());
@@ -105,35 +106,6 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
         (events.loaded)();
     }
     Ok(())
-}
-
-/// The server is Valkey, not Redis.
-static VALKEY: AtomicBool = AtomicBool::new(false);
-
-/// Whether the server keeps the answer of an unblocked client until it is done with it, and drops it where the client was
-/// sent away in between. Redis sends it at once, or makes it only then.
-pub(super) fn keeps_answers() -> bool {
-    VALKEY.load(Ordering::Relaxed)
-}
-
-/// What only Valkey asks of a module, and only its own header names: that it can live with a slot that comes in beside
-/// the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without that, Valkey 9 moves no slot at all.
-fn valkey_options(ctx: *mut raw::RedisModuleCtx) -> c_int {
-    const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
-    // SAFETY: the server gave us the context for the time of loading.
-    let info = unsafe { api!(RedisModule_GetServerInfo(ctx, c"server".as_ptr())) };
-    // SAFETY: the server's answer just now; the field's name ends in NUL.
-    let valkey = unsafe { api!(RedisModule_ServerInfoGetFieldC(info, c"valkey_version".as_ptr())) };
-    let is_valkey = !valkey.is_null();
-    VALKEY.store(is_valkey, Ordering::Relaxed);
-    // SAFETY: the server's answer, not used any more.
-    unsafe { api!(RedisModule_FreeServerInfo(ctx, info)) };
-    // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
-    match unsafe { raw::RedisModule_GetModuleOptionsAll } {
-        // SAFETY: the function takes nothing.
-        Some(known) if is_valkey => unsafe { known() & HANDLE_ATOMIC_SLOT_MIGRATION },
-        _ => 0,
-    }
 }
 
 /// Registers the settings, with the arguments of `loadmodule` (`name value ...`) as their defaults; what the

@@ -85,7 +85,8 @@ fn grant_head(
     let ask = as_allowed_now(ask);
     let fence = keyspace::next_fence(now)?;
     STATE.with(|state| state.end_session(db, key.bytes()));
-    let deadline = ask.first_deadline(grace::limits(), now / 1000);
+    let start = server::lease_start(now);
+    let deadline = ask.first_deadline(grace::limits(), start);
     if let Some(event) = event {
         ctx.notify(event, key);
     }
@@ -96,7 +97,7 @@ fn grant_head(
     if ask.session {
         sessions::bind(ctx, key, client, fence, ask.lease, now);
     }
-    let lease = deadline.left(now / 1000);
+    let lease = deadline.left(start);
     STATE.with(|state| state.answer(ticket, Answer::Granted { fence, holds: 1, lease, own_hold: true }));
     reenter(ctx, lock, &ask.owner, now);
     lease_moved(ctx, key, deadline);
@@ -112,18 +113,19 @@ fn as_allowed_now(ask: Ask<'static>) -> Ask<'static> {
 /// The holder's own waiters re-enter at once, wherever they stand in the queue.
 fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: Micros) {
     let (db, key) = (ctx.db(), lock.name());
+    let start = server::lease_start(now);
     while let Some((ticket, client, ask)) = STATE.with(|state| state.head_of(db, key.bytes(), owner)) {
         let ask = as_allowed_now(ask);
         let held = lock.held();
         let fence = held.map(|held| held.grant.fence());
-        let answer = match (lock::acquire(held, &ask, grace::limits(), now / 1000), fence) {
+        let answer = match (lock::acquire(held, &ask, grace::limits(), start), fence) {
             (Ok(Acquired::Reentered { holds, deadline }), Some(fence)) => {
                 lock.update(ctx, holds, deadline);
                 info::REENTRIES.count();
                 if ask.session {
                     sessions::bind(ctx, key, client, fence, ask.lease, now);
                 }
-                Answer::Granted { fence, holds, lease: deadline.left(now / 1000), own_hold: !ask.once }
+                Answer::Granted { fence, holds, lease: deadline.left(start), own_hold: !ask.once }
             }
             (Err(lock::TooManyHolds), _) => Answer::TooManyHolds,
             // Not the holder: the caller's mistake, and nothing to answer.

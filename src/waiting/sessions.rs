@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::info;
 use crate::keyspace::LockKey;
 use crate::lock::{self, Deadline, Fence, Micros, Millis};
-use crate::server::{Arg, Ctx, client_exists};
+use crate::server::{self, Arg, Ctx, client_exists};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
 /// one pass.
@@ -53,7 +53,7 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
         STATE.with(|state| state.end_session(db, key.bytes()));
         return Ok(());
     };
-    let now = now / 1000;
+    let (now, start) = (now / 1000, server::lease_start(now));
     // Somebody may have cut the lease short: then it ends before it would be renewed.
     let renew = session.renew_at <= now || held.deadline < Deadline::At(session.renew_at);
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
@@ -64,7 +64,7 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
     if renew {
         let lease = session.lease.min(config::max_lease());
         let holds = held.grant.holds();
-        let deadline = lock::lengthen(held, lease, grace::limits(), now);
+        let deadline = lock::lengthen(held, lease, grace::limits(), start);
         lock.update(ctx, holds, deadline);
         let renew_at = next_renewal(lease, now);
         STATE.with(|state| state.start_session(db, key.bytes(), Session { renew_at, ..session }));

@@ -104,8 +104,8 @@ impl State {
             (Self::Free, Self::Free) => true,
             (
                 Self::Held { fence, holds, ends: (first, last) },
-                Self::Held { fence: is, holds: has, ends: (end, _) },
-            ) => (fence.is_none() || fence == is) && holds == has && (first..=last).contains(&end),
+                Self::Held { fence: is, holds: has, ends: (from, to) },
+            ) => (fence.is_none() || fence == is) && holds == has && from <= last && first <= to,
             _ => false,
         }
     }
@@ -235,7 +235,8 @@ fn holder(client: &mut Client, key: &str) -> Option<(String, State)> {
     // First, so that it is not gone when the lease is asked for.
     let ends: i64 = client.ask(&format!("PEXPIRETIME {key}"));
     let grant = client.holder(key)?;
-    Some((grant.owner, State::Held { fence: Some(grant.fence), holds: grant.holds, ends: (ends, ends) }))
+    let ends = (ends - client.ttl_beyond_lease(), ends);
+    Some((grant.owner, State::Held { fence: Some(grant.fence), holds: grant.holds, ends }))
 }
 
 /// A grant that was acknowledged before another was asked for has the lower fence.

@@ -10,7 +10,7 @@ use redis::Value;
 use crate::support::{Client, Link, Outcome, Proxy, Route, Server, Setup};
 
 /// What a failover, with all that belongs to it, may take.
-pub(super) const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(120);
 
 /// What the sentinels call the group.
 const NAME: &str = "locks";

@@ -20,10 +20,6 @@ struct Hold<'a> {
     until: Micros,
 }
 
-/// How much earlier than it says a lease may be over: the server counts in whole milliseconds, and Redis 8 deletes a key
-/// by itself already when the last of them begins.
-const EARLY: Micros = 1000;
-
 /// How much was there to be judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
@@ -118,7 +114,7 @@ fn holds<'a>(records: &[&'a Record]) -> Vec<Hold<'a>> {
             (Some(_), 1) => fence.max(&record.sent).to_owned(),
             _ => continue,
         };
-        let mut hold = Hold { owner, fence: *fence, from: received, until: began + lease * 1000 - EARLY };
+        let mut hold = Hold { owner, fence: *fence, from: received, until: began + lease * 1000 };
         let sessions: Vec<i64> = records
             .iter()
             .filter(
@@ -148,7 +144,7 @@ fn end(record: &Record, owner: &str, session: bool, sessions: &[i64]) -> Micros 
         // Refused, it had ended before; and one of several holds may be left.
         Call::Release { .. } if by_owner && !matches!(record.reply, Reply::Number(1..)) => record.sent,
         Call::Extend { .. } if by_owner && refused => record.sent,
-        Call::Extend { lease, .. } if by_owner => record.sent + lease * 1000 - EARLY,
+        Call::Extend { lease, .. } if by_owner => record.sent + lease * 1000,
         Call::Break if record.reply != Reply::Number(0) => record.sent,
         Call::Close if session && sessions.contains(&record.client) => record.sent,
         Call::Kill(client) if session && sessions.contains(client) => record.sent,
@@ -168,7 +164,7 @@ fn extensions<'a>(records: &[&'a Record], grant: &Record, hold: &Hold<'a>) -> Ve
         if owner != hold.owner {
             continue;
         }
-        let mut longer = Hold { from: received, until: record.sent + lease * 1000 - EARLY, ..hold.clone() };
+        let mut longer = Hold { from: received, until: record.sent + lease * 1000, ..hold.clone() };
         let sessions: Vec<i64> = vec![grant.client];
         for other in records.iter().filter(|other| other.sent != record.sent || other.client != record.client)
         {

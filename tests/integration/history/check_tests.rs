@@ -8,12 +8,12 @@ fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply)
 }
 
 fn acquire(owner: &str, block: Option<i64>) -> Call {
-    Call::Acquire { owner: owner.into(), lease: 2, block, once: false, session: false }
+    Call::Acquire { owner: owner.into(), lease: 1, block, once: false, session: false }
 }
 
-/// With a lease of 2 ms, so of 1 for certain.
+/// With a lease of 1 ms.
 fn granted(fence: i64) -> Reply {
-    Reply::Granted { fence, holds: 1, lease: 2 }
+    Reply::Granted { fence, holds: 1, lease: 1 }
 }
 
 fn release(owner: &str) -> Call {

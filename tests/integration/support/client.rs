@@ -146,6 +146,13 @@ impl Client {
         (parts.next().unwrap(), parts.next().unwrap())
     }
 
+    /// By how many ms a key's TTL may be longer than its lease. Redis 8 may delete a key when its last millisecond begins;
+    /// there the TTL ends a millisecond later.
+    #[track_caller]
+    pub(crate) fn ttl_beyond_lease(&mut self) -> i64 {
+        i64::from(self.version() >= (8, 0))
+    }
+
     /// `LOCK.ACQUIRE key options`; none where the lock is another's.
     #[track_caller]
     pub(crate) fn acquire(&mut self, key: &str, options: &str) -> Option<Grant> {
