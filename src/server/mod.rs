@@ -43,7 +43,7 @@ pub(crate) use cell::ServerCell;
 pub(crate) use clock::{Moment, lease_start, now};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
-pub(crate) use context::{Ctx, LogLevel};
+pub(crate) use context::{Called, Ctx, LogLevel};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 #[cfg(feature = "faults")]

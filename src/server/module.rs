@@ -175,6 +175,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_BlockClientOnKeys,
         RedisModule_BlockedClientDisconnected,
         RedisModule_Call,
+        RedisModule_CallReplyStringPtr,
         RedisModule_CallReplyType,
         RedisModule_CloseKey,
         RedisModule_CreateCommand,

@@ -214,6 +214,14 @@ impl State {
         self.dead.retain(|(place, _)| place.db != db || *place.key != *key);
     }
 
+    /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
+    /// when it comes back one day. Whether anybody still waits here; the server sends them away when the move is done.
+    pub(super) fn moved_away(&mut self, place: &Place) -> bool {
+        self.end_session(place.db, &place.key);
+        self.dead.retain(|(dead, _)| dead != place);
+        self.waiters_of(place.db, &place.key) > 0
+    }
+
     /// Whose answers are due.
     pub(super) fn take_answered(&mut self) -> Vec<Blocked> {
         let tickets = std::mem::take(&mut self.answered);

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
 use crate::server::{
-    self, AFTER_PANIC, Alarm, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Timer,
+    self, AFTER_PANIC, Alarm, Arg, Args, Argument, Called, Change, Command, Ctx, Definition, KeyUse, Timer,
 };
 
 /// How long in ms to wait before looking again whether clients are still paused. Costs one call.
@@ -107,7 +107,13 @@ fn ring_alarms(ctx: &Ctx<'_>) {
     }
     let mut refused = Vec::new();
     for place in STATE.with(|state| state.take_due(now)) {
-        if !(ctx.select_db(place.db) && ctx.call_write(Settle::DEFINITION.name, &place.key)) {
+        let called = if ctx.select_db(place.db) {
+            ctx.call_write(Settle::DEFINITION.name, &place.key)
+        } else {
+            Called::Refused
+        };
+        let left = called == Called::Elsewhere && !STATE.with(|state| state.moved_away(&place));
+        if called != Called::Done && !left {
             refused.push(place);
         }
     }

@@ -140,6 +140,30 @@ fn a_move_that_is_called_off_leaves_the_waiters_where_they_are() {
     assert_eq!(waiter.granted().owner, "bob");
 }
 
+/// A session that was left behind on the old node does not end the grant when that comes back.
+#[test]
+fn a_session_does_not_outlive_the_move_of_its_slot() {
+    let cluster = Cluster::start(Setup::new(), false);
+    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
+    let from = cluster.owner_of(slot);
+    let to = (from + 1) % 3;
+    let (mut here, mut there) = (cluster.client(from), cluster.client(to));
+    let mut alice = cluster.client(from);
+    let held = alice.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
+    cluster.begin_move(slot, from, to);
+    cluster.move_key("k", from, to);
+    wait_for("the end of the session", || here.info("lock", "lock_sessions") == "0");
+    cluster.end_move(slot, from, to);
+    assert_eq!(there.ask::<i64>("LOCK.EXTEND k alice PX 600000"), 600_000);
+    drop(alice);
+    cluster.begin_move(slot, to, from);
+    cluster.move_key("k", to, from);
+    cluster.end_move(slot, to, from);
+    // Looks at the lock, as its session would.
+    drop(Waiter::new(&cluster.nodes[from], "k", "OWNER bob"));
+    assert_eq!(here.holder("k").unwrap().fence, held.fence);
+}
+
 /// Keys for whose slots the server takes a part, the whole, or the whole in spite of braces.
 const ODD: [&str; 12] =
     ["{tag}lock", "lock{tag}", "a{}b", "a{b", "a}b", "}", "{", "{}", "{}{tag}", "{a}{b}", "{{x}}", "}{y}"];
