@@ -14,6 +14,8 @@ struct Lapses {
     own: bool,
     /// When the log had the last warning of an eviction.
     warned: Option<Micros>,
+    /// The server may evict locks, and the log has been told so.
+    may_evict: bool,
 }
 
 /// The lock that was taken out of the keyspace last.
@@ -31,7 +33,8 @@ const SAME_STEP: Micros = 1_000;
 /// A server that evicts locks may evict thousands a second: one warning in so many µs is enough.
 const WARNING_EVERY: Micros = 10_000_000;
 
-static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, own: false, warned: None });
+static LAPSES: ServerCell<Lapses> =
+    ServerCell::new(Lapses { last: None, own: false, warned: None, may_evict: false });
 
 /// Runs what takes locks out of the keyspace without a lapse.
 pub(super) fn none_in(body: impl FnOnce()) {
@@ -71,6 +74,17 @@ pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
         let line = format!("locks need maxmemory-policy noeviction; lock evicted: {}", last.shown());
         ctx.log(LogLevel::Warning, &line);
     }
+}
+
+/// Warns where the server has been set to evict locks when memory is short: all have a TTL, so each policy but one may.
+pub(crate) fn warn_of_evictions(ctx: &Ctx<'_>) {
+    let policy = ctx.maxmemory_policy();
+    let may_evict = policy != "noeviction";
+    if may_evict && !LAPSES.with(|lapses| lapses.may_evict) {
+        let line = format!("locks need maxmemory-policy noeviction: with {policy} the server may evict them");
+        ctx.log(LogLevel::Warning, &line);
+    }
+    LAPSES.with(|lapses| lapses.may_evict = may_evict);
 }
 
 /// What that key was right before, where it was a lock.

@@ -26,7 +26,10 @@ pub(crate) trait KeyspaceEvents {
     fn swapped(first: i32, second: i32);
 
     /// The module is loaded, and can start timers.
-    fn loaded();
+    fn loaded(ctx: &Ctx<'_>);
+
+    /// Settings of the server's have changed.
+    fn configured(ctx: &Ctx<'_>);
 
     /// This server has become a primary, or (`false`) a replica.
     fn role_changed(primary: bool);
@@ -38,7 +41,7 @@ pub(crate) trait KeyspaceEvents {
 /// What the table of events holds: a subscriber ready to be registered.
 pub(crate) struct EventSpec {
     pub(super) subscribe: fn(*mut raw::RedisModuleCtx) -> bool,
-    pub(super) loaded: fn(),
+    pub(super) loaded: fn(&Ctx<'_>),
 }
 
 impl EventSpec {
@@ -63,7 +66,10 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let role = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, dataver: 1 };
     // SAFETY: as above; the callback does not look at the data.
     let role = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, role, Some(role_changed::<E>))) };
-    [keys, flush, swap, client, role].iter().all(|&status| status == raw::REDISMODULE_OK as c_int)
+    let config = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
+    // SAFETY: as above.
+    let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
+    [keys, flush, swap, client, role, config].iter().all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
 
 /// Has `KeyspaceEvents::touched` told from now on; whether the server took that. There is no way back.
@@ -138,6 +144,19 @@ unsafe extern "C" fn flushed<E: KeyspaceEvents>(
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleFlushInfo>() };
     guard(c"flush-event", || E::flushed((info.dbnum >= 0).then_some(info.dbnum)));
+}
+
+/// # Safety
+/// Called by the server, with a context that is valid until it returns.
+unsafe extern "C" fn configured<E: KeyspaceEvents>(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _subevent: u64,
+    _data: *mut c_void,
+) {
+    // SAFETY: the server gave it to this callback.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guard(c"config-event", || E::configured(&ctx));
 }
 
 /// # Safety

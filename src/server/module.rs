@@ -11,7 +11,7 @@ use super::guard::{self, guard};
 use super::info::{self, WriteInfo};
 use super::kind;
 use super::register;
-use super::{Arg, Args, CommandSpec, EventSpec, LogLevel, NumericConfig, TypeSpec};
+use super::{Arg, Args, CommandSpec, Ctx, EventSpec, LogLevel, NumericConfig, TypeSpec};
 
 /// All that a module adds to the server.
 pub(crate) struct Module {
@@ -102,8 +102,10 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
     let own = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx)) };
     CONTEXT.store(own, Ordering::Relaxed);
     audience::watch(ctx);
+    // SAFETY: the server gave us the context for the time of loading.
+    let ctx = unsafe { Ctx::new(ctx) };
     for events in module.events {
-        (events.loaded)();
+        (events.loaded)(&ctx);
     }
     Ok(())
 }

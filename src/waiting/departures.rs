@@ -29,7 +29,8 @@ impl BlockedEvents for Departures {
             }
             Some((_, Answer::WrongType)) => Error::WrongType.send(ctx),
             Some((_, Answer::TooManyHolds)) => Error::TooManyHolds.send(ctx),
-            Some((_, Answer::TimedOut)) | None => ctx.reply_null_array(),
+            Some((_, Answer::TimedOut)) => ctx.reply_null_array(),
+            None => (),
         }
     }
 
@@ -69,8 +70,13 @@ impl KeyspaceEvents for Departures {
         }
     }
 
-    fn loaded() {
+    fn loaded(ctx: &Ctx<'_>) {
+        keyspace::warn_of_evictions(ctx);
         grace::start();
+    }
+
+    fn configured(ctx: &Ctx<'_>) {
+        keyspace::warn_of_evictions(ctx);
     }
 
     fn role_changed(primary: bool) {

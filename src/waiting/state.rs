@@ -242,10 +242,11 @@ impl State {
         }
     }
 
-    /// What a waiter whom the server lets us answer now is told, and by what name; `None`: an operator sends it away as
-    /// if its time were up.
+    /// What a waiter whom the server lets us answer now is told, and by what name: one that still stands in line is sent away
+    /// by an operator as if its time were up. `None`: it has been told already, and is not to be told twice. (Redis 7.0 with
+    /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
     pub(super) fn tell(&mut self, ticket: Ticket) -> Option<(Owner<'static>, Answer)> {
-        self.leave(ticket, Phase::Left);
+        self.leave(ticket, Phase::Answered(Answer::TimedOut));
         let waiter = self.waiters.get_mut(&ticket)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);

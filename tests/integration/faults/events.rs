@@ -68,6 +68,16 @@ fn a_flush_or_swap_that_is_missed_is_found_at_the_end_of_the_lease() {
     goes_on(&server);
 }
 
+#[test]
+fn a_change_of_settings_that_is_missed() {
+    let server = server();
+    let mut client = server.client();
+    arm(&mut client, "config-event");
+    client.ask::<()>("CONFIG SET maxmemory-policy allkeys-lru");
+    struck(&server, &mut client, "config-event");
+    goes_on(&server);
+}
+
 /// A close that was missed: the session ends when its lease would be renewed.
 #[test]
 fn a_session_ends_with_a_connection_whose_close_was_missed() {

@@ -15,7 +15,7 @@ use crate::support::{Client, Server, Setup, module_path, wait_for};
 const INTERNAL: &str = "ERR internal error";
 
 /// All callbacks that a test of this module has panic. One that is guarded and not here makes a test fail.
-const CALLBACKS: [&str; 29] = [
+const CALLBACKS: [&str; 30] = [
     "alarms",
     "answers",
     "aof-rewrite",
@@ -23,6 +23,7 @@ const CALLBACKS: [&str; 29] = [
     "aux-load",
     "aux-save",
     "client-event",
+    "config-event",
     "config-set",
     "defrag",
     "digest",

@@ -111,6 +111,29 @@ const POLICIES: [&str; 8] = [
     "volatile-ttl",
 ];
 
+/// At the start, and when the setting changes; once for all that may evict.
+#[test]
+fn a_policy_that_may_evict_is_warned_of() {
+    let warnings = |server: &Server| {
+        let log = server.log();
+        log.lines().filter(|line| line.contains("the server may evict them")).count()
+    };
+    let server = Setup::new().set("maxmemory-policy", "volatile-ttl").start();
+    assert!(
+        server
+            .log()
+            .contains("locks need maxmemory-policy noeviction: with volatile-ttl the server may evict them")
+    );
+    let mut client = server.client();
+    client.ask::<()>("CONFIG SET maxmemory-policy allkeys-lru");
+    assert_eq!(warnings(&server), 1);
+    client.ask::<()>("CONFIG SET maxmemory-policy noeviction");
+    assert_eq!(warnings(&server), 1);
+    client.ask::<()>("CONFIG SET maxmemory-policy allkeys-lru");
+    assert_eq!(warnings(&server), 2);
+    assert_eq!(warnings(&Server::start()), 0);
+}
+
 /// With `noeviction` a full server refuses new locks and keeps those it has. With all others it evicts locks, each with its
 /// owner none the wiser: the log warns of it, and `INFO` counts.
 #[test]
