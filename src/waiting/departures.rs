@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use super::state::State;
 use super::waiter::Answer;
-use super::{STATE, grace, tick, touched};
+use super::{STATE, grace, sessions, tick, touched};
 use crate::commands;
 use crate::error::Error;
 use crate::keyspace;
@@ -23,14 +23,15 @@ impl From<Ticket> for NonZeroU64 {
 
 impl BlockedEvents for Departures {
     fn answer(ctx: &Ctx<'_>, number: NonZeroU64) {
-        match STATE.with(|state| state.tell(Ticket(number.get()))) {
-            Some((owner, Answer::Granted { fence, holds, lease, .. })) => {
-                commands::reply_grant(ctx, &owner, fence, holds, lease);
+        let Some(told) = STATE.with(|state| state.tell(Ticket(number.get()))) else { return };
+        match told.answer {
+            Answer::Granted { fence, holds, lease, .. } => {
+                sessions::bind_told(ctx, &told, fence);
+                commands::reply_grant(ctx, &told.ask.owner, fence, holds, lease);
             }
-            Some((_, Answer::WrongType)) => Error::WrongType.send(ctx),
-            Some((_, Answer::TooManyHolds)) => Error::TooManyHolds.send(ctx),
-            Some((_, Answer::TimedOut)) => ctx.reply_null_array(),
-            None => (),
+            Answer::WrongType => Error::WrongType.send(ctx),
+            Answer::TooManyHolds => Error::TooManyHolds.send(ctx),
+            Answer::TimedOut => ctx.reply_null_array(),
         }
     }
 

@@ -67,7 +67,7 @@ fn grant_head(
     now: Micros,
 ) -> Result<bool, Error> {
     let (db, key) = (ctx.db(), lock.name());
-    let Some((ticket, client, ask)) = STATE.with(|state| state.head(db, key.bytes())) else {
+    let Some((ticket, ask)) = STATE.with(|state| state.head(db, key.bytes())) else {
         STATE.with(|state| state.end_session(db, key.bytes()));
         return Ok(false);
     };
@@ -94,9 +94,6 @@ fn grant_head(
     ctx.notify(c"lock.acquired", key);
     info::GRANTS.count();
     info::HANDOVERS.count();
-    if ask.session {
-        sessions::bind(ctx, key, client, fence, ask.lease, now);
-    }
     let lease = deadline.left(start);
     STATE.with(|state| state.answer(ticket, Answer::Granted { fence, holds: 1, lease, own_hold: true }));
     reenter(ctx, lock, &ask.owner, now);
@@ -114,7 +111,7 @@ fn as_allowed_now(ask: Ask<'static>) -> Ask<'static> {
 fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: Micros) {
     let (db, key) = (ctx.db(), lock.name());
     let start = server::lease_start(now);
-    while let Some((ticket, client, ask)) = STATE.with(|state| state.head_of(db, key.bytes(), owner)) {
+    while let Some((ticket, ask)) = STATE.with(|state| state.head_of(db, key.bytes(), owner)) {
         let ask = as_allowed_now(ask);
         let held = lock.held();
         let fence = held.map(|held| held.grant.fence());
@@ -122,9 +119,6 @@ fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: M
             (Ok(Acquired::Reentered { holds, deadline }), Some(fence)) => {
                 lock.update(ctx, holds, deadline);
                 info::REENTRIES.count();
-                if ask.session {
-                    sessions::bind(ctx, key, client, fence, ask.lease, now);
-                }
                 Answer::Granted { fence, holds, lease: deadline.left(start), own_hold: !ask.once }
             }
             (Err(lock::TooManyHolds), _) => Answer::TooManyHolds,

@@ -4,7 +4,7 @@
 //! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
 
 use super::hand_over::pass_on;
-use super::waiter::Session;
+use super::waiter::{Place, Session, Told};
 use super::{STATE, grace, listen, tick};
 use crate::config;
 use crate::error::Error;
@@ -25,16 +25,25 @@ pub(crate) fn can_start(ctx: &Ctx<'_>) -> Result<(), Error> {
 
 /// Binds the grant with that fence to the connection of the running command's client, and to no other.
 pub(crate) fn start(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence, lease: Millis, now: Micros) {
-    bind(ctx, key, ctx.client_id(), fence, lease, now);
+    bind(ctx, ctx.db(), key.bytes(), ctx.client_id(), fence, lease, now);
+}
+
+/// Binds the grant of a waiter to its connection, now that it is told: one that is never told has no session.
+pub(super) fn bind_told(ctx: &Ctx<'_>, told: &Told, fence: Fence) {
+    let Place { db, key } = &told.place;
+    // Its grant may have ended in the same step, and the next one have a session.
+    let later = STATE.with(|state| state.session(*db, key)).is_some_and(|session| session.fence > fence);
+    if told.ask.session && !later {
+        bind(ctx, *db, key, told.client_id, fence, told.ask.lease, server::now());
+    }
 }
 
 /// Binds the grant with that fence to a connection.
-pub(super) fn bind(ctx: &Ctx<'_>, key: Arg<'_>, client: u64, fence: Fence, lease: Millis, now: Micros) {
+fn bind(ctx: &Ctx<'_>, db: i32, key: &[u8], client: u64, fence: Fence, lease: Millis, now: Micros) {
     listen(ctx);
-    let db = ctx.db();
     let renew_at = next_renewal(lease, now / 1000);
     let session = Session { client, fence, lease, renew_at, over: false };
-    STATE.with(|state| state.start_session(db, key.bytes(), session));
+    STATE.with(|state| state.start_session(db, key, session));
     tick::arm();
 }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use super::waiter::{Answer, Phase, Place, Session, Waiter, WaiterInfo};
+use super::waiter::{Answer, Phase, Place, Session, Told, Waiter, WaiterInfo};
 use crate::info;
 use crate::lock::{Ask, Fence, Millis, Owner, Queue, Ticket};
 use crate::server::{self, Blocked, Timer};
@@ -175,23 +175,23 @@ impl State {
         }
     }
 
-    /// The first waiter of a line, its connection, and what it asks for.
-    pub(super) fn head(&self, db: i32, key: &[u8]) -> Option<(Ticket, u64, Ask<'static>)> {
+    /// The first waiter of a line, and what it asks for.
+    pub(super) fn head(&self, db: i32, key: &[u8]) -> Option<(Ticket, Ask<'static>)> {
         let ticket = self.line(db, key)?.queue.head()?;
         let waiter = self.waiters.get(&ticket)?;
-        Some((ticket, waiter.client_id, waiter.ask.clone()))
+        Some((ticket, waiter.ask.clone()))
     }
 
-    /// The first waiter of a line with that owner, its connection, and what it asks for.
+    /// The first waiter of a line with that owner, and what it asks for.
     pub(super) fn head_of(
         &self,
         db: i32,
         key: &[u8],
         owner: &Owner<'static>,
-    ) -> Option<(Ticket, u64, Ask<'static>)> {
+    ) -> Option<(Ticket, Ask<'static>)> {
         let ticket = self.line(db, key)?.queue.first_of(owner)?;
         let waiter = self.waiters.get(&ticket)?;
-        Some((ticket, waiter.client_id, waiter.ask.clone()))
+        Some((ticket, waiter.ask.clone()))
     }
 
     /// Takes a waiter out of its line, to be told that.
@@ -245,12 +245,13 @@ impl State {
     /// What a waiter whom the server lets us answer now is told, and by what name: one that still stands in line is sent away
     /// by an operator as if its time were up. `None`: it has been told already, and is not to be told twice. (Redis 7.0 with
     /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
-    pub(super) fn tell(&mut self, ticket: Ticket) -> Option<(Owner<'static>, Answer)> {
+    pub(super) fn tell(&mut self, ticket: Ticket) -> Option<Told> {
         self.leave(ticket, Phase::Answered(Answer::TimedOut));
         let waiter = self.waiters.get_mut(&ticket)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);
-        Some((waiter.ask.owner.clone(), answer))
+        let Waiter { place, ask, client_id, .. } = waiter;
+        Some(Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer })
     }
 
     /// A waiter can be told nothing any more.
@@ -259,7 +260,18 @@ impl State {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
         let place = waiter.place.clone();
-        let Some((granted, &mut true)) = hold_of(&mut { phase }) else { return };
+        let client = waiter.client_id;
+        let Some((granted, own_hold)) = hold_of(&mut { phase }).map(|(fence, own)| (fence, *own)) else {
+            return;
+        };
+        // Told, but in vain.
+        let session = self.session(place.db, &place.key);
+        if session.is_some_and(|session| (session.client, session.fence) == (client, granted)) {
+            self.end_session(place.db, &place.key);
+        }
+        if !own_hold {
+            return;
+        }
         // One that asked for the grant back with `ONCE` has been told of the same hold: it is that one's now.
         let heir = self.waiters.values_mut().find_map(|waiter| match hold_of(&mut waiter.phase) {
             Some((fence, own_hold)) if fence == granted && !*own_hold => Some(own_hold),

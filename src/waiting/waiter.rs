@@ -27,6 +27,14 @@ pub(super) enum Answer {
     TimedOut,
 }
 
+/// A waiter that is being told.
+pub(super) struct Told {
+    pub(super) place: Place,
+    pub(super) ask: Ask<'static>,
+    pub(super) client_id: u64,
+    pub(super) answer: Answer,
+}
+
 /// Where a waiter is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {

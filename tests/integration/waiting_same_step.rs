@@ -79,6 +79,39 @@ fn another_asks_for_what_a_killed_one_had_got() {
     carol_has_it(queue, "");
 }
 
+/// Two of one owner wait with sessions. The one that is killed before it is told has none, so the other keeps the grant.
+#[test]
+fn the_session_of_one_that_was_never_told() {
+    for away in ["CLIENT KILL ID", "CLIENT UNBLOCK"] {
+        let mut queue = queue_of("SESSION");
+        let second = Waiter::new(&queue.server, "k", "OWNER bob PX 60000 SESSION");
+        let away = format!("{away} {}{}", second.id, if away.ends_with("UNBLOCK") { " ERROR" } else { "" });
+        transaction(&mut queue.client, &["LOCK.RELEASE k alice", &away]);
+        let granted = queue.bob.granted();
+        wait_for("one hold", || {
+            queue.client.holder("k").is_some_and(|k| (k.fence, k.holds) == (granted.fence, 1))
+        });
+        assert_eq!(queue.client.lock_info("k").unwrap()["session"], "1");
+        assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
+        drop(queue.bob);
+        assert_eq!(queue.carol.granted().owner, "carol");
+    }
+}
+
+/// One without a session has been told of the hold: it stays, though the one with a session is gone.
+#[test]
+fn another_asks_for_what_a_killed_one_with_a_session_had_got() {
+    let mut queue = queue_of("SESSION");
+    let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+    let lines = ["LOCK.RELEASE k alice", "LOCK.ACQUIRE k OWNER bob PX 60000 ONCE", &kill];
+    let told = grant(transaction(&mut queue.client, &lines)[1].clone().unwrap()).unwrap();
+    wait_for("the killed one to be gone", || blocked_clients(&mut queue.client) == 1);
+    assert_eq!(queue.client.holder("k").unwrap().fence, told.fence);
+    assert_eq!(queue.client.lock_info("k").unwrap()["session"], "0");
+    assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    carol_has_it(queue, "");
+}
+
 #[test]
 fn killed_before_the_lock_was_released() {
     for options in OPTIONS {
