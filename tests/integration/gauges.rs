@@ -96,7 +96,8 @@ fn a_lapsed_lock_counts_until_it_is_deleted() {
     let mut client = server.client();
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     let grant = client.acquire("k", "PX 1").unwrap();
-    wait_until(&mut client, grant.granted_at() + 1);
+    let ends = grant.granted_at() + 1 + client.ttl_beyond_lease();
+    wait_until(&mut client, ends);
     assert_eq!((locks(&mut client), client.ask::<i64>("DBSIZE")), (1, 1));
     // Looked at, it is deleted.
     assert_eq!(client.lock_info("k"), None);
