@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis_module::raw;
 
 use super::guard::guard;
+use super::section::Section;
 use super::{Alarm, Ctx, Timer};
 
 /// How often, in ms, to look whether somebody still listens.
@@ -77,29 +78,15 @@ impl Alarm for Look {
 impl Ctx<'_> {
     /// Whether the server refuses writes where too few replicas keep up (`min-replicas-to-write`).
     pub(crate) fn needs_replicas(&self) -> bool {
-        // SAFETY: the context is valid, and the section's name ends in NUL.
-        let info = unsafe { api!(RedisModule_GetServerInfo(self.raw(), c"replication".as_ptr())) };
-        // SAFETY: the server's answer just now, and a field that it writes only where that is set.
-        let good = unsafe { api!(RedisModule_ServerInfoGetFieldC(info, c"min_slaves_good_slaves".as_ptr())) };
-        let needs = !good.is_null();
-        // SAFETY: the server's answer, not used any more.
-        unsafe { api!(RedisModule_FreeServerInfo(self.raw(), info)) };
-        needs
+        // A field that the server writes only where that is set.
+        Section::read(self, c"replication").field(c"min_slaves_good_slaves").is_some()
     }
 }
 
 /// How many replicas there are, and backlogs for one to come back to; `None` where the server does not say.
 fn replicas_or_backlog(ctx: &Ctx<'_>) -> Option<u64> {
-    // SAFETY: the context is valid, and the section's name ends in NUL.
-    let info = unsafe { api!(RedisModule_GetServerInfo(ctx.raw(), c"replication".as_ptr())) };
-    let counts = [c"connected_slaves", c"repl_backlog_active"].map(|field| {
-        let mut error = 0;
-        // SAFETY: `info` is the server's answer, and `error` is ours to write to.
-        let count =
-            unsafe { api!(RedisModule_ServerInfoGetFieldUnsigned(info, field.as_ptr(), &raw mut error)) };
-        (error == raw::REDISMODULE_OK as c_int).then_some(count)
-    });
-    // SAFETY: the server's answer, not used any more.
-    unsafe { api!(RedisModule_FreeServerInfo(ctx.raw(), info)) };
+    let replication = Section::read(ctx, c"replication");
+    let counts = [c"connected_slaves", c"repl_backlog_active"]
+        .map(|field| replication.field(field).and_then(|count| count.parse::<u64>().ok()));
     counts.into_iter().sum()
 }

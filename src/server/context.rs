@@ -6,6 +6,7 @@ use std::slice;
 
 use redis_module::raw;
 
+use super::section::Section;
 use super::{Arg, audience};
 
 /// What a callback may do while it runs.
@@ -177,19 +178,7 @@ impl Ctx<'_> {
 
     /// Which keys the server removes when memory is short: its setting `maxmemory-policy`.
     pub(crate) fn maxmemory_policy(&self) -> String {
-        // SAFETY: the context is valid (see `new`).
-        let info = unsafe { api!(RedisModule_GetServerInfo(self.ctx, c"memory".as_ptr())) };
-        // SAFETY: the server's answer just now; the field's name ends in NUL.
-        let policy = unsafe { api!(RedisModule_ServerInfoGetFieldC(info, c"maxmemory_policy".as_ptr())) };
-        let text = if policy.is_null() {
-            String::new()
-        } else {
-            // SAFETY: the server's text, which ends in NUL and lives as long as its answer.
-            unsafe { CStr::from_ptr(policy) }.to_string_lossy().into_owned()
-        };
-        // SAFETY: the server's answer, not used any more.
-        unsafe { api!(RedisModule_FreeServerInfo(self.ctx, info)) };
-        text
+        Section::read(self, c"memory").field(c"maxmemory_policy").unwrap_or_default().into()
     }
 
     /// The number of the selected database.

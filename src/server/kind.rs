@@ -1,9 +1,12 @@
 //! What kind of server this is: Redis or Valkey, and where they differ for the module.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
+
+use super::Ctx;
+use super::section::Section;
 
 /// The server is Valkey, not Redis.
 static VALKEY: AtomicBool = AtomicBool::new(false);
@@ -26,17 +29,14 @@ pub(super) fn expires_early() -> bool {
 /// Finds out what the server is. Which options it takes that Redis' own header does not name: Valkey wants to know that a
 /// module can live with a slot that comes in beside the data set in use (`HANDLE_ATOMIC_SLOT_MIGRATION`). Without that,
 /// Valkey 9 moves no slot at all.
-pub(super) fn options(ctx: *mut raw::RedisModuleCtx) -> c_int {
+pub(super) fn options(ctx: &Ctx<'_>) -> c_int {
     const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
-    // SAFETY: the server gave us the context for the time of loading.
-    let info = unsafe { api!(RedisModule_GetServerInfo(ctx, c"server".as_ptr())) };
-    let valkey = field(info, c"valkey_version").is_some();
+    let server = Section::read(ctx, c"server");
+    let valkey = server.field(c"valkey_version").is_some();
     VALKEY.store(valkey, Ordering::Relaxed);
     // Previews of 8.0 call themselves 7.9.
-    let redis = field(info, c"redis_version").filter(|_| !valkey);
+    let redis = server.field(c"redis_version").and_then(version).filter(|_| !valkey);
     REDIS_8.store(redis.is_some_and(|version| version >= (7, 9)), Ordering::Relaxed);
-    // SAFETY: the server's answer, not used any more.
-    unsafe { api!(RedisModule_FreeServerInfo(ctx, info)) };
     // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
     match unsafe { raw::RedisModule_GetModuleOptionsAll } {
         // SAFETY: the function takes nothing.
@@ -45,15 +45,8 @@ pub(super) fn options(ctx: *mut raw::RedisModuleCtx) -> c_int {
     }
 }
 
-/// A field that holds a version: its first two numbers.
-fn field(info: *mut raw::RedisModuleServerInfoData, name: &CStr) -> Option<(u32, u32)> {
-    // SAFETY: the server's answer, not freed yet; the field's name ends in NUL.
-    let text = unsafe { api!(RedisModule_ServerInfoGetFieldC(info, name.as_ptr())) };
-    if text.is_null() {
-        return None;
-    }
-    // SAFETY: the server's text, which ends in NUL and lives as long as its answer.
-    let text = unsafe { CStr::from_ptr(text) }.to_str().ok()?;
+/// The first two numbers of a version.
+fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split('.').map(|number| number.parse().unwrap_or(0));
     Some((numbers.next()?, numbers.next().unwrap_or(0)))
 }

@@ -34,6 +34,7 @@ mod kind;
 pub(crate) mod module;
 mod native_type;
 mod register;
+mod section;
 mod timer;
 mod type_handle;
 

@@ -82,7 +82,9 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Resul
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // SAFETY: the server gave us the context for the time of loading.
-    unsafe { api!(RedisModule_SetModuleOptions(ctx, options as c_int | kind::options(ctx))) };
+    let options = options as c_int | kind::options(&unsafe { Ctx::new(ctx) });
+    // SAFETY: as above.
+    unsafe { api!(RedisModule_SetModuleOptions(ctx, options)) };
     for native in module.types {
         if !(native.register)(ctx) {
             return Err("a data type was refused; is the module loaded twice?".into());
@@ -234,7 +236,6 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_SaveUnsigned,
         RedisModule_SelectDb,
         RedisModule_ServerInfoGetFieldC,
-        RedisModule_ServerInfoGetFieldUnsigned,
         RedisModule_SetAbsExpire,
         RedisModule_SetCommandInfo,
         RedisModule_SetDisconnectCallback,
