@@ -2,6 +2,7 @@
 
 use super::{Acquire, Apply, Break, Extend, Release};
 use crate::config::LONGEST_LEASE;
+use crate::keyspace::Effect;
 use crate::lock::{Fence, Owner};
 use crate::server::fuzzing::with_args;
 
@@ -26,8 +27,7 @@ pub(crate) fn parse(bytes: &[u8]) {
         if let Ok(break_) = Break::parse(args) {
             assert_ne!(break_.fence, Some(0));
         }
-        let Ok(apply) = Apply::parse(args) else { return };
-        if let Some(grant) = apply.grant() {
+        if let Ok(Apply { effect: Effect::Held(grant, _), .. }) = Apply::parse(args) {
             check_owner(&grant.owner());
             assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
             assert!(grant.holds() > 0);

@@ -70,13 +70,12 @@ impl NativeType for Grant {
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
         // The server adds the TTL with a `PEXPIREAT` of its own.
-        let numbers = effects::numbers(self, Deadline::Never);
-        aof.value(effects::APPLY, key, self.owner().text().as_ref(), numbers);
+        aof.bytes(effects::APPLY, key, &effects::state(self, Deadline::Never));
     }
 
     fn digest(&self, digest: &mut Digest) {
         digest.bytes(self.owner().text().as_ref());
-        digest.integer(effects::signed(self.fence()));
+        digest.integer(self.fence().get().cast_signed());
         digest.integer(self.holds().into());
         digest.integer(self.max_hold().unwrap_or(0));
         digest.end();

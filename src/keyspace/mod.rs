@@ -10,7 +10,7 @@ pub(crate) mod fuzzing;
 mod lapses;
 mod lock_key;
 
-pub(crate) use effects::APPLY;
+pub(crate) use effects::{APPLY, Effect};
 pub(crate) use lapses::{evicted, expired, warn_of_evictions};
 pub(crate) use lock_key::LockKey;
 

@@ -138,39 +138,18 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Sends `command key integer` to the replicas and the append-only file; whether the server took it.
-    pub(crate) fn replicate_integer(&self, command: &CStr, key: Arg<'_>, integer: i64) -> bool {
-        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's and a
-        // `long long`, and those follow it.
-        let status = unsafe {
-            api!(RedisModule_Replicate(self.ctx, command.as_ptr(), c"sl".as_ptr(), key.raw(), integer))
-        };
-        status == raw::REDISMODULE_OK as i32
-    }
-
-    /// Sends `command key bytes integer ...` to the replicas and the append-only file; whether the server took it.
-    pub(crate) fn replicate_value(
-        &self,
-        command: &CStr,
-        key: Arg<'_>,
-        bytes: &[u8],
-        integers: [i64; 4],
-    ) -> bool {
-        let [first, second, third, fourth] = integers;
-        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's, a buffer
-        // with its length (a `usize`), and four `long long`, and those follow it.
+    /// Sends `command key bytes` to the replicas and the append-only file; whether the server took it.
+    pub(crate) fn replicate_bytes(&self, command: &CStr, key: Arg<'_>, bytes: &[u8]) -> bool {
+        // SAFETY: context and string are valid (see their `new`); the format names a string of the server's and a buffer
+        // with its length (a `usize`), and those follow it.
         let status = unsafe {
             api!(RedisModule_Replicate(
                 self.ctx,
                 command.as_ptr(),
-                c"sbllll".as_ptr(),
+                c"sb".as_ptr(),
                 key.raw(),
                 bytes.as_ptr(),
                 bytes.len(),
-                first,
-                second,
-                third,
-                fourth,
             ))
         };
         status == raw::REDISMODULE_OK as i32

@@ -51,8 +51,6 @@ pub(super) enum Kind {
     Flag,
     /// One of these.
     OneOf(&'static [Argument]),
-    /// All of these, in this order.
-    Block(&'static [Argument]),
 }
 
 impl Argument {
@@ -73,10 +71,6 @@ impl Argument {
 
     pub(crate) const fn one_of(name: &'static CStr, choices: &'static [Self]) -> Self {
         Self::new(name, Kind::OneOf(choices))
-    }
-
-    pub(crate) const fn block(name: &'static CStr, parts: &'static [Self]) -> Self {
-        Self::new(name, Kind::Block(parts))
     }
 
     /// The same as the value of an option with that word.

@@ -312,23 +312,18 @@ impl RdbReader {
 pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
 
 impl AofRewrite {
-    /// Writes `command key bytes integer ...`.
-    pub(crate) fn value(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8], integers: [i64; 4]) {
-        let [first, second, third, fourth] = integers;
+    /// Writes `command key bytes`.
+    pub(crate) fn bytes(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
         // SAFETY: made by `rewrite` from the server's stream, for as long as it runs; the format names a string of the
-        // server's, a buffer with its length (a `usize`), and four `long long`, and those follow it.
+        // server's and a buffer with its length (a `usize`), and those follow it.
         unsafe {
             api!(RedisModule_EmitAOF(
                 self.0,
                 command.as_ptr(),
-                c"sbllll".as_ptr(),
+                c"sb".as_ptr(),
                 key.raw(),
                 bytes.as_ptr(),
                 bytes.len(),
-                first,
-                second,
-                third,
-                fourth,
             ));
         }
     }

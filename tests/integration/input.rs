@@ -228,8 +228,8 @@ fn what_a_primary_tells_its_replicas_is_refused_from_clients() {
     each_is_refused([
         ("LOCK.APPLY held", NO_CLIENTS),
         ("LOCK.APPLY free", NO_CLIENTS),
-        ("LOCK.APPLY free alice 5 1 -1", NO_CLIENTS),
-        ("LOCK.APPLY held bob 5 1 99999999999999", NO_CLIENTS),
+        ("LOCK.APPLY free -1,5,1,0,alice", NO_CLIENTS),
+        ("LOCK.APPLY held 99999999999999,5,1,0,bob", NO_CLIENTS),
     ]);
 }
 

@@ -33,7 +33,7 @@ const INEFFECTIVE: &[&str] = &[
     "LOCK.INFO free",
     "LOCK.INFO string",
     "LOCK.APPLY k",
-    "LOCK.APPLY free alice 5 1 -1",
+    "LOCK.APPLY free -1,5,1,0,alice",
 ];
 
 /// Lines that change the lock, sent one after the other to where alice holds `k` for 600 s with one hold.

@@ -101,7 +101,7 @@ fn a_writable_replica_still_takes_no_effects_from_clients() {
     let primary = Server::start();
     let replica = primary.replica_with(Setup::new().set("replica-read-only", "no"));
     let error = "ERR this command is the module's own and not for clients";
-    assert_eq!(replica.client().refused("LOCK.APPLY k alice 5 1 -1"), error);
+    assert_eq!(replica.client().refused("LOCK.APPLY k -1,5,1,0,alice"), error);
 }
 
 #[test]

@@ -214,13 +214,26 @@ fn effects_out_of_range_in_an_append_only_file() {
     ];
     for (number, words) in effects.iter().enumerate() {
         for key in ["name", "string", &format!("free{number}")] {
-            bytes.extend(written(&[&["LOCK.APPLY", key][..], words].concat()));
+            let [owner, fence, holds, max_hold, deadline] = words;
+            let state = format!("{deadline},{fence},{holds},{max_hold},{owner}");
+            bytes.extend(written(&["LOCK.APPLY", key, &state]));
         }
     }
-    let all = ["LOCK.APPLY", "name", "alice", "5", "1", "0", "-1", "more"];
-    for words in [&["LOCK.APPLY", "name", "x"][..], &["LOCK.APPLY", "name", "alice", "5"], &all] {
-        bytes.extend(written(words));
+    for state in [
+        "",
+        ",",
+        "x",
+        "x,5,1,0,alice",
+        "-1,",
+        "-1,5",
+        "-1,5,1",
+        "-1,5,1,0",
+        " -1,5,1,0,alice",
+        "9223372036854775808",
+    ] {
+        bytes.extend(written(&["LOCK.APPLY", "name", state]));
     }
+    bytes.extend(written(&["LOCK.APPLY", "name", "-1,5,1,0,alice", "more"]));
     let mut outcomes = Outcomes::default();
     folder.start("effects out of range", bytes.clone(), &mut outcomes);
     assert_eq!(outcomes.started, 1, "an append-only file is read on past commands that are refused");

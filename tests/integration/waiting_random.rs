@@ -177,14 +177,16 @@ fn fences_in_the_file(server: &Server) -> HashMap<i64, String> {
     let text = String::from_utf8(fs::read(file).unwrap()).unwrap();
     let lines: Vec<_> = text.split("\r\n").collect();
     let (mut owners, mut last) = (HashMap::new(), 0);
-    for command in lines.windows(15) {
+    for command in lines.windows(7) {
         // Each argument is a line with its length, and one with its text.
-        let ["*7", _, "lock.apply", _, _key, _, owner, _, fence, ..] = command else { continue };
+        let ["*3", _, "lock.apply", _, _key, _, state] = command else { continue };
+        let state: Vec<_> = state.split(',').collect();
+        let [_deadline, fence, _holds, _max_hold, owner] = state[..] else { continue };
         let fence: i64 = fence.parse().unwrap();
         let known = owners.entry(fence).or_insert_with(|| {
             assert!(fence > last, "{fence} after {last}");
             last = fence;
-            (*owner).to_owned()
+            owner.to_owned()
         });
         assert_eq!(known, owner, "two owners of {fence}");
     }
