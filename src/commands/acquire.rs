@@ -15,6 +15,8 @@ use crate::waiting;
 
 pub(crate) struct Acquire<'a> {
     key: Arg<'a>,
+    /// The owner as the client wrote it, where it named one.
+    owner: Option<Arg<'a>>,
     pub(super) ask: Ask<'a>,
     /// How long to wait, in ms; 0: without limit.
     pub(super) block: Option<Millis>,
@@ -81,11 +83,11 @@ impl<'a> Acquire<'a> {
             once: once.is_some(),
             session: session.is_some(),
         };
-        Ok(Self { key, ask, block: block.map(parse::timeout).transpose()? })
+        Ok(Self { key, owner, ask, block: block.map(parse::timeout).transpose()? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let Self { key, ask, block } = self;
+        let Self { key, owner, ask, block } = self;
         if ask.session {
             waiting::can_start_session(ctx)?;
         }
@@ -132,15 +134,20 @@ impl<'a> Acquire<'a> {
         if ask.session {
             waiting::start_session(ctx, key, fence, ask.lease, now_us);
         }
-        reply_grant(ctx, &ask.owner, fence, holds, deadline.left(now));
+        let lease = deadline.left(now);
+        match owner {
+            // Its own bytes: no UUID is to be spelled out again.
+            Some(owner) => reply_grant(ctx, owner.bytes(), fence, holds, lease),
+            None => reply_grant(ctx, ask.owner.text().as_ref(), fence, holds, lease),
+        }
         Ok(())
     }
 }
 
 /// Tells the owner of its grant; the lease in ms.
-pub(crate) fn reply_grant(ctx: &Ctx<'_>, owner: &Owner<'_>, fence: Fence, holds: u32, lease: Millis) {
+pub(crate) fn reply_grant(ctx: &Ctx<'_>, owner: &[u8], fence: Fence, holds: u32, lease: Millis) {
     ctx.reply_array(4);
-    ctx.reply_bytes(owner.text().as_ref());
+    ctx.reply_bytes(owner);
     ctx.reply_integer(fence.get().cast_signed());
     ctx.reply_integer(holds.into());
     ctx.reply_integer(lease);

@@ -7,8 +7,7 @@
 //! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held so |
 //!
 //! `deadline` in ms since 1970, -1: none; `max-hold` in ms, 0: none. The owner is last: it may hold any byte. All in one
-//! argument, since each argument more costs
-//! some 1,000 instructions to create and to append to a file (Redis 7.0).
+//! argument, since each more costs some 1,000 instructions to make and to append to a file (Redis 7.0).
 
 use std::ffi::CStr;
 use std::str;

@@ -27,7 +27,7 @@ impl BlockedEvents for Departures {
         match told.answer {
             Answer::Granted { fence, holds, lease, .. } => {
                 sessions::bind_told(ctx, &told, fence);
-                commands::reply_grant(ctx, &told.ask.owner, fence, holds, lease);
+                commands::reply_grant(ctx, told.ask.owner.text().as_ref(), fence, holds, lease);
             }
             Answer::WrongType => Error::WrongType.send(ctx),
             Answer::TooManyHolds => Error::TooManyHolds.send(ctx),
