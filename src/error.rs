@@ -43,8 +43,10 @@ pub(crate) enum Error {
         /// In ms.
         left: i64,
     },
-    /// `SESSION` where there is no connection to live as long as: in a script.
-    NoSession,
+    /// `SESSION` in a script: there is no connection to live as long as.
+    SessionInScript,
+    /// `SESSION` on a replica that may be written to: it ends no grants by itself.
+    SessionOnReplica,
 }
 
 impl ErrorReply for Error {
@@ -61,7 +63,8 @@ impl ErrorReply for Error {
             Self::TimeoutNotAnInteger => c"ERR timeout is not an integer or out of range",
             Self::TimeoutNegative => c"ERR timeout is negative",
             Self::NoMoreFences => c"ERR no more fences: the last one given is the greatest there is",
-            Self::NoSession => c"ERR SESSION is not allowed in scripts",
+            Self::SessionInScript => c"ERR SESSION is not allowed in scripts",
+            Self::SessionOnReplica => c"ERR SESSION is not allowed on replicas",
             Self::NotAClientCommand => c"ERR this command is the module's own and not for clients",
             Self::Grace { left } => {
                 return ctx.reply_error_text(&format!("GRACE new grants resume in {left} ms"));

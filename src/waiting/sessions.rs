@@ -18,9 +18,16 @@ use crate::server::{self, Arg, Ctx, client_exists};
 const RENEWALS_PER_LEASE: Millis = 3;
 const PASSES_PER_LEASE: Millis = 30;
 
-/// Whether the client of the running command has a connection that a session can live as long as.
+/// Whether the client of the running command has a connection that a session can live as long as, on a server that
+/// renews and releases.
 pub(crate) fn can_start(ctx: &Ctx<'_>) -> Result<(), Error> {
-    if !ctx.is_script() && client_exists(ctx.client_id()) { Ok(()) } else { Err(Error::NoSession) }
+    if ctx.is_replica() {
+        Err(Error::SessionOnReplica)
+    } else if ctx.is_script() || !client_exists(ctx.client_id()) {
+        Err(Error::SessionInScript)
+    } else {
+        Ok(())
+    }
 }
 
 /// Binds the grant with that fence to the connection of the running command's client, and to no other.

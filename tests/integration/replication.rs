@@ -105,6 +105,16 @@ fn a_writable_replica_still_takes_no_effects_from_clients() {
 }
 
 #[test]
+fn a_writable_replica_keeps_no_sessions_and_takes_none() {
+    let primary = Server::start();
+    let replica = primary.replica_with(Setup::new().set("replica-read-only", "no"));
+    let mut client = replica.client();
+    assert_eq!(client.refused("LOCK.ACQUIRE own SESSION"), "ERR SESSION is not allowed on replicas");
+    assert!(client.lock_info("own").is_none(), "refused, but granted");
+    assert!(client.acquire("own", "OWNER alice").is_some());
+}
+
+#[test]
 fn a_lapsed_lock_is_free_on_the_replica_too() {
     let primary = Server::start();
     let replica = primary.replica();
