@@ -95,7 +95,7 @@ fn grant_head(
     info::GRANTS.count();
     info::HANDOVERS.count();
     let lease = deadline.left(start);
-    STATE.with(|state| state.answer(ticket, Answer::Granted { fence, holds: 1, lease, own_hold: true }));
+    STATE.with(|state| state.answer(ticket, Answer::Granted { fence, holds: 1, lease }));
     reenter(ctx, lock, &ask.owner, now);
     lease_moved(ctx, key, deadline);
     tick::arm();
@@ -119,13 +119,18 @@ fn reenter(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, owner: &Owner<'static>, now: M
             (Ok(Acquired::Reentered { holds, deadline }), Some(fence)) => {
                 lock.update(ctx, holds, deadline);
                 info::REENTRIES.count();
-                Answer::Granted { fence, holds, lease: deadline.left(start), own_hold: !ask.once }
+                Answer::Granted { fence, holds, lease: deadline.left(start) }
             }
             (Err(lock::TooManyHolds), _) => Answer::TooManyHolds,
             // Not the holder: the caller's mistake, and nothing to answer.
             _ => return,
         };
-        STATE.with(|state| state.answer(ticket, answer));
+        STATE.with(|state| {
+            state.answer(ticket, answer);
+            if ask.once {
+                state.share_hold_with(ticket);
+            }
+        });
         tick::arm();
     }
 }

@@ -15,13 +15,7 @@ pub(super) struct Place {
 /// What a waiter is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Granted {
-        fence: Fence,
-        holds: u32,
-        lease: Millis,
-        /// One of the holds was made for this waiter; not so for a re-entry with `ONCE`.
-        own_hold: bool,
-    },
+    Granted { fence: Fence, holds: u32, lease: Millis },
     WrongType,
     TooManyHolds,
     TimedOut,
@@ -46,6 +40,18 @@ pub(super) enum Phase {
     Told(Answer),
     /// Out of its line without an answer: sent away, or gone.
     Left,
+}
+
+impl Phase {
+    /// The grant that a waiter has been given, told or not, by its fence.
+    pub(super) fn granted(self) -> Option<Fence> {
+        match self {
+            Self::Answered(Answer::Granted { fence, .. }) | Self::Told(Answer::Granted { fence, .. }) => {
+                Some(fence)
+            }
+            _ => None,
+        }
+    }
 }
 
 pub(super) struct Waiter {

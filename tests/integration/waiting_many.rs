@@ -1,4 +1,4 @@
-//! Two thousand waiters on one lock.
+//! Two thousand waiters, most of them on one lock.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,25 +11,30 @@ use crate::support::{Client, PATIENCE, Server, blocked_clients, owners, wait_for
 const MANY: usize = 2000;
 
 /// A test is one process with the waiters' sockets, and so is the server, which raises its limit by itself.
-fn allow_open_files() {
+fn allow_open_files(waiters: usize) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = 2 * MANY as u64 + 500;
+    let wanted = waiters as u64 + 2500;
     if current.is_some_and(|current| current < wanted) {
         let current = maximum.map_or(Some(wanted), |most| Some(most.min(wanted)));
         setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
     }
 }
 
+/// So many sockets, each of which has sent the line made for its place.
+fn sockets(server: &Server, many: usize, line: impl Fn(usize) -> String) -> Vec<TcpStream> {
+    let sockets = (0..many).map(|place| {
+        let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(socket, "{}\r\n", line(place)).unwrap();
+        socket
+    });
+    sockets.collect()
+}
+
 /// Sockets, each of which has sent an acquire of `k` for an owner named after its place.
 fn wait_in_line(server: &Server, client: &mut Client) -> Vec<TcpStream> {
-    let sockets: Vec<_> = (0..MANY)
-        .map(|number| {
-            let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            write!(socket, "LOCK.ACQUIRE k OWNER w{number} PX 600000 BLOCK 0\r\n").unwrap();
-            socket
-        })
-        .collect();
+    let line = |place| format!("LOCK.ACQUIRE k OWNER w{place} PX 600000 BLOCK 0");
+    let sockets = sockets(server, MANY, line);
     wait_for("all to wait", || blocked_clients(client) == MANY as i64);
     sockets
 }
@@ -99,7 +104,7 @@ fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
 
 #[test]
 fn all_get_it_in_order_and_nothing_is_left_of_them() {
-    allow_open_files();
+    allow_open_files(MANY);
     let server = Server::start();
     let mut client = server.client();
     hand_over_to_all(&server, &mut client);
@@ -111,7 +116,7 @@ fn all_get_it_in_order_and_nothing_is_left_of_them() {
 
 #[test]
 fn all_go_away_and_nothing_is_left_of_them() {
-    allow_open_files();
+    allow_open_files(MANY);
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER first PX 600000").unwrap();
@@ -166,23 +171,56 @@ fn many_waits_of_a_few_connections_leave_nothing() {
 /// The one timer serves all timeouts that are due at once.
 #[test]
 fn the_time_of_all_is_up_at_once() {
-    allow_open_files();
+    allow_open_files(MANY);
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER first PX 600000").unwrap();
-    let mut sockets: Vec<_> = (0..MANY)
-        .map(|_| {
-            let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            socket.write_all(b"LOCK.ACQUIRE k BLOCK 700\r\n").unwrap();
-            socket
-        })
-        .collect();
-    for socket in &mut sockets {
+    for mut socket in sockets(&server, MANY, |_| "LOCK.ACQUIRE k BLOCK 700".into()) {
         let mut reply = [0; 5];
         socket.read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"*-1\r\n");
     }
     assert_eq!(owners(&mut client, "k"), [""; 0]);
     assert_eq!(blocked_clients(&mut client), 0);
+}
+
+/// How long the server has worked, in seconds.
+fn worked(client: &mut Client) -> f64 {
+    ["used_cpu_user", "used_cpu_sys"]
+        .map(|field| client.info("cpu", field).parse::<f64>().unwrap())
+        .iter()
+        .sum()
+}
+
+/// So many wait, each for a lock of its own. All get it in one step, and are killed in it: all locks are free then. How long
+/// the server worked on that for each of them.
+fn granted_and_killed(server: &Server, client: &mut Client, many: usize) -> f64 {
+    let each = |line: fn(usize) -> String| (0..many).map(line).collect::<Vec<_>>();
+    client.ask_all::<redis::Value, _>(&each(|place| format!("LOCK.ACQUIRE k{place} OWNER first PX 600000")));
+    let _sockets = sockets(server, many, |place| format!("LOCK.ACQUIRE k{place} PX 600000 BLOCK 0"));
+    wait_for("all to wait", || blocked_clients(client) == many as i64);
+    let before = worked(client);
+    client.ask::<()>("MULTI");
+    client.ask_all::<String, _>(&each(|place| format!("LOCK.RELEASE k{place} first")));
+    client.ask::<()>("CLIENT KILL TYPE normal SKIPME yes");
+    client.ask::<redis::Value>("EXEC");
+    wait_for("all locks to be free", || client.ask::<i64>("DBSIZE") == 0);
+    assert_eq!(blocked_clients(client), 0);
+    (worked(client) - before) / many as f64
+}
+
+/// It costs as much for each of many as for each of a few.
+#[test]
+fn many_are_granted_and_killed_in_one_step() {
+    const FEW: usize = 400;
+    const MOST: usize = 8000;
+    allow_open_files(MOST);
+    let server = Server::start();
+    let mut client = server.client();
+    let mut best = |many, rounds| {
+        (0..rounds).map(|_| granted_and_killed(&server, &mut client, many)).fold(f64::INFINITY, f64::min)
+    };
+    let [few, many] = [(FEW, 5), (MOST, 2)].map(|(many, rounds)| best(many, rounds));
+    println!("for each of {FEW}: {:.1} us, of {MOST}: {:.1} us", few * 1e6, many * 1e6);
+    assert!(many < 3.3 * few, "{few} s for each of {FEW}, {many} s for each of {MOST}");
 }

@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::lock::{Fence, Ticket};
-use crate::waiting::waiter::{Answer, Phase};
+use crate::waiting::waiter::{Phase, Place};
 
 impl State {
     /// A waiter can be told nothing any more.
@@ -12,47 +12,50 @@ impl State {
         let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
         let place = waiter.place.clone();
         let client = waiter.client_id;
-        let Some((granted, own_hold)) = hold_of(&mut { phase }).map(|(fence, own)| (fence, *own)) else {
-            return;
-        };
+        let Some(granted) = phase.granted() else { return };
         // Told, but in vain.
         let session = self.session(place.db, &place.key);
         if session.is_some_and(|session| (session.client, session.fence) == (client, granted)) {
             self.end_session(place.db, &place.key);
         }
-        if !own_hold {
+        if self.sharers.remove(&(granted, ticket)) || self.bequeath(granted) {
             return;
         }
-        // One that asked for the grant back with `ONCE` has been told of the same hold: it is that one's now.
-        let heir = self.waiters.values_mut().find_map(|waiter| match hold_of(&mut waiter.phase) {
-            Some((fence, own_hold)) if fence == granted && !*own_hold => Some(own_hold),
-            _ => None,
-        });
-        match heir {
-            Some(own_hold) => *own_hold = true,
-            None => {
-                self.dead.push((place.clone(), granted));
-                self.alarm(place, 0);
-            }
-        }
+        self.dead.entry(place.clone()).or_default().push(granted);
+        self.alarm(place, 0);
+    }
+
+    /// One that asked for the grant back with `ONCE` has been told of the same hold: it is that one's now. Whether there is one.
+    fn bequeath(&mut self, fence: Fence) -> bool {
+        let heir = self.sharers.range((fence, Ticket(0))..).next().copied();
+        heir.is_some_and(|heir| heir.0 == fence && self.sharers.remove(&heir))
+    }
+
+    /// A waiter has been given its grant without a hold of its own.
+    pub(in crate::waiting) fn share_hold_with(&mut self, ticket: Ticket) {
+        let granted = self.waiters.get(&ticket).and_then(|waiter| waiter.phase.granted());
+        self.sharers.extend(granted.map(|fence| (fence, ticket)));
     }
 
     /// A running command has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it.
     pub(in crate::waiting) fn share_hold(&mut self, fence: Fence) {
-        for ticket in &self.answered {
-            if let Some((granted, own_hold)) =
-                self.waiters.get_mut(ticket).and_then(|waiter| hold_of(&mut waiter.phase))
-                && granted == fence
-            {
-                *own_hold = false;
-            }
-        }
+        let answered = self.answered.iter().filter_map(|ticket| Some((self.waiters.get(ticket)?, *ticket)));
+        let of_that = answered.filter(|(waiter, _)| waiter.phase.granted() == Some(fence));
+        self.sharers.extend(of_that.map(|(_, ticket)| (fence, ticket)));
     }
 
     /// A grant on that lock whose waiter went away before it was answered.
     pub(in crate::waiting) fn take_dead(&mut self, db: i32, key: &[u8]) -> Option<Fence> {
-        let found = self.dead.iter().position(|(place, _)| place.db == db && *place.key == *key)?;
-        Some(self.dead.swap_remove(found).1)
+        if self.dead.is_empty() {
+            return None;
+        }
+        let place = Place { db, key: key.into() };
+        let fences = self.dead.get_mut(&place)?;
+        let fence = fences.pop();
+        if fences.is_empty() {
+            self.dead.remove(&place);
+        }
+        fence
     }
 
     /// The server has freed a waiter: what is left of it is dropped.
@@ -61,15 +64,9 @@ impl State {
         if self.waiters.get(&ticket).is_some_and(|waiter| !matches!(waiter.phase, Phase::Told(_))) {
             self.depart(ticket);
         }
-        self.waiters.remove(&ticket);
-    }
-}
-
-/// The fence of the grant that a waiter has been given, told or not, and whether a hold was made for it.
-fn hold_of(phase: &mut Phase) -> Option<(Fence, &mut bool)> {
-    match phase {
-        Phase::Answered(Answer::Granted { fence, own_hold, .. })
-        | Phase::Told(Answer::Granted { fence, own_hold, .. }) => Some((*fence, own_hold)),
-        _ => None,
+        let granted = self.waiters.remove(&ticket).and_then(|waiter| waiter.phase.granted());
+        if let Some(fence) = granted {
+            self.sharers.remove(&(fence, ticket));
+        }
     }
 }

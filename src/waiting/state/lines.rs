@@ -114,8 +114,7 @@ impl State {
         if lines.is_empty() {
             self.lines.remove(&place.db);
         }
-        let dead = self.dead.iter().any(|(dead, _)| dead == place);
-        if let Some(at) = alarm.filter(|_| !dead) {
+        if let Some(at) = alarm.filter(|_| !self.dead.contains_key(place)) {
             self.alarms.remove(&(at, place.clone()));
         }
     }

@@ -1,6 +1,6 @@
 //! Who waits where, in memory. Nothing here changes anything in the server.
 //!
-//! Five trees and two lists:
+//! Seven trees and a list:
 //!
 //! - `lines`: by database and key, the queue of a lock (`lock::Queue`, tickets in order of arrival) and the session
 //!   that keeps its grant alive. A line with neither is dropped.
@@ -11,8 +11,9 @@
 //!   in the very moment in which it is unblocked.
 //! - `alarms`: which lock to look at when; at most one for a line, the earliest (`Line::alarm`). It may be too early,
 //!   when the lease was moved since: looking costs little, and sets the next one.
+//! - `dead`: by lock, the grants whose waiter went away before it was answered, one for each hold.
+//! - `sharers`: by grant, those who were given it without a hold of their own (`ONCE`).
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants.
-//! - `dead`: grants whose waiter went away before it was answered.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `alarms` when to look again.
@@ -45,7 +46,8 @@ pub(super) struct State {
     timeouts: BTreeSet<(Millis, Ticket)>,
     alarms: BTreeSet<(Millis, Place)>,
     answered: Vec<Ticket>,
-    dead: Vec<(Place, Fence)>,
+    dead: BTreeMap<Place, Vec<Fence>>,
+    sharers: BTreeSet<(Fence, Ticket)>,
     last_ticket: NonZeroU64,
     /// The timer of the server's that rings the next alarm, and when; see `tick`.
     pub(super) timer: Option<(Millis, Timer)>,
@@ -68,7 +70,8 @@ impl State {
             timeouts: BTreeSet::new(),
             alarms: BTreeSet::new(),
             answered: Vec::new(),
-            dead: Vec::new(),
+            dead: BTreeMap::new(),
+            sharers: BTreeSet::new(),
             last_ticket: NonZeroU64::MIN,
             timer: None,
             answering: false,
@@ -96,14 +99,14 @@ impl State {
             self.answer(ticket, Answer::WrongType);
         }
         self.end_session(db, key);
-        self.dead.retain(|(place, _)| place.db != db || *place.key != *key);
+        self.dead.remove(&Place { db, key: key.into() });
     }
 
     /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
     /// when it comes back one day. Whether anybody still waits here; the server sends them away when the move is done.
     pub(super) fn moved_away(&mut self, place: &Place) -> bool {
         self.end_session(place.db, &place.key);
-        self.dead.retain(|(dead, _)| dead != place);
+        self.dead.remove(place);
         self.waiters_of(place.db, &place.key) > 0
     }
 
