@@ -1,0 +1,120 @@
+//! A small world around `Server`: owners, connections, a clock, and a replica that takes over. All that may happen in it is
+//! tried, in any order, by `worlds`.
+//!
+//! What owners believe is kept here, by what they were told alone, and compared with each other. So is what the guarantees
+//! of `docs/design.md` say of each step.
+
+mod model;
+mod size;
+mod steps;
+mod watch;
+
+use std::collections::BTreeSet;
+
+use super::server::{Conn, Effect, Server};
+use crate::lock::{Deadline, Fence, Millis, Owner};
+
+pub(super) use model::EXCLUSION;
+pub(super) use size::{Clients, Failover, Kind, Size, Who};
+
+/// Which server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Site {
+    Primary,
+    /// The old primary beside its successor.
+    Old,
+}
+
+/// What must never be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Fault {
+    FenceNotAbove,
+    ByAStranger,
+    NotTheFirst,
+    FreeWithAQueue,
+    ToNobody,
+}
+
+/// What an owner knows of its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Belief {
+    fence: Fence,
+    holds: u32,
+    /// The lease is over after that.
+    until: Deadline,
+    /// The connection that keeps it alive.
+    session: Option<Conn>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    now: Millis,
+    primary: Server,
+    /// Until when it lives on.
+    old: Option<(Server, Millis)>,
+    replica: Option<Server>,
+    on_the_way: Vec<Effect>,
+    /// The owners that connections wait for.
+    waiting: Vec<Option<(Who, Kind)>>,
+    /// Those who wait, first come first.
+    arrivals: Vec<Conn>,
+    beliefs: Vec<Option<Belief>>,
+    highest: Option<Fence>,
+    /// A grant that nobody has been told of yet.
+    untold: Option<Fence>,
+    /// The grant that an operator broke last.
+    broken: Option<Fence>,
+    faults: BTreeSet<Fault>,
+}
+
+fn owner(who: Who) -> Owner<'static> {
+    const NAMES: [&[u8]; 3] = [b"a", b"b", b"c"];
+    Owner::new(NAMES[usize::from(who)]).unwrap()
+}
+
+impl World {
+    fn new(size: Size) -> Self {
+        Self {
+            now: 1,
+            primary: Server::new(),
+            old: None,
+            replica: size.failover.map(|_| Server::new()),
+            on_the_way: Vec::new(),
+            waiting: vec![None; size.conns.into()],
+            arrivals: Vec::new(),
+            beliefs: vec![None; size.owners.into()],
+            highest: None,
+            untold: None,
+            broken: None,
+            faults: BTreeSet::new(),
+        }
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
+    fn clients(&self, size: Size) -> Clients {
+        size.failover.map_or(Clients::ExtendAnything, |failover| failover.clients)
+    }
+
+    fn has_failed_over(&self, size: Size) -> bool {
+        size.failover.is_some() && self.replica.is_none()
+    }
+
+    fn server(&mut self, at: Site) -> &mut Server {
+        match (at, &mut self.old) {
+            (Site::Old, Some((old, _))) => old,
+            _ => &mut self.primary,
+        }
+    }
+
+    fn believes(&self, who: Who) -> Option<Belief> {
+        self.beliefs[usize::from(who)]
+    }
+
+    /// Who believes to hold the lock now.
+    fn believers(&self) -> usize {
+        self.beliefs.iter().flatten().count()
+    }
+}
