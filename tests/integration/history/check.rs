@@ -6,7 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::dead::to_the_dead;
+use super::left::left_waiting;
 use super::record::{Call, Micros, Record, Reply};
+use super::servers::Servers;
 
 /// What contradicts which guarantee, for people.
 pub(crate) type Fault = String;
@@ -28,6 +31,10 @@ pub(crate) struct Figures {
     pub(crate) holds: usize,
     /// Waiters of whom it is known that they stood in a queue before others came.
     pub(crate) queued: usize,
+    /// Waiters of whom it is known when they left the queue.
+    pub(crate) waited: usize,
+    /// Waiters who were killed in the step in which the lock was handed on.
+    pub(crate) killed: usize,
 }
 
 /// All faults of a history.
@@ -35,8 +42,10 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
     let mut faults = fences(history);
     let mut figures = Figures { records: history.len(), ..Figures::default() };
     figures.grants = grants(history).count();
-    faults.extend(left_waiting(history));
-    faults.extend(to_the_dead(history));
+    let servers = Servers::of(history);
+    let (found, killed) = to_the_dead(history, &servers);
+    faults.extend(found);
+    figures.killed = killed;
     let mut keys: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in history {
         keys.entry(&record.key).or_default().push(record);
@@ -53,6 +62,9 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
         let (found, queued) = out_of_turn(&records);
         faults.extend(found);
         figures.queued += queued;
+        let (found, waited) = left_waiting(&records, &servers);
+        faults.extend(found);
+        figures.waited += waited;
     }
     (faults, figures)
 }
@@ -247,39 +259,4 @@ fn grants_of<'a>(records: &[&'a Record]) -> impl Iterator<Item = (i64, &'a Recor
     records
         .iter()
         .flat_map(|record| grants(std::slice::from_ref(*record)).map(|(record, fence)| (fence, record)))
-}
-
-/// 5: a waiter without an answer.
-fn left_waiting(history: &[Record]) -> Vec<Fault> {
-    let left = history.iter().filter(|record| record.reply == Reply::Waits);
-    left.map(|record| format!("5: left waiting: {record:?}")).collect()
-}
-
-/// 6: a grant, made after the server had said that it has closed the connection of the one who asked.
-fn to_the_dead(history: &[Record]) -> Vec<Fault> {
-    let mut dead: HashMap<i64, Micros> = HashMap::new();
-    for record in history {
-        if let (Call::Kill(client), Reply::Number(1), Some(received)) =
-            (&record.call, &record.reply, record.received)
-        {
-            dead.insert(*client, received);
-        }
-    }
-    // Its owner asked over no other connection.
-    let mut asked: HashMap<(&str, &str), BTreeSet<i64>> = HashMap::new();
-    for record in history {
-        if let Call::Acquire { owner, .. } = &record.call {
-            asked.entry((&record.key, owner)).or_default().insert(record.client);
-        }
-    }
-    let mut faults = Vec::new();
-    for record in history {
-        let Reply::Held { owner, fence, .. } = &record.reply else { continue };
-        let by = asked.get(&(&record.key[..], &owner[..])).filter(|by| by.len() == 1);
-        let died = by.and_then(|by| dead.get(by.first()?));
-        if died.is_some_and(|died| fence > died) {
-            faults.push(format!("6: granted to one who went away at {died:?}: {record:?}"));
-        }
-    }
-    faults
 }

@@ -117,6 +117,66 @@ fn out_of_turn() {
     assert_eq!(broken(&history), "");
 }
 
+/// a's lease ends at 2.1 ms at the latest, c waits, and the server is at work.
+fn free_with_a_queue() -> Vec<Record> {
+    vec![
+        record(1, 1000, 1100, acquire("a", None), granted(1050)),
+        record(3, 1200, 1_500_010, acquire("c", Some(0)), granted(1_500_000)),
+        record(9, 2250, 2300, Call::Info, Reply::Null),
+        record(9, 1_010_000, 1_010_100, Call::Info, Reply::Null),
+    ]
+}
+
+#[test]
+fn a_free_lock_that_nobody_gets() {
+    assert_eq!(broken(&free_with_a_queue()), "5");
+    // There is nothing wrong with it where c came later,
+    let mut history = free_with_a_queue();
+    history[1].sent = 1_005_000;
+    assert_eq!(broken(&history), "");
+    // the server stood still,
+    for turn in [2, 3] {
+        let mut history = free_with_a_queue();
+        history.remove(turn);
+        assert_eq!(broken(&history), "");
+    }
+    // a has a longer lease,
+    let mut history = free_with_a_queue();
+    let extend = Call::Extend { owner: "a".into(), lease: 1490 };
+    history.push(record(1, 1500, 1600, extend, Reply::Number(1490)));
+    assert_eq!(broken(&history), "");
+    // unless a gives it back,
+    history.push(record(1, 1700, 1800, release("a"), Reply::Number(0)));
+    assert_eq!(broken(&history), "5");
+    // somebody else may have been granted it,
+    let mut history = free_with_a_queue();
+    history.push(Record { received: None, ..record(2, 1300, 0, acquire("b", None), Reply::Gone) });
+    assert_eq!(broken(&history), "");
+    // or c does not wait, being in a transaction.
+    let mut history = free_with_a_queue();
+    history[1].reply = Reply::Null;
+    assert_eq!(broken(&history), "");
+}
+
+#[test]
+fn a_session_that_nobody_ends() {
+    let mut history = free_with_a_queue();
+    history[0].call = Call::Acquire { owner: "a".into(), lease: 1, block: None, once: false, session: true };
+    assert_eq!(broken(&history), "", "a keeps it");
+    history.push(Record { key: String::new(), ..record(1, 1900, 2000, Call::Close, Reply::Gone) });
+    assert_eq!(broken(&history), "5");
+}
+
+#[test]
+fn a_grant_to_one_whose_time_was_up() {
+    let mut history = free_with_a_queue();
+    history[0].call =
+        Call::Acquire { owner: "a".into(), lease: 1490, block: None, once: false, session: false };
+    assert_eq!(broken(&history), "");
+    history[1].call = acquire("c", Some(1));
+    assert_eq!(broken(&history), "5");
+}
+
 #[test]
 fn a_waiter_that_is_left() {
     let mut history = story();
@@ -132,4 +192,23 @@ fn a_grant_to_the_dead() {
     assert_eq!(broken(&history), "");
     history.push(record(9, 1900, 1910, Call::Info, look("e", 1800, &[])));
     assert_eq!(broken(&history), "6");
+}
+
+#[test]
+fn a_grant_to_one_who_dies_in_the_same_step() {
+    let mut history = vec![
+        record(1, 1000, 1100, acquire("a", None), granted(1050)),
+        Record { received: None, ..record(5, 1150, 0, acquire("e", Some(0)), Reply::Gone) },
+        record(1, 1200, 1300, Call::Info, look("a", 1050, &[5])),
+        record(1, 1200, 1300, release("a"), Reply::Number(0)),
+        record(1, 1200, 1300, Call::Kill(5), Reply::Number(1)),
+        record(9, 1310, 1320, Call::Info, look("e", 1250, &[])),
+        record(9, 6400, 6500, Call::Info, Reply::Null),
+    ];
+    assert_eq!(broken(&history), "", "seen for a moment");
+    history.push(record(9, 6600, 6700, Call::Info, look("e", 1250, &[])));
+    assert_eq!(broken(&history), "6");
+    // It may have been told where nobody saw that it waited.
+    history[2].reply = look("a", 1050, &[]);
+    assert_eq!(broken(&history), "");
 }

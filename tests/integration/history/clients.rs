@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use redis::Value;
 
-use super::record::{Call, Micros, Record, Reply};
+use super::record::{Call, Micros, Record, Reply, id, number};
 use crate::support::{Link, Outcome, PATIENCE, Rng, convert, grant};
 
 pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -21,13 +21,16 @@ pub(super) struct Shared {
     pub(super) over: AtomicBool,
     /// Clients at work.
     pub(super) working: Mutex<usize>,
+    /// The longest lease of those who will end it themselves, in ms.
+    long: i64,
     history: Mutex<Vec<Record>>,
     zero: (SystemTime, Instant),
 }
 
 impl Shared {
-    pub(super) fn new(port: u16) -> Self {
+    pub(super) fn new(port: u16, long: i64) -> Self {
         Self {
+            long,
             port: port.into(),
             over: false.into(),
             working: Mutex::default(),
@@ -46,19 +49,18 @@ impl Shared {
         self.history.lock().unwrap()
     }
 
-    /// Something happened that concerns all locks.
-    pub(super) fn note(&self, client: i64, call: Call) {
-        let (sent, key, reply) = (self.now(), String::new(), Reply::Gone);
-        self.history().push(Record { client, sent, received: None, key, call, reply });
+    /// One that worked is done.
+    pub(super) fn done(&self) {
+        *self.working.lock().unwrap() -= 1;
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 }
 
 /// A connection, and the server's number for it.
-struct Caller<'a> {
+pub(super) struct Caller<'a> {
     shared: &'a Shared,
     link: Link,
     id: i64,
@@ -67,7 +69,7 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    fn open(shared: &'a Shared) -> Option<Self> {
+    pub(super) fn open(shared: &'a Shared) -> Option<Self> {
         let mut link = Link::open(shared.port.load(Ordering::Relaxed), PATIENCE)?;
         let Outcome::Reply(Value::Int(id)) = link.send("CLIENT ID") else { return None };
         let Outcome::Reply(info) = link.send("INFO server") else { return None };
@@ -76,9 +78,18 @@ impl<'a> Caller<'a> {
         Some(Self { shared, link, id, process: process.parse().unwrap() })
     }
 
+    pub(super) fn own_number(&self) -> i64 {
+        self.number(self.id)
+    }
+
+    /// The longest lease of one who will end it himself.
+    pub(super) fn long_lease(&self) -> i64 {
+        self.shared.long
+    }
+
     /// The number of a connection, over all servers.
     fn number(&self, id: i64) -> i64 {
-        self.process * 1_000_000 + id
+        number(self.process, id)
     }
 
     /// What the watcher is told of numbers is of this server.
@@ -93,7 +104,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Sends commands, as one transaction where there are several; what came of each. None: the connection is gone.
-    fn send(&mut self, key: &str, calls: Vec<Call>) -> Option<Vec<Reply>> {
+    pub(super) fn send(&mut self, key: &str, calls: Vec<Call>) -> Option<Vec<Reply>> {
         let sent = self.shared.now();
         let several = calls.len() > 1;
         if several {
@@ -120,7 +131,7 @@ impl<'a> Caller<'a> {
                 reply => self.numbered(reply),
             };
             replies.push(reply.clone());
-            let client = self.number(self.id);
+            let client = self.own_number();
             // A connection is no lock's.
             let key = if matches!(call, Call::Kill(_)) { String::new() } else { key.into() };
             self.shared.history().push(Record { client, sent, received, key, call, reply });
@@ -128,17 +139,20 @@ impl<'a> Caller<'a> {
         received.map(|_| replies)
     }
 
-    fn call(&mut self, key: &str, call: Call) -> Option<Reply> {
+    pub(super) fn call(&mut self, key: &str, call: Call) -> Option<Reply> {
         self.send(key, vec![call])?.pop()
     }
 
     /// Closes the connection, which may wait for that.
-    fn close(self, waits: Option<(&str, Call, Micros)>) {
-        self.shared.note(self.number(self.id), Call::Close);
+    pub(super) fn close(self, waits: Option<(&str, Call, Micros)>) {
+        let (client, shared, reply) = (self.own_number(), self.shared, Reply::Gone);
         if let Some((key, call, sent)) = waits {
-            let (client, key, reply) = (self.number(self.id), key.into(), Reply::Gone);
-            self.shared.history().push(Record { client, sent, received: None, key, call, reply });
+            let (key, reply) = (key.into(), reply.clone());
+            shared.history().push(Record { client, sent, received: None, key, call, reply });
         }
+        let (sent, key, call) = (shared.now(), String::new(), Call::Close);
+        drop(self.link);
+        shared.history().push(Record { client, sent, received: Some(shared.now()), key, call, reply });
     }
 }
 
@@ -163,7 +177,7 @@ fn line(key: &str, call: &Call) -> String {
         Call::Extend { owner, lease } => format!("LOCK.EXTEND {key} {owner} PX {lease}"),
         Call::Break => format!("LOCK.BREAK {key}"),
         Call::Info => format!("LOCK.INFO {key} FULL"),
-        Call::Kill(number) => format!("CLIENT KILL ID {}", number % 1_000_000),
+        Call::Kill(number) => format!("CLIENT KILL ID {}", id(*number)),
         Call::Close => "QUIT".into(),
     }
 }
@@ -207,7 +221,7 @@ pub(super) fn work(shared: &Shared, number: usize, mut rng: Rng) {
             }
         };
     }
-    *shared.working.lock().unwrap() -= 1;
+    shared.done();
 }
 
 /// One lock, from the question to its end. The connection, where it is still open.

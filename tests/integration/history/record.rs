@@ -76,6 +76,24 @@ pub(crate) enum Reply {
     Waits,
 }
 
+/// The number of a connection, over all servers: by the server's process, and its own number for it.
+pub(crate) fn number(process: i64, id: i64) -> i64 {
+    process * CONNECTIONS + id
+}
+
+/// The process of the server that a connection is to.
+pub(crate) fn process(number: i64) -> i64 {
+    number / CONNECTIONS
+}
+
+/// A server's own number for a connection.
+pub(crate) fn id(number: i64) -> i64 {
+    number % CONNECTIONS
+}
+
+/// More than any server here has.
+const CONNECTIONS: i64 = 1_000_000;
+
 impl Record {
     /// The owner in whose name something was asked.
     pub(crate) fn owner(&self) -> Option<&str> {

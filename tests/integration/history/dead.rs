@@ -1,0 +1,52 @@
+//! Guarantee 6: one who went away is never given the lock. A grant that was made after the server had said that it closed the
+//! connection is a fault. So is one that was made in the very step that closed it, where that is not taken back: those who
+//! look see it for a moment, and not when the server has been at work for `BOUND`.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::check::Fault;
+use super::record::{Call, Micros, Record, Reply, process};
+use super::servers::Servers;
+
+/// How long a server at work may take to take a grant back.
+const BOUND: Micros = 5_000;
+
+/// The faults of a history. And how many were killed in such a step.
+pub(super) fn to_the_dead(history: &[Record], servers: &Servers) -> (Vec<Fault>, usize) {
+    // Who stood in a queue when a step began, by who made it and when.
+    let mut queued: HashMap<(i64, Micros), &[i64]> = HashMap::new();
+    // Its owner asked over no other connection.
+    let mut asked: HashMap<(&str, &str), BTreeSet<i64>> = HashMap::new();
+    for record in history {
+        if let Reply::Held { queue, .. } = &record.reply {
+            queued.insert((record.client, record.sent), queue);
+        }
+        if let Call::Acquire { owner, .. } = &record.call {
+            asked.entry((&record.key, owner)).or_default().insert(record.client);
+        }
+    }
+    // Since when a grant is one to the dead, and when the end was known.
+    let mut dead: HashMap<i64, (Micros, Micros)> = HashMap::new();
+    let mut in_step = 0;
+    for record in history {
+        let (Call::Kill(client), Reply::Number(1), Some(received)) =
+            (&record.call, &record.reply, record.received)
+        else {
+            continue;
+        };
+        let seen = queued.get(&(record.client, record.sent)).is_some_and(|queue| queue.contains(client));
+        in_step += usize::from(seen);
+        dead.insert(*client, (if seen { record.sent } else { received }, received));
+    }
+    let mut faults = Vec::new();
+    for record in history {
+        let Reply::Held { owner, fence, .. } = &record.reply else { continue };
+        let by = asked.get(&(&record.key[..], &owner[..])).filter(|by| by.len() == 1);
+        let died = by.and_then(|by| dead.get(by.first()?));
+        let Some((since, known)) = died.filter(|(since, _)| fence > since) else { continue };
+        if since == known || servers.at_work(process(record.client), *known, record.sent, BOUND) {
+            faults.push(format!("6: granted to one who went away at {since}, known at {known}: {record:?}"));
+        }
+    }
+    (faults, in_step)
+}

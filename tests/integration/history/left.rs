@@ -1,0 +1,121 @@
+//! Guarantee 5: nobody is left waiting. A lock that is free for certain goes to one of those who wait for it, and who waits
+//! for a limited time is granted nothing when that is over.
+//!
+//! A server that stands still or starts hands nothing over: it must have been at work for `BOUND`.
+
+use std::collections::HashMap;
+
+use super::check::Fault;
+use super::record::{Call, Micros, Record, Reply, process};
+use super::servers::Servers;
+
+/// How long a server at work may take. Generous, and longer than any grace here: what it forgets, it forgets for good.
+const BOUND: Micros = 1_000_000;
+
+/// The faults in the history of one lock. And how many waits were judged.
+pub(super) fn left_waiting(records: &[&Record], servers: &Servers) -> (Vec<Fault>, usize) {
+    let mut faults = Vec::new();
+    // Who waited on which server, and until when for certain.
+    let mut waits: HashMap<i64, Vec<(&Record, Micros)>> = HashMap::new();
+    for record in records {
+        let Call::Acquire { block: Some(block), .. } = record.call else { continue };
+        let time_is_up = if block == 0 { Micros::MAX } else { record.sent + block * 1000 };
+        let until = match record.reply {
+            Reply::Granted { fence, holds: 1, .. } => fence,
+            Reply::Null if block > 0 => time_is_up,
+            Reply::Waits => Micros::MAX,
+            // Killed, or gone with its server, or granted by its owner's own, or in a transaction, where nobody waits.
+            _ => continue,
+        };
+        if servers.at_work(process(record.client), time_is_up, until, BOUND) {
+            faults.push(format!("5: granted, or not answered, when its time was up: {record:?}"));
+        } else if record.reply == Reply::Waits {
+            faults.push(format!("5: left waiting: {record:?}"));
+        }
+        waits.entry(process(record.client)).or_default().push((record, until));
+    }
+    let judged = waits.values().map(Vec::len).sum();
+    for (process, waits) in waits {
+        let mut held = held(records, process, servers);
+        // After the last, it is free for ever.
+        held.push((Micros::MAX, Micros::MAX));
+        let mut free = 0;
+        for (from, until) in held {
+            let long = from.saturating_sub(free) > BOUND;
+            let left = waits.iter().filter(|_| long).find(|(record, until)| {
+                let (start, end) = (free.max(record.sent), from.min(*until));
+                servers.at_work(process, start, end, BOUND)
+            });
+            if let Some((record, _)) = left {
+                faults.push(format!(
+                    "5: nobody held the lock from {free} to {from}, but there waited {record:?}"
+                ));
+            }
+            free = free.max(until);
+        }
+    }
+    (faults, judged)
+}
+
+/// The times in which somebody may have held the lock on that server: from the moment in which it may have been granted, until
+/// that was over for certain.
+fn held(records: &[&Record], here: i64, servers: &Servers) -> Vec<(Micros, Micros)> {
+    let mut owners: HashMap<&str, Vec<&Record>> = HashMap::new();
+    for record in records {
+        if let Some(owner) = record.owner() {
+            owners.entry(owner).or_default().push(record);
+        }
+    }
+    let breaks: Vec<_> = records.iter().copied().filter(|record| record.call == Call::Break).collect();
+    let mut all = Vec::new();
+    for asked in owners.values() {
+        let lease = lease_ends(asked, here, servers);
+        for record in asked.iter().filter(|record| matches!(record.call, Call::Acquire { .. })) {
+            let (from, known) = match record.reply {
+                Reply::Granted { fence, holds: 1, .. } => (fence, record.received),
+                Reply::Granted { .. } => (record.sent, record.received),
+                Reply::Gone | Reply::Waits => (record.sent, None),
+                _ => continue,
+            };
+            let ends = asked.iter().chain(&breaks).filter(|other| {
+                // What another server was told may be lost.
+                ends(other) && process(other.client) == here && known.is_some_and(|known| known < other.sent)
+            });
+            all.push((from, ends.filter_map(|end| end.received).fold(lease, Micros::min)));
+        }
+    }
+    all.sort_unstable();
+    all
+}
+
+/// Whether no grant that was known before is left when that has been answered: to its owner, or by an operator.
+fn ends(record: &Record) -> bool {
+    match (&record.call, &record.reply) {
+        (Call::Release { .. }, Reply::Number(0)) | (Call::Break, Reply::Number(_)) => true,
+        (Call::Release { .. } | Call::Extend { .. }, Reply::Refused(error)) => error == "NOTHELD",
+        _ => false,
+    }
+}
+
+/// When at the latest the last lease is over, by itself or with its session, of the owner who asked all this.
+fn lease_ends(asked: &[&Record], here: i64, servers: &Servers) -> Micros {
+    let ends = asked.iter().filter_map(|record| {
+        let (lease, session) = match record.call {
+            Call::Acquire { lease, session, .. } => (lease * 1000, session),
+            Call::Extend { lease, .. } => (lease * 1000, false),
+            _ => return None,
+        };
+        let elsewhere = process(record.client) != here;
+        match (&record.reply, record.received) {
+            // That server was gone when this one began.
+            (Reply::Granted { .. } | Reply::Number(_) | Reply::Gone | Reply::Waits, _) if elsewhere => {
+                Some(servers.began(here).saturating_add(lease))
+            }
+            (Reply::Granted { .. }, _) if session => Some(servers.closed(record.client)),
+            (Reply::Granted { .. } | Reply::Number(_), Some(received)) => Some(received + lease),
+            (Reply::Gone | Reply::Waits, _) => Some(servers.closed(record.client).saturating_add(lease)),
+            _ => None,
+        }
+    });
+    ends.max().unwrap_or(Micros::MAX)
+}
