@@ -74,7 +74,7 @@ fn held(records: &[&Record], here: i64, servers: &Servers) -> Vec<(Micros, Micro
             let (from, known) = match record.reply {
                 Reply::Granted { fence, holds: 1, .. } => (fence, record.received),
                 Reply::Granted { .. } => (record.sent, record.received),
-                Reply::Gone | Reply::Waits => (record.sent, None),
+                Reply::Gone => (record.sent, None),
                 _ => continue,
             };
             let ends = asked.iter().chain(&breaks).filter(|other| {
@@ -108,12 +108,12 @@ fn lease_ends(asked: &[&Record], here: i64, servers: &Servers) -> Micros {
         let elsewhere = process(record.client) != here;
         match (&record.reply, record.received) {
             // That server was gone when this one began.
-            (Reply::Granted { .. } | Reply::Number(_) | Reply::Gone | Reply::Waits, _) if elsewhere => {
+            (Reply::Granted { .. } | Reply::Number(_) | Reply::Gone, _) if elsewhere => {
                 Some(servers.began(here).saturating_add(lease))
             }
             (Reply::Granted { .. }, _) if session => Some(servers.closed(record.client)),
             (Reply::Granted { .. } | Reply::Number(_), Some(received)) => Some(received + lease),
-            (Reply::Gone | Reply::Waits, _) => Some(servers.closed(record.client).saturating_add(lease)),
+            (Reply::Gone, _) => Some(servers.closed(record.client).saturating_add(lease)),
             _ => None,
         }
     });
