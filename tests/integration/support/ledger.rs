@@ -1,4 +1,8 @@
 //! What owners believe to hold, and since when: written down by themselves, compared when all is over.
+//!
+//! Beside `history`, since it judges what that cannot: servers that live at the same time, such as a primary that is frozen,
+//! replaced and woken; clients that are sent from one to the next, with clocks of fences of their own in a cluster; and
+//! owners who believe in what a failover lost, counted where nothing keeps them apart. Tests ask it while they run, too.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
