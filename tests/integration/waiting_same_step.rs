@@ -1,10 +1,12 @@
 //! A waiter that goes away in the very step in which it gets the lock: the next one gets it, and nobody is told twice.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, grant, is_closed_by_client, owners, soon, transaction, wait_for,
-    wait_until, while_stopped,
+    Client, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client, owners, soon, transaction,
+    wait_for, wait_until, while_stopped,
 };
 
 struct Queue {
@@ -340,4 +342,41 @@ fn a_living_waiter_that_asked_for_no_second_hold_keeps_the_lock_of_a_dead_one() 
     assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", granted.fence, 1));
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
     assert_eq!(carol.granted().owner, "carol");
+}
+
+/// Redis 7 with threads for input runs what they have read after the timers, and asks again for an answer that it has sent for
+/// a `CLIENT UNBLOCK` among that. The lock lapses, and the command comes, while the server stands still.
+#[test]
+fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
+    let setup = Setup::new().set("io-threads", "2").set("io-threads-do-reads", "yes");
+    let server = setup.start();
+    let mut client = server.client();
+    if client.version() >= (7, 4) || !client.info("server", "valkey_version").is_empty() {
+        println!("skipped: told_once: Redis 7.0 and 7.2 only");
+        return;
+    }
+    let mut others: Vec<Client> = (0..8).map(|_| server.client()).collect();
+    let mut told = 0;
+    for _ in 0..10 {
+        client.acquire("k", "OWNER alice PX 150").unwrap();
+        let ends: i64 = client.ask("PEXPIRETIME k");
+        let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
+        // The threads work from the moment on in which many are answered at once.
+        while_stopped(&server, || others.iter_mut().for_each(|other| other.begin("PING")));
+        others.iter_mut().for_each(|other| _ = other.finish());
+        while_stopped(&server, || {
+            wait_for("the end of the lease", || now() > ends + 2);
+            client.begin(&format!("CLIENT UNBLOCK {} TIMEOUT", bob.id));
+        });
+        let unblocked = client.finish();
+        assert_eq!(bob.granted().owner, "bob");
+        told += usize::from(unblocked == Ok(Value::Int(1)));
+        client.ask::<i64>("LOCK.RELEASE k bob");
+    }
+    assert!(told > 0, "not once in the same moment");
+}
+
+/// The wall clock's time, which is the server's too, in ms.
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
