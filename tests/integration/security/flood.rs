@@ -68,8 +68,15 @@ fn floods_hurt_nobody() {
             scope.spawn(move || {
                 let mut rng = Rng::new();
                 let mut buffer = [0; 65_536];
-                while !done.load(Ordering::Relaxed) {
-                    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", server.port())) else { continue };
+                let connect = || TcpStream::connect(("127.0.0.1", server.port()));
+                // One of the four has it by a session when its connection closes, the others wait.
+                let mut holder = connect().unwrap();
+                let line = format!("LOCK.ACQUIRE last OWNER {number} PX 600000 BLOCK 0 SESSION\r\n");
+                holder.write_all(line.as_bytes()).unwrap();
+                // Should the others not be served, it ends all the same.
+                let began = Instant::now();
+                while !done.load(Ordering::Relaxed) && began.elapsed() < 2 * PATIENCE {
+                    let Ok(mut stream) = connect() else { continue };
                     stream.set_nonblocking(true).unwrap();
                     let until = Instant::now() + Duration::from_millis(200);
                     while Instant::now() < until && !done.load(Ordering::Relaxed) {
