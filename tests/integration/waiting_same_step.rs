@@ -66,6 +66,19 @@ fn nobody_extends_what_a_killed_one_had_got() {
     carol_has_it(queue, "");
 }
 
+/// Nor is told that it holds it, however it asks.
+#[test]
+fn nobody_asks_for_what_a_killed_one_had_got() {
+    for once in ["", "ONCE"] {
+        let mut queue = queue_of("");
+        let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+        let acquire = format!("LOCK.ACQUIRE k OWNER bob PX 60000 {once}");
+        let replies = transaction(&mut queue.client, &["LOCK.RELEASE k alice", &kill, &acquire]);
+        assert_eq!(replies[2], Ok(Value::Nil), "{once}");
+        carol_has_it(queue, once);
+    }
+}
+
 /// One that is told of that hold, too, keeps it.
 #[test]
 fn another_asks_for_what_a_killed_one_had_got() {

@@ -9,7 +9,7 @@ mod waiting;
 
 use std::collections::BTreeMap;
 
-use crate::lock::{Ask, Deadline, Fence, FenceClock, Grant, Held, Limits, Millis, Owner, Queue, Ticket};
+use crate::lock::{Ask, Deadline, Fence, FenceClock, Grant, Held, Limits, Millis, Queue, Ticket};
 
 /// A connection.
 pub(super) type Conn = u8;
@@ -111,11 +111,6 @@ impl Server {
     pub(super) fn held(&self, now: Millis) -> Option<Held<'_>> {
         let (grant, deadline) = self.lock.as_ref()?;
         (Deadline::At(now) <= *deadline).then_some(Held { grant, deadline: *deadline })
-    }
-
-    /// Who holds the lock.
-    pub(super) fn holder(&self, now: Millis) -> Option<Owner<'_>> {
-        self.held(now).map(|held| held.grant.owner())
     }
 
     /// Whether something has happened that the next look at the lock sets right: a waiter or a session is gone.

@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::{Clients, Fault, Kind, Site, Size, Who, World, owner};
+use super::{Clients, Fault, Kind, Site, Size, Who, World};
 use crate::lock::Millis;
 use crate::lock::tests::server::Conn;
 
@@ -85,7 +85,7 @@ impl Model for Size {
                 // An owner that waits for an answer asks again at most, or gives back one of the holds that it knows of: by
                 // what the answer tells it will go afterwards, though the answer may be older.
                 let waits = world.waiting.iter().flatten().any(|&(waits, _)| waits == who);
-                if waits || (world.untold.is_some() && world.primary.holder(now) == Some(owner(who))) {
+                if waits {
                     self.acquires(world, at, who, &[Kind::Plain, Kind::Wait], actions);
                     actions.extend(belief.map(|_| Action::Release { at, who, all: false }));
                     continue;
