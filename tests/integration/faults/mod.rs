@@ -8,7 +8,7 @@ mod timers;
 mod waiters;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::support::{Client, Server, Setup, module_path, wait_for};
 
@@ -88,14 +88,22 @@ fn goes_on(server: &Server) {
     assert_eq!(client.holder("after"), None);
 }
 
+/// The text of each file in a folder and in the folders in it.
+fn texts(folder: &Path) -> Vec<String> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let of = |path: PathBuf| {
+        if path.is_dir() { texts(&path) } else { vec![fs::read_to_string(path).unwrap()] }
+    };
+    paths.flat_map(of).collect()
+}
+
 /// The names in `guard(c"...` and of the timers, in the source.
 #[test]
 fn every_guarded_callback_is_tested() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut names: Vec<String> = Vec::new();
     for folder in ["server", "waiting"] {
-        for file in fs::read_dir(source.join(folder)).unwrap() {
-            let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        for text in texts(&source.join(folder)) {
             for mark in ["guard(c\"", "impl Alarm for "] {
                 for (place, _) in text.match_indices(mark) {
                     names.push(text[place..].split('"').nth(1).unwrap().into());

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::dead::to_the_dead;
 use super::left::left_waiting;
+use super::max_hold::too_old;
 use super::record::{Call, Micros, Record, Reply};
 use super::servers::Servers;
 
@@ -35,6 +36,8 @@ pub(crate) struct Figures {
     pub(crate) waited: usize,
     /// Waiters who were killed in the step in which the lock was handed on.
     pub(crate) killed: usize,
+    /// Replies that tell of a grant with a greatest age.
+    pub(crate) limited: usize,
 }
 
 /// All faults of a history.
@@ -46,6 +49,9 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
     let (found, killed) = to_the_dead(history, &servers);
     faults.extend(found);
     figures.killed = killed;
+    let (late, limited) = too_old(history);
+    faults.extend(late);
+    figures.limited = limited;
     let mut keys: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in history {
         keys.entry(&record.key).or_default().push(record);
@@ -70,7 +76,7 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
 }
 
 /// The answers that tell of a new grant, with its fence.
-fn grants(history: &[Record]) -> impl Iterator<Item = (&Record, i64)> {
+pub(super) fn grants(history: &[Record]) -> impl Iterator<Item = (&Record, i64)> {
     history.iter().filter_map(|record| match (&record.call, &record.reply) {
         (Call::Acquire { once: false, .. }, Reply::Granted { fence, holds: 1, .. }) => Some((record, *fence)),
         _ => None,

@@ -8,7 +8,7 @@ fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply)
 }
 
 fn acquire(owner: &str, block: Option<i64>) -> Call {
-    Call::Acquire { owner: owner.into(), lease: 1, block, once: false, session: false }
+    Call::Acquire { owner: owner.into(), lease: 1, block, once: false, session: false, max_hold: None }
 }
 
 /// With a lease of 1 ms.
@@ -161,7 +161,14 @@ fn a_free_lock_that_nobody_gets() {
 #[test]
 fn a_session_that_nobody_ends() {
     let mut history = free_with_a_queue();
-    history[0].call = Call::Acquire { owner: "a".into(), lease: 1, block: None, once: false, session: true };
+    history[0].call = Call::Acquire {
+        owner: "a".into(),
+        lease: 1,
+        block: None,
+        once: false,
+        session: true,
+        max_hold: None,
+    };
     assert_eq!(broken(&history), "", "a keeps it");
     history.push(Record { key: String::new(), ..record(1, 1900, 2000, Call::Close, Reply::Gone) });
     assert_eq!(broken(&history), "5");
@@ -170,8 +177,14 @@ fn a_session_that_nobody_ends() {
 #[test]
 fn a_grant_to_one_whose_time_was_up() {
     let mut history = free_with_a_queue();
-    history[0].call =
-        Call::Acquire { owner: "a".into(), lease: 1490, block: None, once: false, session: false };
+    history[0].call = Call::Acquire {
+        owner: "a".into(),
+        lease: 1490,
+        block: None,
+        once: false,
+        session: false,
+        max_hold: None,
+    };
     assert_eq!(broken(&history), "");
     history[1].call = acquire("c", Some(1));
     assert_eq!(broken(&history), "5");
@@ -211,4 +224,33 @@ fn a_grant_to_one_who_dies_in_the_same_step() {
     // It may have been told where nobody saw that it waited.
     history[2].reply = look("a", 1050, &[]);
     assert_eq!(broken(&history), "");
+}
+
+#[test]
+fn beyond_the_greatest_age() {
+    let limited = Call::Acquire {
+        owner: "a".into(),
+        lease: 50,
+        block: None,
+        once: false,
+        session: true,
+        max_hold: Some(20),
+    };
+    let granted = |lease| Reply::Granted { fence: 1050, holds: 1, lease };
+    let extend = Call::Extend { owner: "a".into(), lease: 50 };
+    let good = [
+        record(1, 1000, 1100, limited, granted(20)),
+        record(1, 8000, 8100, extend, Reply::Number(13)),
+        record(9, 20_000, 20_100, Call::Info, look("a", 1050, &[])),
+    ];
+    assert_eq!(broken(&good), "");
+    for (place, bad) in [
+        (0, Record { reply: granted(50), ..good[0].clone() }),
+        (1, Record { reply: Reply::Number(50), ..good[1].clone() }),
+        (2, Record { sent: 24_000, ..good[2].clone() }),
+    ] {
+        let mut history = good.clone();
+        history[place] = bad;
+        assert_eq!(broken(&history), "M", "{place}");
+    }
 }

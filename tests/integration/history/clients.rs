@@ -165,11 +165,12 @@ fn outcome_of(value: Value) -> Outcome {
 
 fn line(key: &str, call: &Call) -> String {
     match call {
-        Call::Acquire { owner, lease, block, once, session } => {
+        Call::Acquire { owner, lease, block, once, session, max_hold } => {
             let block = block.map_or_else(String::new, |block| format!("BLOCK {block}"));
             let once = if *once { "ONCE" } else { "" };
             let session = if *session { "SESSION" } else { "" };
-            format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} {block} {once} {session}")
+            let max_hold = max_hold.map_or_else(String::new, |age| format!("MAXHOLD {age}"));
+            format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} {block} {once} {session} {max_hold}")
         }
         Call::Release { owner, all } => {
             format!("LOCK.RELEASE {key} {owner} {}", if *all { "ALL" } else { "" })
@@ -231,17 +232,27 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, rng: &mut Rng) -> Option<C
     let owner = owner.to_owned();
     let block = *rng.one_of(&[None, Some(0), Some(0), Some(100), Some(1)]);
     let session = rng.percent(15);
-    let ask = Call::Acquire { owner: owner.clone(), lease: lease(rng), block, once: false, session };
+    // Short: extensions and sessions would go beyond it.
+    let max_hold = rng.percent(20).then(|| 2 + rng.below(40) as i64);
+    let ask = |rng: &mut Rng, once, block| Call::Acquire {
+        owner: owner.clone(),
+        lease: lease(rng),
+        block,
+        once,
+        session,
+        max_hold,
+    };
+    let first = ask(rng, false, block);
     // Goes away while it waits.
     if block == Some(0) && rng.percent(10) {
         let sent = caller.shared.now();
-        caller.link.begin(&line(key, &ask));
+        caller.link.begin(&line(key, &first));
         sleep(rng.up_to(60));
-        caller.close(Some((key, ask, sent)));
+        caller.close(Some((key, first, sent)));
         return None;
     }
     let stranger = Call::Release { owner: format!("{owner}-stranger"), all: true };
-    if !matches!(caller.call(key, ask)?, Reply::Granted { .. }) {
+    if !matches!(caller.call(key, first)?, Reply::Granted { .. }) {
         if rng.percent(30) {
             caller.call(key, stranger)?;
         }
@@ -252,10 +263,8 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, rng: &mut Rng) -> Option<C
         sleep(rng.up_to(8));
         let again = match rng.below(8) {
             0..3 => Call::Extend { owner: owner.clone(), lease: lease(rng) },
-            3 | 4 => {
-                Call::Acquire { owner: owner.clone(), lease: lease(rng), block: None, once: true, session }
-            }
-            5 => Call::Acquire { owner: owner.clone(), lease: lease(rng), block, once: false, session },
+            3 | 4 => ask(rng, true, None),
+            5 => ask(rng, false, block),
             6 => Call::Info,
             _ => stranger.clone(),
         };
@@ -278,6 +287,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, rng: &mut Rng) -> Option<C
                 block: Some(0),
                 once: false,
                 session: false,
+                max_hold: None,
             };
             caller.send(key, vec![extend, release, next])?;
         }

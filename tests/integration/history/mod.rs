@@ -1,13 +1,14 @@
 //! Histories of many clients on real servers that are killed, stopped and replaced: recorded first, judged afterwards.
 //!
-//! `record` has the format, `clients` and `relay` those who make it; `check`, `left` and `dead` decide. A history with a fault is
-//! kept beside the test program's other files; `REDISLOCK_HISTORY=file` has one judged again.
+//! `record` has the format, `clients` and `relay` those who make it; `check`, `left`, `dead` and `max_hold` decide. A history
+//! with a fault is kept beside the test program's other files; `REDISLOCK_HISTORY=file` has one judged again.
 
 mod check;
 mod check_tests;
 mod clients;
 mod dead;
 mod left;
+mod max_hold;
 mod record;
 mod relay;
 mod servers;
@@ -84,7 +85,11 @@ fn judge(name: &str, shared: &Shared) {
         panic!("{} faults, such as\n{}", faults.len(), faults[..faults.len().min(5)].join("\n"));
     }
     assert!(
-        figures.grants > 20 && figures.holds > 20 && figures.queued > 5 && figures.waited > 20,
+        figures.grants > 20
+            && figures.holds > 20
+            && figures.queued > 5
+            && figures.waited > 20
+            && figures.limited > 10,
         "{figures:?}: nothing to judge"
     );
 }

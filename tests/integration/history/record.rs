@@ -33,6 +33,8 @@ pub(crate) enum Call {
         block: Option<i64>,
         once: bool,
         session: bool,
+        #[serde(default)]
+        max_hold: Option<i64>,
     },
     Release {
         owner: String,

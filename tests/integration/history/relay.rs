@@ -60,7 +60,7 @@ fn run(mut caller: Caller<'_>, key: &str, place: usize, next: Option<i64>, mut r
     let block = Some(if rng.percent(20) { 1 + rng.below(30) as i64 } else { 0 });
     let owner = format!("{key}-{place}");
     let session = matches!(end, End::Close);
-    let ask = Call::Acquire { owner: owner.clone(), lease, block, once: false, session };
+    let ask = Call::Acquire { owner: owner.clone(), lease, block, once: false, session, max_hold: None };
     if !matches!(caller.call(key, ask)?, Reply::Granted { .. }) {
         return None;
     }
