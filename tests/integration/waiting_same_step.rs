@@ -357,6 +357,24 @@ fn a_living_waiter_that_asked_for_no_second_hold_keeps_the_lock_of_a_dead_one() 
     assert_eq!(carol.granted().owner, "carol");
 }
 
+/// One that came before the dead one asked for the hold of another, and that one lives: the dead one's hold is nobody's.
+#[test]
+fn a_waiter_that_asked_for_no_second_hold_inherits_none_that_came_after_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut first = Waiter::new(&server, "k", "OWNER bob");
+    let mut once = Waiter::new(&server, "k", "OWNER bob ONCE");
+    let last = Waiter::new(&server, "k", "OWNER bob");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let kill = format!("CLIENT KILL ID {}", last.id);
+    transaction(&mut client, &["LOCK.RELEASE k alice", &kill]);
+    assert_eq!((first.granted().holds, once.granted().holds), (1, 1));
+    wait_for("one hold", || client.holder("k").is_some_and(|holder| holder.holds == 1));
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    assert_eq!(carol.granted().owner, "carol");
+}
+
 /// Redis 7 with threads for input runs what they have read after the timers, and asks again for an answer that it has sent for
 /// a `CLIENT UNBLOCK` among that. The lock lapses, and the command comes, while the server stands still.
 #[test]

@@ -146,7 +146,7 @@ impl Reference {
     }
 
     /// A connection closes. What it was granted, and not told, is taken back, one hold of it, unless another was told of that
-    /// same hold.
+    /// same hold later.
     pub(super) fn close(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         let Some(place) = self.answered.iter().position(|answered| answered.conn == conn) else { return };
@@ -156,7 +156,7 @@ impl Reference {
         }
         let heir =
             |other: &&mut Answered| other.told.is_some() && other.grant == gone.grant && !other.own_hold;
-        if let Some(heir) = self.answered.iter_mut().find(heir) {
+        if let Some(heir) = self.answered.iter_mut().skip(place).find(heir) {
             heir.own_hold = true;
         } else if let Some(holder) = self.holder.filter(|_| gone.grant == self.grants) {
             self.release(holder.who, false, now);

@@ -18,16 +18,17 @@ impl State {
         if session.is_some_and(|session| (session.client, session.fence) == (client, granted)) {
             self.end_session(place.db, &place.key);
         }
-        if self.sharers.remove(&(granted, ticket)) || self.bequeath(granted) {
+        if self.sharers.remove(&(granted, ticket)) || self.bequeath(granted, ticket) {
             return;
         }
         self.dead.entry(place.clone()).or_default().push(granted);
         self.alarm(place, 0);
     }
 
-    /// One that asked for the grant back with `ONCE` has been told of the same hold: it is that one's now. Whether there is one.
-    fn bequeath(&mut self, fence: Fence) -> bool {
-        let heir = self.sharers.range((fence, Ticket(0))..).next().copied();
+    /// One that came later and asked for the grant back with `ONCE` has been told of the same hold: it is that one's now. Whether
+    /// there is one.
+    fn bequeath(&mut self, fence: Fence, ticket: Ticket) -> bool {
+        let heir = self.sharers.range((fence, ticket)..).next().copied();
         heir.is_some_and(|heir| heir.0 == fence && self.sharers.remove(&heir))
     }
 

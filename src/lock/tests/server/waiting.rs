@@ -10,8 +10,9 @@ impl Server {
         if let Some((ticket, waiter)) = ticket.and_then(|ticket| self.waiters.remove_entry(&ticket)) {
             self.queue.leave(ticket, &waiter.ask.owner);
             if let (Some(Reply::Granted { fence, .. }), true) = (waiter.answer, waiter.own_hold) {
-                // One that asked for the grant back with `ONCE` has been told of the same hold: it is that one's now.
-                let heir = self.waiters.values_mut().find(|heir| {
+                // One that came later and asked for the grant back with `ONCE` has been told of the same hold: it is
+                // that one's now.
+                let heir = self.waiters.range_mut(ticket..).map(|(_, heir)| heir).find(|heir| {
                     !heir.own_hold
                         && matches!(heir.answer, Some(Reply::Granted { fence: f, .. }) if f == fence)
                 });
