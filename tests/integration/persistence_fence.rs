@@ -143,7 +143,11 @@ fn refused_in_encoding(server: &Server, version: u16) -> String {
 fn names_both(log: &str, version: u16) {
     let line = format!("it is in encoding {version}; this version of the module reads encoding 1");
     assert!(log.contains(&line), "no \"{line}\" in:\n{log}");
-    assert!(log.contains("ended: exit status"), "{log}");
+    // By itself or, on a busy machine, while it looked for what is wrong with the file.
+    assert!(
+        log.contains("ended: exit status") || log.contains("ended: killed, as it had given the file up"),
+        "{log}"
+    );
     assert!(!log.contains("BUG REPORT"), "{log}");
 }
 
