@@ -117,9 +117,16 @@ fn fences(history: &[Record]) -> Vec<Fault> {
     faults
 }
 
-/// Who holds the lock for certain, and when.
+/// Who holds the lock for certain, and when; in the order in which they begin.
 fn holds<'a>(records: &[&'a Record]) -> Vec<Hold<'a>> {
     let mut all = Vec::new();
+    let endings = Endings::of(records);
+    let mut sessions: HashMap<&str, Vec<i64>> = HashMap::new();
+    for record in records {
+        if let Call::Acquire { owner, session: true, .. } = &record.call {
+            sessions.entry(owner).or_default().push(record.client);
+        }
+    }
     for record in records {
         let (Reply::Granted { fence, holds, lease }, Some(received)) = (&record.reply, record.received)
         else {
@@ -133,24 +140,16 @@ fn holds<'a>(records: &[&'a Record]) -> Vec<Hold<'a>> {
             _ => continue,
         };
         let mut hold = Hold { owner, fence: *fence, from: received, until: began + lease * 1000 };
-        let sessions: Vec<i64> = records
-            .iter()
-            .filter(
-                |other| matches!(&other.call, Call::Acquire { owner: o, session: true, .. } if o == owner),
-            )
-            .map(|other| other.client)
-            .collect();
-        for other in records {
-            // What was over before this grant was asked for does not concern it.
-            if other.received.is_some_and(|received| received < record.sent) {
-                continue;
-            }
-            hold.until = hold.until.min(end(other, owner, *session || !sessions.is_empty(), &sessions));
+        let sessions = sessions.get(&owner[..]).map_or(&[][..], Vec::as_slice);
+        // What was over before this grant was asked for does not concern it.
+        for other in endings.between(record.sent, hold.until) {
+            hold.until = hold.until.min(end(other, owner, *session || !sessions.is_empty(), sessions));
         }
         all.push(hold.clone());
-        all.extend(extensions(records, record, &hold));
+        all.extend(extensions(records, &endings, record, &hold));
     }
     all.retain(|hold| hold.from < hold.until);
+    all.sort_by_key(|hold| hold.from);
     all
 }
 
@@ -170,10 +169,44 @@ fn end(record: &Record, owner: &str, session: bool, sessions: &[i64]) -> Micros 
     }
 }
 
+/// What may end a hold, in the order in which it was sent.
+struct Endings<'a> {
+    answered: Vec<&'a Record>,
+    /// How long the answer took at most.
+    longest: Micros,
+    /// What has no answer may come at any time.
+    unanswered: Vec<&'a Record>,
+}
+
+impl<'a> Endings<'a> {
+    fn of(records: &[&'a Record]) -> Self {
+        let ending = |record: &&&Record| !matches!(record.call, Call::Acquire { .. } | Call::Info);
+        let (answered, unanswered): (Vec<_>, Vec<_>) =
+            records.iter().filter(ending).partition(|record| record.received.is_some());
+        let took = answered.iter().filter_map(|record: &&Record| Some(record.received? - record.sent));
+        Self { longest: took.max().unwrap_or(0), answered, unanswered }
+    }
+
+    /// Those that were not answered before the one time, and were sent before the other. (So a long history is read in time:
+    /// each hold looks at its own part.)
+    fn between(&self, from: Micros, until: Micros) -> impl Iterator<Item = &'a Record> {
+        let first = self.answered.partition_point(|record| record.sent < from - self.longest);
+        let near = self.answered[first..].iter().take_while(move |record| record.sent < until);
+        let near = near.filter(move |record| record.received.is_some_and(|received| received >= from));
+        near.chain(&self.unanswered).copied()
+    }
+}
+
 /// What extensions add to a hold.
-fn extensions<'a>(records: &[&'a Record], grant: &Record, hold: &Hold<'a>) -> Vec<Hold<'a>> {
+fn extensions<'a>(
+    records: &[&'a Record],
+    endings: &Endings<'a>,
+    grant: &Record,
+    hold: &Hold<'a>,
+) -> Vec<Hold<'a>> {
     let mut all = Vec::new();
-    for record in records.iter().filter(|record| record.sent > hold.from && record.sent < hold.until) {
+    let first = records.partition_point(|record| record.sent <= hold.from);
+    for record in records[first..].iter().take_while(|record| record.sent < hold.until) {
         let (Call::Extend { owner, .. }, Reply::Number(lease), Some(received)) =
             (&record.call, &record.reply, record.received)
         else {
@@ -183,12 +216,9 @@ fn extensions<'a>(records: &[&'a Record], grant: &Record, hold: &Hold<'a>) -> Ve
             continue;
         }
         let mut longer = Hold { from: received, until: record.sent + lease * 1000, ..hold.clone() };
-        let sessions: Vec<i64> = vec![grant.client];
-        for other in records.iter().filter(|other| other.sent != record.sent || other.client != record.client)
-        {
-            if other.received.is_none_or(|received| received > record.sent) {
-                longer.until = longer.until.min(end(other, owner, true, &sessions));
-            }
+        let others = endings.between(record.sent + 1, longer.until);
+        for other in others.filter(|other| other.sent != record.sent || other.client != record.client) {
+            longer.until = longer.until.min(end(other, owner, true, &[grant.client]));
         }
         all.push(longer);
     }
@@ -197,8 +227,6 @@ fn extensions<'a>(records: &[&'a Record], grant: &Record, hold: &Hold<'a>) -> Ve
 
 /// 1: two owners at a time.
 fn two_owners(holds: &[Hold<'_>]) -> Vec<Fault> {
-    let mut holds: Vec<_> = holds.iter().collect();
-    holds.sort_by_key(|hold| hold.from);
     let (mut faults, mut open) = (Vec::new(), Vec::<&Hold<'_>>::new());
     for hold in holds {
         open.retain(|earlier| earlier.until > hold.from);
@@ -212,11 +240,13 @@ fn two_owners(holds: &[Hold<'_>]) -> Vec<Fault> {
 /// 3: somebody released or extended what was another's all the time.
 fn strangers(records: &[&Record], holds: &[Hold<'_>]) -> Vec<Fault> {
     let mut faults = Vec::new();
+    let longest = holds.iter().map(|hold| hold.until - hold.from).max().unwrap_or(0);
     for record in records {
         let (Call::Release { owner, .. } | Call::Extend { owner, .. }) = &record.call else { continue };
         let (Reply::Number(_), Some(received)) = (&record.reply, record.received) else { continue };
-        let owned =
-            holds.iter().find(|hold| hold.owner != owner && hold.from < record.sent && received < hold.until);
+        let near = holds.partition_point(|hold| hold.from < record.sent - longest)
+            ..holds.partition_point(|hold| hold.from < record.sent);
+        let owned = holds[near].iter().find(|hold| hold.owner != owner && received < hold.until);
         if let Some(hold) = owned {
             faults.push(format!("3: {record:?} while {hold:?}"));
         }
