@@ -13,7 +13,7 @@ use crate::server::{self, Ctx};
 
 /// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `event` tells why it ended.
 pub(crate) fn pass_on(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, event: &CStr) -> Result<(), Error> {
-    // Only a hand-over needs the time: reading it takes longer than the module's own part of a release.
+    // Only a handover needs the time: reading it takes longer than the module's own part of a release.
     if idle() || !grant_head(ctx, lock, Some(event), server::now())? {
         lock.free(ctx);
         ctx.notify(event, lock.name());

@@ -1,4 +1,4 @@
-//! Clients blocked in `LOCK.ACQUIRE ... BLOCK`: who waits where, hand-over, lapse, departures.
+//! Clients blocked in `LOCK.ACQUIRE ... BLOCK`: who waits where, handover, lapse, departures.
 //!
 //! The rules, which each function here keeps:
 //!
@@ -12,7 +12,7 @@
 //!   the waiter away (`CLIENT KILL`, `CLIENT UNBLOCK`) is seen, the grant is taken back, and the next one gets it.
 //! - A waiter leaves the queue through `State::leave`, whatever the reason.
 //!
-//! Cost: a hand-over looks at the head of one queue. It does not grow with the waiters or the locks, but for the
+//! Cost: a handover looks at the head of one queue. It does not grow with the waiters or the locks, but for the
 //! logarithm in the trees of `state`.
 
 mod departures;

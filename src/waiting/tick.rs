@@ -1,13 +1,13 @@
 //! The two timers: one rings the alarms, one answers those whose grant has been made.
 //!
-//! Two, so that a hand-over makes but one, of 0 ms: the alarms' stays set while leases only move on. (With one for both, a
-//! hand-over took 47,100 instructions of the server, not 39,600.)
+//! Two, so that a handover makes but one, of 0 ms: the alarms' stays set while leases only move on. (With one for both, a
+//! handover took 47,100 instructions of the server, not 39,600.)
 //!
 //! Why here, and not where the grant is made: the server's `UnblockClient` answers a client, but keeps it blocked until
 //! the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` that comes in between would send a second
 //! reply, on others a timeout would swallow the first. A timer of 0 ms rings after the commands that have already
-//! arrived and right before the server sends replies. (Nothing is in between but, with threads for input, what they have
-//! read meanwhile: see `departures`.)
+//! arrived and right before the server sends replies, or a millisecond later where another timer is due first. (With
+//! threads for input, what they have read meanwhile is in between: see `departures`.)
 
 use std::ffi::CStr;
 
@@ -23,7 +23,7 @@ use crate::server::{
 /// How long in ms to wait before looking again whether clients are still paused. Costs one call.
 const WHILE_PAUSED: Millis = 2;
 
-/// How long in ms to wait before trying again a hand-over that the server refused (too few replicas, a disk that
+/// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that
 /// fails). Costs a call for each lock that is due.
 const WHILE_REFUSED: Millis = 100;
 
@@ -124,7 +124,7 @@ fn ring_alarms(ctx: &Ctx<'_>) {
     });
 }
 
-/// `LOCK.SETTLE key`: what an alarm runs. A command, so that the server applies to a hand-over by timer what it applies
+/// `LOCK.SETTLE key`: what an alarm runs. A command, so that the server applies to a handover by timer what it applies
 /// to every write: replicas enough, a disk that works, a slot that is served here. Refused from clients.
 pub(crate) struct Settle;
 

@@ -160,7 +160,7 @@ fn a_list_in_place_of_the_lock_serves_who_waits_for_a_list() {
     assert_eq!(client.acquire("k", "OWNER bob BLOCK 0").unwrap().owner, "bob");
 }
 
-/// "Unblocks module blocked on non-empty list": several hand-overs in one step, each seen by the next.
+/// "Unblocks module blocked on non-empty list": several handovers in one step, each seen by the next.
 #[test]
 fn many_hand_overs_in_one_step() {
     let (server, mut client) = held();

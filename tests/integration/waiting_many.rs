@@ -111,7 +111,7 @@ fn all_get_it_in_order_and_nothing_is_left_of_them() {
     let before = memory_without_them(&mut client);
     let took = hand_over_to_all(&server, &mut client);
     wait_for_memory_as(before, &mut client);
-    println!("{MANY} hand-overs in {took:?}");
+    println!("{MANY} handovers in {took:?}");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn a_wait_in_vain_is_not_slow() {
     check_nothing_was_slow(&mut client);
 }
 
-/// A hand-over by timer is nobody's slow command either.
+/// A handover by timer is nobody's slow command either.
 #[test]
 fn a_wait_that_ends_with_a_lapse_is_not_slow() {
     let server = setup().start();

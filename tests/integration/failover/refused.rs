@@ -1,4 +1,4 @@
-//! A hand-over by timer that the server refuses, as it refuses any write then, is made as soon as the server allows it.
+//! A handover by timer that the server refuses, as it refuses any write then, is made as soon as the server allows it.
 
 use crate::support::{Client, Server, Setup, Waiter, server_time, wait_for, wait_until};
 

@@ -76,7 +76,7 @@ fn logged(server: &Server, callback: &str) {
     wait_for(&line, || server.log().contains(&line));
 }
 
-/// Acquire, hand-over and release work as if nothing had been.
+/// Acquire, handover and release work as if nothing had been.
 #[track_caller]
 fn goes_on(server: &Server) {
     let mut client = server.client();
