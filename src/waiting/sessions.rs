@@ -32,6 +32,7 @@ pub(crate) fn can_start(ctx: &Ctx<'_>) -> Result<(), Error> {
 
 /// Binds the grant with that fence to the connection of the running command's client, and to no other.
 pub(crate) fn start(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence, lease: Millis, now: Micros) {
+    STATE.with(|state| state.take_sessions_over(fence));
     bind(ctx, ctx.db(), key.bytes(), ctx.client_id(), fence, lease, now);
 }
 

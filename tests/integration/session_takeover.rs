@@ -1,7 +1,7 @@
 //! A session that goes from one connection to another, and what a server's death leaves of it.
 
 use crate::support::{
-    Client, Server, Setup, Waiter, grant, owners, server_time, soon, wait_until, wait_until_gone,
+    Client, Server, Setup, Waiter, grant, owners, server_time, soon, transaction, wait_until, wait_until_gone,
 };
 
 struct Taken {
@@ -95,6 +95,27 @@ fn a_waiting_reentry_takes_the_session_over_when_it_is_granted() {
     assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
     drop(second);
     soon("a free lock", || client.holder("k").is_none());
+}
+
+/// The second connection comes in the very step in which the first is granted, which is told only after it.
+#[test]
+fn a_session_is_taken_over_from_a_waiter_that_is_still_to_be_told() {
+    for options in ["SESSION", "SESSION ONCE"] {
+        let server = Server::start();
+        let (mut client, mut second) = (server.client(), server.client());
+        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        let mut first = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
+        let again = format!("LOCK.ACQUIRE k OWNER bob PX 600000 {options}");
+        transaction(&mut second, &["LOCK.RELEASE k alice", &again]);
+        let granted = first.granted();
+        let id = first.id;
+        drop(first);
+        wait_until_gone(&mut client, id);
+        assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
+        assert_eq!(client.lock_info("k").unwrap()["session"], "1");
+        drop(second);
+        soon("a free lock", || client.holder("k").is_none());
+    }
 }
 
 /// The old connection closes after the lock was released and taken again by the same owner in another's session.

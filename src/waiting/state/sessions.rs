@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::State;
+use crate::lock::Fence;
 use crate::waiting::waiter::{Place, Session};
 
 impl State {
@@ -20,6 +21,17 @@ impl State {
         }
         self.sessions.entry(session.client).or_default().insert(place.clone());
         self.alarm(place, session.renew_at);
+    }
+
+    /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
+    /// still to be told.
+    pub(in crate::waiting) fn take_sessions_over(&mut self, fence: Fence) {
+        for ticket in &self.answered {
+            let waiter = self.waiters.get_mut(ticket);
+            if let Some(waiter) = waiter.filter(|waiter| waiter.phase.granted() == Some(fence)) {
+                waiter.ask.session = false;
+            }
+        }
     }
 
     /// No connection keeps the grant alive any more.
