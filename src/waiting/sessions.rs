@@ -5,7 +5,7 @@
 
 use super::hand_over::pass_on;
 use super::waiter::{Place, Session, Told};
-use super::{STATE, grace, listen, tick};
+use super::{STATE, grace, listen, tick, touched};
 use crate::config;
 use crate::error::Error;
 use crate::info;
@@ -43,6 +43,9 @@ pub(super) fn bind_told(ctx: &Ctx<'_>, told: &Told, fence: Fence) {
     let later = STATE.with(|state| state.session(*db, key)).is_some_and(|session| session.fence > fence);
     if told.ask.session && !later {
         bind(ctx, *db, key, told.client_id, fence, told.ask.lease, server::now());
+        // Or nobody has the lock now, or one without a session. Or its lease is shorter than was asked, since the longest
+        // there can be is.
+        touched(*db, key);
     }
 }
 

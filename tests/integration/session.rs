@@ -195,6 +195,21 @@ fn a_session_keeps_to_a_cap_on_leases_that_is_set_later() {
     assert!(has_session(&mut client, "k"));
 }
 
+/// The grant is shorter than the waiter asked for, so it is to be renewed sooner.
+#[test]
+fn a_waiters_session_keeps_to_a_cap_on_leases_that_is_set_while_it_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
+    client.ask::<()>("CONFIG SET lock.max-lease 900");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let granted = bob.granted();
+    wait_until(&mut client, granted.granted_at() + 1800);
+    assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
+    assert!(has_session(&mut client, "k"));
+}
+
 #[test]
 fn a_waiter_can_ask_for_a_session() {
     let server = Server::start();

@@ -118,6 +118,20 @@ fn a_session_is_taken_over_from_a_waiter_that_is_still_to_be_told() {
     }
 }
 
+/// A waiter is told of a grant that has ended in the same step: there is nothing for its connection to keep alive.
+#[test]
+fn a_grant_that_ended_before_its_waiter_was_told_has_no_session() {
+    for next in ["PING", "LOCK.ACQUIRE k OWNER carol PX 600000"] {
+        let server = Server::start();
+        let mut client = server.client();
+        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
+        transaction(&mut client, &["LOCK.RELEASE k alice", "LOCK.RELEASE k bob", next]);
+        bob.granted();
+        soon("no session", || client.info("lock", "lock_sessions") == "0");
+    }
+}
+
 /// The old connection closes after the lock was released and taken again by the same owner in another's session.
 #[test]
 fn an_old_session_does_not_end_a_new_one() {
