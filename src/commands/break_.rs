@@ -64,7 +64,7 @@ impl<'a> Break<'a> {
             // Last: the server cuts a line off after 1 kB.
             key.bytes().escape_ascii(),
         );
-        waiting::pass_on(ctx, &mut lock, c"lock.broken")?;
+        waiting::pass_on(ctx, &mut lock, c"lock.broken");
         ctx.log(LogLevel::Notice, &line);
         info::BREAKS.count();
         ctx.reply_integer(1);

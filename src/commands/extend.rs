@@ -65,7 +65,7 @@ impl<'a> Extend<'a> {
         let now_us = server::now();
         let now = server::lease_start(now_us);
         let mut lock = LockKey::write(ctx, self.key)?;
-        waiting::settle(ctx, &mut lock, now_us)?;
+        waiting::settle(ctx, &mut lock, now_us);
         let deadline = lock::extend(lock.grant(), &self.owner, self.fence, lease, waiting::limits(), now)
             .ok_or(Error::NotHeld)?;
         let holds = lock.grant().map_or(0, Grant::holds);

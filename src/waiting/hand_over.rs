@@ -5,30 +5,28 @@ use std::ffi::CStr;
 use super::waiter::Answer;
 use super::{STATE, grace, idle, lease_moved, sessions, tick};
 use crate::config;
-use crate::error::Error;
 use crate::info;
 use crate::keyspace::{self, LockKey};
 use crate::lock::{self, Acquired, Ask, Grant, Held, Micros, Owner, Released};
 use crate::server::{self, Ctx};
 
 /// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `event` tells why it ended.
-pub(crate) fn pass_on(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, event: &CStr) -> Result<(), Error> {
+pub(crate) fn pass_on(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, event: &CStr) {
     // Only a handover needs the time: reading it takes longer than the module's own part of a release.
-    if idle() || !grant_head(ctx, lock, Some(event), server::now())? {
+    if idle() || !grant_head(ctx, lock, Some(event), server::now()) {
         lock.free(ctx);
         ctx.notify(event, lock.name());
     }
-    Ok(())
 }
 
 /// Brings a lock, its session and its queue to agreement, whatever has happened to any of them: a free lock goes to the
 /// head of its queue, the holder's own waiters re-enter, and a lapse will be seen when it comes.
-pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), Error> {
+pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) {
     if idle() {
-        return Ok(());
+        return;
     }
-    bury_dead(ctx, lock)?;
-    sessions::settle(ctx, lock, now)?;
+    bury_dead(ctx, lock);
+    sessions::settle(ctx, lock, now);
     match lock.grant().map(|grant| grant.owner().into_owned()) {
         Some(owner) => {
             reenter(ctx, lock, &owner, now);
@@ -37,39 +35,31 @@ pub(crate) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
             }
         }
         None => {
-            grant_head(ctx, lock, None, now)?;
+            grant_head(ctx, lock, None, now);
         }
     }
-    Ok(())
 }
 
 /// Takes back what was granted to waiters that went away before they were answered: one hold each.
-fn bury_dead(ctx: &Ctx<'_>, lock: &mut LockKey<'_>) -> Result<(), Error> {
+fn bury_dead(ctx: &Ctx<'_>, lock: &mut LockKey<'_>) {
     let (db, key) = (ctx.db(), lock.name().bytes());
     while let Some(fence) = STATE.with(|state| state.take_dead(db, key)) {
         let owner = lock.grant().map(|grant| grant.owner().into_owned());
         match owner.and_then(|owner| lock::release(lock.grant(), &owner, Some(fence.get()), false)) {
             Some(Released::Kept { holds }) => lock.set_holds(ctx, holds),
-            Some(Released::Ended) => pass_on(ctx, lock, c"lock.released")?,
+            Some(Released::Ended) => pass_on(ctx, lock, c"lock.released"),
             None => (),
         }
     }
-    Ok(())
 }
 
-/// Gives the lock, whoever had it, to the head of its queue; `false`: nobody waits, or nothing is
-/// granted now. `event` tells how the grant ended
-/// that is still there.
-fn grant_head(
-    ctx: &Ctx<'_>,
-    lock: &mut LockKey<'_>,
-    event: Option<&CStr>,
-    now: Micros,
-) -> Result<bool, Error> {
+/// Gives the lock, whoever had it, to the head of its queue; `false`: nobody waits, or nothing is granted now. `event`
+/// tells how the grant ended that is still there.
+fn grant_head(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, event: Option<&CStr>, now: Micros) -> bool {
     let (db, key) = (ctx.db(), lock.name());
     let Some((ticket, ask)) = STATE.with(|state| state.head(db, key.bytes())) else {
         STATE.with(|state| state.end_session(db, key.bytes()));
-        return Ok(false);
+        return false;
     };
     let grace = grace::left();
     if grace > 0 {
@@ -80,11 +70,12 @@ fn grant_head(
             state.alarm_at(db, key.bytes(), until);
         });
         tick::arm();
-        return Ok(false);
+        return false;
     }
     let ask = as_allowed_now(ask);
-    let fence = keyspace::next_fence(now)?;
     STATE.with(|state| state.end_session(db, key.bytes()));
+    // Once the greatest has been given: what is held can still be given back.
+    let Ok(fence) = keyspace::next_fence(now) else { return false };
     let start = server::lease_start(now);
     let deadline = ask.first_deadline(grace::limits(), start);
     if let Some(event) = event {
@@ -99,7 +90,7 @@ fn grant_head(
     reenter(ctx, lock, &ask.owner, now);
     lease_moved(ctx, key, deadline);
     tick::arm();
-    Ok(true)
+    true
 }
 
 /// The longest lease there can be may have become shorter since the waiter came.

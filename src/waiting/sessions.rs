@@ -66,12 +66,12 @@ pub(crate) fn is_alive(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> bool {
 }
 
 /// Does for the session of a lock what is due: renews the lease, or releases the grant of a closed connection.
-pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Result<(), Error> {
+pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) {
     let (db, key) = (ctx.db(), lock.name());
-    let Some(session) = STATE.with(|state| state.session(db, key.bytes())) else { return Ok(()) };
+    let Some(session) = STATE.with(|state| state.session(db, key.bytes())) else { return };
     let Some(held) = lock.held().filter(|held| held.grant.fence() == session.fence) else {
         STATE.with(|state| state.end_session(db, key.bytes()));
-        return Ok(());
+        return;
     };
     let (now, start) = (now / 1000, server::lease_start(now));
     // Somebody may have cut the lease short: then it ends before it would be renewed.
@@ -79,7 +79,8 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !client_exists(session.client) {
         info::SESSIONS_ENDED.count();
-        return pass_on(ctx, lock, c"lock.released");
+        pass_on(ctx, lock, c"lock.released");
+        return;
     }
     if renew {
         let lease = session.lease.min(config::max_lease());
@@ -91,7 +92,6 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) -> Resu
     } else {
         STATE.with(|state| state.alarm_at(db, key.bytes(), session.renew_at));
     }
-    Ok(())
 }
 
 /// When a session is to look at its lease, which has been set to so many ms from now: before it ends.

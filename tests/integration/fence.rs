@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::support::{Client, Payload, Server, Setup, wait_for};
+use crate::support::{Client, Payload, Server, Setup, Waiter, wait_for};
 
 /// A fence given in the year 2200, as a server with a clock far ahead gives them.
 const AHEAD: u64 = 7_258_118_400_000_000;
@@ -148,4 +148,18 @@ fn once_the_greatest_fence_is_given_nothing_more_is_granted() {
     assert_eq!(client.snapshot(), before);
     assert_eq!(client.acquire("k", "OWNER alice").unwrap().holds, 2);
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
+}
+
+#[test]
+fn without_more_fences_a_lock_that_somebody_waits_for_can_be_given_back() {
+    for end in ["LOCK.RELEASE k alice ALL", "LOCK.BREAK k"] {
+        let server = Server::start();
+        let mut client = server.client();
+        restore(&mut client, "k", GREATEST - 1);
+        client.acquire("l", "").unwrap();
+        let bob = Waiter::new(&server, "k", "OWNER bob");
+        client.send(end).unwrap();
+        assert!(client.lock_info("k").is_none(), "{end}");
+        assert!(bob.is_blocked(&mut client), "there is nothing to give him");
+    }
 }

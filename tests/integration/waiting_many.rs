@@ -209,7 +209,8 @@ fn granted_and_killed(server: &Server, client: &mut Client, many: usize) -> f64 
     (worked(client) - before) / many as f64
 }
 
-/// It costs as much for each of many as for each of a few.
+/// It costs about as much for each of many as for each of a few. (1.5 to 2.2 times, on a busy machine up to 4 now and then, so there are
+/// a few tries; where each departure looked at all waiters, 4.7 to 6.6 times.)
 #[test]
 fn many_are_granted_and_killed_in_one_step() {
     const FEW: usize = 400;
@@ -217,10 +218,13 @@ fn many_are_granted_and_killed_in_one_step() {
     allow_open_files(MOST);
     let server = Server::start();
     let mut client = server.client();
-    let mut best = |many, rounds| {
-        (0..rounds).map(|_| granted_and_killed(&server, &mut client, many)).fold(f64::INFINITY, f64::min)
+    let mut times = || {
+        let few = (0..5).map(|_| granted_and_killed(&server, &mut client, FEW)).fold(f64::INFINITY, f64::min);
+        granted_and_killed(&server, &mut client, MOST) / few
     };
-    let [few, many] = [(FEW, 5), (MOST, 2)].map(|(many, rounds)| best(many, rounds));
-    println!("for each of {FEW}: {:.1} us, of {MOST}: {:.1} us", few * 1e6, many * 1e6);
-    assert!(many < 3.3 * few, "{few} s for each of {FEW}, {many} s for each of {MOST}");
+    let mut tries = Vec::new();
+    while tries.iter().all(|times| *times >= 3.3) {
+        assert!(tries.len() < 5, "for each of {MOST} {tries:.1?} times as long as for each of {FEW}");
+        tries.push(times());
+    }
 }
