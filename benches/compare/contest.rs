@@ -85,7 +85,7 @@ pub(crate) struct Sample {
     pub(crate) handovers: f64,
     /// The share of the grants that did not go to who had it before.
     pub(crate) to_others: f64,
-    /// The server's processor time for one hand-over.
+    /// The server's processor time for one handover.
     pub(crate) cpu_ns: f64,
     /// From a release, as it is sent, to the next holder's having its grant, where that is another client; in µs.
     pub(crate) gaps_us: Vec<f64>,

@@ -1,4 +1,4 @@
-//! How many instructions the server executes for one acquire and release, and for one hand-over: counted by Callgrind, so
+//! How many instructions the server executes for one acquire and release, and for one handover: counted by Callgrind, so
 //! that nothing else that the machine does shows in it.
 //!
 //! A count depends on the server's build, on the C library and on the processor. What it is times that of `SET NX PX` and

@@ -12,6 +12,7 @@ mod clients;
 mod contest;
 mod handover;
 mod instructions;
+mod keep;
 mod lapse;
 mod load;
 mod memory;
@@ -56,5 +57,5 @@ fn main() {
     }
     report.finish();
     println!("\n{}", report.in_full());
-    plan.keep(&report);
+    keep::keep(&plan, &report);
 }

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{env, fs, process};
-
-use crate::report::Report;
+use std::{env, process};
 
 /// The parts in the order in which they run.
 pub(crate) const PARTS: [&str; 9] = [
@@ -18,10 +16,6 @@ pub(crate) const PARTS: [&str; 9] = [
     "session",
     "durability",
 ];
-
-/// Between these lines of docs/bench.md and README.md stand the figures of the last run that was kept.
-const BEGIN: &str = "<!-- figures: scripts/bench --save writes them -->";
-const END: &str = "<!-- end of figures -->";
 
 /// What is done with the recorded counts of instructions, instead of measuring.
 #[derive(Clone, Copy)]
@@ -70,32 +64,6 @@ impl Plan {
 
     pub(crate) fn includes(&self, part: &str) -> bool {
         self.parts.is_empty() || self.parts.iter().any(|included| included == part)
-    }
-
-    /// Writes the results to files.
-    pub(crate) fn keep(&self, report: &Report) {
-        let write = |path: PathBuf, text: &str| {
-            fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        };
-        fs::create_dir_all(&self.folder).expect("a folder for the results");
-        write(self.folder.join("results.json"), &report.json());
-        progress(&format!("results and pictures: {}", self.folder.display()));
-        if !self.save {
-            return;
-        }
-        let docs = PathBuf::from("docs/bench");
-        fs::create_dir_all(&docs).expect("a folder for the results");
-        for entry in fs::read_dir(&self.folder).expect("the folder for the results") {
-            let entry = entry.expect("an entry of it");
-            fs::copy(entry.path(), docs.join(entry.file_name())).expect("a copy");
-        }
-        for (page, figures) in [("docs/bench.md", report.in_full()), ("README.md", report.ratios())] {
-            let text = fs::read_to_string(page).unwrap_or_else(|error| panic!("{page}: {error}"));
-            let (before, rest) = text.split_once(BEGIN).expect("where the figures begin");
-            let (_, after) = rest.split_once(END).expect("where the figures end");
-            write(page.into(), &format!("{before}{BEGIN}\n\n{figures}\n{END}{after}"));
-        }
-        progress("kept in docs/bench.md, docs/bench and README.md");
     }
 
     /// How often, or how long: in full, or quickly.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::{env, fs};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::stats::Spread;
 
@@ -45,7 +45,7 @@ pub(crate) struct Row {
     pub(crate) cpu: Option<Spread>,
 }
 
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
     AtLeast(f64),
@@ -103,8 +103,13 @@ impl Report {
         serde_json::to_string_pretty(self).expect("plain data")
     }
 
-    /// Where and when, what is to be known, and the ratios, in Markdown that reads as it is.
-    pub(crate) fn ratios(&self) -> String {
+    /// Whose server it was.
+    pub(crate) fn server(&self) -> &str {
+        &self.machine.server
+    }
+
+    /// Where and when, what is to be known, the ratios, and the figures behind them, in Markdown that reads as it is.
+    pub(crate) fn in_full(&self) -> String {
         let Machine { date, server, module, processor, cores, system, load_before, load_after } =
             &self.machine;
         let mut text = format!(
@@ -123,17 +128,13 @@ impl Report {
                 &["work", "beside", "bound", "median (middle half; min..max)", "by server CPU", ""],
                 self.rows.iter().map(Row::cells),
             );
+            text.push('\n');
         }
-        text
-    }
-
-    /// The same with the figures behind the ratios.
-    pub(crate) fn in_full(&self) -> String {
-        let figures = table(
+        text += &table(
             &["work", "who", "median (min..max)", "unit", "server CPU, µs each", "remark"],
             self.figures.iter().map(Figure::cells),
         );
-        format!("{}\n{figures}", self.ratios())
+        text
     }
 }
 
@@ -190,14 +191,14 @@ impl Row {
 }
 
 impl Bound {
-    fn is_met(self, value: Spread) -> bool {
+    pub(crate) fn is_met(self, value: Spread) -> bool {
         match self {
             Self::AtLeast(bound) => value.median >= bound,
             Self::AtMost(bound) => value.median <= bound,
         }
     }
 
-    fn text(self, unit: &str) -> String {
+    pub(crate) fn text(self, unit: &str) -> String {
         match self {
             Self::AtLeast(bound) => format!("at least {bound}{unit}"),
             Self::AtMost(bound) => format!("at most {bound}{unit}"),
@@ -219,7 +220,7 @@ impl Figure {
 }
 
 /// A Markdown table whose columns are in line.
-fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let titles = titles.iter().map(|&title| title.into()).collect();
     let mut lines: Vec<Vec<String>> = vec![titles];
     lines.extend(rows);

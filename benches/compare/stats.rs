@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A measure over several rounds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,
@@ -36,6 +36,16 @@ impl Spread {
             return self.to_string();
         }
         format!("{median:.digits$} ({low:.digits$}..{high:.digits$}; {min:.digits$}..{max:.digits$})")
+    }
+
+    /// The median and the middle half.
+    pub(crate) fn in_short(&self, unit: &str) -> String {
+        let digits = self.digits();
+        let Self { median, min, low, high, max } = self;
+        if min == max {
+            return format!("{median:.digits$}{unit}");
+        }
+        format!("{median:.digits$}{unit} ({low:.digits$}..{high:.digits$})")
     }
 
     /// How many digits after the point make three that count.

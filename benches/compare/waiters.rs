@@ -1,4 +1,4 @@
-//! What a hand-over costs with 100, 1,000 and 10,000 clients waiting for the lock.
+//! What a handover costs with 100, 1,000 and 10,000 clients waiting for the lock.
 
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ impl Circle {
         Self { net, clients, holder, granted }
     }
 
-    /// That many hand-overs.
+    /// That many handovers.
     pub(crate) fn run(&mut self, server: &mut Server, handovers: usize) -> Sample {
         let Self { net, clients, holder, granted } = self;
         let cpu_before = server.cpu_ns();
@@ -164,7 +164,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     pictures::lines(
         plan,
         "waiters",
-        "The server's processor time for a hand-over, and coming back to wait",
+        "The server's processor time for a handover, and coming back to wait",
         "clients that wait for the lock",
         "µs",
         &lines,
