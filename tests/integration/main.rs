@@ -58,5 +58,6 @@ mod waiting_many;
 mod waiting_order;
 mod waiting_quiet;
 mod waiting_random;
+mod waiting_same_owner;
 mod waiting_same_step;
 mod waiting_stats;

@@ -1,9 +1,9 @@
 //! `kill -9` at a random moment under load, with `appendfsync always`: what was acknowledged is there afterwards.
 
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use crate::support::{Client, Rng, Setup, convert, figure, grant, size};
+use crate::support::{Client, Rng, Setup, convert, figure, grant, size, wall_clock};
 
 const THREADS: usize = 4;
 const KEYS: usize = 16;
@@ -56,10 +56,6 @@ struct Worker {
     stories: Vec<Story>,
     grants: Vec<Granted>,
     acknowledged: usize,
-}
-
-fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
 
 fn key(number: usize) -> String {
@@ -166,11 +162,11 @@ impl Worker {
         pending: Pending,
     ) -> Option<(Result<redis::Value, String>, (i64, i64))> {
         self.stories[number].pending = Some(pending);
-        let before = now();
+        let before = wall_clock();
         let reply = self.client.try_send(line).ok()?;
         self.stories[number].pending = None;
         self.acknowledged += 1;
-        Some((reply, (before, now())))
+        Some((reply, (before, wall_clock())))
     }
 
     fn acquire(&mut self, number: usize) -> Option<()> {
@@ -179,7 +175,8 @@ impl Worker {
         let Story { key: place, owner, .. } = &self.stories[number];
         let line = format!("LOCK.ACQUIRE {} OWNER {owner} PX {lease}{block}", key(*place));
         let sent = Instant::now();
-        let (reply, (before, after)) = self.send(number, &line, Pending::Acquire { lease, at: now() })?;
+        let (reply, (before, after)) =
+            self.send(number, &line, Pending::Acquire { lease, at: wall_clock() })?;
         let story = &mut self.stories[number];
         story.state = match grant(reply.unwrap()) {
             Some(grant) => {
@@ -198,7 +195,8 @@ impl Worker {
         let lease = self.lease();
         let Story { key: place, owner, .. } = &self.stories[number];
         let line = format!("LOCK.EXTEND {} {owner} PX {lease}", key(*place));
-        let (reply, (before, after)) = self.send(number, &line, Pending::Extend { lease, at: now() })?;
+        let (reply, (before, after)) =
+            self.send(number, &line, Pending::Extend { lease, at: wall_clock() })?;
         let State::Held { fence, holds, .. } = self.stories[number].state else { return Some(()) };
         self.stories[number].state = match reply {
             Ok(_) => State::Held { fence, holds, ends: (before + lease, after + lease) },
@@ -288,7 +286,7 @@ fn killed_at_any_moment() {
 
         let mut client = server.client();
         let holders: Vec<_> = (0..KEYS).map(|number| holder(&mut client, &key(number))).collect();
-        let now = now();
+        let now = wall_clock();
         for story in workers.iter().flat_map(|worker| &worker.stories) {
             let actual = match &holders[story.key] {
                 Some((owner, state)) if *owner == story.owner => *state,

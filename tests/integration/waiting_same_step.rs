@@ -1,12 +1,10 @@
 //! A waiter that goes away in the very step in which it gets the lock: the next one gets it, and nobody is told twice.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use redis::Value;
 
 use crate::support::{
     Client, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client, owners, soon, transaction,
-    wait_for, wait_until, while_stopped,
+    wait_for, wall_clock, while_stopped,
 };
 
 struct Queue {
@@ -284,97 +282,6 @@ fn granted_and_broken_in_one_step_it_is_told_of_its_grant_and_the_next_one_has_i
     carol_has_it(queue, "");
 }
 
-/// Two of bob's connections wait, and both are granted at once; what the dead one held is taken back, not the other's.
-#[test]
-fn of_two_waiters_of_one_owner_one_goes() {
-    for dead in [0, 1] {
-        for how in ["CLIENT KILL ID {}", "CLIENT UNBLOCK {} ERROR"] {
-            let server = Server::start();
-            let mut client = server.client();
-            client.acquire("k", "OWNER alice").unwrap();
-            let mut bobs = [0, 1].map(|_| Waiter::new(&server, "k", "OWNER bob"));
-            let mut carol = Waiter::new(&server, "k", "OWNER carol");
-            let leave = how.replace("{}", &bobs[dead].id.to_string());
-            transaction(&mut client, &["LOCK.RELEASE k alice", &leave]);
-            let left = bobs[1 - dead].granted();
-            soon("one hold", || client.holder("k").is_some_and(|holder| holder.holds == 1));
-            let holder = client.holder("k").unwrap();
-            assert_eq!((&holder.owner[..], holder.fence), ("bob", left.fence), "{dead} {leave}");
-            assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0, "{dead} {leave}");
-            assert_eq!(carol.granted().owner, "carol");
-        }
-    }
-}
-
-#[test]
-fn of_two_waiters_of_one_owner_both_go() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let bobs = [0, 1].map(|_| Waiter::new(&server, "k", "OWNER bob"));
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let kills = bobs.each_ref().map(|bob| format!("CLIENT KILL ID {}", bob.id));
-    transaction(&mut client, &["LOCK.RELEASE k alice", &kills[0], &kills[1]]);
-    assert_eq!(carol.granted().owner, "carol");
-    assert_eq!(client.holder("k").unwrap().holds, 1);
-}
-
-/// A waiter with `ONCE` got no hold of its own, so its death takes none back.
-#[test]
-fn a_dead_waiter_that_asked_for_no_second_hold_takes_none_away() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut first = Waiter::new(&server, "k", "OWNER bob");
-    let once = Waiter::new(&server, "k", "OWNER bob ONCE");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let kill = format!("CLIENT KILL ID {}", once.id);
-    transaction(&mut client, &["LOCK.RELEASE k alice", &kill]);
-    let granted = first.granted();
-    wait_until(&mut client, granted.granted_at() + 50);
-    let holder = client.holder("k").unwrap();
-    assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", granted.fence, 1));
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-    assert_eq!(carol.granted().owner, "carol");
-}
-
-/// The other way round, the one that asked for no second hold has been told that it holds the lock once, and does.
-#[test]
-fn a_living_waiter_that_asked_for_no_second_hold_keeps_the_lock_of_a_dead_one() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let first = Waiter::new(&server, "k", "OWNER bob");
-    let mut once = Waiter::new(&server, "k", "OWNER bob ONCE");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let kill = format!("CLIENT KILL ID {}", first.id);
-    transaction(&mut client, &["LOCK.RELEASE k alice", &kill]);
-    let granted = once.granted();
-    wait_until(&mut client, granted.granted_at() + 50);
-    let holder = client.holder("k").unwrap();
-    assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", granted.fence, 1));
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-    assert_eq!(carol.granted().owner, "carol");
-}
-
-/// One that came before the dead one asked for the hold of another, and that one lives: the dead one's hold is nobody's.
-#[test]
-fn a_waiter_that_asked_for_no_second_hold_inherits_none_that_came_after_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut first = Waiter::new(&server, "k", "OWNER bob");
-    let mut once = Waiter::new(&server, "k", "OWNER bob ONCE");
-    let last = Waiter::new(&server, "k", "OWNER bob");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let kill = format!("CLIENT KILL ID {}", last.id);
-    transaction(&mut client, &["LOCK.RELEASE k alice", &kill]);
-    assert_eq!((first.granted().holds, once.granted().holds), (1, 1));
-    wait_for("one hold", || client.holder("k").is_some_and(|holder| holder.holds == 1));
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-    assert_eq!(carol.granted().owner, "carol");
-}
-
 /// Redis 7 with threads for input runs what they have read after the timers, and asks again for an answer that it has sent for
 /// a `CLIENT UNBLOCK` among that. The lock lapses, and the command comes, while the server stands still.
 #[test]
@@ -396,7 +303,7 @@ fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
         while_stopped(&server, || others.iter_mut().for_each(|other| other.begin("PING")));
         others.iter_mut().for_each(|other| _ = other.finish());
         while_stopped(&server, || {
-            wait_for("the end of the lease", || now() > ends + 2);
+            wait_for("the end of the lease", || wall_clock() > ends + 2);
             client.begin(&format!("CLIENT UNBLOCK {} TIMEOUT", bob.id));
         });
         let unblocked = client.finish();
@@ -405,9 +312,4 @@ fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
         client.ask::<i64>("LOCK.RELEASE k bob");
     }
     assert!(told > 0, "not once in the same moment");
-}
-
-/// The wall clock's time, which is the server's too, in ms.
-fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }

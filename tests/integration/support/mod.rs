@@ -23,7 +23,7 @@ pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
 pub(crate) use signal::{freeze, is_closed_by_client, wake, while_stopped};
 pub(crate) use soak::{Rng, figure, size};
-pub(crate) use wait::{PATIENCE, wait_for};
+pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
     SOON, Waiter, blocked_clients, owners, queue, server_time, soon, transaction, wait_until, wait_until_gone,
 };

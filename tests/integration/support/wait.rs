@@ -1,7 +1,7 @@
 //! Waiting for a condition, in place of sleeping a guess.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a condition may take to come true, and a server to answer. Only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -14,4 +14,9 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for: {what}");
         sleep(Duration::from_millis(1));
     }
+}
+
+/// The wall clock's time, which is the server's too, in ms since 1970.
+pub(crate) fn wall_clock() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
