@@ -5,11 +5,12 @@ use super::Micros;
 /// A fencing token: at least 1 and below 2^53, so that a client whose only number is a double reads it exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
-pub(crate) struct Fence(u64);
+pub(crate) struct Fence(pub(super) u64);
 
 impl Fence {
+    pub(super) const BITS: u32 = 53;
     /// The greatest fence there can be: 2^53 - 1, reached by the clock in the year 2255.
-    pub(crate) const MAX: Self = Self((1 << 53) - 1);
+    pub(crate) const MAX: Self = Self((1 << Self::BITS) - 1);
 
     pub(crate) fn new(value: u64) -> Option<Self> {
         (1..=Self::MAX.0).contains(&value).then_some(Self(value))

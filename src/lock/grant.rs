@@ -1,10 +1,11 @@
 //! One stretch of ownership, from the moment a lock goes to an owner until it is free again.
 
+use super::counts::Counts;
 use super::{Deadline, Fence, Millis, Owner};
 
 /// A grant: who holds the lock, how often, and with which fence.
 ///
-/// Its lease is not here: that is the TTL of the key. 32 bytes where the owner is a UUID and nothing unusual is
+/// Its lease is not here: that is the TTL of the key. 24 bytes where the owner is a UUID and nothing unusual is
 /// asked, so that a held lock costs no more memory than a string with the same token; the rest is boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
@@ -13,7 +14,7 @@ pub(crate) struct Grant(Repr);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 enum Repr {
-    Compact { holds: u32, fence: Fence, uuid: [u8; 16] },
+    Compact { counts: Counts, uuid: [u8; 16] },
     Full(Box<Full>),
 }
 
@@ -27,14 +28,21 @@ pub(crate) struct Full {
     max_hold: Option<Millis>,
 }
 
-const _: () = assert!(size_of::<Grant>() == 32);
+impl Full {
+    /// No number of holds makes it `Compact`.
+    fn has_more_than_counts(&self) -> bool {
+        self.max_hold.is_some() || matches!(self.owner, Owner::Name(_))
+    }
+}
+
+const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
     /// A grant with that many holds (at least 1), and the greatest age in ms that it may reach, where it has one.
     pub(crate) fn new(owner: Owner<'_>, fence: Fence, holds: u32, max_hold: Option<Millis>) -> Self {
-        Self(match (owner, max_hold) {
-            (Owner::Uuid(uuid), None) => Repr::Compact { holds, fence, uuid },
-            (owner, max_hold) => {
+        Self(match (owner, max_hold, Counts::new(fence, holds)) {
+            (Owner::Uuid(uuid), None, Some(counts)) => Repr::Compact { counts, uuid },
+            (owner, max_hold, _) => {
                 Repr::Full(Box::new(Full { owner: owner.into_owned(), fence, holds, max_hold }))
             }
         })
@@ -49,22 +57,22 @@ impl Grant {
 
     pub(crate) fn fence(&self) -> Fence {
         match &self.0 {
-            Repr::Compact { fence, .. } => *fence,
+            Repr::Compact { counts, .. } => counts.fence(),
             Repr::Full(full) => full.fence,
         }
     }
 
     pub(crate) fn holds(&self) -> u32 {
         match &self.0 {
-            Repr::Compact { holds, .. } => *holds,
+            Repr::Compact { counts, .. } => counts.holds(),
             Repr::Full(full) => full.holds,
         }
     }
 
     pub(crate) fn set_holds(&mut self, count: u32) {
         match &mut self.0 {
-            Repr::Compact { holds, .. } => *holds = count,
-            Repr::Full(full) => full.holds = count,
+            Repr::Full(full) if full.has_more_than_counts() => full.holds = count,
+            _ => *self = Self::new(self.owner().into_owned(), self.fence(), count, self.max_hold()),
         }
     }
 
@@ -93,7 +101,7 @@ impl Grant {
     /// Has what the grant has on the heap moved by `relocate`.
     pub(crate) fn relocate(&mut self, relocate: impl FnOnce(Box<Full>) -> Box<Full>) {
         // Something without a heap stands in for the moment.
-        let stand_in = Repr::Compact { holds: 0, fence: self.fence(), uuid: [0; 16] };
+        let stand_in = Repr::Compact { counts: Counts::MIN, uuid: [0; 16] };
         self.0 = match std::mem::replace(&mut self.0, stand_in) {
             Repr::Full(full) => Repr::Full(relocate(full)),
             compact => compact,

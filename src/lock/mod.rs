@@ -4,6 +4,7 @@
 //! (`acquire`, `release`, `extend`, `may_break`) reads the state and says what to do; whoever asked stores it.
 //! So a refused command cannot leave a half-made change, and the whole of it runs in a test without a server.
 
+mod counts;
 mod decide;
 mod fence;
 #[cfg(fuzzing)]

@@ -233,6 +233,24 @@ proptest! {
         prop_assert_eq!(upper == lower, capitals == text);
     }
 
+    /// However the grant is stored, and however it came to that many holds.
+    #[test]
+    fn a_grant_tells_what_it_was_made_of(
+        uuid in any::<bool>(),
+        number in prop_oneof![1..=Fence::MAX.get(), Just(1), Just(Fence::MAX.get())],
+        counts in vec(prop_oneof![1..u32::MAX, 2040..2060u32, Just(1), Just(u32::MAX)], 1..6),
+        max_hold in proptest::option::of(1..Millis::MAX),
+    ) {
+        let owner = if uuid { Owner::Uuid([7; 16]) } else { owner("a") };
+        let mut grant = Grant::new(owner.borrowed(), fence(number), 1, max_hold);
+        for holds in counts {
+            grant.set_holds(holds);
+            prop_assert_eq!((grant.owner(), grant.fence(), grant.max_hold()), (owner.borrowed(), fence(number), max_hold));
+            prop_assert_eq!(grant.holds(), holds);
+            prop_assert_eq!(&grant, &Grant::new(owner.borrowed(), fence(number), holds, max_hold));
+        }
+    }
+
     /// A queue is what a list would be, whoever leaves in between.
     #[test]
     fn a_queue_keeps_the_order_of_arrival(moves in vec((any::<bool>(), 0..4usize), 0..60)) {

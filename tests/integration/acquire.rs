@@ -152,6 +152,31 @@ fn an_options_word_can_be_an_owner_or_a_key() {
     assert_eq!(client.ask::<i64>("LOCK.RELEASE ALL ALL ALL"), 0);
 }
 
+/// More holds than those of most locks: from 2,048 on a grant with a UUID takes another allocation.
+#[test]
+fn many_holds_come_and_go_and_are_kept() {
+    const MANY: usize = 5000;
+    const OWNER: &str = "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11";
+    let server = Server::start();
+    let mut client = server.client();
+    let acquires = vec![format!("LOCK.ACQUIRE k OWNER {OWNER} EX 600"); MANY];
+    let grants: Vec<(String, i64, i64, i64)> = client.ask_all(&acquires);
+    let fence = grants[0].1;
+    for (grant, holds) in grants.iter().zip(1..) {
+        assert_eq!((grant.1, grant.2), (fence, holds));
+    }
+    let at_most = client.ask::<i64>("MEMORY USAGE k");
+    let digest: String = client.ask("DEBUG DIGEST");
+    client.ask::<()>("DEBUG RELOAD");
+    assert_eq!(client.ask::<String>("DEBUG DIGEST"), digest);
+    let releases = vec![format!("LOCK.RELEASE k {OWNER}"); MANY - 1];
+    let left: Vec<usize> = client.ask_all(&releases);
+    assert_eq!(left, (1..MANY).rev().collect::<Vec<_>>());
+    let holder = client.holder("k").unwrap();
+    assert_eq!((holder.owner.as_str(), holder.fence, holder.holds), (OWNER, fence, 1));
+    assert!(client.ask::<i64>("MEMORY USAGE k") < at_most);
+}
+
 #[test]
 fn holds_at_their_limit_refuse_a_reentry_and_change_nothing() {
     const LIMIT: u64 = (1 << 32) - 1;
