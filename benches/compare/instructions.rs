@@ -5,6 +5,7 @@
 //! `DEL`, counted in the same way on the same server, does not: that ratio is what the guard looks at.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::process::{self, Command};
 
 use serde::{Deserialize, Serialize};
@@ -132,7 +133,7 @@ pub(crate) fn run(report: &mut Report) {
                     work: work.name().into(),
                     beside: work.who().into(),
                     bound: None,
-                    unit: "x",
+                    unit: "x".into(),
                     value: Spread::one(count / our_count),
                     cpu: None,
                 });
@@ -140,7 +141,7 @@ pub(crate) fn run(report: &mut Report) {
             report.figure(Figure {
                 work: work.name().into(),
                 who: work.who().into(),
-                unit: "instructions",
+                unit: "instructions".into(),
                 value: Spread::one(count),
                 cpu_us: None,
                 remark: String::new(),
@@ -151,12 +152,13 @@ pub(crate) fn run(report: &mut Report) {
 
 /// Where the counts stand that later ones are compared with.
 const RECORDED: &str = "benches/compare/instructions.json";
-/// By how much a count may grow.
-const GROWTH: f64 = 1.05;
+/// What a count may be of the recorded one. Far below, it has not counted all there is, or is so much better that the better
+/// one is to be kept.
+const ALLOWED: RangeInclusive<f64> = 0.85..=1.05;
 /// How often each is counted, for the median: where a server's memory lies, and how its tables are hashed, is luck, which
 /// moves a count by 2 % to either side.
 const COUNTS: usize = 5;
-/// How often that is done, where a count seems to have grown by more.
+/// How often that is done, where a count seems to have changed by more.
 const TRIES: usize = 2;
 
 /// Counts of one server.
@@ -187,18 +189,24 @@ impl Counts {
             .map(|(what, count)| (what, count, count / self.set_and_del))
     }
 
-    /// Whether nothing has grown too much; prints how much.
+    /// Whether nothing has changed too much; prints how much.
     fn is_within(&self, recorded: &Self) -> bool {
         let mut within = true;
         for ((what, count, ratio), (_, count_then, ratio_then)) in
             self.ratios().into_iter().zip(recorded.ratios())
         {
             let growth = ratio / ratio_then;
-            within &= growth <= GROWTH;
+            within &= ALLOWED.contains(&growth);
             println!(
                 "{what}: {count:.0}, {ratio:.3} times; recorded: {count_then:.0}, {ratio_then:.3} times; {:+.1} %{}",
                 (growth - 1.0) * 100.0,
-                if growth > GROWTH { ": GROWN TOO MUCH" } else { "" },
+                if growth > *ALLOWED.end() {
+                    ": GROWN TOO MUCH"
+                } else if growth < *ALLOWED.start() {
+                    ": SO LITTLE IS NOT TO BE BELIEVED"
+                } else {
+                    ""
+                },
             );
         }
         within
@@ -218,7 +226,7 @@ pub(crate) fn record(version: String) {
     println!("recorded in {RECORDED}");
 }
 
-/// Compares with what was written down; ends the process with 1 where a count has grown too much, and with 77 where nothing
+/// Compares with what was written down; ends the process with 1 where a count has changed too much, and with 77 where nothing
 /// can be said.
 pub(crate) fn check(version: String) {
     let recorded = Counts::recorded();
@@ -231,8 +239,9 @@ pub(crate) fn check(version: String) {
         return;
     }
     println!(
-        "at most {:.0} % more is allowed; on purpose? scripts/instructions --record",
-        (GROWTH - 1.0) * 100.0
+        "at most {:.0} % more is allowed, and {:.0} % less; on purpose? scripts/instructions --record",
+        (ALLOWED.end() - 1.0) * 100.0,
+        (1.0 - ALLOWED.start()) * 100.0,
     );
     process::exit(1);
 }
