@@ -111,7 +111,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             work: format!("handovers/s, 8 clients with {}", language.client),
             beside: language.library.into(),
             bound: None,
-            unit: "x",
+            unit: "x".into(),
             value: Spread::of(pairs().map(|(ours, theirs)| ours.handovers / theirs.handovers)),
             cpu: Some(Spread::of(pairs().map(|(ours, theirs)| theirs.cpu_us / ours.cpu_us))),
         });
@@ -120,7 +120,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             report.figure(Figure {
                 work: format!("handovers, 8 clients with {}", language.client),
                 who: who.into(),
-                unit: "per second",
+                unit: "per second".into(),
                 value: Spread::of(samples.iter().map(|sample| sample.handovers)),
                 cpu_us: Some(Spread::of(samples.iter().map(|sample| sample.cpu_us))),
                 remark: format!(

@@ -53,7 +53,7 @@ fn tell(report: &mut Report, samples: &[Vec<Sample>; WAITS.len()]) {
             work: "handovers/s, 8 clients on one lock".into(),
             beside: WAITS[place].name(),
             bound: bound.map(Bound::AtLeast),
-            unit: "x",
+            unit: "x".into(),
             value: Spread::of(pairs().map(|(ours, theirs)| ours.handovers / theirs.handovers)),
             cpu: Some(Spread::of(pairs().map(|(ours, theirs)| theirs.cpu_ns / ours.cpu_ns))),
         });
@@ -64,7 +64,7 @@ fn tell(report: &mut Report, samples: &[Vec<Sample>; WAITS.len()]) {
         report.figure(Figure {
             work: "handovers, 8 clients on one lock".into(),
             who: wait.name(),
-            unit: "per second",
+            unit: "per second".into(),
             value: Spread::of(samples.iter().map(|sample| sample.handovers)),
             cpu_us: Some(Spread::of(samples.iter().map(|sample| sample.cpu_ns / 1e3))),
             remark: format!(

@@ -4,11 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use crate::plan::{Plan, progress};
-use crate::report::{Bound, Report, table};
-use crate::stats::Spread;
+use crate::report::{Machine, Report, Row, table};
 
 /// The kinds of server whose figures are kept, as their names begin; also of their folders.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
@@ -21,7 +18,8 @@ pub(crate) fn keep(plan: &Plan, report: &Report) {
     if !plan.save {
         return;
     }
-    let kind = KINDS.into_iter().find(|kind| report.server().starts_with(kind)).expect("a kind of server");
+    let kind =
+        KINDS.into_iter().find(|kind| report.machine.server.starts_with(kind)).expect("a kind of server");
     let docs = folder_of(kind);
     fs::create_dir_all(&docs).expect("a folder for the results");
     for entry in fs::read_dir(&plan.folder).expect("the folder for the results") {
@@ -56,31 +54,6 @@ fn insert(page: &Path, name: &str, figures: &str) {
     write(page, &format!("{before}{begin}\n\n{figures}\n{end}{after}"));
 }
 
-/// What is read back of the results.
-#[derive(Deserialize)]
-struct Kept {
-    machine: Machine,
-    quick: bool,
-    rows: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-struct Machine {
-    date: String,
-    server: String,
-    processor: String,
-    cores: u32,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    work: String,
-    beside: String,
-    bound: Option<Bound>,
-    unit: String,
-    value: Spread,
-}
-
 impl Row {
     /// Whether it helps to choose a lock: not where the time goes, and how much the module costs the others.
     fn is_for_users(&self) -> bool {
@@ -104,13 +77,9 @@ impl Row {
 /// The ratios on all kinds of server.
 fn side_by_side() -> String {
     let results = KINDS.map(|kind| fs::read_to_string(folder_of(kind).join("results.json")).ok());
-    let kept: Vec<Kept> = results
-        .into_iter()
-        .flatten()
-        .map(|text| serde_json::from_str(&text).expect("results as they were written"))
-        .collect();
+    let kept: Vec<Report> = results.into_iter().flatten().map(|text| Report::of_json(&text)).collect();
     let mut text = String::new();
-    for Kept { machine: Machine { date, server, processor, cores }, quick, .. } in &kept {
+    for Report { machine: Machine { date, server, processor, cores, .. }, quick, .. } in &kept {
         let quick = if *quick { ", a quick run" } else { "" };
         text += &format!("- {server}: {date}{quick}, {processor}, {cores} cores\n");
     }

@@ -121,7 +121,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
                 work: "lapse to next holder, p99".into(),
                 beside: "200,000 other volatile keys".into(),
                 bound: Some(Bound::AtMost(5.0)),
-                unit: " ms",
+                unit: " ms".into(),
                 value: Spread::one(p99),
                 cpu: None,
             });
@@ -129,7 +129,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         report.figure(Figure {
             work: "lapse to next holder".into(),
             who: wait.name(),
-            unit: "ms",
+            unit: "ms".into(),
             value: Spread::of(values.iter().copied()),
             cpu_us: None,
             remark: format!("p99 {p99:.2} ms, {} lapses", values.len()),

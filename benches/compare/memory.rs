@@ -58,7 +58,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             work: "memory of a held lock, UUID owner".into(),
             beside: who(rivals[place]).into(),
             bound,
-            unit: "x",
+            unit: "x".into(),
             value: Spread::one(bytes[0] / bytes[place]),
             cpu: None,
         });
@@ -69,7 +69,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         report.figure(Figure {
             work: "memory of a held lock, UUID owner".into(),
             who: who(rival).into(),
-            unit: "bytes",
+            unit: "bytes".into(),
             value: Spread::one(bytes),
             cpu_us: None,
             remark: "1,000,000 locks, 13-byte names".into(),

@@ -1,5 +1,6 @@
 //! What was measured: ratios with their bounds, and the figures behind them, for people and for machines.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::{env, fs};
 
@@ -8,24 +9,24 @@ use serde::{Deserialize, Serialize};
 use crate::stats::Spread;
 
 /// All results of a run.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 pub(crate) struct Report {
-    machine: Machine,
-    quick: bool,
+    pub(crate) machine: Machine,
+    pub(crate) quick: bool,
     /// What is to be known before the figures are believed.
     notes: Vec<String>,
-    rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     figures: Vec<Figure>,
 }
 
 /// Where and when it was measured.
-#[derive(Serialize)]
-struct Machine {
-    date: String,
-    server: String,
-    module: &'static str,
-    processor: String,
-    cores: usize,
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) date: String,
+    pub(crate) server: String,
+    module: String,
+    pub(crate) processor: String,
+    pub(crate) cores: usize,
     system: String,
     /// How many processes wanted a core, over the minute before; what else ran shows here.
     load_before: String,
@@ -33,12 +34,12 @@ struct Machine {
 }
 
 /// Redislock beside something, or itself.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 pub(crate) struct Row {
     pub(crate) work: String,
     pub(crate) beside: String,
     pub(crate) bound: Option<Bound>,
-    pub(crate) unit: &'static str,
+    pub(crate) unit: Cow<'static, str>,
     /// By the clock, or whatever the unit says.
     pub(crate) value: Spread,
     /// By the server's processor time.
@@ -53,11 +54,11 @@ pub(crate) enum Bound {
 }
 
 /// One measure of one contestant.
-#[derive(Serialize)]
+#[derive(Deserialize, Serialize)]
 pub(crate) struct Figure {
     pub(crate) work: String,
     pub(crate) who: String,
-    pub(crate) unit: &'static str,
+    pub(crate) unit: Cow<'static, str>,
     pub(crate) value: Spread,
     /// The server's processor time for one, in µs.
     pub(crate) cpu_us: Option<Spread>,
@@ -103,9 +104,9 @@ impl Report {
         serde_json::to_string_pretty(self).expect("plain data")
     }
 
-    /// Whose server it was.
-    pub(crate) fn server(&self) -> &str {
-        &self.machine.server
+    /// Reads what `json` wrote.
+    pub(crate) fn of_json(text: &str) -> Self {
+        serde_json::from_str(text).expect("results as they were written")
     }
 
     /// Where and when, what is to be known, the ratios, and the figures behind them, in Markdown that reads as it is.
@@ -148,7 +149,7 @@ impl Machine {
             // The script tells; there is no calendar here.
             date: env::var("BENCH_DATE").unwrap_or_else(|_| "undated".into()),
             server,
-            module: env!("CARGO_PKG_VERSION"),
+            module: env!("CARGO_PKG_VERSION").into(),
             processor: model.map_or("unknown processor", |(_, model)| model.trim()).into(),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             system: format!("{} {}", env::consts::OS, release.split('-').next().unwrap_or_default().trim()),
@@ -166,7 +167,7 @@ fn load() -> String {
 impl Row {
     fn cells(&self) -> Vec<String> {
         let (bound, verdict) = match self.bound {
-            Some(bound) => (bound.text(self.unit), self.verdict(bound)),
+            Some(bound) => (bound.text(&self.unit), self.verdict(bound)),
             None => (String::new(), ""),
         };
         vec![
@@ -212,7 +213,7 @@ impl Figure {
             self.work.clone(),
             self.who.clone(),
             self.value.to_string(),
-            self.unit.into(),
+            self.unit.to_string(),
             self.cpu_us.map_or(String::new(), |cpu| cpu.to_string()),
             self.remark.clone(),
         ]

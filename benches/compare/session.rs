@@ -156,7 +156,7 @@ fn tell(report: &mut Report, scenes: &[Scene], length: Duration) {
             work: format!("server CPU for {work}"),
             beside: scenes[1].who.into(),
             bound: None,
-            unit: "x",
+            unit: "x".into(),
             value: Spread::one(theirs / ours),
             cpu: None,
         });
@@ -167,7 +167,7 @@ fn tell(report: &mut Report, scenes: &[Scene], length: Duration) {
         report.figure(Figure {
             work: work.clone(),
             who: scene.who.into(),
-            unit: "commands sent",
+            unit: "commands sent".into(),
             value: Spread::one(scene.commands as f64),
             cpu_us: Some(Spread::one(cpu)),
             remark: format!("{share:.2} % of a core with leases of 30 s"),
@@ -206,7 +206,7 @@ fn kill(plan: &Plan, report: &mut Report) {
     report.figure(Figure {
         work: "a client with 1,000 session locks dies, each lock waited for".into(),
         who: "Redislock, SESSION".into(),
-        unit: "ms until all have a new holder",
+        unit: "ms until all have a new holder".into(),
         value: Spread::of(all),
         cpu_us: None,
         remark: format!(

@@ -29,7 +29,7 @@ impl Rounds {
             work: work.into(),
             beside: beside.name().into(),
             bound: bound.map(Bound::AtLeast),
-            unit: "x",
+            unit: "x".into(),
             value: Spread::of(pairs().map(|(ours, theirs)| ours.per_second / theirs.per_second)),
             cpu: Some(Spread::of(pairs().map(|(ours, theirs)| theirs.cpu_ns / ours.cpu_ns))),
         })
@@ -39,7 +39,7 @@ impl Rounds {
         self.0.iter().map(|(rival, samples)| Figure {
             work: work.into(),
             who: rival.name().into(),
-            unit: "pairs/s",
+            unit: "pairs/s".into(),
             value: Spread::of(samples.iter().map(|sample| sample.per_second)),
             cpu_us: Some(Spread::of(samples.iter().map(|sample| sample.cpu_ns / 1e3))),
             remark: format!(
