@@ -95,10 +95,9 @@ pub(super) fn held(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadlin
 /// Tells that the lease of a held lock ends then.
 pub(super) fn lease(ctx: &Ctx<'_>, key: Arg<'_>, deadline: Deadline) {
     if ctx.must_replicate() {
-        check(
-            ctx,
-            ctx.replicate_bytes(APPLY, key, itoa::Buffer::new().format(number_of(deadline)).as_bytes()),
-        );
+        let mut digits = itoa::Buffer::new();
+        let state = digits.format(number_of(deadline));
+        check(ctx, ctx.replicate_bytes(APPLY, key, state.as_bytes()));
     }
 }
 

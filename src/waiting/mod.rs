@@ -109,10 +109,8 @@ pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
     if idle() {
         0
     } else {
-        {
-            let db = ctx.db();
-            STATE.with(|state| state.waiters_of(db, key.bytes()))
-        }
+        let db = ctx.db();
+        STATE.with(|state| state.waiters_of(db, key.bytes()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::info;
-use crate::lock::{Millis, Ticket};
+use crate::lock::{Fence, Millis, Ticket};
 use crate::server::{self, Blocked};
 use crate::waiting::waiter::{Answer, Phase, Told, Waiter};
 
@@ -13,7 +13,8 @@ impl State {
             return;
         }
         self.answered.push(ticket);
-        if let (Answer::Granted { .. }, Some(waiter)) = (answer, self.waiters.get(&ticket)) {
+        if let (Answer::Granted { fence, .. }, Some(waiter)) = (answer, self.waiters.get(&ticket)) {
+            self.untold.insert((fence, ticket));
             info::waited(server::now().saturating_sub(waiter.since) / 1000);
         }
     }
@@ -51,8 +52,17 @@ impl State {
         let waiter = self.waiters.get_mut(&ticket)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);
+        if let Answer::Granted { fence, .. } = answer {
+            self.untold.remove(&(fence, ticket));
+        }
         let Waiter { place, ask, client_id, .. } = waiter;
         Some(Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer })
+    }
+
+    /// Who has been given that grant and has not been told yet, first come first.
+    pub(super) fn untold_of(&self, fence: Fence) -> Vec<Ticket> {
+        let from = self.untold.range((fence, Ticket(0))..);
+        from.take_while(|(other, _)| *other == fence).map(|(_, ticket)| *ticket).collect()
     }
 
     /// The connection of a waiter that has been told that it has the lock, and whether the tick had it told.

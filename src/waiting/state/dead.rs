@@ -13,6 +13,7 @@ impl State {
         let place = waiter.place.clone();
         let client = waiter.client_id;
         let Some(granted) = phase.granted() else { return };
+        self.untold.remove(&(granted, ticket));
         // Told, but in vain.
         let session = self.session(place.db, &place.key);
         if session.is_some_and(|session| (session.client, session.fence) == (client, granted)) {
@@ -40,9 +41,8 @@ impl State {
 
     /// A running command has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it.
     pub(in crate::waiting) fn share_hold(&mut self, fence: Fence) {
-        let answered = self.answered.iter().filter_map(|ticket| Some((self.waiters.get(ticket)?, *ticket)));
-        let of_that = answered.filter(|(waiter, _)| waiter.phase.granted() == Some(fence));
-        self.sharers.extend(of_that.map(|(_, ticket)| (fence, ticket)));
+        let untold = self.untold_of(fence);
+        self.sharers.extend(untold.into_iter().map(|ticket| (fence, ticket)));
     }
 
     /// A grant on that lock whose waiter went away before it was answered.

@@ -1,6 +1,6 @@
 //! Who waits where, in memory. Nothing here changes anything in the server.
 //!
-//! Seven trees and a list:
+//! Eight trees and a list:
 //!
 //! - `lines`: by database and key, the queue of a lock (`lock::Queue`, tickets in order of arrival) and the session
 //!   that keeps its grant alive. A line with neither is dropped.
@@ -14,6 +14,7 @@
 //! - `dead`: by lock, the grants whose waiter went away before it was answered, one for each hold.
 //! - `sharers`: by grant, those who were given it without a hold of their own (`ONCE`).
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants.
+//! - `untold`: by grant, those who were given it and have not been told yet.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `alarms` when to look again.
@@ -48,6 +49,7 @@ pub(super) struct State {
     answered: Vec<Ticket>,
     dead: BTreeMap<Place, Vec<Fence>>,
     sharers: BTreeSet<(Fence, Ticket)>,
+    untold: BTreeSet<(Fence, Ticket)>,
     last_ticket: NonZeroU64,
     /// The timer of the server's that rings the next alarm, and when; see `tick`.
     pub(super) timer: Option<(Millis, Timer)>,
@@ -72,6 +74,7 @@ impl State {
             answered: Vec::new(),
             dead: BTreeMap::new(),
             sharers: BTreeSet::new(),
+            untold: BTreeSet::new(),
             last_ticket: NonZeroU64::MIN,
             timer: None,
             answering: false,

@@ -26,9 +26,8 @@ impl State {
     /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
     /// still to be told.
     pub(in crate::waiting) fn take_sessions_over(&mut self, fence: Fence) {
-        for ticket in &self.answered {
-            let waiter = self.waiters.get_mut(ticket);
-            if let Some(waiter) = waiter.filter(|waiter| waiter.phase.granted() == Some(fence)) {
+        for ticket in self.untold_of(fence) {
+            if let Some(waiter) = self.waiters.get_mut(&ticket) {
                 waiter.ask.session = false;
             }
         }
