@@ -3,6 +3,17 @@
 # Sourced, never run; leaves the caller in the project's root folder.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+
+# What a script says at its top.
+usage() { sed -n '2,/^set/{/^set/!s/^# \?//p}' "scripts/${0##*/}"; }
+
+case ${1:-} in
+-h | --help)
+    usage
+    exit
+    ;;
+esac
+
 mkdir -p "${CARGO_TARGET_DIR:-target}/servers"
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 export CARGO_TARGET_DIR=$target

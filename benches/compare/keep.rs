@@ -12,7 +12,6 @@ const KINDS: [&str; 2] = ["Redis", "Valkey"];
 
 /// Writes the results to files.
 pub(crate) fn keep(plan: &Plan, report: &Report) {
-    fs::create_dir_all(&plan.folder).expect("a folder for the results");
     write(&plan.folder.join("results.json"), &report.json());
     progress(&format!("results and pictures: {}", plan.folder.display()));
     if !plan.save {
@@ -79,9 +78,11 @@ fn side_by_side() -> String {
     let results = KINDS.map(|kind| fs::read_to_string(folder_of(kind).join("results.json")).ok());
     let kept: Vec<Report> = results.into_iter().flatten().map(|text| Report::of_json(&text)).collect();
     let mut text = String::new();
-    for Report { machine: Machine { date, server, processor, cores, .. }, quick, .. } in &kept {
-        let quick = if *quick { ", a quick run" } else { "" };
-        text += &format!("- {server}: {date}{quick}, {processor}, {cores} cores\n");
+    for report in &kept {
+        let Machine { date, server, processor, cores, .. } = &report.machine;
+        let warned =
+            if report.has_warnings() { "; with [warnings](docs/bench.md#the-latest-figures)" } else { "" };
+        text += &format!("- {server}: {date}, {processor}, {cores} cores{warned}\n");
     }
     let mut rows: Vec<&Row> = Vec::new();
     for row in kept.iter().flat_map(|kept| &kept.rows).filter(|row| row.is_for_users()) {

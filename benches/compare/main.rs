@@ -33,7 +33,7 @@ use report::Report;
 use server::{Server, Setup};
 
 fn main() {
-    let plan = Plan::from_arguments();
+    let mut plan = Plan::from_arguments();
     let version = Server::start(Setup::MODULE).version();
     match plan.guard {
         Some(Guard::Check) => return instructions::check(version),
@@ -41,6 +41,8 @@ fn main() {
         None => (),
     }
     let mut report = Report::new(version, plan.quick);
+    plan.caption = report.machine.caption();
+    plan.clear_folder();
     for part in PARTS.into_iter().filter(|part| plan.includes(part)) {
         progress(part);
         match part {

@@ -1,7 +1,6 @@
 //! The results as pictures, in SVG: bars, distributions, lines.
 
 use std::error::Error;
-use std::fs;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -57,13 +56,12 @@ fn colour(place: usize) -> RGBColor {
 
 /// Draws a picture into the folder for results, under its title.
 fn draw(plan: &Plan, name: &str, title: &str, height: u32, body: impl FnOnce(&Canvas<'_>) -> Drawn) {
-    fs::create_dir_all(&plan.folder).expect("a folder for the results");
     let path = plan.folder.join(name).with_extension("svg");
     let drawn = || -> Drawn {
         let canvas = SVGBackend::new(&path, (WIDTH, height)).into_drawing_area();
         canvas.fill(&WHITE)?;
         let style = (FONT, 17).into_font().color(&INK);
-        body(&canvas.titled(title, style)?.margin(4, 8, 12, 16))?;
+        body(&canvas.titled(&format!("{title} ({})", plan.caption), style)?.margin(4, 8, 12, 16))?;
         canvas.present()?;
         Ok(())
     };
@@ -140,17 +138,20 @@ pub(crate) fn distributions(plan: &Plan, name: &str, title: &str, unit: &str, cu
     });
 }
 
-/// A measure against a number that grows tenfold at each step; the bars go from the least to the most of the rounds.
+/// A measure against a number that grows tenfold at each step, by orders of magnitude, at least two of them; the bars go from
+/// the least to the most of the rounds.
 pub(crate) fn lines(plan: &Plan, name: &str, title: &str, of: &str, unit: &str, lines: &[Line]) {
     let points = || lines.iter().flat_map(|line| &line.points);
     let most = points().map(|(_, spread)| spread.max).fold(0.0, f64::max);
+    let least = points().map(|(_, spread)| spread.min).fold(most / 100.0, f64::min);
     let (first, last) =
         points().fold((f64::MAX, 0.0_f64), |(first, last), (x, _)| (first.min(*x), last.max(*x)));
     draw(plan, name, title, 380, |canvas| {
-        let mut chart = ChartBuilder::on(canvas)
-            .x_label_area_size(42)
-            .y_label_area_size(52)
-            .build_cartesian_2d((first * 0.8..last * 1.25).log_scale(), 0.0..most * 1.3)?;
+        let mut chart =
+            ChartBuilder::on(canvas).x_label_area_size(42).y_label_area_size(70).build_cartesian_2d(
+                (first * 0.8..last * 1.25).log_scale(),
+                (least * 0.8..most * 4.0).log_scale(),
+            )?;
         chart
             .configure_mesh()
             .disable_x_mesh()

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{env, process};
+use std::{env, fs, process};
 
 /// The parts in the order in which they run.
 pub(crate) const PARTS: [&str; 9] = [
@@ -32,14 +32,22 @@ pub(crate) struct Plan {
     parts: Vec<String>,
     /// Where results go.
     pub(crate) folder: PathBuf,
+    /// What stands on the pictures: whose figures they are, and of when.
+    pub(crate) caption: String,
 }
 
 impl Plan {
     /// What the command line asks for.
     pub(crate) fn from_arguments() -> Self {
         let target = env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-        let mut plan =
-            Self { guard: None, quick: false, save: false, parts: Vec::new(), folder: target.join("bench") };
+        let mut plan = Self {
+            guard: None,
+            quick: false,
+            save: false,
+            parts: Vec::new(),
+            folder: target.join("bench"),
+            caption: String::new(),
+        };
         for argument in env::args().skip(1) {
             match argument.as_str() {
                 "--quick" => plan.quick = true,
@@ -49,17 +57,29 @@ impl Plan {
                 // What `cargo bench` adds.
                 "--bench" => (),
                 part if PARTS.contains(&part) => plan.parts.push(argument),
+                option if option.starts_with('-') => {
+                    eprintln!("error: there is no option {option}");
+                    process::exit(2);
+                }
                 other => {
                     eprintln!("error: {other} is no part of the benchmark; those are: {}", PARTS.join(", "));
                     process::exit(2);
                 }
             }
         }
-        if plan.save && !plan.parts.is_empty() {
-            eprintln!("error: --save keeps the figures of a whole run, not of parts");
+        if plan.save && (plan.quick || !plan.parts.is_empty()) {
+            eprintln!("error: --save keeps the figures of a whole run, not of parts or of a quick one");
             process::exit(2);
         }
         plan
+    }
+
+    /// Nothing of an earlier run, of another server perhaps, is to stand beside the results.
+    pub(crate) fn clear_folder(&self) {
+        if self.folder.exists() {
+            fs::remove_dir_all(&self.folder).expect("the folder of the earlier results to be removed");
+        }
+        fs::create_dir_all(&self.folder).expect("a folder for the results");
     }
 
     pub(crate) fn includes(&self, part: &str) -> bool {

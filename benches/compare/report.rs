@@ -8,11 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::Spread;
 
+/// How a note begins that is a warning.
+const WARNING: &str = "WARNING: ";
+
 /// All results of a run.
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
-    pub(crate) quick: bool,
+    quick: bool,
     /// What is to be known before the figures are believed.
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
@@ -95,6 +98,15 @@ impl Report {
         self.figures.push(figure);
     }
 
+    /// Says that figures are not to be believed as they stand.
+    pub(crate) fn warn(&mut self, warning: &str) {
+        self.note(format!("{WARNING}{warning}"));
+    }
+
+    pub(crate) fn has_warnings(&self) -> bool {
+        self.notes.iter().any(|note| note.starts_with(WARNING))
+    }
+
     /// No more is to come.
     pub(crate) fn finish(&mut self) {
         self.machine.load_after = load();
@@ -140,6 +152,11 @@ impl Report {
 }
 
 impl Machine {
+    /// Whose figures, and of when.
+    pub(crate) fn caption(&self) -> String {
+        format!("{}, {}", self.server, self.date)
+    }
+
     fn here(server: String) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

@@ -15,6 +15,8 @@ use crate::stats::{Spread, percentile, sorted};
 const RENEWALS_PER_LEASE: u32 = 3;
 /// How often each lock is renewed while it is watched.
 const RENEWALS: u32 = 6;
+/// In how many turns.
+const TURNS: u32 = 3;
 
 /// Locks that are kept, on a server of their own.
 struct Scene {
@@ -25,7 +27,8 @@ struct Scene {
     watchdog: bool,
     /// The server's processor time with all connections open and nothing to do, for each second, in ns.
     idle_ns: f64,
-    cpu_ns: f64,
+    /// What it used in each of the turns in which its locks are kept.
+    cpu_ns: Vec<f64>,
     commands: usize,
 }
 
@@ -59,7 +62,7 @@ impl Scene {
             server,
             watchdog,
             idle_ns: 0.0,
-            cpu_ns: 0.0,
+            cpu_ns: Vec::new(),
             commands: 0,
         }
     }
@@ -75,10 +78,11 @@ impl Scene {
         }
     }
 
-    /// The processor time for one renewal of one lock, beyond what the server uses anyway, in µs.
-    fn cpu_us_per_renewal(&self, length: Duration) -> f64 {
-        let beyond = self.cpu_ns - self.idle_ns * length.as_secs_f64();
-        (beyond / 1e3 / self.locks.len() as f64 / f64::from(RENEWALS)).max(0.0)
+    /// The processor time for one renewal of one lock, beyond what the server uses anyway, in µs; turn by turn.
+    fn cpu_us_per_renewal(&self, turn: Duration) -> Vec<f64> {
+        let renewals = self.locks.len() as f64 * f64::from(RENEWALS) / f64::from(TURNS);
+        let beyond = |used: &f64| used - self.idle_ns * turn.as_secs_f64();
+        self.cpu_ns.iter().map(|used| (beyond(used) / 1e3 / renewals).max(0.0)).collect()
     }
 }
 
@@ -123,16 +127,19 @@ fn keep(plan: &Plan, report: &mut Report) {
         }
     };
     go_on_for(&mut scenes, begin + period);
-    let before = scenes.each_mut().map(|scene| scene.server.cpu_ns());
     for scene in &mut scenes {
         scene.commands = 0;
     }
-    for third in 1..=3 {
-        go_on_for(&mut scenes, begin + period + length / 3 * third);
-        progress(&format!("  session, locks kept: {third}/3"));
+    for turn in 1..=TURNS {
+        let before = scenes.each_mut().map(|scene| scene.server.cpu_ns());
+        go_on_for(&mut scenes, begin + period + length / TURNS * turn);
+        for (scene, before) in scenes.iter_mut().zip(before) {
+            let used = scene.server.cpu_ns() - before;
+            scene.cpu_ns.push(used);
+        }
+        progress(&format!("  session, locks kept: {turn}/{TURNS}"));
     }
-    for (scene, before) in scenes.iter_mut().zip(before) {
-        scene.cpu_ns = scene.server.cpu_ns() - before;
+    for scene in &mut scenes {
         let kept = scene.server.ask("DBSIZE");
         assert_eq!(
             kept,
@@ -142,34 +149,34 @@ fn keep(plan: &Plan, report: &mut Report) {
         );
     }
     for pair in scenes.chunks_exact(2) {
-        tell(report, pair, length);
+        tell(report, pair, length / TURNS);
     }
 }
 
-fn tell(report: &mut Report, scenes: &[Scene], length: Duration) {
+fn tell(report: &mut Report, scenes: &[Scene], turn: Duration) {
     let count = scenes[0].locks.len();
     let work = format!("keeping {count} locks, each renewed {RENEWALS} times");
-    let [ours, theirs] = [0, 1].map(|place| scenes[place].cpu_us_per_renewal(length));
-    // A hundred locks cost less than can be told from nothing.
-    if ours > 0.0 {
+    let [ours, theirs] = [0, 1].map(|place| scenes[place].cpu_us_per_renewal(turn));
+    // A hundred locks cost too little to be told from what a server does anyway.
+    if count > 100 && ours.iter().all(|ours| *ours > 0.0) {
         report.row(Row {
             work: format!("server CPU for {work}"),
             beside: scenes[1].who.into(),
             bound: None,
             unit: "x".into(),
-            value: Spread::one(theirs / ours),
+            value: Spread::of(theirs.iter().zip(&ours).map(|(theirs, ours)| theirs / ours)),
             cpu: None,
         });
     }
-    for (scene, cpu) in scenes.iter().zip([ours, theirs]) {
+    for (scene, cpu) in scenes.iter().zip([ours, theirs].map(Spread::of)) {
         // With a lease of 30 s each lock is renewed every 10 s.
-        let share = cpu / 1e6 * count as f64 / 10.0 * 100.0;
+        let share = cpu.median / 1e6 * count as f64 / 10.0 * 100.0;
         report.figure(Figure {
             work: work.clone(),
             who: scene.who.into(),
             unit: "commands sent".into(),
             value: Spread::one(scene.commands as f64),
-            cpu_us: Some(Spread::one(cpu)),
+            cpu_us: Some(cpu),
             remark: format!("{share:.2} % of a core with leases of 30 s"),
         });
     }
