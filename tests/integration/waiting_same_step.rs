@@ -4,7 +4,7 @@ use redis::Value;
 
 use crate::support::{
     Client, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client, owners, soon, transaction,
-    wait_for, wall_clock, while_stopped,
+    wait_for, wait_until, wall_clock, while_stopped,
 };
 
 struct Queue {
@@ -90,6 +90,23 @@ fn another_asks_for_what_a_killed_one_had_got() {
     assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
     assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0);
     carol_has_it(queue, "");
+}
+
+/// The same where an operator has had the killed one told before.
+#[test]
+fn another_asks_for_what_a_killed_one_had_been_told_of() {
+    for options in OPTIONS {
+        let mut queue = queue_of(options);
+        let [tell, kill] = ["UNBLOCK", "KILL ID"].map(|how| format!("CLIENT {how} {}", queue.bob.id));
+        let ask = format!("LOCK.ACQUIRE k OWNER bob PX 60000 ONCE {options}");
+        let lines = ["LOCK.RELEASE k alice", &tell, &ask, &kill];
+        let told = grant(transaction(&mut queue.client, &lines)[2].clone().unwrap()).unwrap();
+        wait_until(&mut queue.client, told.granted_at() + 50);
+        let holder = queue.client.holder("k").unwrap();
+        assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", told.fence, 1), "{options}");
+        assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0, "{options}");
+        carol_has_it(queue, options);
+    }
 }
 
 /// Two of one owner wait with sessions. The one that is killed before it is told has none, so the other keeps the grant.

@@ -14,7 +14,7 @@ impl State {
         }
         self.answered.push(ticket);
         if let (Answer::Granted { fence, .. }, Some(waiter)) = (answer, self.waiters.get(&ticket)) {
-            self.untold.insert((fence, ticket));
+            self.given.insert((fence, ticket));
             info::waited(server::now().saturating_sub(waiter.since) / 1000);
         }
     }
@@ -52,16 +52,13 @@ impl State {
         let waiter = self.waiters.get_mut(&ticket)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);
-        if let Answer::Granted { fence, .. } = answer {
-            self.untold.remove(&(fence, ticket));
-        }
         let Waiter { place, ask, client_id, .. } = waiter;
         Some(Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer })
     }
 
-    /// Who has been given that grant and has not been told yet, first come first.
-    pub(super) fn untold_of(&self, fence: Fence) -> Vec<Ticket> {
-        let from = self.untold.range((fence, Ticket(0))..);
+    /// Who has been given that grant, and may turn out to be gone, first come first.
+    pub(super) fn given(&self, fence: Fence) -> Vec<Ticket> {
+        let from = self.given.range((fence, Ticket(0))..);
         from.take_while(|(other, _)| *other == fence).map(|(_, ticket)| *ticket).collect()
     }
 

@@ -13,7 +13,7 @@ impl State {
         let place = waiter.place.clone();
         let client = waiter.client_id;
         let Some(granted) = phase.granted() else { return };
-        self.untold.remove(&(granted, ticket));
+        self.given.remove(&(granted, ticket));
         // Told, but in vain.
         let session = self.session(place.db, &place.key);
         if session.is_some_and(|session| (session.client, session.fence) == (client, granted)) {
@@ -41,8 +41,8 @@ impl State {
 
     /// A running command has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it.
     pub(in crate::waiting) fn share_hold(&mut self, fence: Fence) {
-        let untold = self.untold_of(fence);
-        self.sharers.extend(untold.into_iter().map(|ticket| (fence, ticket)));
+        let given = self.given(fence);
+        self.sharers.extend(given.into_iter().map(|ticket| (fence, ticket)));
     }
 
     /// A grant on that lock whose waiter went away before it was answered.
@@ -67,6 +67,7 @@ impl State {
         }
         let granted = self.waiters.remove(&ticket).and_then(|waiter| waiter.phase.granted());
         if let Some(fence) = granted {
+            self.given.remove(&(fence, ticket));
             self.sharers.remove(&(fence, ticket));
         }
     }

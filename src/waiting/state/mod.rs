@@ -14,7 +14,7 @@
 //! - `dead`: by lock, the grants whose waiter went away before it was answered, one for each hold.
 //! - `sharers`: by grant, those who were given it without a hold of their own (`ONCE`).
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants.
-//! - `untold`: by grant, those who were given it and have not been told yet.
+//! - `given`: by grant, those who were given it and may turn out to be gone: until the server has freed them, told or not.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `alarms` when to look again.
@@ -49,7 +49,7 @@ pub(super) struct State {
     answered: Vec<Ticket>,
     dead: BTreeMap<Place, Vec<Fence>>,
     sharers: BTreeSet<(Fence, Ticket)>,
-    untold: BTreeSet<(Fence, Ticket)>,
+    given: BTreeSet<(Fence, Ticket)>,
     last_ticket: NonZeroU64,
     /// The timer of the server's that rings the next alarm, and when; see `tick`.
     pub(super) timer: Option<(Millis, Timer)>,
@@ -74,7 +74,7 @@ impl State {
             answered: Vec::new(),
             dead: BTreeMap::new(),
             sharers: BTreeSet::new(),
-            untold: BTreeSet::new(),
+            given: BTreeSet::new(),
             last_ticket: NonZeroU64::MIN,
             timer: None,
             answering: false,

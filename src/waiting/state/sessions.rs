@@ -26,7 +26,7 @@ impl State {
     /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
     /// still to be told.
     pub(in crate::waiting) fn take_sessions_over(&mut self, fence: Fence) {
-        for ticket in self.untold_of(fence) {
+        for ticket in self.given(fence) {
             if let Some(waiter) = self.waiters.get_mut(&ticket) {
                 waiter.ask.session = false;
             }
