@@ -78,6 +78,10 @@ pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) {
     let renew = session.renew_at <= now || held.deadline < Deadline::At(session.renew_at);
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !client_exists(session.client) {
+        // Some servers tell only after the timers have rung: then the session is that waiter's.
+        if STATE.with(|state| state.has_heir(session.fence)) {
+            return;
+        }
         info::SESSIONS_ENDED.count();
         pass_on(ctx, lock, c"lock.released");
         return;

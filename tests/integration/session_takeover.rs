@@ -118,6 +118,30 @@ fn a_session_is_taken_over_from_a_waiter_that_is_still_to_be_told() {
     }
 }
 
+/// Two wait with sessions and are granted in one step, in which an operator has one of them told, and kills it.
+#[test]
+fn a_session_whose_connection_closed_is_taken_over_by_a_waiter_that_is_still_to_be_told() {
+    for (place, options) in [(0, ""), (1, ""), (0, "ONCE"), (1, "ONCE")] {
+        let server = Server::start();
+        let mut client = server.client();
+        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        let what = format!("{place} {options}");
+        let asks = format!("OWNER bob PX 600000 SESSION {options}");
+        let mut bobs = vec![Waiter::new(&server, "k", &asks), Waiter::new(&server, "k", &asks)];
+        let mut carol = Waiter::new(&server, "k", "OWNER carol");
+        let dead = bobs.remove(place);
+        let [tell, kill] = ["UNBLOCK", "KILL ID"].map(|how| format!("CLIENT {how} {}", dead.id));
+        transaction(&mut client, &["LOCK.RELEASE k alice", &tell, &kill]);
+        let granted = bobs[0].granted();
+        wait_until(&mut client, granted.granted_at() + 50);
+        let holder = client.holder("k").unwrap();
+        assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", granted.fence, 1), "{what}");
+        assert_eq!(client.lock_info("k").unwrap()["session"], "1", "{what}");
+        drop(bobs);
+        assert_eq!(carol.granted().owner, "carol", "{what}");
+    }
+}
+
 /// A waiter is told of a grant that has ended in the same step: there is nothing for its connection to keep alive.
 #[test]
 fn a_grant_that_ended_before_its_waiter_was_told_has_no_session() {

@@ -19,11 +19,11 @@ impl State {
         if session.is_some_and(|session| (session.client, session.fence) == (client, granted)) {
             self.end_session(place.db, &place.key);
         }
+        self.alarm(place.clone(), 0);
         if self.sharers.remove(&(granted, ticket)) || self.bequeath(granted, ticket) {
             return;
         }
-        self.dead.entry(place.clone()).or_default().push(granted);
-        self.alarm(place, 0);
+        self.dead.entry(place).or_default().push(granted);
     }
 
     /// One that came later and asked for the grant back with `ONCE` has been told of the same hold: it is that one's now. Whether

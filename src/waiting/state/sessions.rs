@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::State;
 use crate::lock::Fence;
-use crate::waiting::waiter::{Place, Session};
+use crate::waiting::waiter::{Phase, Place, Session};
 
 impl State {
     pub(in crate::waiting) fn session(&self, db: i32, key: &[u8]) -> Option<Session> {
@@ -31,6 +31,14 @@ impl State {
                 waiter.ask.session = false;
             }
         }
+    }
+
+    /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
+    /// at again.
+    pub(in crate::waiting) fn has_heir(&self, fence: Fence) -> bool {
+        let given = self.given(fence);
+        let mut waiters = given.iter().filter_map(|ticket| self.waiters.get(ticket));
+        waiters.any(|waiter| waiter.ask.session && matches!(waiter.phase, Phase::Answered(_)))
     }
 
     /// No connection keeps the grant alive any more.
