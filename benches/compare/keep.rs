@@ -42,6 +42,10 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+fn read_report(path: &Path) -> Report {
+    serde_json::from_str(&read(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 /// Replaces what stands between the two lines of a page that name that.
 fn insert(page: &Path, name: &str, figures: &str) {
     let (begin, end) =
@@ -75,8 +79,8 @@ impl Row {
 
 /// The ratios on all kinds of server.
 fn side_by_side() -> String {
-    let results = KINDS.map(|kind| fs::read_to_string(folder_of(kind).join("results.json")).ok());
-    let kept: Vec<Report> = results.into_iter().flatten().map(|text| Report::of_json(&text)).collect();
+    let files = KINDS.map(|kind| folder_of(kind).join("results.json"));
+    let kept: Vec<Report> = files.iter().filter(|file| file.exists()).map(|file| read_report(file)).collect();
     let mut text = String::new();
     for report in &kept {
         let Machine { date, server, processor, cores, .. } = &report.machine;

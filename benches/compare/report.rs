@@ -116,11 +116,6 @@ impl Report {
         serde_json::to_string_pretty(self).expect("plain data")
     }
 
-    /// Reads what `json` wrote.
-    pub(crate) fn of_json(text: &str) -> Self {
-        serde_json::from_str(text).expect("results as they were written")
-    }
-
     /// Where and when, what is to be known, the ratios, and the figures behind them, in Markdown that reads as it is.
     pub(crate) fn in_full(&self) -> String {
         let Machine { date, server, module, processor, cores, system, load_before, load_after } =
