@@ -15,7 +15,7 @@ mod server;
 mod waiting;
 
 use commands::{Acquire, Apply, Break, Extend, Info, Release};
-use server::{CommandSpec, EventSpec, TypeSpec, module::Module};
+use server::{CommandSpec, EventSpec, Module, TypeSpec};
 use waiting::{Departures, Settle};
 
 /// Everything that the module adds to the server.
@@ -45,6 +45,8 @@ static MODULE: Module = Module {
     events: &[EventSpec::of::<Departures>()],
     info: info::write,
 };
+
+server::define_on_load!(MODULE);
 
 /// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and fuzzers run
 /// without a server, on the system's.

@@ -5,8 +5,6 @@ use std::slice;
 
 use redis_module::raw;
 
-use super::Ctx;
-
 /// All arguments of a command, its name first.
 #[derive(Clone, Copy)]
 pub(crate) struct Args<'a>(&'a [*mut raw::RedisModuleString]);
@@ -38,7 +36,7 @@ impl<'a> Args<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Arg<'a> {
     string: *mut raw::RedisModuleString,
-    life: PhantomData<&'a Ctx<'a>>,
+    life: PhantomData<&'a ()>,
 }
 
 impl<'a> Arg<'a> {

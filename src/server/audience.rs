@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 
+use super::context::EFFECTS;
 use super::guard::guard;
 use super::section::Section;
 use super::{Alarm, Ctx, Timer};
@@ -28,7 +29,7 @@ const LOOK_AGAIN: i64 = 250;
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
 /// Whether an effect has to be told. `false` only where nobody would get it.
-pub(super) fn listens() -> bool {
+fn listens() -> bool {
     !NOBODY.load(Ordering::Relaxed)
 }
 
@@ -76,6 +77,28 @@ impl Alarm for Look {
 }
 
 impl Ctx<'_> {
+    /// Whether an effect has to be replicated. Where nobody would get it, counts the running command as a change of the
+    /// data set, as for `save` points, and that is all there is to do.
+    pub(crate) fn must_replicate(&self) -> bool {
+        let listens = listens();
+        if !listens {
+            // What this sends to nobody is the request, not the effect; what it does besides is to count a change, and
+            // the module API has nothing else for that which is as cheap.
+            self.replicate_verbatim();
+        }
+        listens
+    }
+
+    /// Whether effects may be needed by an append-only file, a child process, a primary of this server or a cluster.
+    fn may_persist_or_replicate(&self) -> bool {
+        const MAYBE: u32 = raw::REDISMODULE_CTX_FLAGS_AOF
+            | raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD
+            | raw::REDISMODULE_CTX_FLAGS_SLAVE
+            | raw::REDISMODULE_CTX_FLAGS_CLUSTER
+            | EFFECTS;
+        self.flags() & MAYBE != 0
+    }
+
     /// Whether the server refuses writes where too few replicas keep up (`min-replicas-to-write`).
     pub(crate) fn needs_replicas(&self) -> bool {
         // A field that the server writes only where that is set.

@@ -6,8 +6,8 @@ use std::slice;
 
 use redis_module::raw;
 
-use super::section::Section;
-use super::{Arg, audience};
+use super::log::log;
+use super::{Arg, LogLevel};
 
 /// What a callback may do while it runs.
 pub(crate) struct Ctx<'a> {
@@ -16,7 +16,7 @@ pub(crate) struct Ctx<'a> {
 }
 
 /// The flags of a context in which effects come in: from a primary, from a file.
-const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
+pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_LOADING
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
 
@@ -43,14 +43,6 @@ fn reply_text<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
     }
     // SAFETY: the server answered a buffer of `len` bytes that lives as long as the reply.
     unsafe { slice::from_raw_parts(start.cast(), len) }
-}
-
-/// How loud a line in the server's log is.
-#[derive(Clone, Copy)]
-pub(crate) enum LogLevel {
-    Verbose,
-    Notice,
-    Warning,
 }
 
 impl Ctx<'_> {
@@ -155,11 +147,6 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Which keys the server removes when memory is short: its setting `maxmemory-policy`.
-    pub(crate) fn maxmemory_policy(&self) -> String {
-        Section::read(self, c"memory").field(c"maxmemory_policy").unwrap_or_default().into()
-    }
-
     /// The number of the selected database.
     pub(crate) fn db(&self) -> i32 {
         // SAFETY: the context is valid (see `new`).
@@ -180,7 +167,7 @@ impl Ctx<'_> {
     }
 
     /// What kind of client runs the command, and on what kind of server.
-    fn flags(&self) -> u32 {
+    pub(super) fn flags(&self) -> u32 {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_GetContextFlags(self.ctx)) }.cast_unsigned()
     }
@@ -194,28 +181,6 @@ impl Ctx<'_> {
             | raw::REDISMODULE_CTX_FLAGS_SLAVE
             | EFFECTS;
         self.flags() & NO_WAITING == 0
-    }
-
-    /// Whether effects may be needed by an append-only file, a child process, a primary of this server or a cluster.
-    pub(super) fn may_persist_or_replicate(&self) -> bool {
-        const MAYBE: u32 = raw::REDISMODULE_CTX_FLAGS_AOF
-            | raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD
-            | raw::REDISMODULE_CTX_FLAGS_SLAVE
-            | raw::REDISMODULE_CTX_FLAGS_CLUSTER
-            | EFFECTS;
-        self.flags() & MAYBE != 0
-    }
-
-    /// Whether an effect has to be replicated. Where nobody would get it, counts the running command as a change of the
-    /// data set, as for `save` points, and that is all there is to do.
-    pub(crate) fn must_replicate(&self) -> bool {
-        let listens = audience::listens();
-        if !listens {
-            // What this sends to nobody is the request, not the effect; what it does besides is to count a change, and
-            // the module API has nothing else for that which is as cheap.
-            self.replicate_verbatim();
-        }
-        listens
     }
 
     /// Whether a script or a function runs the command. Its client has no connection: Valkey 9 crashes where one asks for
@@ -310,25 +275,4 @@ impl Ctx<'_> {
     pub(crate) fn log(&self, level: LogLevel, line: &str) {
         log(self.ctx, level, line);
     }
-}
-
-/// Writes a line to the server's log. The text is never the format; control characters, which would end or break the line, are
-/// escaped.
-pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
-    let level = match level {
-        LogLevel::Verbose => c"verbose",
-        LogLevel::Notice => c"notice",
-        LogLevel::Warning => c"warning",
-    };
-    let mut text = String::with_capacity(line.len() + 1);
-    for character in line.chars() {
-        match character {
-            control if control.is_control() => text.extend(control.escape_default()),
-            other => text.push(other),
-        }
-    }
-    text.push('\0');
-    // SAFETY: the server takes a null context, and any that is valid; level, format and text end in NUL, and the
-    // format takes one string. No NUL is left inside: it is a control character.
-    unsafe { api!(RedisModule_Log(ctx, level.as_ptr(), c"%s".as_ptr(), text.as_ptr())) };
 }

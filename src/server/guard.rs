@@ -6,7 +6,8 @@ use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 
 use super::LogLevel;
-use super::context::log;
+use super::api::Missing;
+use super::log::log;
 
 thread_local! {
     /// What the last panic of this thread said, and where.
@@ -34,7 +35,7 @@ pub(super) fn note_panics() {
 
 #[cold]
 fn report(callback: &CStr, payload: Box<dyn Any + Send>) {
-    let said = match payload.downcast::<super::api::Missing>() {
+    let said = match payload.downcast::<Missing>() {
         Ok(missing) => format!("the server lacks {}", missing.0),
         Err(_) => SAID.take().replace('\n', " "),
     };

@@ -1,6 +1,7 @@
 //! What the module adds to `INFO`.
 
 use std::ffi::{CStr, c_int};
+use std::sync::OnceLock;
 
 use redis_module::raw;
 
@@ -26,8 +27,12 @@ impl InfoWriter {
     }
 }
 
-/// Has `write_info` of the module called for `INFO`; whether the server took that.
-pub(super) fn register(ctx: *mut raw::RedisModuleCtx) -> bool {
+/// What to call for `INFO`: the server's callback is given nothing to tell it by.
+static WRITE: OnceLock<WriteInfo> = OnceLock::new();
+
+/// Has that called for `INFO`; whether the server took it.
+pub(super) fn register(ctx: *mut raw::RedisModuleCtx, write_info: WriteInfo) -> bool {
+    WRITE.get_or_init(|| write_info);
     // SAFETY: the server gave us the context for the time of loading.
     let status = unsafe { api!(RedisModule_RegisterInfoFunc(ctx, Some(write))) };
     status == raw::REDISMODULE_OK as c_int
@@ -38,6 +43,6 @@ pub(super) fn register(ctx: *mut raw::RedisModuleCtx) -> bool {
 unsafe extern "C" fn write(info: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
     // A server that is crashing may be in the middle of anything of ours.
     if for_crash_report == 0 {
-        guard(c"info", || (crate::MODULE.info)(&mut InfoWriter(info)));
+        guard(c"info", || WRITE.get().map(|write_info| write_info(&mut InfoWriter(info))));
     }
 }

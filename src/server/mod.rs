@@ -5,7 +5,7 @@
 //! - The server runs every callback of a module on one thread at a time, under its global lock, and hands it
 //!   pointers that stay valid until the callback returns. The types here borrow from those pointers, so that
 //!   nothing taken from a callback outlives it.
-//! - `module::load` refuses to load where a function in its list of required ones is absent. A newer one is
+//! - `load` refuses to load the module where a function in its list of required ones is absent. A newer one is
 //!   asked for at run time, never by version number.
 //! - No panic crosses into the server: every callback runs inside `guard`.
 
@@ -22,7 +22,10 @@ mod command;
 mod config;
 mod context;
 mod definition;
+mod detached;
 mod events;
+#[cfg(feature = "faults")]
+mod fault_command;
 #[cfg(feature = "faults")]
 mod faults;
 #[cfg(fuzzing)]
@@ -31,7 +34,9 @@ mod guard;
 mod info;
 mod key;
 mod kind;
-pub(crate) mod module;
+mod load;
+mod log;
+mod module;
 mod native_type;
 mod register;
 mod section;
@@ -44,13 +49,16 @@ pub(crate) use cell::ServerCell;
 pub(crate) use clock::{Moment, lease_start, now};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
-pub(crate) use context::{Called, Ctx, LogLevel};
+pub(crate) use context::{Called, Ctx};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 #[cfg(feature = "faults")]
-pub(crate) use faults::Fault;
+pub(crate) use fault_command::Fault;
 pub(crate) use info::InfoWriter;
 pub(crate) use key::{Key, WrongType};
+pub(crate) use load::{define_on_load, on_load};
+pub(crate) use log::LogLevel;
+pub(crate) use module::Module;
 pub(crate) use native_type::{
     AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeSpec, Unlinked,
 };

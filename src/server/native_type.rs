@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_int, c_void};
 
 use redis_module::raw;
 
-use super::context::log;
 use super::guard::guard;
+use super::log::log;
 use super::{Arg, LogLevel, TypeHandle};
 
 /// A value that keys can hold.

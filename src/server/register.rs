@@ -5,10 +5,9 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::context::log;
 use super::definition::{Argument, Change, Definition, Kind};
-use super::module::Module;
-use super::{CommandSpec, LogLevel};
+use super::log::log;
+use super::{CommandSpec, LogLevel, Module};
 
 /// Registers the commands of the module, and its ACL category.
 pub(super) fn commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(), String> {

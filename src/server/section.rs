@@ -36,3 +36,10 @@ impl Drop for Section<'_> {
         unsafe { api!(RedisModule_FreeServerInfo(self.ctx.raw(), self.fields)) };
     }
 }
+
+impl Ctx<'_> {
+    /// Which keys the server removes when memory is short: its setting `maxmemory-policy`.
+    pub(crate) fn maxmemory_policy(&self) -> String {
+        Section::read(self, c"memory").field(c"maxmemory_policy").unwrap_or_default().into()
+    }
+}

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_void};
 use redis_module::raw;
 
 use super::guard::guard;
-use super::{Ctx, module};
+use super::{Ctx, detached};
 
 /// What a timer does when its time has come.
 pub(crate) trait Alarm: Sized {
@@ -35,7 +35,7 @@ impl Timer {
         // SAFETY: the context is valid as long as the module is loaded. The timer carries no data.
         let id = unsafe {
             api!(RedisModule_CreateTimer(
-                module::context(),
+                detached::context(),
                 delay.clamp(0, LONGEST),
                 Some(ring::<A>),
                 std::ptr::null_mut()
@@ -48,7 +48,7 @@ impl Timer {
     pub(crate) fn stop(self) {
         // SAFETY: the context is valid as long as the module is loaded; a timer that the server does not know is an
         // error that it answers. No data is asked back.
-        unsafe { api!(RedisModule_StopTimer(module::context(), self.0, std::ptr::null_mut())) };
+        unsafe { api!(RedisModule_StopTimer(detached::context(), self.0, std::ptr::null_mut())) };
     }
 }
 

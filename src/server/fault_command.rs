@@ -1,0 +1,40 @@
+//! `LOCK.FAULT [callback]`, in a build of its own for tests (`--features faults`).
+//!
+//! With a name, the next callback of that name panics before it does anything: `lock.release`, `reply`, `alarms`, `rdb-save`, ...
+//! Each answers with the fault that has not struck yet, or nothing.
+
+use super::faults::armed;
+use super::{Arg, Args, Argument, Command, Ctx, Definition, ErrorReply, KeyUse};
+
+pub(crate) struct Fault;
+
+/// It refuses nothing.
+pub(crate) enum Never {}
+
+impl ErrorReply for Never {
+    fn send(&self, _ctx: &Ctx<'_>) {}
+}
+
+impl Command for Fault {
+    const DEFINITION: Definition = Definition {
+        name: c"lock.fault",
+        summary: c"Has the next callback of that name panic, for tests.",
+        complexity: c"O(1)",
+        since: c"0.1.0",
+        flags: c"admin",
+        acl: &[c"admin", c"dangerous"],
+        tips: c"",
+        key: KeyUse { tells: false, change: None },
+        arguments: &[Argument::text(c"callback").optional()],
+    };
+    type Error = Never;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Never> {
+        let mut armed = armed();
+        if let Some(callback) = args.get(1).map(Arg::bytes) {
+            *armed = callback.to_vec();
+        }
+        ctx.reply_bytes(&armed);
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! Loading: how a module is made known to the server.
+
+use std::ffi::{CStr, c_int};
+
+use redis_module::raw;
+
+use super::guard::{self, guard};
+use super::log::log;
+use super::{Arg, Args, Ctx, LogLevel, Module, NumericConfig};
+use super::{audience, detached, info, kind, register};
+
+/// Defines the function by which the server loads a module (`RedisModule_OnLoad`), for that `static` of type `Module`.
+/// The server looks it up in the library by its name, and gives it nothing that would lead to the module's table.
+macro_rules! define_on_load {
+    ($module:path) => {
+        /// What the server calls to load the module.
+        ///
+        /// # Safety
+        /// Called by the server, with a context and `argc` strings that are valid until it returns.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, unsafe_code)]
+        unsafe extern "C" fn RedisModule_OnLoad(
+            ctx: *mut ::redis_module::raw::RedisModuleCtx,
+            argv: *mut *mut ::redis_module::raw::RedisModuleString,
+            argc: ::std::ffi::c_int,
+        ) -> ::std::ffi::c_int {
+            // SAFETY: the server's own arguments, as they came.
+            unsafe { $crate::server::on_load(&$module, ctx, argv, argc) }
+        }
+    };
+}
+pub(crate) use define_on_load;
+
+/// What `RedisModule_OnLoad` does.
+///
+/// # Safety
+/// The arguments are those that the server gave to `RedisModule_OnLoad`, which is running.
+pub(crate) unsafe fn on_load(
+    module: &Module,
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    let version = module.version;
+    // SAFETY: the server's own context. Nothing has been allocated before this: the allocator is the server's, and
+    // this is what fetches it.
+    let status = unsafe {
+        raw::Export_RedisModule_Init(ctx, module.name.as_ptr(), version, raw::REDISMODULE_APIVER_1 as c_int)
+    };
+    if status != raw::REDISMODULE_OK as c_int {
+        return raw::REDISMODULE_ERR as c_int;
+    }
+    // SAFETY: the server's own argument vector, valid until this callback returns.
+    let args = unsafe { Args::new(argv, argc) };
+    guard::note_panics();
+    match guard(c"load", || load(ctx, module, args)) {
+        Some(Ok(())) => raw::REDISMODULE_OK as c_int,
+        Some(Err(reason)) => {
+            guard(c"load", || log(ctx, LogLevel::Warning, &format!("not loaded: {reason}")));
+            raw::REDISMODULE_ERR as c_int
+        }
+        None => raw::REDISMODULE_ERR as c_int,
+    }
+}
+
+fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
+    if let Some(function) = missing_function() {
+        return Err(format!(
+            "this server lacks {function}; Redis 7.0 or Valkey 8.0 is the oldest that will do"
+        ));
+    }
+    // Keys are marked as changed where they change, not where they are opened; a short read is an error, not an exit;
+    // and nothing of ours minds a data set that is loaded beside the one in use.
+    let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+        | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
+    // SAFETY: the server gave us the context for the time of loading.
+    let options = options as c_int | kind::options(&unsafe { Ctx::new(ctx) });
+    // SAFETY: as above.
+    unsafe { api!(RedisModule_SetModuleOptions(ctx, options)) };
+    for native in module.types {
+        if !(native.register)(ctx) {
+            return Err("a data type was refused; is the module loaded twice?".into());
+        }
+    }
+    register::commands(ctx, module)?;
+    load_configs(ctx, module, args)?;
+    for events in module.events {
+        if !(events.subscribe)(ctx) {
+            return Err("a subscription to events was refused".into());
+        }
+    }
+    if !info::register(ctx, module.info) {
+        return Err("the sections of INFO were refused".into());
+    }
+    detached::open(ctx);
+    audience::watch(ctx);
+    // SAFETY: the server gave us the context for the time of loading.
+    let ctx = unsafe { Ctx::new(ctx) };
+    for events in module.events {
+        (events.loaded)(&ctx);
+    }
+    Ok(())
+}
+
+/// Registers the settings, with the arguments of `loadmodule` (`name value ...`) as their defaults; what the
+/// configuration file says comes on top.
+fn load_configs(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
+    let mut given = config_args(&module.name.to_string_lossy(), module.configs, args)?;
+    for config in module.configs {
+        let default = given
+            .iter()
+            .position(|(name, _)| *name == config.name)
+            .map_or(config.default, |place| given.swap_remove(place).1);
+        if !config.register(ctx, default) {
+            return Err(format!("the setting {} was refused", config.name.to_string_lossy()));
+        }
+    }
+    // SAFETY: the server gave us the context for the time of loading.
+    let status = unsafe { api!(RedisModule_LoadConfigs(ctx)) };
+    if status == raw::REDISMODULE_OK as c_int {
+        Ok(())
+    } else {
+        Err("a setting in the configuration file was refused".into())
+    }
+}
+
+/// Whether a word is a setting's name, with the module's before it or without.
+fn is_name(word: Arg<'_>, module: &str, known: &str) -> bool {
+    let rest = word.bytes().strip_prefix(module.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+    rest.unwrap_or(word.bytes()).eq_ignore_ascii_case(known.as_bytes())
+}
+
+fn config_args(
+    module: &str,
+    configs: &'static [&'static NumericConfig],
+    args: Args<'_>,
+) -> Result<Vec<(&'static CStr, i64)>, String> {
+    let mut given: Vec<(&'static CStr, i64)> = Vec::new();
+    let mut words = args.skip(0);
+    while let Some(name) = words.next() {
+        let shown = String::from_utf8_lossy(name.bytes()).into_owned();
+        let config = configs
+            .iter()
+            .find(|config| config.name.to_str().is_ok_and(|known| is_name(name, module, known)))
+            .ok_or_else(|| format!("unknown argument '{shown}'"))?;
+        let value =
+            words.next().and_then(Arg::integer).ok_or_else(|| format!("'{shown}' needs a whole number"))?;
+        if !(config.min..=config.max).contains(&value) {
+            return Err(format!("'{shown}' must be between {} and {}", config.min, config.max));
+        }
+        if given.iter().any(|(earlier, _)| *earlier == config.name) {
+            return Err(format!("'{shown}' is given twice"));
+        }
+        given.push((config.name, value));
+    }
+    Ok(given)
+}
+
+/// The first function that the module cannot do without and the server does not have.
+fn missing_function() -> Option<&'static str> {
+    macro_rules! first_missing {
+        ($($function:ident),* $(,)?) => {
+            // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
+            $(if unsafe { raw::$function }.is_none() { return Some(stringify!($function)); })*
+        };
+    }
+    first_missing!(
+        RedisModule_AvoidReplicaTraffic,
+        RedisModule_BlockClientOnKeys,
+        RedisModule_BlockedClientDisconnected,
+        RedisModule_Call,
+        RedisModule_CallReplyStringPtr,
+        RedisModule_CallReplyType,
+        RedisModule_CloseKey,
+        RedisModule_CreateCommand,
+        RedisModule_CreateDataType,
+        RedisModule_CreateString,
+        RedisModule_CreateTimer,
+        RedisModule_DefragAlloc,
+        RedisModule_DeleteKey,
+        RedisModule_DigestAddLongLong,
+        RedisModule_DigestAddStringBuffer,
+        RedisModule_DigestEndSequence,
+        RedisModule_EmitAOF,
+        RedisModule_Free,
+        RedisModule_FreeCallReply,
+        RedisModule_FreeServerInfo,
+        RedisModule_FreeString,
+        RedisModule_GetAbsExpire,
+        RedisModule_GetBlockedClientPrivateData,
+        RedisModule_GetClientId,
+        RedisModule_GetClientInfoById,
+        RedisModule_GetClientUserNameById,
+        RedisModule_GetCommand,
+        RedisModule_GetContextFlags,
+        RedisModule_GetDbIdFromOptCtx,
+        RedisModule_GetDetachedThreadSafeContext,
+        RedisModule_GetKeyNameFromOptCtx,
+        RedisModule_GetSelectedDb,
+        RedisModule_GetServerInfo,
+        RedisModule_InfoAddFieldULongLong,
+        RedisModule_InfoAddSection,
+        RedisModule_IsIOError,
+        RedisModule_KeyType,
+        RedisModule_LoadConfigs,
+        RedisModule_LoadStringBuffer,
+        RedisModule_LoadUnsigned,
+        RedisModule_Log,
+        RedisModule_ModuleTypeGetType,
+        RedisModule_ModuleTypeGetValue,
+        RedisModule_ModuleTypeSetValue,
+        RedisModule_NotifyKeyspaceEvent,
+        RedisModule_OpenKey,
+        RedisModule_RegisterInfoFunc,
+        RedisModule_RegisterNumericConfig,
+        RedisModule_Replicate,
+        RedisModule_ReplicateVerbatim,
+        RedisModule_ReplyWithArray,
+        RedisModule_ReplyWithError,
+        RedisModule_ReplyWithLongLong,
+        RedisModule_ReplyWithMap,
+        RedisModule_ReplyWithNullArray,
+        RedisModule_ReplyWithSimpleString,
+        RedisModule_ReplyWithStringBuffer,
+        RedisModule_SaveStringBuffer,
+        RedisModule_SaveUnsigned,
+        RedisModule_SelectDb,
+        RedisModule_ServerInfoGetFieldC,
+        RedisModule_SetAbsExpire,
+        RedisModule_SetCommandInfo,
+        RedisModule_SetDisconnectCallback,
+        RedisModule_SetModuleOptions,
+        RedisModule_SignalModifiedKey,
+        RedisModule_StopTimer,
+        RedisModule_StringPtrLen,
+        RedisModule_StringToLongLong,
+        RedisModule_SubscribeToKeyspaceEvents,
+        RedisModule_SubscribeToServerEvent,
+        RedisModule_UnblockClient,
+    );
+    None
+}

@@ -1,0 +1,32 @@
+//! The server's log.
+
+use redis_module::raw;
+
+/// How loud a line in the server's log is.
+#[derive(Clone, Copy)]
+pub(crate) enum LogLevel {
+    Verbose,
+    Notice,
+    Warning,
+}
+
+/// Writes a line to the server's log. The text is never the format; control characters, which would end or break the line, are
+/// escaped.
+pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
+    let level = match level {
+        LogLevel::Verbose => c"verbose",
+        LogLevel::Notice => c"notice",
+        LogLevel::Warning => c"warning",
+    };
+    let mut text = String::with_capacity(line.len() + 1);
+    for character in line.chars() {
+        match character {
+            control if control.is_control() => text.extend(control.escape_default()),
+            other => text.push(other),
+        }
+    }
+    text.push('\0');
+    // SAFETY: the server takes a null context, and any that is valid; level, format and text end in NUL, and the
+    // format takes one string. No NUL is left inside: it is a control character.
+    unsafe { api!(RedisModule_Log(ctx, level.as_ptr(), c"%s".as_ptr(), text.as_ptr())) };
+}
