@@ -22,7 +22,7 @@ use waiting::{Departures, Settle};
 static MODULE: Module = Module {
     name: c"lock",
     version: 100,
-    types: &[TypeSpec::of::<lock::Grant>()],
+    types: &[TypeSpec::of::<lock::Grant, Departures>()],
     category: c"lock",
     commands: &[
         CommandSpec::of::<Acquire>(),

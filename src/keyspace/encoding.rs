@@ -19,12 +19,11 @@
 use std::ffi::CStr;
 
 use crate::config::LONGEST_LEASE;
-use crate::keyspace::{effects, lapses, last_fence, observe_fence};
+use crate::keyspace::{effects, last_fence, observe_fence};
 use crate::lock::{Deadline, Fence, Grant, Micros, Owner};
 use crate::server::{
-    self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle, Unlinked,
+    self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };
-use crate::waiting;
 
 /// For how long the last fence is written beside the keys: ten minutes.
 const FENCE_KEPT_FOR: Micros = 600_000_000;
@@ -79,13 +78,6 @@ impl NativeType for Grant {
         digest.integer(self.holds().into());
         digest.integer(self.max_hold().unwrap_or(0));
         digest.end();
-    }
-
-    fn unlinked(&self, from: Unlinked) {
-        lapses::unlinked(self, &from);
-        if !waiting::idle() {
-            waiting::touched(from.db(), from.key().bytes());
-        }
     }
 
     fn save_aux(rdb: &mut RdbWriter) {

@@ -44,7 +44,7 @@ pub(super) fn none_in(body: impl FnOnce()) {
 }
 
 /// A lock is being taken out of the keyspace.
-pub(super) fn unlinked(grant: &Grant, from: &Unlinked) {
+pub(crate) fn unlinked(grant: &Grant, from: &Unlinked) {
     if LAPSES.with(|lapses| lapses.own) {
         return;
     }

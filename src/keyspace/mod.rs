@@ -11,7 +11,7 @@ mod lapses;
 mod lock_key;
 
 pub(crate) use effects::{APPLY, Effect};
-pub(crate) use lapses::{evicted, expired, warn_of_evictions};
+pub(crate) use lapses::{evicted, expired, unlinked, warn_of_evictions};
 pub(crate) use lock_key::LockKey;
 
 use crate::error::Error;

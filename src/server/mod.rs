@@ -60,7 +60,7 @@ pub(crate) use load::{define_on_load, on_load};
 pub(crate) use log::LogLevel;
 pub(crate) use module::Module;
 pub(crate) use native_type::{
-    AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeSpec, Unlinked,
+    AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeSpec, Unlinked, ValueEvents,
 };
 pub(crate) use timer::{AFTER_PANIC, Alarm, Timer};
 pub(crate) use type_handle::TypeHandle;

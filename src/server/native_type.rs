@@ -40,26 +40,30 @@ pub(crate) trait NativeType: Sized + Send + 'static {
     /// Moves what the value has on the heap to where the server wants it, against fragmentation.
     fn defrag(&mut self, defrag: &mut Defrag);
 
-    /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called
-    /// when a database is flushed. The keyspace is in the middle of a change: take note, touch nothing.
-    fn unlinked(&self, from: Unlinked);
-
     /// Bytes on the heap beyond the value's own.
     fn heap_size(&self) -> usize;
 }
 
-/// What the table of types holds: a type ready to be registered.
+/// Who is told what becomes of values of that type. The table of the module names it, so that the type itself need not know
+/// who listens.
+pub(crate) trait ValueEvents<T: NativeType> {
+    /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called
+    /// when a database is flushed. The keyspace is in the middle of a change: take note, touch nothing.
+    fn unlinked(value: &T, from: &Unlinked);
+}
+
+/// What the table of types holds: a type ready to be registered, and its listener.
 pub(crate) struct TypeSpec {
     pub(super) register: fn(*mut raw::RedisModuleCtx) -> bool,
 }
 
 impl TypeSpec {
-    pub(crate) const fn of<T: NativeType>() -> Self {
-        Self { register: register::<T> }
+    pub(crate) const fn of<T: NativeType, E: ValueEvents<T>>() -> Self {
+        Self { register: register::<T, E> }
     }
 }
 
-fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
+fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let mut methods = raw::RedisModuleTypeMethods {
         // 7.0 knows version 4, and overlooks what came with 5: `aux_save2`.
         version: 5,
@@ -79,7 +83,7 @@ fn register<T: NativeType>(ctx: *mut raw::RedisModuleCtx) -> bool {
         // A value is one or two allocations: never worth the background thread's while.
         free_effort: None,
         free_effort2: None,
-        unlink2: Some(unlinked::<T>),
+        unlink2: Some(unlinked::<T, E>),
         // Superseded by `unlink2`.
         unlink: None,
         // No `copy`: the server refuses `COPY`, which would make two holders of one grant.
@@ -183,10 +187,13 @@ unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
 
 /// # Safety
 /// `value` is a value of this type in the keyspace.
-unsafe extern "C" fn unlinked<T: NativeType>(context: *mut raw::RedisModuleKeyOptCtx, value: *const c_void) {
+unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
+    context: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+) {
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
-    guard(c"unlink", || value.unlinked(Unlinked(context)));
+    guard(c"unlink", || E::unlinked(value, &Unlinked(context)));
 }
 
 /// # Safety

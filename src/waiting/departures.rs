@@ -8,8 +8,10 @@ use super::{STATE, grace, sessions, tick, touched};
 use crate::commands;
 use crate::error::Error;
 use crate::keyspace;
-use crate::lock::Ticket;
-use crate::server::{Arg, BlockedEvents, Ctx, ErrorReply, KeyspaceEvents, answer_arrived};
+use crate::lock::{Grant, Ticket};
+use crate::server::{
+    Arg, BlockedEvents, Ctx, ErrorReply, KeyspaceEvents, Unlinked, ValueEvents, answer_arrived,
+};
 
 /// Listens for all of it.
 pub(crate) struct Departures;
@@ -105,5 +107,14 @@ impl KeyspaceEvents for Departures {
             state.alarm_db(Some(second));
         });
         tick::arm();
+    }
+}
+
+impl ValueEvents<Grant> for Departures {
+    fn unlinked(grant: &Grant, from: &Unlinked) {
+        keyspace::unlinked(grant, from);
+        if !super::idle() {
+            touched(from.db(), from.key().bytes());
+        }
     }
 }
