@@ -38,6 +38,7 @@ mod load;
 mod log;
 mod module;
 mod native_type;
+mod rdb;
 mod register;
 mod section;
 mod timer;
@@ -59,8 +60,7 @@ pub(crate) use key::{Key, WrongType};
 pub(crate) use load::{define_on_load, on_load};
 pub(crate) use log::LogLevel;
 pub(crate) use module::Module;
-pub(crate) use native_type::{
-    AofRewrite, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeSpec, Unlinked, ValueEvents,
-};
+pub(crate) use native_type::{AofRewrite, Defrag, Digest, NativeType, TypeSpec, Unlinked, ValueEvents};
+pub(crate) use rdb::{RdbReader, RdbWriter, Truncated};
 pub(crate) use timer::{AFTER_PANIC, Alarm, Timer};
 pub(crate) use type_handle::TypeHandle;
