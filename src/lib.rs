@@ -12,6 +12,8 @@ mod info;
 mod keyspace;
 mod lock;
 mod server;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 use commands::{Acquire, Apply, Break, Extend, Info, Release};
