@@ -19,6 +19,7 @@ mod found_far_deadline;
 mod found_once_shared_hold;
 mod found_session_overwritten;
 mod gauges;
+mod golden;
 mod grace;
 mod history;
 mod info;

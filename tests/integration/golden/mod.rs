@@ -1,0 +1,14 @@
+//! Files and payloads as earlier versions of the module wrote them: each server reads them, for ever.
+//!
+//! They lie in `tests/golden`; its README says with which versions they were made, and `make` how.
+
+mod load;
+mod make;
+mod table;
+
+use std::path::PathBuf;
+
+/// The file of that name.
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(name)
+}
