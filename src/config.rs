@@ -1,10 +1,7 @@
 //! The settings of the module: `CONFIG SET lock.<name>`, the configuration file, or an argument of `loadmodule`.
 
-use crate::lock::Millis;
+use crate::lock::{LONGEST_LEASE, Millis};
 use crate::server::NumericConfig;
-
-/// The longest lease there can be, in ms: 2^53 - 1, some 285,000 years, which every client can read.
-pub(crate) const LONGEST_LEASE: Millis = (1 << 53) - 1;
 
 /// The lease in ms of a command that names none.
 pub(crate) static DEFAULT_LEASE: NumericConfig =
@@ -22,12 +19,19 @@ pub(crate) static FAILOVER_GRACE: NumericConfig = NumericConfig::new(c"failover-
 /// The most waiters on one lock; 0: no cap.
 pub(crate) static MAX_WAITERS: NumericConfig = NumericConfig::new(c"max-waiters", 0, 0, u32::MAX as i64);
 
+/// The longest lease in ms, where there is one that is shorter than any clock needs.
+pub(crate) fn longest_lease() -> Option<Millis> {
+    Some(MAX_LEASE.get()).filter(|&max| max > 0)
+}
+
 /// The longest lease in ms that is allowed now.
 pub(crate) fn max_lease() -> Millis {
-    match MAX_LEASE.get() {
-        0 => LONGEST_LEASE,
-        max => max,
-    }
+    longest_lease().unwrap_or(LONGEST_LEASE)
+}
+
+/// The most waiters on one lock, where there is a cap.
+pub(crate) fn max_waiters() -> Option<usize> {
+    usize::try_from(MAX_WAITERS.get()).ok().filter(|&most| most > 0)
 }
 
 /// The greatest age in ms that any grant may reach, where there is a limit.

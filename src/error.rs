@@ -1,7 +1,8 @@
 //! Every refusal that a client can see.
 
-use crate::lock::TooManyHolds;
+use crate::keyspace::Malformed;
 use crate::server::{Ctx, ErrorReply, WrongType};
+use crate::waiting::Refusal;
 
 /// Why a command was refused. Nothing has been changed then.
 #[derive(Debug)]
@@ -90,8 +91,25 @@ impl From<WrongType> for Error {
     }
 }
 
-impl From<TooManyHolds> for Error {
-    fn from(_: TooManyHolds) -> Self {
-        Self::TooManyHolds
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotHeld => Self::NotHeld,
+            Refusal::TooManyHolds => Self::TooManyHolds,
+            Refusal::NoMoreFences => Self::NoMoreFences,
+            Refusal::MaxWaiters => Self::MaxWaiters,
+            Refusal::Grace(left) => Self::Grace { left },
+            Refusal::GraceOfLeases(left) => Self::GraceOfLeases { left },
+        }
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(effect: Malformed) -> Self {
+        match effect {
+            Malformed::Syntax => Self::Syntax,
+            Malformed::NotAnInteger => Self::NotAnInteger,
+            Malformed::OwnerLength => Self::OwnerLength,
+        }
     }
 }

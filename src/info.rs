@@ -1,86 +1,9 @@
 //! `INFO lock`: what has happened since the server was started, and what there is now.
 
-use std::ffi::CStr;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::keyspace;
-use crate::lock::Millis;
 use crate::server::InfoWriter;
-use crate::waiting;
-
-/// A number that `INFO` shows.
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    /// Counts one more. Not for counters that several threads change.
-    pub(crate) fn count(&self) {
-        // Callbacks run one at a time: a load and a store are enough, and cheaper than a locked addition.
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Declares the counters, each with the name of its field.
-macro_rules! counters {
-    ($($(#[$doc:meta])* $counter:ident = $field:literal;)*) => {
-        $($(#[$doc])* pub(crate) static $counter: Counter = Counter::new();)*
-
-        const COUNTERS: &[(&CStr, &Counter)] = &[$(($field, &$counter)),*];
-    };
-}
-
-counters! {
-    /// Grants made: a free lock taken, or handed over.
-    GRANTS = c"grants";
-    /// Re-entries, `ONCE` included.
-    REENTRIES = c"reentries";
-    /// Acquires answered with null at once, or refused for a grace or a full queue.
-    REFUSALS = c"refusals";
-    /// Grants made to a waiter.
-    HANDOVERS = c"handovers";
-    /// Grants ended by their owner.
-    RELEASES = c"releases";
-    /// Leases set by `LOCK.EXTEND`.
-    EXTENSIONS = c"extensions";
-    /// Grants whose lease ran out.
-    LAPSES = c"lapses";
-    /// Grants whose key the server evicted.
-    EVICTIONS = c"evictions";
-    /// Grants ended by `LOCK.BREAK`.
-    BREAKS = c"breaks";
-    /// Waiters whose time was up.
-    TIMEOUTS = c"timeouts";
-    /// Grants released because their connection closed.
-    SESSIONS_ENDED = c"sessions_ended";
-}
-
-/// The buckets of the waits that ended in a grant: up to so many ms, as fields that add up as an exporter expects.
-const WAITS: [(Millis, &CStr); 6] = [
-    (1, c"waits_le_1ms"),
-    (10, c"waits_le_10ms"),
-    (100, c"waits_le_100ms"),
-    (1_000, c"waits_le_1s"),
-    (10_000, c"waits_le_10s"),
-    (Millis::MAX, c"waits_all"),
-];
-
-static WAITED: [Counter; WAITS.len()] = [const { Counter::new() }; WAITS.len()];
-
-/// Counts a wait that ended in a grant.
-pub(crate) fn waited(time: Millis) {
-    for ((limit, _), counter) in WAITS.iter().zip(&WAITED) {
-        if time <= *limit {
-            counter.count();
-        }
-    }
-}
+use crate::serving;
+use crate::stats::{COUNTERS, WAITED, WAITS};
 
 /// Writes the section.
 pub(crate) fn write(info: &mut InfoWriter) {
@@ -90,7 +13,7 @@ pub(crate) fn write(info: &mut InfoWriter) {
     for (field, counter) in COUNTERS {
         info.field(field, counter.get());
     }
-    let (waiters, sessions) = waiting::totals();
+    let (waiters, sessions) = serving::totals();
     info.field(c"keys", keyspace::locks());
     info.field(c"waiters", waiters);
     info.field(c"sessions", sessions);

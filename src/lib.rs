@@ -1,7 +1,14 @@
 //! Redislock: lock commands for Redis and Valkey, as a module of the server.
 //!
-//! This file is the table of contents. Data flows one way: `commands` parse, `lock` decides, `keyspace` stores and
-//! propagates, `waiting` answers those who waited. `lock` knows nothing of the others; `server` knows nothing of locks.
+//! This file is the table of contents, and ties events to listeners. Imports go down only, which a test sees to:
+//!
+//! ```text
+//! lib -> info, commands -> serving -> keyspace, waiting -> lock
+//! ```
+//!
+//! `commands` parse and reply; `serving` runs the rules of `waiting` on real locks and clients; `keyspace` stores and
+//! propagates; `lock` decides what becomes of one lock. `lock` and `waiting` know nothing of Redis; `server`, which all but
+//! those two may use, knows nothing of locks.
 
 mod commands;
 mod config;
@@ -11,20 +18,23 @@ pub mod fuzzing;
 mod info;
 mod keyspace;
 mod lock;
+mod reply;
 mod server;
+mod serving;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
-use commands::{Acquire, Apply, Break, Extend, Info, Release};
+use commands::{Acquire, Apply, Break, Extend, Info, Release, Settle};
 use server::{CommandSpec, EventSpec, Module, TypeSpec};
-use waiting::{Departures, Settle};
+use serving::Listener;
 
 /// Everything that the module adds to the server.
 static MODULE: Module = Module {
     name: c"lock",
     version: 100,
-    types: &[TypeSpec::of::<lock::Grant, Departures>()],
+    types: &[TypeSpec::of::<lock::Grant, Listener>()],
     category: c"lock",
     commands: &[
         CommandSpec::of::<Acquire>(),
@@ -44,7 +54,7 @@ static MODULE: Module = Module {
         &config::MAX_WAITERS,
         &config::FAILOVER_GRACE,
     ],
-    events: &[EventSpec::of::<Departures>()],
+    events: &[EventSpec::of::<Listener>()],
     info: info::write,
 };
 

@@ -7,11 +7,11 @@
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::info;
-use crate::keyspace::{self, LockKey};
-use crate::lock::{self, Acquired, Ask, Deadline, Fence, Grant, Millis, Owner};
-use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
-use crate::waiting;
+use crate::lock::{Ask, Millis, Owner};
+use crate::reply::reply_grant;
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::serving;
+use crate::waiting::Outcome;
 
 pub(crate) struct Acquire<'a> {
     key: Arg<'a>,
@@ -88,67 +88,19 @@ impl<'a> Acquire<'a> {
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let Self { key, owner, ask, block } = self;
-        if ask.session {
-            waiting::can_start_session(ctx)?;
-        }
-        let now_us = server::now();
-        let now = server::lease_start(now_us);
-        let mut lock = LockKey::write(ctx, key)?;
-        waiting::settle(ctx, &mut lock, now_us);
-        let held = lock.held();
-        // In a grace, nobody is granted what is free; waiters queue up for its end.
-        let may_grant = if held.is_none() { waiting::may_grant(ctx, key) } else { Ok(()) };
-        let (fence, holds, deadline) = match (lock::acquire(held, &ask, waiting::limits(), now)?, held) {
-            (Acquired::Granted { deadline }, _) if may_grant.is_ok() => {
-                let fence = keyspace::next_fence(now_us)?;
-                lock.grant_to(ctx, Grant::new(ask.owner.borrowed(), fence, 1, ask.max_hold), deadline);
-                ctx.notify(c"lock.acquired", key);
-                info::GRANTS.count();
-                (fence, 1, deadline)
-            }
-            (Acquired::Reentered { holds, deadline }, Some(held)) => {
-                let fence = held.grant.fence();
-                lock.update(ctx, holds, deadline);
-                if ask.once {
-                    waiting::share_hold(fence);
+        let now = serving::now();
+        match serving::acquire(ctx, key, &ask, block, now)? {
+            Outcome::Granted { fence, holds, until } => {
+                let lease = until.left(now.start);
+                match owner {
+                    // Its own bytes: no UUID is to be spelled out again.
+                    Some(owner) => reply_grant(ctx, owner.bytes(), fence, holds, lease),
+                    None => reply_grant(ctx, ask.owner.text().as_ref(), fence, holds, lease),
                 }
-                info::REENTRIES.count();
-                (fence, holds, deadline)
             }
-            (_, held) => {
-                let until = held.map_or(Deadline::At(now), |held| held.deadline);
-                let waits = match block {
-                    Some(timeout) => waiting::join(ctx, key, ask.into_owned(), timeout, until),
-                    None => Ok(false),
-                };
-                if !matches!(waits, Ok(true)) {
-                    info::REFUSALS.count();
-                }
-                if !waits? {
-                    may_grant?;
-                    ctx.reply_null_array();
-                }
-                return Ok(());
-            }
-        };
-        if ask.session {
-            waiting::start_session(ctx, key, fence, ask.lease, now_us);
-        }
-        let lease = deadline.left(now);
-        match owner {
-            // Its own bytes: no UUID is to be spelled out again.
-            Some(owner) => reply_grant(ctx, owner.bytes(), fence, holds, lease),
-            None => reply_grant(ctx, ask.owner.text().as_ref(), fence, holds, lease),
+            Outcome::Taken => ctx.reply_null_array(),
+            Outcome::Waits => (),
         }
         Ok(())
     }
-}
-
-/// Tells the owner of its grant; the lease in ms.
-pub(crate) fn reply_grant(ctx: &Ctx<'_>, owner: &[u8], fence: Fence, holds: u32, lease: Millis) {
-    ctx.reply_array(4);
-    ctx.reply_bytes(owner);
-    ctx.reply_integer(fence.get().cast_signed());
-    ctx.reply_integer(holds.into());
-    ctx.reply_integer(lease);
 }

@@ -6,7 +6,7 @@
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::{self, APPLY, Effect, LockKey};
-use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
 
 pub(crate) struct Apply<'a> {
     key: Arg<'a>,
@@ -41,7 +41,10 @@ impl<'a> Apply<'a> {
         if args.get(3).is_some() {
             return Err(Error::Syntax);
         }
-        Ok(Self { key: parse::required(args, 1)?, effect: Effect::parse(args.get(2).map(Arg::bytes))? })
+        Ok(Self {
+            key: parse::required(args, 1)?,
+            effect: Effect::parse(args.get(2).map(Arg::bytes), server::now)?,
+        })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {

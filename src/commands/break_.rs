@@ -4,11 +4,8 @@
 
 use super::parse;
 use crate::error::Error;
-use crate::info;
-use crate::keyspace::LockKey;
-use crate::lock;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, LogLevel};
-use crate::waiting;
+use crate::serving;
 
 pub(crate) struct Break<'a> {
     key: Arg<'a>,
@@ -49,25 +46,19 @@ impl<'a> Break<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let Self { key, fence } = self;
-        let mut lock = LockKey::write(ctx, key)?;
-        let grant = lock.grant().filter(|grant| lock::may_break(Some(grant), fence));
-        let Some(grant) = grant else {
-            ctx.reply_integer(0);
-            return Ok(());
-        };
-        let line = format!(
-            "lock broken: owner \"{}\", fence {}, by {}, key \"{}\"",
-            grant.owner().text().as_ref().escape_ascii(),
-            grant.fence().get(),
-            ctx.client(),
-            // Last: the server cuts a line off after 1 kB.
-            key.bytes().escape_ascii(),
-        );
-        waiting::pass_on(ctx, &mut lock, c"lock.broken");
-        ctx.log(LogLevel::Notice, &line);
-        info::BREAKS.count();
-        ctx.reply_integer(1);
+        let broken = serving::break_(ctx, self.key, self.fence)?;
+        if let Some(grant) = &broken {
+            let line = format!(
+                "lock broken: owner \"{}\", fence {}, by {}, key \"{}\"",
+                grant.owner().text().as_ref().escape_ascii(),
+                grant.fence().get(),
+                ctx.client(),
+                // Last: the server cuts a line off after 1 kB.
+                self.key.bytes().escape_ascii(),
+            );
+            ctx.log(LogLevel::Notice, &line);
+        }
+        ctx.reply_integer(broken.is_some().into());
         Ok(())
     }
 }

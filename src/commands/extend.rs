@@ -5,11 +5,9 @@
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::info;
-use crate::keyspace::LockKey;
-use crate::lock::{self, Grant, Millis, Owner};
-use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
-use crate::waiting;
+use crate::lock::{Millis, Owner};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::serving;
 
 pub(crate) struct Extend<'a> {
     key: Arg<'a>,
@@ -62,19 +60,9 @@ impl<'a> Extend<'a> {
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
-        let now_us = server::now();
-        let now = server::lease_start(now_us);
-        let mut lock = LockKey::write(ctx, self.key)?;
-        waiting::settle(ctx, &mut lock, now_us);
-        let deadline = lock::extend(lock.grant(), &self.owner, self.fence, lease, waiting::limits(), now)
-            .ok_or(Error::NotHeld)?;
-        let holds = lock.grant().map_or(0, Grant::holds);
-        waiting::may_lengthen()?;
-        lock.update(ctx, holds, deadline);
-        waiting::lease_moved(ctx, self.key, deadline);
-        ctx.notify(c"lock.extended", self.key);
-        info::EXTENSIONS.count();
-        ctx.reply_integer(deadline.left(now));
+        let now = serving::now();
+        let until = serving::extend(ctx, self.key, &self.owner, self.fence, lease, now)?;
+        ctx.reply_integer(until.left(now.start));
         Ok(())
     }
 }

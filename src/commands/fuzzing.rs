@@ -1,9 +1,8 @@
 //! Whatever a client, a primary or an append-only file says, what the parsers let through is in range.
 
 use super::{Acquire, Apply, Break, Extend, Release};
-use crate::config::LONGEST_LEASE;
 use crate::keyspace::Effect;
-use crate::lock::{Fence, Owner};
+use crate::lock::{Fence, LONGEST_LEASE, Owner};
 use crate::server::fuzzing::with_args;
 
 pub(crate) fn parse(bytes: &[u8]) {

@@ -4,9 +4,9 @@
 
 use super::parse;
 use crate::error::Error;
-use crate::keyspace::LockKey;
-use crate::server::{self, Arg, Args, Argument, Command, Ctx, Definition, KeyUse};
-use crate::waiting::{self, WaiterInfo};
+use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse};
+use crate::serving;
+use crate::waiting::WaiterInfo;
 
 pub(crate) struct Info;
 
@@ -34,24 +34,23 @@ impl Command for Info {
             parse::set(&mut full, ())?;
         }
         let full = full.is_some();
-        let lock = LockKey::read(ctx, key)?;
+        let lock = serving::look(ctx, key)?;
         let Some(held) = lock.held() else {
             ctx.reply_null_array();
             return Ok(());
         };
-        let now_us = server::now();
-        let now = now_us / 1000;
-        let waiters = waiting::waiters_of(ctx, key);
+        let now = serving::now();
+        let waiters = serving::waiters_of(ctx, key);
         ctx.reply_map(if full { 8 } else { 7 });
         field(ctx, "owner", held.grant.owner().text().as_ref());
         count(ctx, "fence", held.grant.fence().get().cast_signed());
         count(ctx, "holds", held.grant.holds().into());
-        count(ctx, "lease-ms", held.deadline.left(server::lease_start(now_us)));
-        count(ctx, "held-ms", held.grant.age(now));
-        count(ctx, "session", waiting::is_session_alive(ctx, key, held.grant.fence()).into());
+        count(ctx, "lease-ms", held.deadline.left(now.start));
+        count(ctx, "held-ms", held.grant.age(now.millis()));
+        count(ctx, "session", serving::is_session_alive(ctx, key, held.grant.fence()).into());
         count(ctx, "waiters", waiters as i64);
         if full {
-            queue(ctx, &waiting::queue_of(ctx, key));
+            queue(ctx, &serving::queue_of(ctx, key, now));
         }
         Ok(())
     }

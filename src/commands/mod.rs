@@ -1,4 +1,4 @@
-//! The commands, one file each: syntax, parsing, what is done, the reply.
+//! The commands, one file each: syntax, parsing, the reply. What is done is `serving`'s.
 
 mod acquire;
 mod apply;
@@ -9,10 +9,12 @@ pub(crate) mod fuzzing;
 mod info;
 mod parse;
 mod release;
+mod settle;
 
-pub(crate) use acquire::{Acquire, reply_grant};
+pub(crate) use acquire::Acquire;
 pub(crate) use apply::Apply;
 pub(crate) use break_::Break;
 pub(crate) use extend::Extend;
 pub(crate) use info::Info;
 pub(crate) use release::Release;
+pub(crate) use settle::Settle;

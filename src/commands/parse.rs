@@ -2,7 +2,7 @@
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Millis, Owner};
+use crate::lock::{LONGEST_LEASE, Millis, Owner};
 use crate::server::{Arg, Args, Argument};
 
 /// How long a grant is to last.
@@ -54,7 +54,7 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
 pub(super) fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
-        age @ 1..=config::LONGEST_LEASE => Ok(age),
+        age @ 1..=LONGEST_LEASE => Ok(age),
         _ => Err(Error::NotAnInteger),
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
 pub(super) fn timeout(arg: Arg<'_>) -> Result<Millis, Error> {
     match arg.integer() {
         Some(..0) => Err(Error::TimeoutNegative),
-        Some(timeout @ 0..=config::LONGEST_LEASE) => Ok(timeout),
+        Some(timeout @ 0..=LONGEST_LEASE) => Ok(timeout),
         _ => Err(Error::TimeoutNotAnInteger),
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn lease(unit: Unit, arg: Arg<'_>, command: &'static str) -> Result<M
         Unit::Millis => Some(count),
     };
     let lease = millis
-        .filter(|millis| (1..=config::LONGEST_LEASE).contains(millis))
+        .filter(|millis| (1..=LONGEST_LEASE).contains(millis))
         .ok_or(Error::InvalidExpire { command })?;
     match config::max_lease() {
         max if lease > max => Err(Error::LeaseTooLong { max }),

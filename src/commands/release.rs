@@ -4,11 +4,9 @@
 
 use super::parse;
 use crate::error::Error;
-use crate::info;
-use crate::keyspace::LockKey;
-use crate::lock::{self, Owner, Released};
+use crate::lock::Owner;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
-use crate::waiting;
+use crate::serving;
 
 pub(crate) struct Release<'a> {
     key: Arg<'a>,
@@ -60,20 +58,8 @@ impl<'a> Release<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let mut lock = LockKey::write(ctx, self.key)?;
-        let released =
-            lock::release(lock.grant(), &self.owner, self.fence, self.all).ok_or(Error::NotHeld)?;
-        match released {
-            Released::Kept { holds } => {
-                lock.set_holds(ctx, holds);
-                ctx.reply_integer(holds.into());
-            }
-            Released::Ended => {
-                waiting::pass_on(ctx, &mut lock, c"lock.released");
-                info::RELEASES.count();
-                ctx.reply_integer(0);
-            }
-        }
+        let left = serving::release(ctx, self.key, &self.owner, self.fence, self.all)?;
+        ctx.reply_integer(left.into());
         Ok(())
     }
 }

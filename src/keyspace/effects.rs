@@ -12,9 +12,7 @@
 use std::ffi::CStr;
 use std::str;
 
-use crate::config::LONGEST_LEASE;
-use crate::error::Error;
-use crate::lock::{Deadline, Fence, Grant, Millis, Owner};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Owner};
 use crate::server::{Arg, Ctx, LogLevel};
 
 /// The command that carries effects. One of our own, not `DEL` and `PEXPIREAT`: an operator may have renamed those.
@@ -33,33 +31,41 @@ pub(crate) enum Effect {
     Held(Grant, Deadline),
 }
 
+/// What is wrong with the words of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    Syntax,
+    NotAnInteger,
+    OwnerLength,
+}
+
 impl Effect {
-    /// Reads what `LOCK.APPLY` says after the key.
-    pub(crate) fn parse(state: Option<&[u8]>) -> Result<Self, Error> {
+    /// Reads what `LOCK.APPLY` says after the key; `now` is asked for where a grant is told.
+    pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Result<Self, Malformed> {
         let Some(state) = state else { return Ok(Self::Free) };
         let mut parts = state.splitn(5, |&byte| byte == b',');
-        let mut next = || parts.next().ok_or(Error::Syntax);
+        let mut next = || parts.next().ok_or(Malformed::Syntax);
         let deadline = match number(next()?)? {
             ..0 => Deadline::Never,
             at => Deadline::At(at),
         };
         let Ok(fence) = next() else { return Ok(Self::Lease(deadline)) };
-        let fence = u64::try_from(number(fence)?).ok().and_then(Fence::new).ok_or(Error::NotAnInteger)?;
+        let fence = u64::try_from(number(fence)?).ok().and_then(Fence::new).ok_or(Malformed::NotAnInteger)?;
         let holds =
-            u32::try_from(number(next()?)?).ok().filter(|&holds| holds > 0).ok_or(Error::NotAnInteger)?;
+            u32::try_from(number(next()?)?).ok().filter(|&holds| holds > 0).ok_or(Malformed::NotAnInteger)?;
         let max_hold = number(next()?)?;
         if !(0..=LONGEST_LEASE).contains(&max_hold) {
-            return Err(Error::NotAnInteger);
+            return Err(Malformed::NotAnInteger);
         }
-        let owner = Owner::new(next()?).ok_or(Error::OwnerLength)?;
+        let owner = Owner::new(next()?).ok_or(Malformed::OwnerLength)?;
         let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
-        Ok(Self::Held(Grant::new(owner, fence, holds, max_hold), deadline))
+        Ok(Self::Held(Grant::told(owner, fence, holds, max_hold, now() / 1000), deadline))
     }
 }
 
-fn number(text: &[u8]) -> Result<i64, Error> {
+fn number(text: &[u8]) -> Result<i64, Malformed> {
     let text = str::from_utf8(text).ok();
-    text.and_then(|text| text.parse().ok()).ok_or(Error::NotAnInteger)
+    text.and_then(|text| text.parse().ok()).ok_or(Malformed::NotAnInteger)
 }
 
 /// What follows the key where a lock is held so.

@@ -18,9 +18,8 @@
 
 use std::ffi::CStr;
 
-use crate::config::LONGEST_LEASE;
 use crate::keyspace::{effects, last_fence, observe_fence};
-use crate::lock::{Deadline, Fence, Grant, Micros, Owner};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Owner};
 use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };
@@ -64,7 +63,8 @@ impl NativeType for Grant {
             .filter(|&ms| ms <= LONGEST_LEASE)
             .ok_or_else(|| format!("a greatest age of {max_hold} ms"))?;
         observe_fence(fence);
-        Ok(Self::new(owner, fence, holds, Some(max_hold).filter(|&ms| ms > 0)))
+        let max_hold = Some(max_hold).filter(|&ms| ms > 0);
+        Ok(Self::told(owner, fence, holds, max_hold, server::now() / 1000))
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {

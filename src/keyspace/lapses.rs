@@ -4,9 +4,9 @@
 //! The server says that a key has expired or been evicted when its value is gone already. But right before, it tells the value's type
 //! that the value is being taken out; what came out last is kept until then.
 
-use crate::info;
 use crate::lock::{Grant, Micros};
 use crate::server::{self, Arg, Ctx, LogLevel, ServerCell, Unlinked};
+use crate::stats;
 
 struct Lapses {
     last: Option<Last>,
@@ -53,18 +53,31 @@ pub(crate) fn unlinked(grant: &Grant, from: &Unlinked) {
     LAPSES.with(|lapses| lapses.last = Some(last));
 }
 
-/// A key of the selected database has expired: if it was a lock, its lease has lapsed.
-pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
-    let Some(last) = take(ctx, key) else { return };
-    ctx.log(LogLevel::Verbose, &format!("lock lapsed: {}", last.shown()));
-    ctx.notify(c"lock.lapsed", key);
-    info::LAPSES.count();
+/// A key of the selected database has expired: if it was a lock, its lease is over.
+pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
+    take(ctx, key).map(Lapse)
+}
+
+/// A lock whose lease was over, and that the server has deleted.
+pub(crate) struct Lapse(Last);
+
+impl Lapse {
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.0.grant
+    }
+
+    /// The grant has ended by that.
+    pub(crate) fn publish(self, ctx: &Ctx<'_>, key: Arg<'_>) {
+        ctx.log(LogLevel::Verbose, &format!("lock lapsed: {}", self.0.shown()));
+        ctx.notify(c"lock.lapsed", key);
+        stats::LAPSES.count();
+    }
 }
 
 /// A key of the selected database has been evicted: if it was a lock, its owner has lost it, and believes to have it.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(ctx, key) else { return };
-    info::EVICTIONS.count();
+    stats::EVICTIONS.count();
     let warn = LAPSES.with(|lapses| {
         let due = lapses.warned.is_none_or(|at| last.at - at >= WARNING_EVERY);
         due.then(|| lapses.warned = Some(last.at)).is_some()

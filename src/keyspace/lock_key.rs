@@ -1,21 +1,20 @@
 //! One lock in the keyspace. Every change goes through here: stored, told to replicas and files, shown to `WATCH`.
 
 use super::{effects, lapses};
-use crate::error::Error;
 use crate::lock::{Deadline, Grant, Held};
-use crate::server::{Arg, Ctx, Key};
+use crate::server::{Arg, Ctx, Key, WrongType};
 
 /// A key that holds a lock, or nothing.
 pub(crate) struct LockKey<'a>(Key<'a, Grant>);
 
 impl<'a> LockKey<'a> {
     /// Opens a lock for a command that may change it. A lapsed one is deleted first, by the server.
-    pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, Error> {
+    pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         Ok(Self(Key::write(ctx, name)?))
     }
 
     /// Opens a lock to look at it.
-    pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, Error> {
+    pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         Ok(Self(Key::read(ctx, name)?))
     }
 
@@ -26,8 +25,12 @@ impl<'a> LockKey<'a> {
     /// The grant and its lease; none where the lock is free.
     pub(crate) fn held(&self) -> Option<Held<'_>> {
         let grant = self.grant()?;
-        let deadline = self.0.expires_at().map_or(Deadline::Never, Deadline::At);
-        Some(Held { grant, deadline })
+        Some(Held { grant, deadline: self.deadline() })
+    }
+
+    /// The end of the lease, which the server has to look up.
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.0.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
     /// The grant; none where the lock is free.
@@ -44,19 +47,11 @@ impl<'a> LockKey<'a> {
     /// Stores what a primary told, and tells nobody.
     pub(crate) fn store(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
         match self.0.value_mut() {
-            Some(value) => *value = grant,
+            Some(value) => *value = grant.as_old_as(value),
             None => self.0.set_value(grant),
         }
         self.set_deadline(deadline);
         ctx.signal_modified(self.0.name());
-    }
-
-    /// Changes the holds of the grant.
-    pub(crate) fn set_holds(&mut self, ctx: &Ctx<'_>, holds: u32) {
-        if let Some(held) = self.held() {
-            let deadline = held.deadline;
-            self.update(ctx, holds, deadline);
-        }
     }
 
     /// Changes holds and lease of the grant; nothing at all where they are that already.

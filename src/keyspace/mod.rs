@@ -10,11 +10,10 @@ pub(crate) mod fuzzing;
 mod lapses;
 mod lock_key;
 
-pub(crate) use effects::{APPLY, Effect};
+pub(crate) use effects::{APPLY, Effect, Malformed};
 pub(crate) use lapses::{evicted, expired, unlinked, warn_of_evictions};
 pub(crate) use lock_key::LockKey;
 
-use crate::error::Error;
 use crate::lock::{Fence, FenceClock, Grant, Micros};
 use crate::server::{NativeType, ServerCell};
 
@@ -26,9 +25,9 @@ pub(crate) fn locks() -> u64 {
     Grant::handle().values()
 }
 
-/// The fence for a grant made now.
-pub(crate) fn next_fence(now: Micros) -> Result<Fence, Error> {
-    FENCES.with(|clock| clock.next(now)).ok_or(Error::NoMoreFences)
+/// The fence for a grant made now; none once the greatest has been given.
+pub(crate) fn next_fence(now: Micros) -> Option<Fence> {
+    FENCES.with(|clock| clock.next(now))
 }
 
 /// The last fence that this server gave or saw.

@@ -25,24 +25,33 @@ pub(crate) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    pub(crate) fn into_owned(self) -> Ask<'static> {
-        Ask { owner: self.owner.into_owned(), ..self }
+    pub(crate) fn to_owned(&self) -> Ask<'static> {
+        Ask { owner: self.owner.clone().into_owned(), ..*self }
     }
 
     /// The end of the lease of a grant that is made now.
     pub(crate) fn first_deadline(&self, limits: Limits, now: Millis) -> Deadline {
         let ages = self.max_hold.into_iter().chain(limits.max_hold);
-        Deadline::after(now, ages.fold(self.lease, Millis::min))
+        Deadline::after(now, ages.fold(limits.allowed(self.lease), Millis::min))
     }
 }
 
 /// What holds for all grants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// The longest lease in ms. It may have become shorter since a waiter or a session asked for its own.
+    pub(crate) max_lease: Millis,
     /// The greatest age in ms that a grant may reach, where there is one.
     pub(crate) max_hold: Option<Millis>,
     /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
     pub(crate) lengthen: bool,
+}
+
+impl Limits {
+    /// That lease, or the longest that is allowed.
+    pub(crate) fn allowed(self, lease: Millis) -> Millis {
+        lease.min(self.max_lease)
+    }
 }
 
 /// What comes of an acquire.
@@ -84,7 +93,12 @@ pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Milli
     if !limits.lengthen {
         return held.deadline;
     }
-    held.deadline.max(Deadline::after(now, lease).min(held.grant.limit(limits.max_hold)))
+    held.deadline.max(lease_from(now, lease, held.grant, limits))
+}
+
+/// The end of that lease from now, within what the grant may have.
+fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Deadline {
+    Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits.max_hold))
 }
 
 /// What comes of a release.
@@ -121,9 +135,13 @@ pub(crate) fn extend(
     limits: Limits,
     now: Millis,
 ) -> Option<Deadline> {
-    let grant = holder(grant, owner, fence)?;
-    let deadline = Deadline::after(now, lease).min(grant.limit(limits.max_hold));
-    (deadline > Deadline::At(now)).then_some(deadline)
+    within_age(holder(grant, owner, fence)?, lease, limits, now)
+}
+
+/// The end of that lease from now; `None`: the grant has been held for as long as it may be. The last millisecond counts,
+/// as it does for the key.
+pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
+    Some(lease_from(now, lease, grant, limits)).filter(|deadline| *deadline >= Deadline::At(now))
 }
 
 /// Decides whether an operator's break ends the grant: it has that fence, where one is named.

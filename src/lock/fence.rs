@@ -1,6 +1,6 @@
 //! Fencing tokens: one a grant, strictly rising over all locks of a server.
 
-use super::Micros;
+use super::{Micros, Millis};
 
 /// A fencing token: at least 1 and below 2^53, so that a client whose only number is a double reads it exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +25,11 @@ impl Fence {
     pub(crate) fn granted_at(self) -> Micros {
         // Below 2^53 (see `new`), so it fits.
         self.0 as Micros
+    }
+
+    /// The same in milliseconds.
+    pub(super) fn millis(self) -> Millis {
+        self.granted_at() / 1000
     }
 }
 

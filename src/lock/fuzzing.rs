@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    Acquired, Ask, Deadline, Fence, FenceClock, Grant, Held, Limits, Owner, Released, acquire, extend,
-    lengthen, release,
+    Acquired, Ask, Deadline, Fence, FenceClock, Grant, Held, LONGEST_LEASE, Limits, Owner, Released, acquire,
+    extend, lengthen, release,
 };
 
 /// Numbers out of bytes; where those are used up, none.
@@ -43,7 +43,11 @@ fn step(
     let [what, now, lease] = [numbers.next()?, numbers.next()?, numbers.age()?];
     let owner = Owner::Name(Cow::Borrowed(if what & 1 == 0 { b"alice" } else { b"bob" }));
     let max_hold = Some(numbers.age()?).filter(|&age| age > 0);
-    let limits = Limits { max_hold: max_hold.filter(|_| what & 2 == 0), lengthen: what & 4 == 0 };
+    let limits = Limits {
+        max_lease: LONGEST_LEASE,
+        max_hold: max_hold.filter(|_| what & 2 == 0),
+        lengthen: what & 4 == 0,
+    };
     let held = lock.as_ref().map(|(grant, deadline)| Held { grant, deadline: *deadline });
     match (what >> 4) % 6 {
         0 | 1 => {
@@ -54,7 +58,8 @@ fn step(
                     let last = clock.last();
                     let fence = clock.next(now)?;
                     assert!(Some(fence) > last);
-                    *lock = Some((Grant::new(ask.owner.into_owned(), fence, 1, max_hold), deadline));
+                    *lock =
+                        Some((Grant::new(ask.owner.into_owned(), fence, 1, max_hold, now / 1000), deadline));
                 }
                 (Ok(Acquired::Reentered { holds, deadline }), Some(held)) => {
                     assert!(held.grant.owner() == ask.owner && deadline >= held.deadline);
@@ -76,7 +81,7 @@ fn step(
         3 => {
             let grant = held.map(|held| held.grant);
             if let Some(deadline) = extend(grant, &owner, None, lease, limits, now) {
-                assert!(deadline > Deadline::At(now) && deadline <= Deadline::after(now, lease));
+                assert!(deadline >= Deadline::At(now) && deadline <= Deadline::after(now, lease));
                 assert!(deadline <= grant?.limit(limits.max_hold));
                 lock.as_mut()?.1 = deadline;
             }
@@ -92,7 +97,7 @@ fn step(
             let fence = Fence::new(numbers.next()?.unsigned_abs())?;
             let holds = u32::try_from(numbers.next()?).ok().filter(|&holds| holds > 0)?;
             clock.observe(fence);
-            *lock = Some((Grant::new(owner.into_owned(), fence, holds, max_hold), numbers.deadline()?));
+            *lock = Some((Grant::told(owner.into_owned(), fence, holds, max_hold, now), numbers.deadline()?));
         }
     }
     Some(())

@@ -5,8 +5,9 @@ use super::{Deadline, Fence, Millis, Owner};
 
 /// A grant: who holds the lock, how often, and with which fence.
 ///
-/// Its lease is not here: that is the TTL of the key. 24 bytes where the owner is a UUID and nothing unusual is
-/// asked, so that a held lock costs no more memory than a string with the same token; the rest is boxed.
+/// Its lease is not here: that is the TTL of the key. 24 bytes where the owner is a UUID, nothing unusual is asked and
+/// the fence says when the grant was made, so that a held lock costs no more memory than a string with the same token;
+/// the rest is boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);
@@ -26,26 +27,60 @@ pub(crate) struct Full {
     fence: Fence,
     holds: u32,
     max_hold: Option<Millis>,
+    made: Millis,
 }
 
 impl Full {
     /// No number of holds makes it `Compact`.
     fn has_more_than_counts(&self) -> bool {
-        self.max_hold.is_some() || matches!(self.owner, Owner::Name(_))
+        self.max_hold.is_some() || self.made != self.fence.millis() || matches!(self.owner, Owner::Name(_))
     }
 }
+
+/// By how many ms the clock of another server, which gave a fence, may be ahead of this one's.
+const SKEW: Millis = 1000;
 
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// A grant with that many holds (at least 1), and the greatest age in ms that it may reach, where it has one.
-    pub(crate) fn new(owner: Owner<'_>, fence: Fence, holds: u32, max_hold: Option<Millis>) -> Self {
+    /// A grant with that many holds (at least 1), the greatest age in ms that it may reach, where it has one, and the
+    /// millisecond in which it was made. That is the fence's, unless fences run ahead of the clock.
+    pub(crate) fn new(
+        owner: Owner<'_>,
+        fence: Fence,
+        holds: u32,
+        max_hold: Option<Millis>,
+        made: Millis,
+    ) -> Self {
         Self(match (owner, max_hold, Counts::new(fence, holds)) {
-            (Owner::Uuid(uuid), None, Some(counts)) => Repr::Compact { counts, uuid },
+            (Owner::Uuid(uuid), None, Some(counts)) if made == fence.millis() => {
+                Repr::Compact { counts, uuid }
+            }
             (owner, max_hold, _) => {
-                Repr::Full(Box::new(Full { owner: owner.into_owned(), fence, holds, max_hold }))
+                Repr::Full(Box::new(Full { owner: owner.into_owned(), fence, holds, max_hold, made }))
             }
         })
+    }
+
+    /// A grant of which a primary or a file told at that time. Neither says when it was made: the fence does, unless it is
+    /// ahead of the clock by more than clocks differ. Then it was made now, as far as is known here.
+    pub(crate) fn told(
+        owner: Owner<'_>,
+        fence: Fence,
+        holds: u32,
+        max_hold: Option<Millis>,
+        now: Millis,
+    ) -> Self {
+        let made = fence.millis();
+        Self::new(owner, fence, holds, max_hold, if made > now.saturating_add(SKEW) { now } else { made })
+    }
+
+    /// The same, as old as `earlier` where that is what is known of the same grant.
+    pub(crate) fn as_old_as(self, earlier: &Self) -> Self {
+        if self.fence() != earlier.fence() || self.made() == earlier.made() {
+            return self;
+        }
+        Self::new(self.owner().into_owned(), self.fence(), self.holds(), self.max_hold(), earlier.made())
     }
 
     pub(crate) fn owner(&self) -> Owner<'_> {
@@ -72,7 +107,10 @@ impl Grant {
     pub(crate) fn set_holds(&mut self, count: u32) {
         match &mut self.0 {
             Repr::Full(full) if full.has_more_than_counts() => full.holds = count,
-            _ => *self = Self::new(self.owner().into_owned(), self.fence(), count, self.max_hold()),
+            _ => {
+                let owner = self.owner().into_owned();
+                *self = Self::new(owner, self.fence(), count, self.max_hold(), self.made());
+            }
         }
     }
 
@@ -84,18 +122,26 @@ impl Grant {
         }
     }
 
+    /// When the grant was made.
+    fn made(&self) -> Millis {
+        match &self.0 {
+            Repr::Compact { counts, .. } => counts.fence().millis(),
+            Repr::Full(full) => full.made,
+        }
+    }
+
     /// The end that no extension, re-entry or session moves: the age that the grant's own limit or `max_hold`, which is
     /// everybody's, allows it. In ms.
     pub(super) fn limit(&self, max_hold: Option<Millis>) -> Deadline {
         match self.max_hold().into_iter().chain(max_hold).min() {
-            Some(age) => Deadline::after(self.fence().granted_at() / 1000, age),
+            Some(age) => Deadline::after(self.made(), age),
             None => Deadline::Never,
         }
     }
 
     /// How long the grant has been held, in ms.
     pub(crate) fn age(&self, now: Millis) -> Millis {
-        now.saturating_sub(self.fence().granted_at() / 1000).max(0)
+        now.saturating_sub(self.made()).max(0)
     }
 
     /// Has what the grant has on the heap moved by `relocate`.

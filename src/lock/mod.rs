@@ -1,4 +1,4 @@
-//! What a lock is: grants, re-entry, release, lapse, the queue and the fence.
+//! What a lock is: grants, re-entry, release, lapse and the fence.
 //!
 //! Everything here is a pure function of what comes in: no Redis, no clock, no `unsafe`. A decision
 //! (`acquire`, `release`, `extend`, `may_break`) reads the state and says what to do; whoever asked stores it.
@@ -11,16 +11,15 @@ mod fence;
 pub(crate) mod fuzzing;
 mod grant;
 mod owner;
-mod queue;
 #[cfg(test)]
 mod tests;
 mod time;
 
 pub(crate) use decide::{
     Acquired, Ask, Held, Limits, Released, TooManyHolds, acquire, extend, lengthen, may_break, release,
+    within_age,
 };
 pub(crate) use fence::{Fence, FenceClock};
 pub(crate) use grant::Grant;
 pub(crate) use owner::Owner;
-pub(crate) use queue::{Queue, Ticket};
-pub(crate) use time::{Deadline, Micros, Millis};
+pub(crate) use time::{Deadline, LONGEST_LEASE, Micros, Millis, Now};

@@ -1,10 +1,4 @@
-//! The lock against what its documentation promises: examples first, then histories made up at random.
-
-mod histories;
-mod reference;
-mod server;
-mod world;
-mod worlds;
+//! The lock against what its documentation promises: examples first, then properties.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,7 +17,7 @@ fn ask<'a>(name: &'a str, lease: Millis) -> Ask<'a> {
 
 /// Any lease may be lengthened, up to that age of the grant.
 fn age(max_hold: Option<Millis>) -> Limits {
-    Limits { max_hold, lengthen: true }
+    Limits { max_lease: LONGEST_LEASE, max_hold, lengthen: true }
 }
 
 fn fence(value: u64) -> Fence {
@@ -31,7 +25,7 @@ fn fence(value: u64) -> Fence {
 }
 
 fn grant(name: &str, holds: u32) -> Grant {
-    Grant::new(owner(name), fence(NOW.unsigned_abs() * 1000), holds, None)
+    Grant::new(owner(name), fence(NOW.unsigned_abs() * 1000), holds, None, NOW)
 }
 
 fn held(grant: &Grant, deadline: Deadline) -> Option<Held<'_>> {
@@ -89,7 +83,7 @@ fn no_lease_goes_beyond_the_greatest_age() {
         acquire(None, &short, age(Some(200)), NOW),
         Ok(Acquired::Granted { deadline: Deadline::At(NOW + 200) })
     );
-    let grant = Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Some(300));
+    let grant = Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Some(300), NOW);
     let later = NOW + 250;
     let now_held = held(&grant, Deadline::At(NOW + 260));
     let end = Deadline::At(NOW + 300);
@@ -105,11 +99,44 @@ fn no_lease_goes_beyond_the_greatest_age() {
     assert_eq!(lengthen(now_held.unwrap(), 500, age(None), later), end);
 }
 
+/// As when the clock was set back, or a data set came from a server whose clock was ahead.
+#[test]
+fn a_grant_has_its_age_though_fences_run_ahead() {
+    let ahead = fence((NOW + 3_600_000).unsigned_abs() * 1000);
+    let grant = Grant::new(owner("a"), ahead, 1, None, NOW);
+    assert_eq!(grant.age(NOW + 200), 200);
+    let now_held = held(&grant, Deadline::At(NOW + 1000));
+    let end = Deadline::At(NOW + 1500);
+    assert_eq!(lengthen(now_held.unwrap(), 60_000, age(Some(1500)), NOW + 200), end);
+    assert_eq!(extend(Some(&grant), &owner("a"), None, 60_000, age(Some(1500)), NOW + 200), Some(end));
+    let told = Grant::told(owner("a"), ahead, 2, None, NOW + 300);
+    assert_eq!(told.age(NOW + 300), 0);
+    assert_eq!(told.as_old_as(&grant).age(NOW + 300), 300);
+    let skewed = Grant::told(owner("a"), fence((NOW + 900).unsigned_abs() * 1000), 1, None, NOW);
+    assert_eq!(skewed.age(NOW + 1000), 100);
+}
+
+#[test]
+fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
+    let grant = Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Some(300), NOW);
+    let extended = |now| extend(Some(&grant), &owner("a"), None, 500, age(None), now);
+    assert_eq!(extended(NOW + 300), Some(Deadline::At(NOW + 300)));
+    assert_eq!(extended(NOW + 301), None);
+}
+
+#[test]
+fn no_lease_is_longer_than_the_longest_that_is_allowed_now() {
+    let limits = Limits { max_lease: 100, ..age(None) };
+    let grant = grant("a", 1);
+    assert_eq!(ask("a", 500).first_deadline(limits, NOW), Deadline::At(NOW + 100));
+    assert_eq!(lengthen(held(&grant, Deadline::At(NOW)).unwrap(), 500, limits, NOW), Deadline::At(NOW + 100));
+}
+
 #[test]
 fn a_server_that_may_have_been_replaced_lengthens_no_lease() {
     let grant = grant("a", 1);
     let now_held = held(&grant, Deadline::At(NOW + 100));
-    let suspicious = Limits { max_hold: None, lengthen: false };
+    let suspicious = Limits { lengthen: false, ..age(None) };
     let unchanged = Acquired::Reentered { holds: 2, deadline: Deadline::At(NOW + 100) };
     assert_eq!(acquire(now_held, &ask("a", 500), suspicious, NOW), Ok(unchanged));
     assert_eq!(lengthen(now_held.unwrap(), 500, suspicious, NOW), Deadline::At(NOW + 100));
@@ -180,7 +207,7 @@ fn an_owner_is_1_to_128_bytes() {
 
 #[test]
 fn a_held_lock_with_a_uuid_owner_needs_no_heap() {
-    assert_eq!(Grant::new(Owner::random(), fence(1), 1, None).heap_size(), 0);
+    assert_eq!(Grant::new(Owner::random(), fence(1), 1, None, 0).heap_size(), 0);
     assert!(grant("a name", 1).heap_size() > 0);
 }
 
@@ -190,22 +217,6 @@ fn each_random_owner_is_a_new_uuid_of_version_4() {
     assert_ne!(first, second);
     let text = String::from_utf8(first.text().as_ref().to_vec()).unwrap();
     assert_eq!(uuid::Uuid::parse_str(&text).unwrap().get_version_num(), 4);
-}
-
-#[test]
-fn a_queue_is_first_come_first_served() {
-    let mut queue = Queue::default();
-    for (ticket, name) in [(1, "a"), (2, "b"), (3, "a"), (4, "c")] {
-        queue.join(Ticket(ticket), owner(name));
-    }
-    assert_eq!(queue.head(), Some(Ticket(1)));
-    assert_eq!(queue.first_of(&owner("c")), Some(Ticket(4)));
-    assert_eq!(queue.first_of(&owner("d")), None);
-    assert!(queue.leave(Ticket(1), &owner("a")));
-    assert!(!queue.leave(Ticket(1), &owner("a")));
-    assert_eq!(queue.head(), Some(Ticket(2)));
-    assert_eq!(queue.first_of(&owner("a")), Some(Ticket(3)));
-    assert_eq!(queue.iter().copied().collect::<Vec<_>>(), [Ticket(2), Ticket(3), Ticket(4)]);
 }
 
 proptest! {
@@ -240,37 +251,17 @@ proptest! {
         number in prop_oneof![1..=Fence::MAX.get(), Just(1), Just(Fence::MAX.get())],
         counts in vec(prop_oneof![1..u32::MAX, 2040..2060u32, Just(1), Just(u32::MAX)], 1..6),
         max_hold in proptest::option::of(1..Millis::MAX),
+        late in prop_oneof![Just(0), 1..1000i64],
     ) {
         let owner = if uuid { Owner::Uuid([7; 16]) } else { owner("a") };
-        let mut grant = Grant::new(owner.borrowed(), fence(number), 1, max_hold);
+        let made = fence(number).granted_at() / 1000 - late;
+        let mut grant = Grant::new(owner.borrowed(), fence(number), 1, max_hold, made);
         for holds in counts {
             grant.set_holds(holds);
             prop_assert_eq!((grant.owner(), grant.fence(), grant.max_hold()), (owner.borrowed(), fence(number), max_hold));
             prop_assert_eq!(grant.holds(), holds);
-            prop_assert_eq!(&grant, &Grant::new(owner.borrowed(), fence(number), holds, max_hold));
-        }
-    }
-
-    /// A queue is what a list would be, whoever leaves in between.
-    #[test]
-    fn a_queue_keeps_the_order_of_arrival(moves in vec((any::<bool>(), 0..4usize), 0..60)) {
-        let names = ["a", "b", "c", "d"];
-        let (mut queue, mut list) = (Queue::default(), Vec::<(u64, usize)>::new());
-        for (ticket, (join, who)) in (1..).zip(moves) {
-            if join || list.is_empty() {
-                queue.join(Ticket(ticket), owner(names[who]));
-                list.push((ticket, who));
-            } else {
-                let (ticket, who) = list.remove(who % list.len());
-                prop_assert!(queue.leave(Ticket(ticket), &owner(names[who])));
-            }
-            prop_assert_eq!(queue.len(), list.len());
-            prop_assert_eq!(queue.is_empty(), list.is_empty());
-            prop_assert_eq!(queue.head().map(|ticket| ticket.0), list.first().map(|entry| entry.0));
-            for (who, name) in names.iter().enumerate() {
-                let first = list.iter().find(|entry| entry.1 == who).map(|entry| entry.0);
-                prop_assert_eq!(queue.first_of(&owner(name)).map(|ticket| ticket.0), first);
-            }
+            prop_assert_eq!(grant.age(made + 7), 7);
+            prop_assert_eq!(&grant, &Grant::new(owner.borrowed(), fence(number), holds, max_hold, made));
         }
     }
 }

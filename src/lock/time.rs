@@ -6,6 +6,23 @@ pub(crate) type Millis = i64;
 /// Microseconds since 1970.
 pub(crate) type Micros = i64;
 
+/// The longest lease there can be, in ms: 2^53 - 1, some 285,000 years, which every client can read.
+pub(crate) const LONGEST_LEASE: Millis = (1 << 53) - 1;
+
+/// The time of a step, read once, so that all that is decided in it agrees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) micros: Micros,
+    /// The millisecond from which a lease is counted that begins in this step.
+    pub(crate) start: Millis,
+}
+
+impl Now {
+    pub(crate) fn millis(self) -> Millis {
+        self.micros / 1000
+    }
+}
+
 /// When a lease ends.
 ///
 /// The order is the order in time: `Never` comes after every `At`.

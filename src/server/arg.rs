@@ -32,6 +32,12 @@ impl<'a> Args<'a> {
     }
 }
 
+impl AsRef<[u8]> for Arg<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 /// One string of the server's.
 #[derive(Clone, Copy)]
 pub(crate) struct Arg<'a> {

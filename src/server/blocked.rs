@@ -27,7 +27,7 @@ pub(crate) trait BlockedEvents {
 
     /// The server is done with this client. `gone` tells that it was before it came to this: the connection closed, or the
     /// server sent it away.
-    fn ended(number: NonZeroU64, gone: bool);
+    fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool);
 
     /// The last word on this client, after `ended`, also where that panicked: its handle is invalid from now on.
     fn freed(number: NonZeroU64);
@@ -143,7 +143,9 @@ unsafe extern "C" fn freed<E: BlockedEvents>(ctx: *mut raw::RedisModuleCtx, priv
     guard(c"unblock", || {
         // SAFETY: the server gave the context to this callback.
         let gone = unsafe { api!(RedisModule_BlockedClientDisconnected(ctx)) } != 0;
-        number(private).map(|number| E::ended(number, gone))
+        // SAFETY: as above.
+        let ctx = unsafe { Ctx::new(ctx) };
+        number(private).map(|number| E::ended(&ctx, number, gone))
     });
     guard(c"free-client", || number(private).map(E::freed));
 }

@@ -26,31 +26,14 @@ pub(crate) fn lease_start(now: i64) -> i64 {
     now.saturating_add(up) / 1000
 }
 
-/// A moment on two clocks that nobody sets: the one that runs while the machine does, asleep or not, and the one that runs
-/// while the calling thread does.
-#[derive(Clone, Copy)]
-pub(crate) struct Moment {
-    since_boot: i64,
-    ran: i64,
+/// Milliseconds since the machine was booted, asleep or not. Nobody sets this clock.
+pub(crate) fn since_boot() -> i64 {
+    millis(clock_gettime(ClockId::Boottime))
 }
 
-impl Moment {
-    pub(crate) fn now() -> Self {
-        Self {
-            since_boot: millis(clock_gettime(ClockId::Boottime)),
-            ran: millis(clock_gettime(ClockId::ThreadCPUTime)),
-        }
-    }
-
-    /// Milliseconds since the machine was booted.
-    pub(crate) fn since_boot(self) -> i64 {
-        self.since_boot
-    }
-
-    /// For how many ms since an earlier moment the thread did not run.
-    pub(crate) fn stood_still(self, earlier: Self) -> i64 {
-        (self.since_boot - earlier.since_boot) - (self.ran - earlier.ran)
-    }
+/// For how many milliseconds the calling thread has run.
+pub(crate) fn ran() -> i64 {
+    millis(clock_gettime(ClockId::ThreadCPUTime))
 }
 
 fn millis(time: Timespec) -> i64 {

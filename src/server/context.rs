@@ -203,6 +203,17 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
 
+    /// Runs the body on a string of the server's that names a key.
+    pub(crate) fn with_key<R>(&self, name: &[u8], body: impl FnOnce(Arg<'_>) -> R) -> R {
+        // SAFETY: the context is valid (see `new`); the server copies the bytes into a string that is ours.
+        let string = unsafe { api!(RedisModule_CreateString(self.ctx, name.as_ptr().cast(), name.len())) };
+        // SAFETY: it lives until it is freed below.
+        let result = body(unsafe { Arg::new(string) });
+        // SAFETY: ours; who still needs it, as an open key does, has a reference of its own.
+        unsafe { api!(RedisModule_FreeString(self.ctx, string)) };
+        result
+    }
+
     /// Runs a command of our own on one key, under all the conditions that the server sets for a write (replicas
     /// enough, a disk that works, a slot that is served here, ...).
     pub(crate) fn call_write(&self, command: &CStr, key: &[u8]) -> Called {

@@ -28,6 +28,9 @@ pub(crate) trait KeyspaceEvents {
     /// The module is loaded, and can start timers.
     fn loaded(ctx: &Ctx<'_>);
 
+    /// The server's turn of duty, some ten a second (its setting `hz`), whatever the wall clock says.
+    fn on_duty();
+
     /// Settings of the server's have changed.
     fn configured(ctx: &Ctx<'_>);
 
@@ -69,7 +72,12 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let config = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CONFIG, dataver: 1 };
     // SAFETY: as above.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
-    [keys, flush, swap, client, role, config].iter().all(|&status| status == raw::REDISMODULE_OK as c_int)
+    let duty = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
+    // SAFETY: as above; the callback does not look at the data.
+    let duty = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, duty, Some(on_duty::<E>))) };
+    [keys, flush, swap, client, role, config, duty]
+        .iter()
+        .all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
 
 /// Has `KeyspaceEvents::touched` told from now on; whether the server took that. There is no way back.
@@ -157,6 +165,17 @@ unsafe extern "C" fn configured<E: KeyspaceEvents>(
     // SAFETY: the server gave it to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
     guard(c"config-event", || E::configured(&ctx));
+}
+
+/// # Safety
+/// Called by the server.
+unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _subevent: u64,
+    _data: *mut c_void,
+) {
+    guard(c"duty-event", E::on_duty);
 }
 
 /// # Safety

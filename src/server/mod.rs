@@ -47,7 +47,7 @@ mod type_handle;
 pub(crate) use arg::{Arg, Args};
 pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};
 pub(crate) use cell::ServerCell;
-pub(crate) use clock::{Moment, lease_start, now};
+pub(crate) use clock::{lease_start, now, ran, since_boot};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::{Called, Ctx};

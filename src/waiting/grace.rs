@@ -14,16 +14,8 @@
 //! an old primary may live on, which is what the grace has beyond the longest lease, no lease is lengthened either, and a
 //! busy one grants nothing new.
 
-use std::ffi::CStr;
-
-use super::waiters_of;
-use crate::config;
-use crate::error::Error;
-use crate::lock::{Limits, Millis};
-use crate::server::{Alarm, Arg, Ctx, Moment, ServerCell, Timer};
-
-/// How often the heartbeat beats, in ms.
-const HEARTBEAT: Millis = 250;
+use super::site::GraceLeft;
+use crate::lock::Millis;
 
 /// How often, in ms, to look whether a grace is over for a free lock with a queue: it may be switched off.
 pub(super) const LOOK_AGAIN: Millis = 100;
@@ -34,7 +26,36 @@ const REPLICAS_COUNTED: Millis = 1100;
 /// A process that stood still, or looked at nothing, for longer than that, in ms, was away.
 const AWAY: Millis = 1000;
 
-struct Grace {
+/// A moment on two clocks that nobody sets, in ms.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) struct Moment {
+    /// Since the machine was booted, asleep or not.
+    pub(crate) since_boot: Millis,
+    /// For how long the calling thread has run.
+    pub(crate) ran: Millis,
+}
+
+impl Moment {
+    /// For how many ms since an earlier moment the thread did not run.
+    fn stood_still(self, earlier: Self) -> Millis {
+        (self.since_boot - earlier.since_boot) - (self.ran - earlier.ran)
+    }
+}
+
+/// How long a grace lasts, in ms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GraceLength {
+    /// `lock.failover-grace`; 0: there is none.
+    pub(crate) grants: Millis,
+    /// `lock.max-lease`, where there is a longest lease.
+    pub(crate) longest_lease: Option<Millis>,
+}
+
+/// When this server began to serve, and when it came back.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(crate) struct Grace {
     /// When the heart beat last.
     beat: Option<Moment>,
     /// When this server began to serve as it does now, in ms since boot: started, promoted or awake.
@@ -43,110 +64,43 @@ struct Grace {
     back: Option<Millis>,
 }
 
-static GRACE: ServerCell<Grace> = ServerCell::new(Grace { beat: None, since: 0, back: None });
-
 impl Grace {
+    pub(crate) const fn new() -> Self {
+        Self { beat: None, since: 0, back: None }
+    }
+
+    /// This server begins to serve: it has been started or promoted.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        self.beat(now);
+        self.since = now.since_boot;
+    }
+
     /// Notes the time, and whether the process has been away since it was noted last.
-    fn beat(&mut self, now: Moment) {
+    pub(crate) fn beat(&mut self, now: Moment) {
         if let Some(last) = self.beat {
-            if now.since_boot() - last.since_boot() > AWAY {
-                self.back = Some(now.since_boot());
+            if now.since_boot - last.since_boot > AWAY {
+                self.back = Some(now.since_boot);
             }
             if now.stood_still(last) > AWAY {
-                self.since = now.since_boot();
+                self.since = now.since_boot;
             }
         }
         self.beat = Some(now);
     }
 
-    /// How long, in ms, no lease is to be lengthened; 0: it may be.
-    fn suspicious(&self, now: Moment, grace: Millis) -> Millis {
+    /// How long nothing new is to be granted, and no lease to be lengthened.
+    pub(crate) fn left(&mut self, now: Moment, length: GraceLength) -> GraceLeft {
+        self.beat(now);
         // Without a longest lease there is no telling how long an old primary may live on.
-        let lives_on = if config::MAX_LEASE.get() == 0 { 0 } else { grace - config::max_lease() };
-        self.back.map_or(0, |back| (back.saturating_add(lives_on) - now.since_boot()).max(0))
+        let lives_on = length.longest_lease.map_or(0, |lease| length.grants - lease);
+        let leases = self.back.map_or(0, |back| (back.saturating_add(lives_on) - now.since_boot).max(0));
+        let grants = (self.since.saturating_add(length.grants) - now.since_boot).max(leases);
+        GraceLeft { grants: grants.max(0), leases }
     }
 
-    /// How long, in ms, nothing new is to be granted; 0: it may be.
-    fn left(&self, now: Moment, grace: Millis) -> Millis {
-        (self.since.saturating_add(grace) - now.since_boot()).max(self.suspicious(now, grace)).max(0)
-    }
-}
-
-/// This server begins to serve: it has been started or promoted.
-pub(super) fn begin() {
-    let now = Moment::now();
-    GRACE.with(|grace| {
-        grace.beat(now);
-        grace.since = now.since_boot();
-    });
-}
-
-/// Starts the heartbeat.
-pub(super) fn start() {
-    begin();
-    Timer::after::<Heartbeat>(HEARTBEAT);
-}
-
-/// How long nothing new is to be granted, in ms; 0: it may be.
-pub(super) fn left() -> Millis {
-    look(Grace::left)
-}
-
-/// How long, in ms, the timer is to hand nothing over, since the server may count replicas as good that have gone while it
-/// was away; 0: it may. A command is the server's to refuse.
-pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
-    let now = Moment::now();
-    let back = GRACE.with(|grace| {
-        grace.beat(now);
-        grace.back
-    });
-    let left = back.map_or(0, |back| (back.saturating_add(REPLICAS_COUNTED) - now.since_boot()).max(0));
-    if left > 0 && ctx.needs_replicas() { left } else { 0 }
-}
-
-/// Whether a lease may be set anew.
-pub(crate) fn may_lengthen() -> Result<(), Error> {
-    match look(Grace::suspicious) {
-        0 => Ok(()),
-        left => Err(Error::GraceOfLeases { left }),
-    }
-}
-
-/// What holds for all grants now.
-pub(crate) fn limits() -> Limits {
-    Limits { max_hold: config::max_hold(), lengthen: may_lengthen().is_ok() }
-}
-
-fn look(at: fn(&Grace, Moment, Millis) -> Millis) -> Millis {
-    let grace = config::FAILOVER_GRACE.get();
-    if grace == 0 {
-        return 0;
-    }
-    let now = Moment::now();
-    GRACE.with(|state| {
-        state.beat(now);
-        at(state, now, grace)
-    })
-}
-
-/// Whether a free lock may be granted to a client that comes now. Not before those who wait for it, for whom the grace ended
-/// only just now.
-pub(crate) fn may_grant(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
-    match left() {
-        0 if waiters_of(ctx, key) > 0 => Err(Error::Grace { left: 1 }),
-        0 => Ok(()),
-        left => Err(Error::Grace { left }),
-    }
-}
-
-struct Heartbeat;
-
-impl Alarm for Heartbeat {
-    const NAME: &'static CStr = c"heartbeat";
-
-    fn ring(_ctx: &Ctx<'_>) {
-        let now = Moment::now();
-        GRACE.with(|grace| grace.beat(now));
-        Timer::after::<Self>(HEARTBEAT);
+    /// How long, in ms, the server may count replicas as good that have gone while it was away.
+    pub(crate) fn replicas_uncounted(&mut self, now: Moment) -> Millis {
+        self.beat(now);
+        self.back.map_or(0, |back| (back.saturating_add(REPLICAS_COUNTED) - now.since_boot).max(0))
     }
 }

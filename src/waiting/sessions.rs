@@ -3,98 +3,92 @@
 //! The lease is still the truth: a session only moves it, a third of the lease at a time, so that it lapses by itself if
 //! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
 
-use super::hand_over::pass_on;
-use super::waiter::{Place, Session, Told};
-use super::{STATE, grace, listen, tick, touched};
-use crate::config;
-use crate::error::Error;
-use crate::info;
-use crate::keyspace::LockKey;
-use crate::lock::{self, Deadline, Fence, Micros, Millis};
-use crate::server::{self, Arg, Ctx, client_exists};
+use super::site::{Around, Note, Site};
+use super::state::{At, Session, State, Told};
+use crate::lock::{self, Deadline, Fence, Grant, Millis, Now};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
 /// one pass.
 const RENEWALS_PER_LEASE: Millis = 3;
 const PASSES_PER_LEASE: Millis = 30;
 
-/// Whether the client of the running command has a connection that a session can live as long as, on a server that
-/// renews and releases.
-pub(crate) fn can_start(ctx: &Ctx<'_>) -> Result<(), Error> {
-    if ctx.is_replica() {
-        Err(Error::SessionOnReplica)
-    } else if ctx.is_script() || !client_exists(ctx.client_id()) {
-        Err(Error::SessionInScript)
-    } else {
-        Ok(())
+/// Binds the grant with that fence to a connection, and to no other.
+pub(super) fn start<S: Site>(
+    site: &mut S,
+    client: u64,
+    fence: Fence,
+    lease: Millis,
+    until: Deadline,
+    now: Now,
+) {
+    let lease = site.limits().allowed(lease);
+    site.here(|state, at| {
+        state.take_session_over(at, fence);
+        bind(state, at, client, fence, lease, until, now.millis());
+    });
+}
+
+/// Binds the grant of a waiter to its connection, now that it is told: one that is never told has no session. Nor has one
+/// whose grant has ended since; `held` is what the lock is now.
+pub(super) fn bind_told<C: Copy>(
+    state: &mut State<C>,
+    told: &Told,
+    lease: Millis,
+    held: Option<(Fence, Deadline)>,
+    now: Millis,
+) {
+    let at = told.place.at();
+    if let Some((fence, until)) = held.filter(|(fence, _)| told.answer.grants(*fence)) {
+        bind(state, at, told.client_id, fence, lease, until, now);
     }
 }
 
-/// Binds the grant with that fence to the connection of the running command's client, and to no other.
-pub(crate) fn start(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence, lease: Millis, now: Micros) {
-    STATE.with(|state| state.take_sessions_over(fence));
-    bind(ctx, ctx.db(), key.bytes(), ctx.client_id(), fence, lease, now);
-}
-
-/// Binds the grant of a waiter to its connection, now that it is told: one that is never told has no session.
-pub(super) fn bind_told(ctx: &Ctx<'_>, told: &Told, fence: Fence) {
-    let Place { db, key } = &told.place;
-    // Its grant may have ended in the same step, and the next one have a session.
-    let later = STATE.with(|state| state.session(*db, key)).is_some_and(|session| session.fence > fence);
-    if told.ask.session && !later {
-        bind(ctx, *db, key, told.client_id, fence, told.ask.lease, server::now());
-        // Or nobody has the lock now, or one without a session. Or its lease is shorter than was asked, since the longest
-        // there can be is.
-        touched(*db, key);
+/// Has a connection keep a grant alive.
+fn bind<C: Copy>(
+    state: &mut State<C>,
+    at: At<'_>,
+    client: u64,
+    fence: Fence,
+    lease: Millis,
+    until: Deadline,
+    now: Millis,
+) {
+    let renew_at = next_renewal(lease, now);
+    state.start_session(at, Session { client, fence, lease, renew_at, over: false });
+    // The lease may end before that: so it was allowed.
+    if until < Deadline::At(renew_at) {
+        state.alarm_at(at, look_again(until.left(now), now));
     }
 }
 
-/// Binds the grant with that fence to a connection.
-fn bind(ctx: &Ctx<'_>, db: i32, key: &[u8], client: u64, fence: Fence, lease: Millis, now: Micros) {
-    listen(ctx);
-    let renew_at = next_renewal(lease, now / 1000);
-    let session = Session { client, fence, lease, renew_at, over: false };
-    STATE.with(|state| state.start_session(db, key, session));
-    tick::arm();
-}
-
-/// Whether a connection keeps the grant with that fence alive.
-pub(crate) fn is_alive(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> bool {
-    let db = ctx.db();
-    let session = STATE.with(|state| state.session(db, key.bytes()));
-    session.is_some_and(|session| session.fence == fence && !session.over)
-}
-
-/// Does for the session of a lock what is due: renews the lease, or releases the grant of a closed connection.
-pub(super) fn settle(ctx: &Ctx<'_>, lock: &mut LockKey<'_>, now: Micros) {
-    let (db, key) = (ctx.db(), lock.name());
-    let Some(session) = STATE.with(|state| state.session(db, key.bytes())) else { return };
-    let Some(held) = lock.held().filter(|held| held.grant.fence() == session.fence) else {
-        STATE.with(|state| state.end_session(db, key.bytes()));
-        return;
+/// The server has found the lease of a lock to be over, and has deleted it. Whether its session outlives that: the renewal was
+/// due before, and this server stood still until now, so that nobody else could have been granted anything. The next step
+/// on the lock, which is rung for, gives it back: `revive`.
+pub(crate) fn outlives<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now: Now) -> bool {
+    let Some(session) = around.state(|state| state.overdue_session(at, grant.fence(), now.millis())) else {
+        return false;
     };
-    let (now, start) = (now / 1000, server::lease_start(now));
-    // Somebody may have cut the lease short: then it ends before it would be renewed.
-    let renew = session.renew_at <= now || held.deadline < Deadline::At(session.renew_at);
-    // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
-    if session.over || renew && !client_exists(session.client) {
-        // Some servers tell only after the timers have rung: then the session is that waiter's.
-        if STATE.with(|state| state.has_heir(session.fence)) {
-            return;
-        }
-        info::SESSIONS_ENDED.count();
-        pass_on(ctx, lock, c"lock.released");
-        return;
+    if session.over || !around.is_open(session.client) || renewed(around, grant, &session, now).is_none() {
+        return false;
     }
-    if renew {
-        let lease = session.lease.min(config::max_lease());
-        let holds = held.grant.holds();
-        let deadline = lock::lengthen(held, lease, grace::limits(), start);
-        lock.update(ctx, holds, deadline);
-        let renew_at = next_renewal(lease, now);
-        STATE.with(|state| state.start_session(db, key.bytes(), Session { renew_at, ..session }));
-    } else {
-        STATE.with(|state| state.alarm_at(db, key.bytes(), session.renew_at));
+    around.state(|state| state.keep_lapsed(at, grant.clone()));
+    true
+}
+
+/// The end of the lease that a session sets now; none where it may not.
+fn renewed<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
+    let limits = around.limits();
+    lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.lengthen)
+}
+
+/// Gives a lock that `outlives` kept back to its owner, with the same fence.
+pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
+    let Some(grant) = site.here(|state, at| state.take_lapsed(at)) else { return };
+    let session = site.here(|state, at| state.session(at)).filter(|session| session.fence == grant.fence());
+    let until = session.and_then(|session| renewed(site, &grant, &session, now));
+    match until.filter(|_| site.grant().is_none()) {
+        Some(until) => site.give(grant, until),
+        None => site.note(Note::Lapsed),
     }
 }
 
@@ -103,7 +97,7 @@ pub(super) fn look_again(left: Millis, now: Millis) -> Millis {
     now.saturating_add(left / RENEWALS_PER_LEASE)
 }
 
-fn next_renewal(lease: Millis, now: Millis) -> Millis {
+pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
     let pass = (lease / PASSES_PER_LEASE).max(1);
     let due = now.saturating_add(lease / RENEWALS_PER_LEASE);
     (due - due % pass).max(now.saturating_add(1))

@@ -24,7 +24,7 @@ const ORDER: &[(&str, &[&str])] = &[
     ("commands", &["config", "error", "keyspace", "lock", "reply", "server", "serving", "stats", "waiting"]),
     ("serving", &["config", "error", "keyspace", "lock", "reply", "server", "stats", "waiting"]),
     ("reply", &["error", "lock", "server"]),
-    ("error", &["lock", "server", "waiting"]),
+    ("error", &["keyspace", "lock", "server", "waiting"]),
     ("config", &["lock", "server"]),
     ("keyspace", &["lock", "server", "stats"]),
     ("waiting", &["lock"]),

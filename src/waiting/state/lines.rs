@@ -2,91 +2,89 @@
 
 use std::sync::Arc;
 
-use super::{Line, State};
-use crate::lock::{Ask, Millis, Owner, Ticket};
-use crate::server::{self, Blocked};
-use crate::waiting::waiter::{Phase, Place, Waiter, WaiterInfo};
+use super::line::Line;
+use super::queue::Ticket;
+use super::waiter::{Arrival, Phase, Waiter, WaiterInfo};
+use super::{At, Place, State};
+use crate::lock::{Ask, Now, Owner};
 
-impl State {
-    pub(super) fn line(&self, db: i32, key: &[u8]) -> Option<&Line> {
-        self.lines.get(&db)?.get(key)
+impl<C: Copy> State<C> {
+    pub(super) fn line(&self, at: At<'_>) -> Option<&Line> {
+        self.lines.get(&at.db)?.get(at.key)
     }
 
-    pub(super) fn line_mut(&mut self, db: i32, key: &[u8]) -> Option<&mut Line> {
-        self.lines.get_mut(&db)?.get_mut(key)
+    /// Changes a line, where there is one, and drops it if nothing is left of it.
+    pub(super) fn with_line<R>(&mut self, at: At<'_>, body: impl FnOnce(&mut Line) -> R) -> Option<R> {
+        let lines = self.lines.get_mut(&at.db)?;
+        let line = lines.get_mut(at.key)?;
+        let result = body(line);
+        if line.is_over() {
+            if let Some((key, Line { alarm: Some(alarm), .. })) = lines.remove_entry(at.key) {
+                self.alarms.remove(&(alarm, Place { db: at.db, key }));
+            }
+            if lines.is_empty() {
+                self.lines.remove(&at.db);
+            }
+        }
+        Some(result)
+    }
+
+    /// The line of a lock, made where there is none, and its name, shared with it.
+    pub(super) fn open_line(&mut self, at: At<'_>) -> (Place, &mut Line) {
+        let lines = self.lines.entry(at.db).or_default();
+        let key = match lines.get_key_value(at.key) {
+            Some((key, _)) => Arc::clone(key),
+            None => at.key.into(),
+        };
+        (Place { db: at.db, key: Arc::clone(&key) }, lines.entry(key).or_default())
     }
 
     /// The name of a line, shared with it.
-    pub(super) fn place(&self, db: i32, key: &[u8]) -> Option<Place> {
-        let (key, _) = self.lines.get(&db)?.get_key_value(key)?;
-        Some(Place { db, key: Arc::clone(key) })
+    pub(super) fn place(&self, at: At<'_>) -> Option<Place> {
+        let (key, _) = self.lines.get(&at.db)?.get_key_value(at.key)?;
+        Some(Place { db: at.db, key: Arc::clone(key) })
     }
 
-    pub(in crate::waiting) fn next_ticket(&mut self) -> Ticket {
+    /// The number of a waiter that comes now. The first one is 2: to a server that has it as a pointer, none is null.
+    pub(crate) fn next_ticket(&mut self) -> Ticket {
         self.last_ticket = self.last_ticket.saturating_add(1);
-        Ticket(self.last_ticket.get())
+        Ticket(self.last_ticket)
     }
 
-    pub(in crate::waiting) fn waiters_of(&self, db: i32, key: &[u8]) -> usize {
-        self.line(db, key).map_or(0, |line| line.queue.len())
+    pub(crate) fn waiters_of(&self, at: At<'_>) -> usize {
+        self.line(at).map_or(0, |line| line.queue.len())
     }
 
-    pub(in crate::waiting) fn queue_of(&self, db: i32, key: &[u8]) -> Vec<WaiterInfo> {
-        let now = server::now();
-        let Some(line) = self.line(db, key) else { return Vec::new() };
-        let waiters = line.queue.iter().filter_map(|ticket| self.waiters.get(ticket));
-        waiters
-            .map(|waiter| WaiterInfo {
-                owner: waiter.ask.owner.clone(),
-                client_id: waiter.client_id,
-                waited: now.saturating_sub(waiter.since).max(0) / 1000,
-                timeout: waiter.timeout,
-            })
-            .collect()
+    /// Who waits for a lock, first come first.
+    pub(crate) fn queue_of(&self, at: At<'_>, now: Now) -> Vec<WaiterInfo> {
+        let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter());
+        let waiters = tickets.filter_map(|ticket| self.waiters.get(ticket));
+        waiters.map(|waiter| WaiterInfo::new(waiter, now)).collect()
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub(in crate::waiting) fn join(
-        &mut self,
-        db: i32,
-        key: &[u8],
-        ticket: Ticket,
-        ask: Ask<'static>,
-        client: Blocked,
-        client_id: u64,
-        timeout: Millis,
-    ) {
-        let place = self.place(db, key).unwrap_or_else(|| Place { db, key: key.into() });
-        let line = self.lines.entry(db).or_default().entry(Arc::clone(&place.key)).or_default();
-        line.queue.join(ticket, ask.owner.clone());
-        let since = server::now();
-        let phase = Phase::Queued;
-        let unblocked = false;
-        let waiter = Waiter { place, ask, phase, client, client_id, since, unblocked, timeout };
+    pub(crate) fn join(&mut self, at: At<'_>, ticket: Ticket, arrival: Arrival<C>) {
+        let (place, line) = self.open_line(at);
+        line.queue.join(ticket, arrival.ask.owner.clone());
+        let waiter = Waiter::new(place, arrival);
         self.timeouts.extend(waiter.gives_up().map(|at| (at, ticket)));
         self.waiters.insert(ticket, waiter);
     }
 
     /// The first waiter of a line, and what it asks for.
-    pub(in crate::waiting) fn head(&self, db: i32, key: &[u8]) -> Option<(Ticket, Ask<'static>)> {
-        let ticket = self.line(db, key)?.queue.head()?;
-        let waiter = self.waiters.get(&ticket)?;
-        Some((ticket, waiter.ask.clone()))
+    pub(crate) fn head(&self, at: At<'_>) -> Option<(Ticket, Ask<'static>)> {
+        self.asked(self.line(at)?.queue.head()?)
     }
 
     /// The first waiter of a line with that owner, and what it asks for.
-    pub(in crate::waiting) fn head_of(
-        &self,
-        db: i32,
-        key: &[u8],
-        owner: &Owner<'static>,
-    ) -> Option<(Ticket, Ask<'static>)> {
-        let ticket = self.line(db, key)?.queue.first_of(owner)?;
-        let waiter = self.waiters.get(&ticket)?;
-        Some((ticket, waiter.ask.clone()))
+    pub(crate) fn head_of(&self, at: At<'_>, owner: &Owner<'static>) -> Option<(Ticket, Ask<'static>)> {
+        self.asked(self.line(at)?.queue.first_of(owner)?)
     }
 
-    /// The one way out of a line, for whatever reason; whether the waiter stood in it.
+    fn asked(&self, ticket: Ticket) -> Option<(Ticket, Ask<'static>)> {
+        Some((ticket, self.waiters.get(&ticket)?.ask.clone()))
+    }
+
+    /// The one way out of a queue, for whatever reason; whether the waiter stood in it.
     pub(super) fn leave(&mut self, ticket: Ticket, next: Phase) -> bool {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return false };
         if waiter.phase != Phase::Queued {
@@ -98,24 +96,10 @@ impl State {
         if let Some(at) = waiter.gives_up() {
             self.timeouts.remove(&(at, ticket));
         }
-        if let Some(line) = self.line_mut(place.db, &place.key) {
+        self.with_line(place.at(), |line| {
             line.queue.leave(ticket, &owner);
-            self.drop_line_if_empty(&place);
-        }
+            line.given.extend(next.granted().map(|fence| (fence, ticket)));
+        });
         true
-    }
-
-    pub(super) fn drop_line_if_empty(&mut self, place: &Place) {
-        let Some(lines) = self.lines.get_mut(&place.db) else { return };
-        if lines.get(&place.key).is_none_or(|line| !line.queue.is_empty() || line.session.is_some()) {
-            return;
-        }
-        let alarm = lines.remove(&place.key).and_then(|line| line.alarm);
-        if lines.is_empty() {
-            self.lines.remove(&place.db);
-        }
-        if let Some(at) = alarm.filter(|_| !self.dead.contains_key(place)) {
-            self.alarms.remove(&(at, place.clone()));
-        }
     }
 }

@@ -1,32 +1,35 @@
 //! Which connection keeps which grants alive.
 
-use std::sync::Arc;
+use super::waiter::{Phase, Session};
+use super::{At, Place, State};
+use crate::lock::{Fence, Grant, Millis};
 
-use super::State;
-use crate::lock::Fence;
-use crate::waiting::waiter::{Phase, Place, Session};
+impl<C: Copy> State<C> {
+    pub(crate) fn session(&self, at: At<'_>) -> Option<Session> {
+        self.line(at)?.session
+    }
 
-impl State {
-    pub(in crate::waiting) fn session(&self, db: i32, key: &[u8]) -> Option<Session> {
-        self.line(db, key)?.session
+    /// Whether a connection keeps the grant with that fence alive.
+    pub(crate) fn is_alive(&self, at: At<'_>, fence: Fence) -> bool {
+        self.session(at).is_some_and(|session| session.fence == fence && !session.over)
     }
 
     /// Has a connection keep a grant alive, in place of any other.
-    pub(in crate::waiting) fn start_session(&mut self, db: i32, key: &[u8], session: Session) {
-        let place = self.place(db, key).unwrap_or_else(|| Place { db, key: key.into() });
-        let line = self.lines.entry(db).or_default().entry(Arc::clone(&place.key)).or_default();
+    pub(crate) fn start_session(&mut self, at: At<'_>, session: Session) {
+        let (place, line) = self.open_line(at);
         let earlier = line.session.replace(session);
         if let Some(earlier) = earlier.filter(|earlier| earlier.client != session.client) {
             self.forget_session(earlier.client, &place);
         }
-        self.sessions.entry(session.client).or_default().insert(place.clone());
-        self.alarm(place, session.renew_at);
+        self.sessions.entry(session.client).or_default().insert(place);
+        self.alarm_at(at, session.renew_at);
     }
 
     /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
     /// still to be told.
-    pub(in crate::waiting) fn take_sessions_over(&mut self, fence: Fence) {
-        for ticket in self.given(fence) {
+    pub(crate) fn take_session_over(&mut self, at: At<'_>, fence: Fence) {
+        let given: Vec<_> = self.given(at, fence).collect();
+        for ticket in given {
             if let Some(waiter) = self.waiters.get_mut(&ticket) {
                 waiter.ask.session = false;
             }
@@ -35,19 +38,16 @@ impl State {
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
     /// at again.
-    pub(in crate::waiting) fn has_heir(&self, fence: Fence) -> bool {
-        let given = self.given(fence);
-        let mut waiters = given.iter().filter_map(|ticket| self.waiters.get(ticket));
+    pub(crate) fn has_heir(&self, at: At<'_>, fence: Fence) -> bool {
+        let mut waiters = self.given(at, fence).filter_map(|ticket| self.waiters.get(&ticket));
         waiters.any(|waiter| waiter.ask.session && matches!(waiter.phase, Phase::Answered(_)))
     }
 
     /// No connection keeps the grant alive any more.
-    pub(in crate::waiting) fn end_session(&mut self, db: i32, key: &[u8]) {
-        let Some(place) = self.place(db, key) else { return };
-        let session = self.line_mut(db, key).and_then(|line| line.session.take());
-        if let Some(session) = session {
+    pub(crate) fn end_session(&mut self, at: At<'_>) {
+        let Some(place) = self.place(at) else { return };
+        if let Some(session) = self.with_line(at, |line| line.session.take()).flatten() {
             self.forget_session(session.client, &place);
-            self.drop_line_if_empty(&place);
         }
     }
 
@@ -61,15 +61,35 @@ impl State {
     }
 
     /// A connection has closed: what it kept alive is to be released now. Whether there was anything.
-    pub(in crate::waiting) fn disconnected(&mut self, client: u64) -> bool {
+    pub(crate) fn disconnected(&mut self, client: u64) -> bool {
         let Some(places) = self.sessions.remove(&client) else { return false };
         for place in places {
-            if let Some(session) = self.line_mut(place.db, &place.key).and_then(|line| line.session.as_mut())
-            {
-                session.over = true;
-            }
-            self.alarm(place, 0);
+            self.with_line(place.at(), |line| {
+                if let Some(session) = &mut line.session {
+                    session.over = true;
+                }
+            });
+            self.alarm_at(place.at(), 0);
         }
         true
+    }
+
+    /// The session of that grant, where its renewal has fallen due and no alarm has rung since, though alarms may ring.
+    pub(crate) fn overdue_session(&self, at: At<'_>, fence: Fence, now: Millis) -> Option<Session> {
+        let line = self.line(at)?;
+        let overdue = line.alarm.is_some_and(|alarm| alarm.max(self.quiet_until) <= now);
+        line.session
+            .filter(|session| session.fence == fence && overdue && self.quiet_until <= session.renew_at)
+    }
+
+    /// Keeps a grant whose lease ended while this server stood still.
+    pub(crate) fn keep_lapsed(&mut self, at: At<'_>, grant: Grant) {
+        self.with_line(at, |line| line.lapsed = Some(grant));
+        self.alarm_at(at, 0);
+    }
+
+    /// The grant that was kept so.
+    pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Option<Grant> {
+        self.with_line(at, |line| line.lapsed.take()).flatten()
     }
 }

@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::reference::{Reference, Told, Wish};
-use super::server::{Conn, Reply, Rules, Server};
+use super::server::{Conn, Reply, Rules, Server, Writes};
 use crate::lock::{Ask, Deadline, Millis, Owner};
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"];
@@ -80,9 +80,9 @@ struct Pair {
 impl Pair {
     fn new(max_hold: Option<Millis>) -> Self {
         Self {
-            server: Server::new(),
+            server: Server::new(CONNS),
             reference: Reference { max_hold, ..Reference::default() },
-            rules: Rules { max_hold, reenter_in_grace: false, extend_in_grace: true },
+            rules: Rules { max_hold, ..Rules::PLAIN },
             now: NOW,
         }
     }
@@ -110,14 +110,14 @@ impl Pair {
                 }
             }
             Step::Release { who, all, fence } => {
+                // The fence to name is that of the holder after what is due.
+                self.ring()?;
                 let left = self.server.release(rules, now, &owner(who), self.fence(fence), all);
-                self.reference.lapse(now);
                 let expected =
                     if fence == Some(false) { None } else { self.reference.release(who, all, now) };
                 prop_assert_eq!(left, expected);
             }
             Step::Extend { who, lease, fence } => {
-                // The fence to name is that of the holder after that.
                 self.ring()?;
                 let extended = self.server.extend(rules, now, &owner(who), self.fence(fence), lease);
                 let expected =
@@ -125,8 +125,8 @@ impl Pair {
                 prop_assert_eq!(extended, expected.map(Deadline::At));
             }
             Step::Break { fence } => {
+                self.ring()?;
                 let broken = self.server.break_(rules, now, self.fence(fence));
-                self.reference.lapse(now);
                 let expected = self.reference.holder.is_some() && fence != Some(false);
                 prop_assert_eq!(broken, expected);
                 if expected {
@@ -134,7 +134,7 @@ impl Pair {
                 }
             }
             Step::Close(conn) => {
-                self.server.close(conn, now);
+                self.server.close(rules, now, conn);
                 self.reference.close(conn, now);
                 self.ring()?;
             }
@@ -153,7 +153,7 @@ impl Pair {
 
     /// Each client is told what it has to be told.
     fn ring(&mut self) -> Result<(), TestCaseError> {
-        let mut replies: Vec<_> = self.server.ring(self.rules, self.now);
+        let mut replies: Vec<_> = self.server.ring(self.rules, self.now, Writes::Taken);
         self.reference.look(self.now);
         let mut expected = std::mem::take(&mut self.reference.answered);
         replies.sort_by_key(|(conn, _)| *conn);

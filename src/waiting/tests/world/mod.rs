@@ -15,7 +15,7 @@ use super::server::{Conn, Effect, Server};
 use crate::lock::{Deadline, Fence, Millis, Owner};
 
 pub(super) use model::EXCLUSION;
-pub(super) use size::{Clients, Failover, Kind, Size, Who};
+pub(super) use size::{Clients, Failover, Happens, Kind, Size, Who};
 
 /// Which server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ enum Fault {
     NotTheFirst,
     FreeWithAQueue,
     ToNobody,
+    /// A connection that was closed, or answered, is told something.
+    ToldUnasked,
 }
 
 /// What an owner knows of its grant.
@@ -59,11 +61,18 @@ pub(super) struct World {
     /// Those who wait, first come first.
     arrivals: Vec<Conn>,
     beliefs: Vec<Option<Belief>>,
-    highest: Option<Fence>,
+    /// The last grant that an owner gave back: what it is told of that one later it ignores.
+    given_back: Vec<Option<Fence>>,
+    /// The last grant, and whose it was.
+    highest: Option<(Fence, Owner<'static>)>,
     /// A grant that nobody has been told of yet.
     untold: Option<Fence>,
     /// The grant that an operator broke last.
     broken: Option<Fence>,
+    /// The grant whose lease an operator has cut short last, and its end then.
+    cut: Option<(Fence, Millis)>,
+    /// The connection that an owner has lost, on which it had a session or asked for one, until the server knows.
+    lost: Vec<Option<Conn>>,
     faults: BTreeSet<Fault>,
 }
 
@@ -76,16 +85,19 @@ impl World {
     fn new(size: Size) -> Self {
         Self {
             now: 1,
-            primary: Server::new(),
+            primary: Server::new(size.conns),
             old: None,
-            replica: size.failover.map(|_| Server::new()),
+            replica: size.failover.map(|_| Server::new(size.conns)),
             on_the_way: Vec::new(),
             waiting: vec![None; size.conns.into()],
             arrivals: Vec::new(),
             beliefs: vec![None; size.owners.into()],
+            given_back: vec![None; size.owners.into()],
             highest: None,
             untold: None,
             broken: None,
+            cut: None,
+            lost: vec![None; size.owners.into()],
             faults: BTreeSet::new(),
         }
     }
@@ -116,5 +128,12 @@ impl World {
     /// Who believes to hold the lock now.
     fn believers(&self) -> usize {
         self.beliefs.iter().flatten().count()
+    }
+
+    /// Whether a connection can be used: it is open, and nobody waits on it. The server reads nothing more from one that it is
+    /// not done with.
+    fn is_free(&self, conn: Conn) -> bool {
+        let blocked = self.waiting[usize::from(conn)].is_some() || self.primary.blocked().contains(&conn);
+        !blocked && !self.primary.has_vanished(conn)
     }
 }

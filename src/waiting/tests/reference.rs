@@ -86,10 +86,9 @@ impl Reference {
 
     fn grant(&mut self, wish: Wish, now: Millis) -> Told {
         self.fence = (self.fence + 1).max(now.unsigned_abs() * 1000);
-        let made = (self.fence / 1000).cast_signed();
         let age = wish.max_hold.into_iter().chain(self.max_hold).min();
         let until = now + age.map_or(wish.lease, |age| age.min(wish.lease));
-        self.holder = Some(Holder { who: wish.who, holds: 1, until, latest: age.map(|age| made + age) });
+        self.holder = Some(Holder { who: wish.who, holds: 1, until, latest: age.map(|age| now + age) });
         self.grants += 1;
         Some((1, until))
     }
@@ -107,8 +106,20 @@ impl Reference {
         self.serve(now);
         match self.holder {
             None => self.grant(wish, now),
-            Some(holder) if holder.who == wish.who => self.reenter(wish, now),
+            Some(holder) if holder.who == wish.who => {
+                if wish.once {
+                    self.share_hold();
+                }
+                self.reenter(wish, now)
+            }
             Some(_) => None,
+        }
+    }
+
+    /// The owner has been told of the grant by a way of its own: it is not taken back with those who are still to be told.
+    fn share_hold(&mut self) {
+        for answered in self.answered.iter_mut().filter(|answered| answered.grant == self.grants) {
+            answered.own_hold = false;
         }
     }
 
@@ -133,10 +144,12 @@ impl Reference {
         self.look_for_holder(now);
         let holder = self.holder.as_mut().filter(|holder| holder.who == who)?;
         let until = holder.longest(lease, now);
-        (until > now).then(|| {
+        let extends = until >= now;
+        if extends {
             holder.until = until;
-            until
-        })
+            self.share_hold();
+        }
+        extends.then_some(until)
     }
 
     /// An extension finds the lock as a newcomer would.

@@ -1,0 +1,66 @@
+//! The clients of running commands: who may wait, and who may have a session.
+
+use super::desk::Desk;
+use super::tell::Telling;
+use crate::config;
+use crate::error::Error;
+use crate::server::{Blocked, Ctx, client_exists};
+use crate::waiting::{Caller, Site, Ticket};
+
+/// The client of the running command.
+pub(super) struct Client<'a>(pub(super) &'a Ctx<'a>);
+
+impl Caller<Desk<'_>> for Client<'_> {
+    fn id(&self) -> u64 {
+        self.0.client_id()
+    }
+
+    fn may_block(&self) -> bool {
+        self.0.may_block()
+    }
+
+    fn max_waiters(&self) -> Option<usize> {
+        config::max_waiters()
+    }
+
+    fn block(&mut self, site: &Desk<'_>, ticket: Ticket) -> Option<Blocked> {
+        let parked_on = companion(site.key().bytes(), self.0.is_cluster());
+        Blocked::new::<Telling>(self.0, &parked_on, ticket.0)
+    }
+}
+
+/// Whether the client of the running command has a connection that a session can live as long as, on a server that
+/// renews and releases.
+pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
+    if ctx.is_replica() {
+        Err(Error::SessionOnReplica)
+    } else if ctx.is_script() || !client_exists(ctx.client_id()) {
+        Err(Error::SessionInScript)
+    } else {
+        Ok(())
+    }
+}
+
+/// The key that a waiter is blocked on: not the lock's own but a companion in the same slot, which nobody writes.
+///
+/// The server goes through all clients blocked on a key when that key is made anew, as a lock is after a lapse: with
+/// the lock's own key that would be a call for each waiter. In a cluster the companion needs the lock's slot, since by
+/// it the server sends waiters away when the slot moves; a few keys (no hash tag, but a `}`) have none that can be
+/// named, and are their own.
+fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
+    const SUFFIX: &[u8] = b"\0lock-waiters";
+    if !cluster || has_hash_tag(key) {
+        [key, SUFFIX].concat()
+    } else if key.is_empty() || key.contains(&b'}') {
+        key.to_vec()
+    } else {
+        [b"{", key, b"}", SUFFIX].concat()
+    }
+}
+
+/// Whether the server takes only a part of the key, `{...}`, for its slot.
+fn has_hash_tag(key: &[u8]) -> bool {
+    let Some(open) = key.iter().position(|&byte| byte == b'{') else { return false };
+    let tagged = key.iter().skip(open + 1).position(|&byte| byte == b'}');
+    tagged.is_some_and(|len| len > 0)
+}

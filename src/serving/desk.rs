@@ -1,0 +1,172 @@
+//! One lock, open for one step: where the rules of `waiting` meet the keyspace.
+
+use super::heartbeat;
+use super::state::STATE;
+use crate::error::Error;
+use crate::keyspace::{self, LockKey};
+use crate::lock::{Deadline, Fence, Grant, Limits, Now};
+use crate::server::{Arg, Blocked, Ctx, client_exists};
+use crate::stats;
+use crate::waiting::{Around, At, GraceLeft, Note, Site, State};
+
+pub(super) struct Desk<'a> {
+    ctx: &'a Ctx<'a>,
+    lock: LockKey<'a>,
+    db: i32,
+    /// What is known of `idle`, until the state is lent again.
+    idle: Option<bool>,
+    /// The state was lent: something may be due now.
+    lent: bool,
+    /// Events to publish when the step is over: the server calls other modules for them, and those may do anything to the key.
+    first: Option<Note>,
+    more: Vec<Note>,
+}
+
+impl<'a> Desk<'a> {
+    /// Opens a lock and runs a step on it. What others are to hear of it they hear afterwards; then `due` runs, if something
+    /// may have fallen due.
+    pub(super) fn step<R>(
+        ctx: &'a Ctx<'a>,
+        key: Arg<'a>,
+        body: impl FnOnce(&mut Self) -> Result<R, Error>,
+        due: impl FnOnce(&Ctx<'_>),
+    ) -> Result<R, Error> {
+        let lock = LockKey::write(ctx, key)?;
+        let mut desk =
+            Self { ctx, lock, db: ctx.db(), idle: None, lent: false, first: None, more: Vec::new() };
+        let result = body(&mut desk);
+        let Self { lock, lent, first, more, .. } = desk;
+        drop(lock);
+        for note in first.into_iter().chain(more) {
+            publish(ctx, key, note);
+        }
+        if lent {
+            due(ctx);
+        }
+        result
+    }
+}
+
+impl Around for Desk<'_> {
+    type Client = Blocked;
+
+    fn state<R>(&mut self, body: impl FnOnce(&mut State<Blocked>) -> R) -> R {
+        self.idle = None;
+        self.lent = true;
+        STATE.with(body)
+    }
+
+    fn limits(&mut self) -> Limits {
+        heartbeat::limits()
+    }
+
+    fn is_open(&self, client: u64) -> bool {
+        client_exists(client)
+    }
+}
+
+impl<'a> Site for Desk<'a> {
+    type Key = Arg<'a>;
+
+    fn db(&self) -> i32 {
+        self.db
+    }
+
+    fn key(&self) -> Arg<'a> {
+        self.lock.name()
+    }
+
+    fn grant(&self) -> Option<&Grant> {
+        self.lock.grant()
+    }
+
+    fn deadline(&self) -> Deadline {
+        self.lock.deadline()
+    }
+
+    fn give(&mut self, grant: Grant, until: Deadline) {
+        self.lock.grant_to(self.ctx, grant, until);
+    }
+
+    fn update(&mut self, holds: u32, until: Deadline) {
+        self.lock.update(self.ctx, holds, until);
+    }
+
+    fn free(&mut self) {
+        self.lock.free(self.ctx);
+    }
+
+    fn note(&mut self, note: Note) {
+        match self.first {
+            None => self.first = Some(note),
+            Some(_) => self.more.push(note),
+        }
+    }
+
+    fn next_fence(&mut self, now: Now) -> Option<Fence> {
+        keyspace::next_fence(now.micros)
+    }
+
+    fn grace(&mut self) -> GraceLeft {
+        heartbeat::grace_left()
+    }
+
+    fn idle(&mut self) -> bool {
+        *self.idle.get_or_insert_with(|| {
+            STATE.with(|state| {
+                state.is_empty() || state.is_idle(At { db: self.db, key: self.lock.name().bytes() })
+            })
+        })
+    }
+}
+
+/// Counts what has happened, and tells it to those who listen for keyspace events.
+fn publish(ctx: &Ctx<'_>, key: Arg<'_>, note: Note) {
+    let event = match note {
+        Note::Acquired => {
+            stats::GRANTS.count();
+            Some(c"lock.acquired")
+        }
+        Note::HandedOver => {
+            stats::GRANTS.count();
+            stats::HANDOVERS.count();
+            Some(c"lock.acquired")
+        }
+        Note::Released => {
+            stats::RELEASES.count();
+            Some(c"lock.released")
+        }
+        Note::TakenBack => Some(c"lock.released"),
+        Note::SessionEnded => {
+            stats::SESSIONS_ENDED.count();
+            Some(c"lock.released")
+        }
+        Note::Lapsed => {
+            stats::LAPSES.count();
+            Some(c"lock.lapsed")
+        }
+        Note::Broken => {
+            stats::BREAKS.count();
+            Some(c"lock.broken")
+        }
+        Note::Extended => {
+            stats::EXTENSIONS.count();
+            Some(c"lock.extended")
+        }
+        Note::Reentered => {
+            stats::REENTRIES.count();
+            None
+        }
+        Note::Refused => {
+            stats::REFUSALS.count();
+            None
+        }
+        Note::Waited(ms) => {
+            stats::waited(ms);
+            None
+        }
+    };
+    if let Some(event) = event {
+        ctx.notify(event, key);
+    }
+}

@@ -1,0 +1,89 @@
+//! The server between commands.
+
+use std::ffi::CStr;
+
+use super::desk::Desk;
+use super::heartbeat;
+use super::state::{STATE, now};
+use crate::keyspace::LockKey;
+use crate::lock::{Deadline, Fence, Limits, Millis, Now};
+use crate::server::{Blocked, Called, Ctx, client_exists};
+use crate::waiting::{self, Around, Host, Place, Rest, Settled, State};
+
+/// The command that an alarm runs, so that the server applies to a handover by timer what it applies to every write:
+/// replicas enough, a disk that works, a slot that is served here.
+pub(crate) const SETTLE: &CStr = c"lock.settle";
+
+/// How long in ms to wait before looking again whether clients are still paused. Costs one call.
+const WHILE_PAUSED: Millis = 2;
+
+pub(super) struct Server<'a>(pub(super) &'a Ctx<'a>);
+
+impl Around for Server<'_> {
+    type Client = Blocked;
+
+    fn state<R>(&mut self, body: impl FnOnce(&mut State<Blocked>) -> R) -> R {
+        STATE.with(body)
+    }
+
+    fn limits(&mut self) -> Limits {
+        heartbeat::limits()
+    }
+
+    fn is_open(&self, client: u64) -> bool {
+        client_exists(client)
+    }
+}
+
+impl Host for Server<'_> {
+    fn rest(&mut self, now: Now) -> Rest {
+        if self.0.is_replica() {
+            return Rest::Replica;
+        }
+        if self.0.must_keep_still() {
+            return Rest::Until(now.millis().saturating_add(WHILE_PAUSED));
+        }
+        match heartbeat::replicas_uncounted(self.0) {
+            0 => Rest::No,
+            left => Rest::Until(now.millis().saturating_add(left)),
+        }
+    }
+
+    fn settle(&mut self, place: &Place) -> Settled {
+        if !self.0.select_db(place.db) {
+            return Settled::Refused;
+        }
+        match self.0.call_write(SETTLE, &place.key) {
+            Called::Done => Settled::Done,
+            Called::Elsewhere => Settled::Elsewhere,
+            Called::Refused => Settled::Refused,
+        }
+    }
+
+    fn settle_arriving(&mut self, place: &Place) {
+        if self.0.select_db(place.db) {
+            let now = now();
+            let settle = |desk: &mut Desk<'_>| {
+                waiting::settle(desk, now);
+                Ok(())
+            };
+            // The alarms are ringing: the timers are set when that is done.
+            self.0.with_key(&place.key, |key| _ = Desk::step(self.0, key, settle, |_| ()));
+        }
+    }
+
+    fn look(&mut self, place: &Place) -> Option<(Fence, Deadline)> {
+        if !self.0.select_db(place.db) {
+            return None;
+        }
+        self.0.with_key(&place.key, |key| {
+            let lock = LockKey::read(self.0, key).ok()?;
+            let held = lock.held()?;
+            Some((held.grant.fence(), held.deadline))
+        })
+    }
+
+    fn unblock(&mut self, client: Blocked) {
+        client.unblock();
+    }
+}

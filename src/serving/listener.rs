@@ -1,0 +1,104 @@
+//! What the server tells of keys, connections and its own role. The keyspace may be in the middle of a change then: note it,
+//! ring an alarm, and touch nothing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::host::Server;
+use super::state::{STATE, now};
+use super::{heartbeat, tick};
+use crate::keyspace;
+use crate::lock::Grant;
+use crate::server::{Arg, Ctx, KeyspaceEvents, Unlinked, ValueEvents, listen_to_keys};
+use crate::waiting::{self, At};
+
+/// Listens for all of it.
+pub(crate) struct Listener;
+
+impl ValueEvents<Grant> for Listener {
+    fn unlinked(grant: &Grant, from: &Unlinked) {
+        keyspace::unlinked(grant, from);
+        if !is_empty() {
+            rouse(from.db(), from.key().bytes());
+        }
+    }
+}
+
+/// Has the server tell of changed keys from now on. Most servers never need to know: only of a lease that is cut short under
+/// a waiter or a session there is no other sign.
+pub(super) fn listen(ctx: &Ctx<'_>) {
+    static LISTENING: AtomicBool = AtomicBool::new(false);
+    if !LISTENING.swap(true, Ordering::Relaxed) {
+        listen_to_keys::<Listener>(ctx);
+    }
+}
+
+fn is_empty() -> bool {
+    STATE.with(|state| state.is_empty())
+}
+
+/// Looks at a lock again, soon: something happened to its key.
+fn rouse(db: i32, key: &[u8]) {
+    if STATE.with(|state| state.alarm_at(At { db, key }, 0)) {
+        tick::arm();
+    }
+}
+
+impl KeyspaceEvents for Listener {
+    fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
+        let Some(lapse) = keyspace::expired(ctx, key) else { return };
+        let at = At { db: ctx.db(), key: key.bytes() };
+        if is_empty() || !waiting::outlives(&mut Server(ctx), at, lapse.grant(), now()) {
+            lapse.publish(ctx, key);
+        }
+    }
+
+    fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
+        keyspace::evicted(ctx, key);
+    }
+
+    fn touched(ctx: &Ctx<'_>, key: Arg<'_>) {
+        if !is_empty() {
+            rouse(ctx.db(), key.bytes());
+        }
+    }
+
+    fn loaded(ctx: &Ctx<'_>) {
+        keyspace::warn_of_evictions(ctx);
+        heartbeat::start();
+    }
+
+    fn configured(ctx: &Ctx<'_>) {
+        keyspace::warn_of_evictions(ctx);
+    }
+
+    fn role_changed(primary: bool) {
+        if primary {
+            heartbeat::begin();
+        } else {
+            STATE.with(|state| state.stand_down());
+        }
+    }
+
+    fn on_duty() {
+        heartbeat::on_duty();
+    }
+
+    fn disconnected(client: u64) {
+        if STATE.with(|state| state.disconnected(client)) {
+            tick::arm();
+        }
+    }
+
+    fn flushed(db: Option<i32>) {
+        STATE.with(|state| state.alarm_db(db));
+        tick::arm();
+    }
+
+    fn swapped(first: i32, second: i32) {
+        STATE.with(|state| {
+            state.alarm_db(Some(first));
+            state.alarm_db(Some(second));
+        });
+        tick::arm();
+    }
+}

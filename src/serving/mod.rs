@@ -1,0 +1,25 @@
+//! The server's side of waiting: the rules of `waiting` run here on real locks, real clients and real timers.
+//!
+//! - `steps`: what commands do to a lock; `desk`: one lock, open for one step; `callers`: their clients, who may be blocked.
+//! - `tell`: blocked clients, from the answer to the last word on them.
+//! - `host`, `tick`: what falls due between commands, and the timers for it.
+//! - `heartbeat`: the grace, and whether this server stood still.
+//! - `listener`: what the server tells of keys, connections and its own role.
+//! - `views`: what is shown; `state`: who waits where.
+
+mod callers;
+mod desk;
+mod heartbeat;
+mod host;
+mod listener;
+mod state;
+mod steps;
+mod tell;
+mod tick;
+mod views;
+
+pub(crate) use host::SETTLE;
+pub(crate) use listener::Listener;
+pub(crate) use state::now;
+pub(crate) use steps::{acquire, break_, extend, release, settle};
+pub(crate) use views::{is_session_alive, look, queue_of, totals, waiters_of};

@@ -1,0 +1,44 @@
+//! Blocked clients, from the answer to the server's last word on them.
+
+use std::num::NonZeroU64;
+
+use super::host::Server;
+use super::state::{STATE, now};
+use super::tick;
+use crate::error::Error;
+use crate::reply::reply_grant;
+use crate::server::{BlockedEvents, Ctx, ErrorReply, answer_arrived};
+use crate::waiting::{self, Answer, Ticket};
+
+/// Listens for all of it.
+pub(super) struct Telling;
+
+impl BlockedEvents for Telling {
+    fn answer(ctx: &Ctx<'_>, number: NonZeroU64) {
+        let now = now();
+        let Some(told) = waiting::tell(&mut Server(ctx), Ticket(number), now) else { return };
+        match told.answer {
+            Answer::Granted { fence, holds, until } => {
+                reply_grant(ctx, told.ask.owner.text().as_ref(), fence, holds, until.left(now.start));
+            }
+            Answer::WrongType => Error::WrongType.send(ctx),
+            Answer::TooManyHolds => Error::TooManyHolds.send(ctx),
+            Answer::TimedOut => ctx.reply_null_array(),
+        }
+        tick::arm();
+    }
+
+    fn departed(number: NonZeroU64) {
+        STATE.with(|state| state.depart(Ticket(number)));
+        tick::arm();
+    }
+
+    fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool) {
+        waiting::ended(&mut Server(ctx), Ticket(number), gone, answer_arrived);
+    }
+
+    fn freed(number: NonZeroU64) {
+        STATE.with(|state| state.forget(Ticket(number)));
+        tick::arm();
+    }
+}

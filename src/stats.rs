@@ -1,0 +1,83 @@
+//! What has happened since the server was started, counted.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that `INFO` shows.
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Counts one more. Not for counters that several threads change.
+    pub(crate) fn count(&self) {
+        self.add(1);
+    }
+
+    /// The same for so many.
+    pub(crate) fn add(&self, count: u64) {
+        // Callbacks run one at a time: a load and a store are enough, and cheaper than a locked addition.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Declares the counters, each with the name of its field.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $counter:ident = $field:literal;)*) => {
+        $($(#[$doc])* pub(crate) static $counter: Counter = Counter::new();)*
+
+        pub(crate) const COUNTERS: &[(&CStr, &Counter)] = &[$(($field, &$counter)),*];
+    };
+}
+
+counters! {
+    /// Grants made: a free lock taken, or handed over.
+    GRANTS = c"grants";
+    /// Re-entries, `ONCE` included.
+    REENTRIES = c"reentries";
+    /// Acquires answered with null at once, or refused for a grace or a full queue.
+    REFUSALS = c"refusals";
+    /// Grants made to a waiter.
+    HANDOVERS = c"handovers";
+    /// Grants ended by their owner.
+    RELEASES = c"releases";
+    /// Leases set by `LOCK.EXTEND`.
+    EXTENSIONS = c"extensions";
+    /// Grants whose lease ran out.
+    LAPSES = c"lapses";
+    /// Grants whose key the server evicted.
+    EVICTIONS = c"evictions";
+    /// Grants ended by `LOCK.BREAK`.
+    BREAKS = c"breaks";
+    /// Waiters whose time was up.
+    TIMEOUTS = c"timeouts";
+    /// Grants released because their connection closed.
+    SESSIONS_ENDED = c"sessions_ended";
+}
+
+/// The buckets of the waits that ended in a grant: up to so many ms, as fields that add up as an exporter expects.
+pub(crate) const WAITS: [(i64, &CStr); 6] = [
+    (1, c"waits_le_1ms"),
+    (10, c"waits_le_10ms"),
+    (100, c"waits_le_100ms"),
+    (1_000, c"waits_le_1s"),
+    (10_000, c"waits_le_10s"),
+    (i64::MAX, c"waits_all"),
+];
+
+pub(crate) static WAITED: [Counter; WAITS.len()] = [const { Counter::new() }; WAITS.len()];
+
+/// Counts a wait that ended in a grant.
+pub(crate) fn waited(time: i64) {
+    for ((limit, _), counter) in WAITS.iter().zip(&WAITED) {
+        if time <= *limit {
+            counter.count();
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Where the seam goes: what the rules of this folder need of the server. The server implements it once (`serving`),
+//! the tests once (`tests::server`).
+//!
+//! What is behind these methods is code that no model sees. So they are few, and none of them decides.
+
+use super::state::{At, Place, State};
+use crate::lock::{Deadline, Fence, Grant, Held, Limits, Millis, Now};
+
+/// What every rule needs.
+pub(crate) trait Around {
+    /// A client that waits, as the server knows it.
+    type Client: Copy;
+
+    /// Lends who waits where. The server can't be called meanwhile, since `self` is lent too.
+    fn state<R>(&mut self, body: impl FnOnce(&mut State<Self::Client>) -> R) -> R;
+
+    /// What holds for all grants now.
+    fn limits(&mut self) -> Limits;
+
+    /// Whether a connection with that id is open.
+    fn is_open(&self, client: u64) -> bool;
+}
+
+/// One lock, open for one step: a command, or an alarm.
+pub(crate) trait Site: Around {
+    /// The name of the lock; outlives a borrow of the site, so that no step has to clone it.
+    type Key: Copy + AsRef<[u8]>;
+
+    fn db(&self) -> i32;
+
+    fn key(&self) -> Self::Key;
+
+    /// The grant; none where the lock is free.
+    fn grant(&self) -> Option<&Grant>;
+
+    /// The end of the lease. Apart from the grant, since it is a look-up of its own.
+    fn deadline(&self) -> Deadline;
+
+    /// Gives the lock to somebody, whoever had it.
+    fn give(&mut self, grant: Grant, until: Deadline);
+
+    /// Changes holds and lease of the grant; nothing at all where they are that already.
+    fn update(&mut self, holds: u32, until: Deadline);
+
+    /// Ends the grant.
+    fn free(&mut self);
+
+    /// Takes note of what has happened, for those who listen and for those who count. Nobody hears of it before the step
+    /// is over.
+    fn note(&mut self, note: Note);
+
+    /// The fence for a grant that is made now; none once the greatest has been given.
+    fn next_fence(&mut self, now: Now) -> Option<Fence>;
+
+    /// How long nothing new is granted, and how long no lease is lengthened.
+    fn grace(&mut self) -> GraceLeft;
+
+    /// Nobody waits for this lock, no connection keeps it alive, and nothing of it is left to take back.
+    fn idle(&mut self) -> bool;
+
+    /// Lends the state, and says where in it this lock is.
+    fn here<R>(&mut self, body: impl FnOnce(&mut State<Self::Client>, At<'_>) -> R) -> R {
+        let (db, key) = (self.db(), self.key());
+        self.state(|state| body(state, At { db, key: key.as_ref() }))
+    }
+
+    /// The grant and its lease; none where the lock is free.
+    fn held(&self) -> Option<Held<'_>> {
+        let grant = self.grant()?;
+        Some(Held { grant, deadline: self.deadline() })
+    }
+}
+
+/// The client of a running command.
+pub(crate) trait Caller<S: Site> {
+    fn id(&self) -> u64;
+
+    /// Whether it can be blocked here: not in a transaction or a script, nor on a replica.
+    fn may_block(&self) -> bool;
+
+    /// The most waiters that a queue takes, where there is a limit.
+    fn max_waiters(&self) -> Option<usize>;
+
+    /// Blocks the client, under that number; none where the server refuses.
+    fn block(&mut self, site: &S, ticket: crate::waiting::Ticket) -> Option<S::Client>;
+}
+
+/// The server between steps: what falls due, and who is to be told.
+pub(crate) trait Host: Around {
+    /// Whether what is due has to wait.
+    fn rest(&mut self, now: Now) -> Rest;
+
+    /// Settles a lock by a command, so that the server applies what it applies to every write.
+    fn settle(&mut self, place: &Place) -> Settled;
+
+    /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
+    fn settle_arriving(&mut self, place: &Place);
+
+    /// The grant of a lock, by its fence, and the end of its lease; none where it is free.
+    fn look(&mut self, place: &Place) -> Option<(Fence, Deadline)>;
+
+    /// Has a client asked to be told: it is, in this call or soon.
+    fn unblock(&mut self, client: Self::Client);
+}
+
+/// Why what is due has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It has not.
+    No,
+    /// This server is a replica: it is for the primary to do.
+    Replica,
+    /// The server asks for quiet until then.
+    Until(Millis),
+}
+
+/// What came of settling a lock by a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Done,
+    /// The lock is in a slot that another server serves, or one that is on its way.
+    Elsewhere,
+    /// The server refused the write.
+    Refused,
+}
+
+/// In ms; 0: not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GraceLeft {
+    /// Nothing new is granted for so long.
+    pub(crate) grants: Millis,
+    /// No lease is lengthened for so long.
+    pub(crate) leases: Millis,
+}
+
+/// Something that has happened to a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// A free lock was taken.
+    Acquired,
+    /// The lock went to a waiter.
+    HandedOver,
+    /// A wait of so many ms has ended in a grant.
+    Waited(Millis),
+    Reentered,
+    /// An acquire was answered with null at once, or with an error.
+    Refused,
+    /// The owner has given its last hold back.
+    Released,
+    /// The grant of somebody who was never told of it has been taken back.
+    TakenBack,
+    /// The connection that kept the grant alive has closed.
+    SessionEnded,
+    /// The lease ran out, though a connection kept it alive.
+    Lapsed,
+    Broken,
+    Extended,
+}
+
+/// Why a command changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    NotHeld,
+    TooManyHolds,
+    NoMoreFences,
+    /// The queue is full.
+    MaxWaiters,
+    /// Nothing new is granted, for so many ms.
+    Grace(Millis),
+    /// No lease is set anew, for so many ms.
+    GraceOfLeases(Millis),
+}
+
+impl From<crate::lock::TooManyHolds> for Refusal {
+    fn from(_: crate::lock::TooManyHolds) -> Self {
+        Self::TooManyHolds
+    }
+}

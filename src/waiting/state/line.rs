@@ -1,0 +1,42 @@
+//! One lock: its queue, its session, and the grants of waiters that are not told yet.
+
+use std::collections::BTreeSet;
+
+use super::queue::{Queue, Ticket};
+use super::waiter::Session;
+use crate::lock::{Fence, Grant, Millis};
+
+/// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Line {
+    pub(super) queue: Queue,
+    /// Keeps the grant alive.
+    pub(super) session: Option<Session>,
+    pub(super) alarm: Option<Millis>,
+    /// By grant, those who were given it and may turn out to be gone: until the server has freed them, told or not.
+    pub(super) given: BTreeSet<(Fence, Ticket)>,
+    /// Those of them who were given it without a hold of their own (`ONCE`).
+    pub(super) sharers: BTreeSet<(Fence, Ticket)>,
+    /// Grants whose waiter went away before it was answered, one for each hold.
+    pub(super) dead: Vec<Fence>,
+    /// A grant whose lease ended while this server stood still, and whose session outlives that.
+    pub(super) lapsed: Option<Grant>,
+}
+
+impl Line {
+    /// Whether nothing is left of it.
+    pub(super) fn is_over(&self) -> bool {
+        self.queue.is_empty()
+            && self.session.is_none()
+            && self.given.is_empty()
+            && self.dead.is_empty()
+            && self.lapsed.is_none()
+    }
+
+    /// Whatever was granted is no more this server's to take back or to keep alive.
+    pub(super) fn forget_grants(&mut self) {
+        self.dead.clear();
+        self.lapsed = None;
+    }
+}

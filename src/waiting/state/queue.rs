@@ -1,0 +1,120 @@
+//! The waiters of one lock in order of arrival.
+
+use std::collections::{BTreeSet, btree_set};
+use std::num::NonZeroU64;
+
+use crate::lock::Owner;
+
+/// A waiter's place in the order of arrival, over all locks; never used twice while the server lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticket(pub(crate) NonZeroU64);
+
+impl Ticket {
+    pub(super) const MIN: Self = Self(NonZeroU64::MIN);
+}
+
+/// The waiters of one lock. Whatever is asked of it costs at most the logarithm of their number.
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Queue {
+    /// First come first served: tickets rise with the time of arrival.
+    arrivals: BTreeSet<Ticket>,
+    /// The same waiters by owner: a new holder's own waiters re-enter at once, wherever they stand.
+    owners: BTreeSet<(Owner<'static>, Ticket)>,
+}
+
+impl Queue {
+    pub(super) fn len(&self) -> usize {
+        self.arrivals.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.arrivals.is_empty()
+    }
+
+    pub(super) fn join(&mut self, ticket: Ticket, owner: Owner<'static>) {
+        self.arrivals.insert(ticket);
+        self.owners.insert((owner, ticket));
+    }
+
+    /// Takes a waiter out, wherever it stands; whether it stood there at all.
+    pub(super) fn leave(&mut self, ticket: Ticket, owner: &Owner<'static>) -> bool {
+        self.owners.remove(&(owner.clone(), ticket));
+        self.arrivals.remove(&ticket)
+    }
+
+    /// Who is next.
+    pub(super) fn head(&self) -> Option<Ticket> {
+        self.arrivals.first().copied()
+    }
+
+    /// The first waiter with that owner.
+    pub(super) fn first_of(&self, owner: &Owner<'static>) -> Option<Ticket> {
+        let (first, ticket) = self.owners.range((owner.clone(), Ticket::MIN)..).next()?;
+        (first == owner).then_some(*ticket)
+    }
+
+    /// All waiters, first come first.
+    pub(super) fn iter(&self) -> btree_set::Iter<'_, Ticket> {
+        self.arrivals.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn owner(name: &str) -> Owner<'_> {
+        Owner::new(name.as_bytes()).unwrap()
+    }
+
+    fn ticket(number: u64) -> Ticket {
+        Ticket(NonZeroU64::new(number).unwrap())
+    }
+
+    #[test]
+    fn a_queue_is_first_come_first_served() {
+        let mut queue = Queue::default();
+        for (number, name) in [(1, "a"), (2, "b"), (3, "a"), (4, "c")] {
+            queue.join(ticket(number), owner(name).into_owned());
+        }
+        assert_eq!(queue.head(), Some(ticket(1)));
+        assert_eq!(queue.first_of(&owner("c")), Some(ticket(4)));
+        assert_eq!(queue.first_of(&owner("d")), None);
+        assert!(queue.leave(ticket(1), &owner("a")));
+        assert!(!queue.leave(ticket(1), &owner("a")));
+        assert_eq!(queue.head(), Some(ticket(2)));
+        assert_eq!(queue.first_of(&owner("a")), Some(ticket(3)));
+        assert_eq!(queue.iter().copied().collect::<Vec<_>>(), [ticket(2), ticket(3), ticket(4)]);
+    }
+
+    proptest! {
+            #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// A queue is what a list would be, whoever leaves in between.
+        #[test]
+        fn a_queue_keeps_the_order_of_arrival(moves in vec((any::<bool>(), 0..4usize), 0..60)) {
+            let names = ["a", "b", "c", "d"];
+            let (mut queue, mut list) = (Queue::default(), Vec::<(u64, usize)>::new());
+            for (number, (join, who)) in (1..).zip(moves) {
+                if join || list.is_empty() {
+                    queue.join(ticket(number), owner(names[who]));
+                    list.push((number, who));
+                } else {
+                    let (number, who) = list.remove(who % list.len());
+                    prop_assert!(queue.leave(ticket(number), &owner(names[who])));
+                }
+                prop_assert_eq!(queue.len(), list.len());
+                prop_assert_eq!(queue.is_empty(), list.is_empty());
+                prop_assert_eq!(queue.head(), list.first().map(|entry| ticket(entry.0)));
+                for (who, name) in names.iter().enumerate() {
+                    let first = list.iter().find(|entry| entry.1 == who).map(|entry| ticket(entry.0));
+                    prop_assert_eq!(queue.first_of(&owner(name)), first);
+                }
+            }
+        }
+    }
+}

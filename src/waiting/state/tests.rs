@@ -1,0 +1,93 @@
+//! What the tests of `waiting` see of the state, and how they tell two states apart.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+use super::queue::{Queue, Ticket};
+use super::waiter::Phase;
+use super::{At, State};
+
+/// Hash maps have no order: by key, then.
+impl<C: Hash> Hash for State<C> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        for (db, lines) in &self.lines {
+            db.hash(hasher);
+            lines.iter().collect::<BTreeMap<_, _>>().hash(hasher);
+        }
+        self.waiters.hash(hasher);
+        self.sessions.hash(hasher);
+        self.timeouts.hash(hasher);
+        self.alarms.hash(hasher);
+        self.answered.hash(hasher);
+        self.quiet_until.hash(hasher);
+    }
+}
+
+impl<C: Copy> State<C> {
+    /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
+    pub(crate) fn is_unsettled(&self, at: At<'_>) -> bool {
+        self.line(at).is_some_and(|line| {
+            !line.dead.is_empty() || line.lapsed.is_some() || line.session.is_some_and(|session| session.over)
+        })
+    }
+
+    /// Who stands in the queue, first come first.
+    pub(crate) fn tickets_of(&self, at: At<'_>) -> Vec<Ticket> {
+        self.line(at).map_or_else(Vec::new, |line| line.queue.iter().copied().collect())
+    }
+
+    /// The connections that the state knows of.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = u64> {
+        let lines = self.lines.values().flat_map(|lines| lines.values());
+        let sessions = lines.filter_map(|line| Some(line.session?.client));
+        let waiters = self.waiters.values().map(|waiter| waiter.client_id);
+        sessions.chain(waiters).chain(self.sessions.keys().copied())
+    }
+
+    /// Gives the connections other numbers.
+    pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
+        for line in self.lines.values_mut().flat_map(|lines| lines.values_mut()) {
+            if let Some(session) = &mut line.session {
+                session.client = ids[&session.client];
+            }
+        }
+        for waiter in self.waiters.values_mut() {
+            waiter.client_id = ids[&waiter.client_id];
+        }
+        self.sessions =
+            std::mem::take(&mut self.sessions).into_iter().map(|(id, places)| (ids[&id], places)).collect();
+    }
+}
+
+impl State<Ticket> {
+    /// Gives the waiters the least numbers, in the same order; and forgets since when those wait whose time is not limited.
+    pub(crate) fn renumber_tickets(&mut self) -> BTreeMap<Ticket, Ticket> {
+        self.last_ticket = std::num::NonZeroU64::MIN;
+        let old: Vec<Ticket> = self.waiters.keys().copied().collect();
+        let new: BTreeMap<Ticket, Ticket> =
+            old.into_iter().map(|ticket| (ticket, self.next_ticket())).collect();
+        for line in self.lines.values_mut().flat_map(|lines| lines.values_mut()) {
+            let queued: Vec<Ticket> = line.queue.iter().copied().collect();
+            line.queue = Queue::default();
+            for ticket in queued {
+                line.queue.join(new[&ticket], self.waiters[&ticket].ask.owner.clone());
+            }
+            for set in [&mut line.given, &mut line.sharers] {
+                *set = set.iter().map(|(fence, ticket)| (*fence, new[ticket])).collect();
+            }
+        }
+        self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
+        self.answered = self.answered.iter().filter_map(|ticket| new.get(ticket).copied()).collect();
+        self.waiters = std::mem::take(&mut self.waiters)
+            .into_iter()
+            .map(|(ticket, mut waiter)| {
+                waiter.client = new[&ticket];
+                if waiter.timeout == 0 || waiter.phase != Phase::Queued {
+                    waiter.since = 0;
+                }
+                (new[&ticket], waiter)
+            })
+            .collect();
+        new
+    }
+}

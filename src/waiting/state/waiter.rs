@@ -1,0 +1,123 @@
+//! One waiter, on its way from its place in a queue to its answer; and one session.
+
+use super::place::Place;
+use crate::lock::{Ask, Deadline, Fence, Micros, Millis, Now, Owner};
+
+/// What a waiter is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) enum Answer {
+    Granted { fence: Fence, holds: u32, until: Deadline },
+    WrongType,
+    TooManyHolds,
+    TimedOut,
+}
+
+impl Answer {
+    /// Whether it tells of the grant with that fence.
+    pub(crate) fn grants(self, which: Fence) -> bool {
+        matches!(self, Self::Granted { fence, .. } if fence == which)
+    }
+}
+
+/// A waiter that is being told.
+pub(crate) struct Told {
+    pub(crate) place: Place,
+    pub(crate) ask: Ask<'static>,
+    pub(crate) client_id: u64,
+    pub(crate) answer: Answer,
+}
+
+/// Where a waiter is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Phase {
+    /// In its queue.
+    Queued,
+    /// Out of its queue; to be told.
+    Answered(Answer),
+    /// Told.
+    Told(Answer),
+    /// Out of its queue without an answer: sent away, or gone.
+    Left,
+}
+
+impl Phase {
+    /// The grant that a waiter has been given, told or not, by its fence.
+    pub(super) fn granted(self) -> Option<Fence> {
+        match self {
+            Self::Answered(Answer::Granted { fence, .. }) | Self::Told(Answer::Granted { fence, .. }) => {
+                Some(fence)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A client that comes to wait.
+pub(crate) struct Arrival<C> {
+    /// Its lease starts when it is granted.
+    pub(crate) ask: Ask<'static>,
+    pub(crate) client: C,
+    pub(crate) client_id: u64,
+    pub(crate) since: Micros,
+    /// 0: without limit.
+    pub(crate) timeout: Millis,
+}
+
+#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
+pub(super) struct Waiter<C> {
+    pub(super) place: Place,
+    pub(super) ask: Ask<'static>,
+    pub(super) phase: Phase,
+    pub(super) client: C,
+    pub(super) client_id: u64,
+    pub(super) since: Micros,
+    pub(super) timeout: Millis,
+    /// It was answered since its answer was due; else an operator had it answered, by `CLIENT UNBLOCK`.
+    pub(super) unblocked: bool,
+}
+
+impl<C> Waiter<C> {
+    pub(super) fn new(place: Place, arrival: Arrival<C>) -> Self {
+        let Arrival { ask, client, client_id, since, timeout } = arrival;
+        Self { place, ask, phase: Phase::Queued, client, client_id, since, timeout, unblocked: false }
+    }
+
+    /// The first millisecond in which the waiter has waited long enough; the one it came in has partly gone by.
+    pub(super) fn gives_up(&self) -> Option<Millis> {
+        (self.timeout > 0).then(|| (self.since / 1000).saturating_add(self.timeout).saturating_add(1))
+    }
+}
+
+/// One waiter, for `LOCK.INFO ... FULL`.
+pub(crate) struct WaiterInfo {
+    pub(crate) owner: Owner<'static>,
+    pub(crate) client_id: u64,
+    pub(crate) waited: Millis,
+    /// As asked; 0: without limit.
+    pub(crate) timeout: Millis,
+}
+
+impl WaiterInfo {
+    pub(super) fn new<C>(waiter: &Waiter<C>, now: Now) -> Self {
+        Self {
+            owner: waiter.ask.owner.clone(),
+            client_id: waiter.client_id,
+            waited: now.micros.saturating_sub(waiter.since).max(0) / 1000,
+            timeout: waiter.timeout,
+        }
+    }
+}
+
+/// A grant that lives as long as a connection.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) struct Session {
+    pub(crate) client: u64,
+    pub(crate) fence: Fence,
+    pub(crate) lease: Millis,
+    pub(crate) renew_at: Millis,
+    /// The connection has closed.
+    pub(crate) over: bool,
+}

@@ -1,0 +1,7 @@
+//! The rules of `waiting`, as they ship, in worlds and histories without a server.
+
+mod histories;
+mod reference;
+mod server;
+mod world;
+mod worlds;

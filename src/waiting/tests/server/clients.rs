@@ -1,0 +1,163 @@
+//! Connections and blocked clients, as servers treat them.
+
+use super::turn::Turn;
+use super::{Conn, Reply, Rules, Server, Writes, time};
+use crate::lock::Millis;
+use crate::waiting::{self, Answer, Ticket};
+
+/// A connection that is open, as far as the server knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Connection {
+    pub(super) id: u64,
+    /// The client is gone, and the server finds out a turn of its loop later.
+    pub(super) vanished: bool,
+}
+
+impl Connection {
+    pub(super) fn new(id: u64) -> Self {
+        Self { id, vanished: false }
+    }
+}
+
+/// A blocked client, until the server has freed it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Blocked {
+    pub(super) conn: Conn,
+    pub(super) id: u64,
+    /// The connection has closed, or an operator sent the client away with an error.
+    pub(super) gone: bool,
+    /// To be freed.
+    pub(super) done: bool,
+    /// Answered by `UnblockClient`; else by an operator.
+    unblocked: bool,
+    /// What it is told. It goes out when the server is done with it, with the other replies of that turn.
+    answer: Option<Reply>,
+}
+
+impl Blocked {
+    pub(super) fn new(conn: Conn, id: u64) -> Self {
+        Self { conn, id, gone: false, done: false, unblocked: false, answer: None }
+    }
+}
+
+impl Turn<'_> {
+    /// The server lets the module answer a client that it has asked for.
+    pub(super) fn answer(&mut self, ticket: Ticket) {
+        let blocked = self.server.blocked.get_mut(&ticket);
+        if let Some(blocked) = blocked.filter(|blocked| !blocked.done) {
+            (blocked.done, blocked.unblocked) = (true, true);
+            self.tell(ticket);
+        }
+    }
+
+    fn tell(&mut self, ticket: Ticket) {
+        let Some(told) = waiting::tell(self, ticket, time(self.now)) else { return };
+        let Some(blocked) = self.server.blocked.get_mut(&ticket) else { return };
+        blocked.answer = Some(match told.answer {
+            Answer::Granted { fence, holds, until } => Reply::Granted { fence, holds, deadline: until },
+            Answer::TooManyHolds => Reply::TooManyHolds,
+            Answer::TimedOut | Answer::WrongType => Reply::Null,
+        });
+    }
+
+    /// The server's last word on a client.
+    fn free(&mut self, ticket: Ticket) {
+        let Some(blocked) = self.server.blocked.remove(&ticket) else { return };
+        let open = self.server.conns.iter().any(|conn| conn.id == blocked.id);
+        let arrives = open && !(blocked.gone && blocked.unblocked && self.rules.keeps_answers);
+        self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
+        waiting::ended(self, ticket, blocked.gone, |_, _| arrives);
+        self.server.state.forget(ticket);
+    }
+
+    fn free_done(&mut self) {
+        while let Some((&ticket, _)) = self.server.blocked.iter().find(|(_, blocked)| blocked.done) {
+            self.free(ticket);
+        }
+    }
+}
+
+impl Server {
+    fn ticket_of(&self, conn: Conn) -> Option<Ticket> {
+        let mut blocked = self.blocked.iter();
+        blocked.find(|(_, blocked)| blocked.conn == conn && !blocked.gone).map(|(&ticket, _)| ticket)
+    }
+
+    /// What the server does by itself: rings the alarms, ends waits, and tells those who are to be told. Their answers.
+    pub(crate) fn ring(&mut self, rules: Rules, now: Millis, writes: Writes) -> Vec<(Conn, Reply)> {
+        let mut turn = self.turn(rules, now);
+        turn.writes = writes;
+        waiting::ring(&mut turn, time(now));
+        if !rules.late {
+            turn.free_done();
+        }
+        self.take_told()
+    }
+
+    /// The server frees those whom it is done with.
+    pub(crate) fn free_done(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
+        self.turn(rules, now).free_done();
+        self.take_told()
+    }
+
+    fn take_told(&mut self) -> Vec<(Conn, Reply)> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// A client goes, and the server does not know it yet.
+    pub(crate) fn vanish(&mut self, conn: Conn) {
+        self.conns[usize::from(conn)].vanished = true;
+    }
+
+    pub(crate) fn has_vanished(&self, conn: Conn) -> bool {
+        self.conns[usize::from(conn)].vanished
+    }
+
+    /// A connection closes; another comes in its place.
+    pub(crate) fn close(&mut self, rules: Rules, now: Millis, conn: Conn) {
+        let ticket = self.ticket_of(conn);
+        let old = std::mem::replace(&mut self.conns[usize::from(conn)], Connection::new(self.next_id));
+        self.next_id += 1;
+        self.state.disconnected(old.id);
+        if let Some(ticket) = ticket {
+            self.send_away(rules, now, ticket);
+        }
+    }
+
+    /// The client of that number gets nothing any more from the module.
+    fn send_away(&mut self, rules: Rules, now: Millis, ticket: Ticket) {
+        let Some(blocked) = self.blocked.get_mut(&ticket) else { return };
+        blocked.gone = true;
+        // One that has been told is not told of again before it is freed.
+        if !std::mem::replace(&mut blocked.done, true) {
+            self.state.depart(ticket);
+        }
+        if !rules.late {
+            self.turn(rules, now).free(ticket);
+        }
+    }
+
+    /// `CLIENT UNBLOCK`, with the word `ERROR` or without: what those are told who waited.
+    pub(crate) fn unblock(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        error: bool,
+    ) -> Vec<(Conn, Reply)> {
+        let Some(ticket) = self.ticket_of(conn) else { return Vec::new() };
+        let Blocked { done, unblocked, .. } = self.blocked[&ticket];
+        // One that has an answer gets an error instead on Valkey. Elsewhere it would get both: the server's own fault.
+        if error && (!done || unblocked && rules.keeps_answers) {
+            self.told.push((conn, Reply::Unblocked));
+            self.send_away(rules, now, ticket);
+        } else if !error && !done {
+            self.turn(rules, now).tell(ticket);
+            self.blocked.entry(ticket).and_modify(|blocked| blocked.done = true);
+            if !rules.late {
+                self.turn(rules, now).free(ticket);
+            }
+        }
+        self.take_told()
+    }
+}

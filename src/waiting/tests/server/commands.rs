@@ -1,0 +1,71 @@
+//! What clients ask for.
+
+use super::clients::Blocked;
+use super::turn::Client;
+use super::{Conn, Reply, Rules, Server, time};
+use crate::lock::{Ask, Deadline, Millis, Owner};
+use crate::waiting::{self, Outcome, Refusal};
+
+impl Server {
+    /// `LOCK.ACQUIRE`; `block`: how long to wait, 0 without limit.
+    pub(crate) fn acquire(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        ask: &Ask<'static>,
+        block: Option<Millis>,
+    ) -> Reply {
+        let id = self.conns[usize::from(conn)].id;
+        let mut client = Client { conn, id, blocked: None };
+        let mut turn = self.turn(rules, now);
+        turn.expire();
+        let outcome = waiting::acquire(&mut turn, &mut client, ask, block, time(now));
+        if let Some(ticket) = client.blocked {
+            self.blocked.insert(ticket, Blocked::new(client.conn, id));
+        }
+        match outcome {
+            Ok(Outcome::Granted { fence, holds, until }) => Reply::Granted { fence, holds, deadline: until },
+            Ok(Outcome::Waits) => Reply::Waits,
+            Ok(Outcome::Taken) => Reply::Null,
+            Err(Refusal::Grace(_)) => Reply::Grace,
+            Err(Refusal::TooManyHolds) => Reply::TooManyHolds,
+            Err(refusal) => panic!("{refusal:?}"),
+        }
+    }
+
+    /// `LOCK.RELEASE`: the holds left; none: not held by this owner.
+    pub(crate) fn release(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        owner: &Owner<'_>,
+        fence: Option<u64>,
+        all: bool,
+    ) -> Option<u32> {
+        let mut turn = self.turn(rules, now);
+        turn.expire();
+        waiting::release(&mut turn, owner, fence, all, || time(now)).ok()
+    }
+
+    /// `LOCK.EXTEND`: the new end of the lease; none: not held by this owner, or not now.
+    pub(crate) fn extend(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        owner: &Owner<'_>,
+        fence: Option<u64>,
+        lease: Millis,
+    ) -> Option<Deadline> {
+        let mut turn = self.turn(rules, now);
+        turn.expire();
+        waiting::extend(&mut turn, owner, fence, lease, time(now)).ok()
+    }
+
+    /// `LOCK.BREAK`: whether there was what to break.
+    pub(crate) fn break_(&mut self, rules: Rules, now: Millis, fence: Option<u64>) -> bool {
+        let mut turn = self.turn(rules, now);
+        turn.expire();
+        waiting::break_(&mut turn, fence, || time(now)).is_some()
+    }
+}

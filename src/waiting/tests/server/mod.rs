@@ -1,0 +1,197 @@
+//! A server in small around the rules of `waiting`: one key, connections, and what servers do to a module. It decides
+//! nothing. Time comes in; nothing is random.
+//!
+//! - `turn`: the seam (`Around`, `Site`, `Host`, `Caller`), as `serving` has it for real.
+//! - `commands`: what clients ask for.
+//! - `clients`: blocked clients and connections, from the answer to the server's last word on them.
+//! - `keyspace`: the key, and what replicas are told of it.
+
+mod clients;
+mod commands;
+mod keyspace;
+mod turn;
+
+use std::collections::BTreeMap;
+
+use crate::lock::{Deadline, Fence, FenceClock, Grant, Held, Millis, Now};
+use crate::waiting::{At, Grace, GraceLeft, Moment, State, Ticket};
+use clients::{Blocked, Connection};
+
+/// A connection, by number. One that closes is followed by another of the same number.
+pub(crate) type Conn = u8;
+
+/// The one lock.
+const AT: At<'static> = At { db: 0, key: b"k" };
+
+/// How this server differs from others, and what it is set to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) max_hold: Option<Millis>,
+    pub(crate) grace: Millis,
+    /// The longest lease, where one is set.
+    pub(crate) max_lease: Option<Millis>,
+    /// The server is done with an unblocked client only after others have been served, as with threads for input.
+    pub(crate) late: bool,
+    /// The answer of an unblocked client is lost where an operator sends it away before the server is done with it, as on
+    /// Valkey.
+    pub(crate) keeps_answers: bool,
+}
+
+impl Rules {
+    pub(crate) const PLAIN: Self =
+        Self { max_hold: None, grace: 0, max_lease: None, late: false, keeps_answers: false };
+}
+
+/// What a client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reply {
+    Granted {
+        fence: Fence,
+        holds: u32,
+        deadline: Deadline,
+    },
+    Null,
+    Grace,
+    Waits,
+    TooManyHolds,
+    /// An operator sent it away with an error.
+    Unblocked,
+}
+
+/// What replicas are told: `LOCK.APPLY`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Effect {
+    Held(Grant, Deadline),
+    Lease(Deadline),
+    Free,
+}
+
+/// How a lock that is due can be settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Writes {
+    Taken,
+    Refused,
+    /// The slot is on its way to this server.
+    Arriving,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Server {
+    lock: Option<(Grant, Deadline)>,
+    pub(crate) fences: FenceClock,
+    state: State<Ticket>,
+    grace: Grace,
+    conns: Vec<Connection>,
+    blocked: BTreeMap<Ticket, Blocked>,
+    /// The id of the connection that comes next.
+    next_id: u64,
+    /// Told to nobody yet.
+    pub(crate) effects: Vec<Effect>,
+    /// Answers that have gone out to clients that waited.
+    told: Vec<(Conn, Reply)>,
+}
+
+impl Server {
+    pub(crate) fn new(conns: Conn) -> Self {
+        Self {
+            lock: None,
+            fences: FenceClock::new(),
+            state: State::new(),
+            grace: Grace::new(),
+            conns: (0..conns).map(|conn| Connection::new(u64::from(conn))).collect(),
+            blocked: BTreeMap::new(),
+            next_id: u64::from(conns),
+            effects: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// A replica becomes a primary.
+    pub(crate) fn promote(&mut self, now: Millis) {
+        self.grace.begin(moment(now));
+    }
+
+    /// How long this server grants nothing new.
+    pub(crate) fn grace_left(&mut self, rules: Rules, now: Millis) -> GraceLeft {
+        self.turn(rules, now).grace_left()
+    }
+
+    /// An operator has the lease end with this millisecond.
+    pub(crate) fn cut(&mut self, now: Millis) {
+        if let Some((_, deadline)) = self.lock.as_mut().filter(|(_, deadline)| *deadline > Deadline::At(now))
+        {
+            *deadline = Deadline::At(now);
+            self.effects.push(Effect::Lease(*deadline));
+            self.state.alarm_at(AT, 0);
+        }
+    }
+
+    /// The grant, within its lease.
+    pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
+        let (grant, deadline) = self.lock.as_ref()?;
+        (Deadline::At(now) <= *deadline).then_some(Held { grant, deadline: *deadline })
+    }
+
+    /// Whether something has happened that the next look at the lock sets right: a waiter or a session is gone.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.state.is_unsettled(AT)
+    }
+
+    /// The connections in the queue, first come first.
+    pub(crate) fn queued(&self) -> Vec<Conn> {
+        self.state.tickets_of(AT).iter().filter_map(|ticket| Some(self.blocked.get(ticket)?.conn)).collect()
+    }
+
+    /// The connections that the server has not freed yet.
+    pub(crate) fn blocked(&self) -> Vec<Conn> {
+        self.blocked.values().filter(|blocked| !blocked.gone).map(|blocked| blocked.conn).collect()
+    }
+
+    /// How many blocked clients the server has not freed yet, those that are gone among them.
+    pub(crate) fn unfreed(&self) -> usize {
+        self.blocked.len()
+    }
+
+    /// The connection that keeps the grant with that fence alive.
+    pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
+        let session = self.state.session(AT).filter(|session| session.fence == fence && !session.over)?;
+        (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
+    }
+
+    /// When something is to be done by itself; 0: now.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        let closes = self.conns.iter().any(|conn| conn.vanished);
+        let frees = self.blocked.values().any(|blocked| blocked.done);
+        if closes || frees || self.state.has_answered() { Some(0) } else { self.state.next_due() }
+    }
+
+    /// Gives waiters and connections other numbers, in the same order: two servers that differ in no more are the same.
+    pub(crate) fn renumber(&mut self) {
+        let tickets = self.state.renumber_tickets();
+        self.blocked = std::mem::take(&mut self.blocked)
+            .into_iter()
+            .map(|(ticket, blocked)| (tickets[&ticket], blocked))
+            .collect();
+        let open = self.conns.iter().map(|conn| conn.id);
+        let ids: BTreeMap<u64, u64> = open.chain(self.state.clients()).zip(0..).collect();
+        // One that is in there twice has the later number: that is as good.
+        let ids: BTreeMap<u64, u64> = ids.into_keys().zip(0..).collect();
+        self.next_id = ids.len() as u64;
+        for conn in &mut self.conns {
+            conn.id = ids[&conn.id];
+        }
+        for blocked in self.blocked.values_mut() {
+            blocked.id = ids.get(&blocked.id).copied().unwrap_or(u64::MAX);
+        }
+        self.state.renumber_clients(&ids);
+    }
+}
+
+fn moment(now: Millis) -> Moment {
+    // It never stands still.
+    Moment { since_boot: now, ran: now }
+}
+
+fn time(now: Millis) -> Now {
+    Now { micros: now * 1000, start: now }
+}

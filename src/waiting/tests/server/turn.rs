@@ -1,0 +1,182 @@
+//! The seam: what `serving` is for a real server.
+
+use super::{AT, Conn, Effect, Rules, Server, Writes, moment, time};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Millis, Now};
+use crate::waiting::{
+    self, Around, Caller, GraceLeft, GraceLength, Host, Note, Place, Rest, Settled, Site, State, Ticket,
+};
+
+/// A server in one turn of its event loop.
+pub(super) struct Turn<'a> {
+    pub(super) server: &'a mut Server,
+    pub(super) rules: Rules,
+    pub(super) now: Millis,
+    pub(super) writes: Writes,
+}
+
+impl Server {
+    pub(super) fn turn(&mut self, rules: Rules, now: Millis) -> Turn<'_> {
+        Turn { server: self, rules, now, writes: Writes::Taken }
+    }
+}
+
+impl Turn<'_> {
+    pub(super) fn grace_left(&mut self) -> GraceLeft {
+        if self.rules.grace == 0 {
+            return GraceLeft::default();
+        }
+        let length = GraceLength { grants: self.rules.grace, longest_lease: self.rules.max_lease };
+        self.server.grace.left(moment(self.now), length)
+    }
+
+    /// What the server says of a lock that it has taken out of the keyspace.
+    fn rouse(&mut self) {
+        self.server.state.alarm_at(AT, 0);
+    }
+
+    /// A lease that is over ends the grant when somebody looks.
+    pub(super) fn expire(&mut self) {
+        if self.server.lock.is_some() && self.server.held(self.now).is_none() {
+            let lapsed = self.server.lock.take();
+            self.server.effects.push(Effect::Free);
+            self.rouse();
+            if let Some((grant, _)) = lapsed {
+                waiting::outlives(self, AT, &grant, time(self.now));
+            }
+        }
+    }
+}
+
+impl Around for Turn<'_> {
+    type Client = Ticket;
+
+    fn state<R>(&mut self, body: impl FnOnce(&mut State<Ticket>) -> R) -> R {
+        body(&mut self.server.state)
+    }
+
+    fn limits(&mut self) -> Limits {
+        Limits {
+            max_lease: self.rules.max_lease.unwrap_or(LONGEST_LEASE),
+            max_hold: self.rules.max_hold,
+            lengthen: self.grace_left().leases == 0,
+        }
+    }
+
+    fn is_open(&self, client: u64) -> bool {
+        self.server.conns.iter().any(|conn| conn.id == client)
+    }
+}
+
+impl Site for Turn<'_> {
+    type Key = &'static [u8];
+
+    fn db(&self) -> i32 {
+        AT.db
+    }
+
+    fn key(&self) -> &'static [u8] {
+        AT.key
+    }
+
+    fn grant(&self) -> Option<&Grant> {
+        self.server.lock.as_ref().map(|(grant, _)| grant)
+    }
+
+    fn deadline(&self) -> Deadline {
+        self.server.lock.as_ref().map_or(Deadline::Never, |(_, deadline)| *deadline)
+    }
+
+    fn give(&mut self, grant: Grant, until: Deadline) {
+        self.server.effects.push(Effect::Held(grant.clone(), until));
+        self.server.lock = Some((grant, until));
+    }
+
+    fn update(&mut self, holds: u32, until: Deadline) {
+        let Some((grant, old)) = &mut self.server.lock else { return };
+        if grant.holds() != holds {
+            grant.set_holds(holds);
+            self.server.effects.push(Effect::Held(grant.clone(), until));
+        } else if *old != until {
+            self.server.effects.push(Effect::Lease(until));
+        }
+        *old = until;
+    }
+
+    fn free(&mut self) {
+        self.server.lock = None;
+        self.server.effects.push(Effect::Free);
+        self.rouse();
+    }
+
+    fn note(&mut self, _note: Note) {}
+
+    fn next_fence(&mut self, now: Now) -> Option<Fence> {
+        self.server.fences.next(now.micros)
+    }
+
+    fn grace(&mut self) -> GraceLeft {
+        self.grace_left()
+    }
+
+    fn idle(&mut self) -> bool {
+        self.server.state.is_idle(AT)
+    }
+}
+
+impl Host for Turn<'_> {
+    fn rest(&mut self, _now: Now) -> Rest {
+        Rest::No
+    }
+
+    fn settle(&mut self, place: &Place) -> Settled {
+        match self.writes {
+            Writes::Taken => {
+                self.settle_arriving(place);
+                Settled::Done
+            }
+            Writes::Refused => Settled::Refused,
+            Writes::Arriving => Settled::Elsewhere,
+        }
+    }
+
+    fn settle_arriving(&mut self, _place: &Place) {
+        self.expire();
+        waiting::settle(self, time(self.now));
+    }
+
+    fn look(&mut self, _place: &Place) -> Option<(Fence, Deadline)> {
+        self.expire();
+        self.server.held(self.now).map(|held| (held.grant.fence(), held.deadline))
+    }
+
+    fn unblock(&mut self, ticket: Ticket) {
+        self.answer(ticket);
+    }
+}
+
+/// The client of a running command.
+pub(super) struct Client {
+    pub(super) conn: Conn,
+    pub(super) id: u64,
+    /// Under which number it has been blocked.
+    pub(super) blocked: Option<Ticket>,
+}
+
+impl Caller<Turn<'_>> for Client {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn may_block(&self) -> bool {
+        true
+    }
+
+    fn max_waiters(&self) -> Option<usize> {
+        None
+    }
+
+    fn block(&mut self, _site: &Turn<'_>, ticket: Ticket) -> Option<Ticket> {
+        self.blocked = Some(ticket);
+        Some(ticket)
+    }
+}

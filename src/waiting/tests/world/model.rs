@@ -1,0 +1,236 @@
+//! All that may happen in a world, and what must be so in each.
+
+use stateright::{Model, Property};
+
+use super::{Clients, Fault, Kind, Site, Size, Who, World};
+use crate::lock::Millis;
+use crate::waiting::tests::server::{Conn, Writes};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::waiting::tests) enum Action {
+    Acquire {
+        at: Site,
+        conn: Conn,
+        who: Who,
+        lease: Millis,
+        kind: Kind,
+    },
+    Release {
+        at: Site,
+        who: Who,
+        all: bool,
+    },
+    Extend {
+        at: Site,
+        who: Who,
+        lease: Millis,
+    },
+    Break,
+    /// An operator has the lease end now.
+    Cut,
+    /// The server sees that a connection has closed.
+    Close(Conn),
+    /// A client is gone, and the server does not know it yet.
+    Vanish(Conn),
+    /// `CLIENT UNBLOCK`.
+    Unblock {
+        conn: Conn,
+        error: bool,
+    },
+    /// The server does what is due by itself.
+    Ring(Writes),
+    /// The server frees the clients that it is done with.
+    Free,
+    /// A millisecond goes by.
+    Pass,
+    /// The server stands still for a millisecond, whatever is due.
+    Stall,
+    /// The replica gets the next effect.
+    Replicate,
+    FailOver,
+}
+
+/// The guarantee that the worlds with a failover put to the test.
+pub(in crate::waiting::tests) const EXCLUSION: &str = "1: one owner inside its lease";
+
+impl Size {
+    fn acquires(self, world: &World, at: Site, who: Who, actions: &mut Vec<Action>) {
+        // Any idle connection will do: they are all alike.
+        let Some(conn) = (0..self.conns).find(|&conn| world.is_free(conn)) else { return };
+        for &kind in self.kinds {
+            if at == Site::Primary || !kind.waits() {
+                let ask = |&lease| Action::Acquire { at, conn, who, lease, kind };
+                actions.extend(self.leases.iter().map(ask));
+            }
+        }
+    }
+
+    /// What an owner may ask for.
+    fn wishes(self, world: &World, at: Site, who: Who, actions: &mut Vec<Action>) {
+        let belief = world.believes(who);
+        let clients = world.clients(self);
+        if belief.is_none_or(|belief| belief.holds < self.holds) {
+            self.acquires(world, at, who, actions);
+        }
+        // An owner that waits for an answer gives back one of the holds that it knows of, at most.
+        if world.waiting.iter().flatten().any(|&(waits, _)| waits == who) {
+            actions.extend(belief.map(|_| Action::Release { at, who, all: false }));
+            return;
+        }
+        actions.push(Action::Release { at, who, all: false });
+        if self.holds > 1 {
+            actions.push(Action::Release { at, who, all: true });
+        }
+        if belief.is_some() || clients == Clients::ExtendAnything {
+            actions.extend(self.leases.iter().map(|&lease| Action::Extend { at, who, lease }));
+        }
+    }
+
+    /// What the server does by itself.
+    fn turns(self, world: &World, actions: &mut Vec<Action>) {
+        let now = world.now;
+        let happens = self.happens;
+        if world.primary.next_due().is_some_and(|at| at <= now) {
+            if happens.arrives {
+                actions.push(Action::Ring(Writes::Arriving));
+            } else {
+                actions.push(Action::Ring(Writes::Taken));
+            }
+            if happens.refusals {
+                actions.push(Action::Ring(Writes::Refused));
+            }
+            if self.rules.late {
+                actions.push(Action::Free);
+            }
+            if happens.stalls && now < self.horizon {
+                actions.push(Action::Stall);
+            }
+        } else if now < self.horizon {
+            actions.push(Action::Pass);
+        }
+    }
+
+    /// What becomes of connections.
+    fn connections(self, world: &World, conn: Conn, actions: &mut Vec<Action>) {
+        if self.happens.vanishes && !world.primary.has_vanished(conn) {
+            actions.push(Action::Vanish(conn));
+        }
+        if !self.happens.vanishes || world.primary.has_vanished(conn) {
+            actions.push(Action::Close(conn));
+        }
+        if self.happens.unblocks && world.waiting[usize::from(conn)].is_some() {
+            actions.extend([false, true].map(|error| Action::Unblock { conn, error }));
+        }
+    }
+}
+
+impl Model for Size {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(*self)]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        // Where a fault has been found, nothing more is to be learnt.
+        if !world.faults.is_empty() || world.believers() > 1 {
+            return;
+        }
+        self.turns(world, actions);
+        let sites: &[Site] = if world.old.is_some() { &[Site::Primary, Site::Old] } else { &[Site::Primary] };
+        for &at in sites {
+            for who in 0..self.owners {
+                self.wishes(world, at, who, actions);
+            }
+        }
+        if self.breaks {
+            actions.push(Action::Break);
+        }
+        if self.happens.cuts {
+            actions.push(Action::Cut);
+        }
+        for conn in 0..self.conns {
+            self.connections(world, conn, actions);
+        }
+        if let Some(failover) = self.failover.filter(|_| world.replica.is_some()) {
+            if !world.on_the_way.is_empty() {
+                actions.push(Action::Replicate);
+            }
+            if world.now < self.horizon && world.on_the_way.len() <= failover.lag {
+                actions.push(Action::FailOver);
+            }
+        }
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        match action {
+            Action::Acquire { at, conn, who, lease, kind } => next.acquire(*self, at, conn, who, lease, kind),
+            Action::Release { at, who, all } => next.release(*self, at, who, all),
+            Action::Extend { at, who, lease } => next.extend(*self, at, who, lease),
+            Action::Break => next.break_(*self),
+            Action::Cut => next.cut(*self),
+            Action::Close(conn) => next.close(*self, conn),
+            Action::Vanish(conn) => next.vanish(conn),
+            Action::Unblock { conn, error } => next.unblock(*self, conn, error),
+            Action::Ring(writes) => next.ring(*self, writes),
+            Action::Free => next.free(*self),
+            Action::Pass => {
+                next.look(*self);
+                next.pass();
+            }
+            Action::Stall => next.pass(),
+            Action::Replicate => {
+                let effect = next.on_the_way.remove(0);
+                next.replica.as_mut()?.apply(effect);
+            }
+            Action::FailOver => next.fail_over(self.failover?),
+        }
+        next.primary.renumber();
+        (next != *world).then_some(next)
+    }
+
+    fn within_boundary(&self, world: &World) -> bool {
+        // Fences count the grants of one millisecond.
+        let highest = world.highest.as_ref().map(|(fence, _)| fence.granted_at() + 1 - world.now * 1000);
+        let servers = world.old.iter().map(|(old, _)| old).chain([&world.primary]);
+        let mut holds = servers.filter_map(|server| Some(server.held(world.now)?.grant.holds()));
+        // The server is done with clients sooner or later.
+        let unfreed = world.primary.unfreed() <= usize::from(self.conns);
+        unfreed
+            && highest.is_none_or(|grants| grants <= self.grants)
+            && holds.all(|holds| holds <= self.holds)
+            && self.failover.is_none_or(|failover| world.on_the_way.len() <= failover.lag)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut all: Vec<Property<Self>> = vec![
+            Property::always(EXCLUSION, |_, world: &World| world.believers() <= 1),
+            Property::always("2: fences rise", |_, world: &World| !world.has(Fault::FenceNotAbove)),
+            Property::always("3: only the owner", |_, world: &World| !world.has(Fault::ByAStranger)),
+            Property::always("4: first come, first served", |_, world: &World| {
+                !world.has(Fault::NotTheFirst)
+            }),
+            Property::always("5: no lost wake-up", |_, world: &World| !world.has(Fault::FreeWithAQueue)),
+            Property::always("6: never to one who went away", |_, world: &World| !world.has(Fault::ToNobody)),
+            Property::always("nobody is told twice", |_, world: &World| !world.has(Fault::ToldUnasked)),
+        ];
+        // A world that is too small to show that proves nothing.
+        if self.kinds.contains(&Kind::Wait) {
+            all.push(Property::sometimes("a waiter gets the lock", |_, world: &World| {
+                world.untold.is_some()
+            }));
+            all.push(Property::sometimes("a grant is taken back", |_, world: &World| {
+                world.untold.is_some() && world.waiting.iter().all(Option::is_none)
+            }));
+        }
+        if self.failover.is_some() {
+            all.push(Property::sometimes("a failover loses a grant", |size, world: &World| {
+                world.has_failed_over(*size)
+                    && world.primary.fences.last() < world.highest.as_ref().map(|(fence, _)| *fence)
+            }));
+        }
+        all
+    }
+}

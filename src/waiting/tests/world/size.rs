@@ -1,0 +1,103 @@
+//! How big a world is, and what may happen in it.
+
+use super::owner;
+use crate::lock::{Ask, Millis};
+use crate::waiting::tests::server::{Conn, Rules};
+
+/// An owner, by number.
+pub(in crate::waiting::tests) type Who = u8;
+
+/// How big a world is, and what may happen in it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::waiting::tests) struct Size {
+    pub(in crate::waiting::tests) owners: Who,
+    pub(in crate::waiting::tests) conns: Conn,
+    pub(in crate::waiting::tests) leases: &'static [Millis],
+    /// When time stops.
+    pub(in crate::waiting::tests) horizon: Millis,
+    pub(in crate::waiting::tests) kinds: &'static [Kind],
+    /// There are at most so many in each millisecond.
+    pub(in crate::waiting::tests) grants: i64,
+    /// No owner asks for more holds than that.
+    pub(in crate::waiting::tests) holds: u32,
+    pub(in crate::waiting::tests) breaks: bool,
+    pub(in crate::waiting::tests) happens: Happens,
+    pub(in crate::waiting::tests) failover: Option<Failover>,
+    pub(in crate::waiting::tests) rules: Rules,
+}
+
+/// What else a server does to the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::waiting::tests) struct Happens {
+    /// An operator sends waiters away.
+    pub(in crate::waiting::tests) unblocks: bool,
+    /// The server finds out only later that a client is gone.
+    pub(in crate::waiting::tests) vanishes: bool,
+    /// The server refuses what falls due.
+    pub(in crate::waiting::tests) refusals: bool,
+    /// The server stands still though something is due.
+    pub(in crate::waiting::tests) stalls: bool,
+    /// The lock's slot is on its way to the server: what falls due finds it nowhere.
+    pub(in crate::waiting::tests) arrives: bool,
+    /// An operator cuts the lease short.
+    pub(in crate::waiting::tests) cuts: bool,
+}
+
+/// A primary that dies, and its replica.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::waiting::tests) struct Failover {
+    /// For how long the old primary goes on beside its successor.
+    pub(in crate::waiting::tests) lives_on: Millis,
+    /// How many effects can be on their way to the replica, and get lost.
+    pub(in crate::waiting::tests) lag: usize,
+    pub(in crate::waiting::tests) clients: Clients,
+}
+
+/// How far owners go by what they are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::waiting::tests) enum Clients {
+    /// They extend only what they were told to hold; 0 holds left is the end of it; and a grant that they gave back is not
+    /// theirs, whatever they are told of it later.
+    Strict,
+    /// They use their names again, and take what they are given back by that.
+    ReuseNames,
+    /// They also extend what they do not believe to hold.
+    ExtendAnything,
+    /// They count their holds themselves, as several threads do of which only one sees the reply.
+    CountThemselves,
+}
+
+/// How an owner asks for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::waiting::tests) enum Kind {
+    Plain,
+    Once,
+    /// Waits without limit.
+    Wait,
+    /// Waits for 1 ms.
+    WaitBriefly,
+    WaitOnce,
+    Session,
+    WaitWithSession,
+}
+
+impl Kind {
+    pub(super) fn waits(self) -> bool {
+        matches!(self, Self::Wait | Self::WaitBriefly | Self::WaitOnce | Self::WaitWithSession)
+    }
+
+    pub(super) fn once(self) -> bool {
+        matches!(self, Self::Once | Self::WaitOnce)
+    }
+
+    pub(super) fn ask(self, who: Who, lease: Millis) -> (Ask<'static>, Option<Millis>) {
+        let session = matches!(self, Self::Session | Self::WaitWithSession);
+        let ask = Ask { owner: owner(who), lease, max_hold: None, once: self.once(), session };
+        let block = match self {
+            Self::Plain | Self::Once | Self::Session => None,
+            Self::Wait | Self::WaitOnce | Self::WaitWithSession => Some(0),
+            Self::WaitBriefly => Some(1),
+        };
+        (ask, block)
+    }
+}

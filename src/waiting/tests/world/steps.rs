@@ -1,0 +1,208 @@
+//! What happens in a world, and what its owners believe from then on.
+
+use super::{Belief, Clients, Failover, Fault, Kind, Site, Size, Who, World, owner};
+use crate::lock::{Deadline, Millis};
+use crate::waiting::tests::server::{Conn, Reply, Writes};
+
+impl World {
+    pub(super) fn acquire(&mut self, size: Size, at: Site, conn: Conn, who: Who, lease: Millis, kind: Kind) {
+        let (ask, block) = kind.ask(who, lease);
+        let reply = self.step(size, at, |server, rules, now| server.acquire(rules, now, conn, &ask, block));
+        match reply {
+            Reply::Waits => {
+                self.waiting[usize::from(conn)] = Some((who, kind));
+                self.arrivals.push(conn);
+            }
+            reply => self.told(size, at, who, kind, reply),
+        }
+    }
+
+    /// A client is told of its grant.
+    fn told(&mut self, size: Size, at: Site, who: Who, kind: Kind, reply: Reply) {
+        let Reply::Granted { fence, deadline, .. } = reply else { return };
+        if self.untold == Some(fence) {
+            self.untold = None;
+        }
+        let gave_it_back = Some(fence) <= self.given_back[usize::from(who)];
+        if Some(fence) <= self.broken || gave_it_back && self.clients(size) != Clients::ReuseNames {
+            return;
+        }
+        let known = self.believes(who).filter(|belief| belief.fence == fence);
+        // By its own count: another connection's hold may not have been told yet.
+        let holds = known.map_or(0, |belief| belief.holds);
+        let holds = if kind.once() { holds.max(1) } else { holds + 1 };
+        let until = known.map_or(deadline, |belief| belief.until.max(deadline));
+        self.believe(at, who, Belief { fence, holds, until, session: None });
+    }
+
+    /// An owner goes by what it has been told, unless that is over by now.
+    fn believe(&mut self, at: Site, who: Who, belief: Belief) {
+        let session = self.server(at).session(belief.fence);
+        // A session on a connection of its own that is gone ends the grant, as it knows.
+        let vanished = session.is_some_and(|conn| self.server(at).has_vanished(conn));
+        let until = match self.cut {
+            Some((fence, until)) if fence == belief.fence => belief.until.min(Deadline::At(until)),
+            _ => belief.until,
+        };
+        // Nor does it count on a lease that such a session may still end: it would have come back with one.
+        let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_none();
+        if !vanished && (session.is_some() || lasts) {
+            self.beliefs[usize::from(who)] = Some(Belief { until, session, ..belief });
+        }
+    }
+
+    pub(super) fn release(&mut self, size: Size, at: Site, who: Who, all: bool) {
+        let now = self.now;
+        let before = self.server(at).held(now).map(|held| held.grant.fence());
+        let left = self
+            .step_of(size, at, who, |server, rules, now| server.release(rules, now, &owner(who), None, all));
+        let thought = self.believes(who).map_or(0, |belief| belief.holds);
+        if left == Some(0) {
+            let gave = &mut self.given_back[usize::from(who)];
+            *gave = before.max(*gave);
+        }
+        let holds = match left {
+            None => 0,
+            Some(0) if self.clients(size) != Clients::CountThemselves => 0,
+            Some(_) if all => 0,
+            Some(_) => thought.saturating_sub(1),
+        };
+        let belief = self.believes(who).filter(|_| holds > 0);
+        self.beliefs[usize::from(who)] = belief.map(|belief| Belief { holds, ..belief });
+    }
+
+    pub(super) fn extend(&mut self, size: Size, at: Site, who: Who, lease: Millis) {
+        let now = self.now;
+        let extended = self
+            .step_of(size, at, who, |server, rules, now| server.extend(rules, now, &owner(who), None, lease));
+        let held = self.server(at).held(now).filter(|held| held.grant.owner() == owner(who));
+        let held = held.map(|held| held.grant.fence());
+        let belief = self.believes(who);
+        match (extended, held) {
+            (Some(until), Some(fence)) => {
+                self.cut.take_if(|(cut, _)| *cut == fence);
+                self.untold.take_if(|untold| *untold == fence);
+                let holds = belief.map_or(1, |belief| belief.holds);
+                self.believe(at, who, Belief { fence, holds, until, session: None });
+            }
+            // Not now.
+            (None, Some(_)) => {}
+            (_, None) => self.beliefs[usize::from(who)] = None,
+        }
+    }
+
+    /// The operator's way: it is for him to see to the owner.
+    pub(super) fn break_(&mut self, size: Size) {
+        let before = self.primary.held(self.now).map(|held| held.grant.fence());
+        if self.step(size, Site::Primary, |server, rules, now| server.break_(rules, now, None)) {
+            self.broken = before;
+            for belief in &mut self.beliefs {
+                *belief = belief.filter(|belief| Some(belief.fence) != before);
+            }
+        }
+    }
+
+    /// Here too. But a session sets the lease forward again.
+    pub(super) fn cut(&mut self, size: Size) {
+        let now = self.now;
+        let before = self.primary.held(now).map(|held| held.grant.fence());
+        self.step(size, Site::Primary, |server, _, now| server.cut(now));
+        self.cut = before.map(|fence| (fence, now)).or(self.cut);
+        let cut = |belief: &&mut Belief| Some(belief.fence) == before && belief.session.is_none();
+        for belief in self.beliefs.iter_mut().flatten().filter(cut) {
+            belief.until = belief.until.min(Deadline::At(now));
+        }
+    }
+
+    pub(super) fn close(&mut self, size: Size, conn: Conn) {
+        self.leave(conn);
+        self.step(size, Site::Primary, |server, rules, now| server.close(rules, now, conn));
+        for lost in &mut self.lost {
+            lost.take_if(|lost| *lost == conn);
+        }
+    }
+
+    pub(super) fn vanish(&mut self, conn: Conn) {
+        self.leave(conn);
+        self.primary.vanish(conn);
+    }
+
+    /// The client of a connection is gone. A grant that it was to keep alive, or asked to, its owner does not count on.
+    fn leave(&mut self, conn: Conn) {
+        let asked = match self.waiting[usize::from(conn)].take() {
+            Some((who, Kind::WaitWithSession)) => Some(who),
+            _ => None,
+        };
+        self.arrivals.retain(|&waits| waits != conn);
+        for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
+            let ended = belief.take_if(|belief| match belief.session {
+                Some(session) => session == conn,
+                None => asked == Some(who),
+            });
+            if ended.is_some() || asked == Some(who) {
+                *lost = Some(conn);
+            }
+        }
+    }
+
+    pub(super) fn unblock(&mut self, size: Size, conn: Conn, error: bool) {
+        let told =
+            self.step(size, Site::Primary, |server, rules, now| server.unblock(rules, now, conn, error));
+        self.hear(size, told);
+    }
+
+    pub(super) fn ring(&mut self, size: Size, writes: Writes) {
+        let told = self.step(size, Site::Primary, |server, rules, now| server.ring(rules, now, writes));
+        self.hear(size, told);
+    }
+
+    pub(super) fn free(&mut self, size: Size) {
+        let told = self.step(size, Site::Primary, |server, rules, now| server.free_done(rules, now));
+        self.hear(size, told);
+    }
+
+    /// Clients that waited are told.
+    fn hear(&mut self, size: Size, told: Vec<(Conn, Reply)>) {
+        for (conn, reply) in told {
+            self.arrivals.retain(|&waits| waits != conn);
+            match self.waiting[usize::from(conn)].take() {
+                Some((who, kind)) => self.told(size, Site::Primary, who, kind, reply),
+                None if self.primary.has_vanished(conn) => self.told_in_vain(reply),
+                None => _ = self.faults.insert(Fault::ToldUnasked),
+            }
+        }
+    }
+
+    /// To the server that was told: the grant is its owner's to the end of its lease.
+    fn told_in_vain(&mut self, reply: Reply) {
+        if let Reply::Granted { fence, .. } = reply
+            && self.untold == Some(fence)
+        {
+            self.untold = None;
+        }
+    }
+
+    pub(super) fn pass(&mut self) {
+        self.now += 1;
+        let now = Deadline::At(self.now);
+        for belief in &mut self.beliefs {
+            *belief = belief.filter(|belief| belief.session.is_some() || now <= belief.until);
+        }
+        self.old.take_if(|(_, ends)| *ends <= self.now);
+    }
+
+    pub(super) fn fail_over(&mut self, failover: Failover) {
+        let Some(mut replica) = self.replica.take() else { return };
+        self.on_the_way.clear();
+        // It takes some time to see that a primary is dead.
+        self.pass();
+        replica.promote(self.now);
+        let old = std::mem::replace(&mut self.primary, replica);
+        if failover.lives_on > 0 {
+            self.old = Some((old, self.now + failover.lives_on));
+        }
+        self.untold = None;
+        self.waiting.fill(None);
+        self.arrivals.clear();
+    }
+}

@@ -1,0 +1,176 @@
+//! Everything that can happen in small worlds, step by step, against guarantees 1 to 6 of `docs/design.md`.
+//!
+//! A world in which a guarantee has to fail is here for each that holds: a model that never fails would prove nothing.
+
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use super::server::Rules;
+use super::world::{Clients, EXCLUSION, Failover, Happens, Kind, Size};
+use crate::lock::Millis;
+
+const ONE_SERVER: Size = Size {
+    owners: 2,
+    conns: 2,
+    leases: &[1],
+    horizon: 6,
+    kinds: &[Kind::Plain],
+    grants: 2,
+    holds: 1,
+    breaks: false,
+    happens: NOTHING_ELSE,
+    failover: None,
+    rules: Rules::PLAIN,
+};
+
+const NOTHING_ELSE: Happens =
+    Happens { unblocks: false, vanishes: false, refusals: false, stalls: false, arrives: false, cuts: false };
+
+/// A replica takes over. The longest lease is 2, as long as the grace.
+const FAILOVER: Size = Size {
+    conns: 1,
+    leases: &[2],
+    holds: 2,
+    failover: Some(Failover { lives_on: 0, lag: 3, clients: Clients::Strict }),
+    rules: Rules { grace: 2, ..Rules::PLAIN },
+    ..ONE_SERVER
+};
+
+fn failover(change: impl FnMut(&mut Failover)) -> Size {
+    let mut size = FAILOVER;
+    size.failover.iter_mut().for_each(change);
+    size
+}
+
+fn with_grace(grace: Millis, size: Size) -> Size {
+    Size { rules: Rules { grace, ..size.rules }, ..size }
+}
+
+/// Tries all that can happen, until something is found that must not.
+fn explore(name: &str, size: Size) -> impl Checker<Size> {
+    let began = Instant::now();
+    let checker = size.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    println!(
+        "figure: {name}: {} states, {} steps between them, up to {} in a row, {:.1?}",
+        checker.unique_state_count(),
+        checker.state_count(),
+        checker.max_depth(),
+        began.elapsed()
+    );
+    checker
+}
+
+fn holds(name: &str, size: Size) {
+    explore(name, size).assert_properties();
+}
+
+/// Two owners are found inside their leases; how it comes to that is printed.
+fn two_owners(name: &str, size: Size) {
+    let path = explore(name, size).assert_any_discovery(EXCLUSION);
+    println!("  {:?}", path.into_actions());
+}
+
+#[test]
+fn three_owners_wait_and_go_away() {
+    holds("three owners", Size { owners: 3, kinds: &[Kind::Plain, Kind::Wait, Kind::Once], ..ONE_SERVER });
+}
+
+#[test]
+fn holds_leases_timeouts_and_breaks() {
+    let kinds = &[Kind::Plain, Kind::WaitBriefly, Kind::Once];
+    let size = Size { kinds, leases: &[1, 3], horizon: 4, holds: 2, breaks: true, ..ONE_SERVER };
+    holds("holds and breaks", size);
+}
+
+#[test]
+fn sessions() {
+    holds("sessions", Size { kinds: &[Kind::Plain, Kind::Session, Kind::WaitWithSession], ..ONE_SERVER });
+}
+
+#[test]
+fn owners_that_wait_and_ask_on_another_connection() {
+    let kinds = &[Kind::Once, Kind::Wait, Kind::Session, Kind::WaitWithSession, Kind::WaitOnce];
+    let size = Size { kinds, conns: 3, horizon: 2, ..ONE_SERVER };
+    holds("waits and asks", size);
+    holds("waits and asks, with breaks", Size { breaks: true, conns: 2, ..size });
+}
+
+#[test]
+fn operators_send_waiters_away_and_cut_leases() {
+    let kinds = &[Kind::Once, Kind::Wait, Kind::WaitWithSession];
+    let happens = Happens { unblocks: true, cuts: true, ..NOTHING_ELSE };
+    holds("operators", Size { kinds, happens, horizon: 3, leases: &[2], ..ONE_SERVER });
+}
+
+/// Between the grant and the answer, and between the answer and the server's last word, others are served.
+fn late(kinds: &'static [Kind], keeps_answers: bool) -> Size {
+    let happens = Happens { unblocks: true, vanishes: true, ..NOTHING_ELSE };
+    let rules = Rules { late: true, keeps_answers, ..Rules::PLAIN };
+    Size { kinds, happens, rules, horizon: 1, ..ONE_SERVER }
+}
+
+#[test]
+fn clients_are_told_and_freed_late() {
+    for keeps_answers in [false, true] {
+        holds("late", late(&[Kind::Once, Kind::Wait], keeps_answers));
+        holds("late, with sessions", late(&[Kind::Once, Kind::WaitWithSession], keeps_answers));
+    }
+}
+
+#[test]
+fn what_is_due_is_refused() {
+    let kinds = &[Kind::Plain, Kind::Wait, Kind::WaitBriefly];
+    let happens = Happens { refusals: true, ..NOTHING_ELSE };
+    holds("refused", Size { kinds, happens, horizon: 4, ..ONE_SERVER });
+}
+
+/// Nobody else gets what a connection keeps alive, though the lease was over before the server could renew it.
+#[test]
+fn a_server_that_stands_still_ends_no_session() {
+    let kinds = &[Kind::Plain, Kind::Session, Kind::WaitWithSession];
+    let happens = Happens { stalls: true, ..NOTHING_ELSE };
+    holds("stalls", Size { kinds, happens, horizon: 5, ..ONE_SERVER });
+}
+
+#[test]
+fn a_session_on_a_slot_that_arrives() {
+    let kinds = &[Kind::Plain, Kind::Session];
+    let happens = Happens { arrives: true, ..NOTHING_ELSE };
+    holds("arrives", Size { kinds, happens, leases: &[3], ..ONE_SERVER });
+}
+
+#[test]
+fn a_failover_with_a_grace_keeps_owners_apart() {
+    holds("failover", FAILOVER);
+    let waits = &[Kind::Plain, Kind::Wait];
+    holds("failover with waiters", Size { kinds: waits, holds: 1, grants: 1, ..FAILOVER });
+}
+
+#[test]
+fn without_a_grace_two_owners() {
+    two_owners("no grace", with_grace(0, FAILOVER));
+    two_owners("a grace that is too short", with_grace(1, FAILOVER));
+}
+
+#[test]
+fn a_grace_covers_the_time_that_an_old_primary_lives_on() {
+    let size = failover(|failover| (failover.lives_on, failover.lag) = (1, 1));
+    let size = Size { leases: &[1], horizon: 5, ..size };
+    holds("an old primary lives on", Size { holds: 1, grants: 1, ..size });
+    two_owners("an old primary lives on for too long", with_grace(1, Size { horizon: 6, ..size }));
+}
+
+/// The effect of a release is lost, and that of the next grant: to the new primary, the first owner has it still.
+#[test]
+fn names_that_are_used_again_re_enter_in_a_grace() {
+    two_owners("names used again", failover(|failover| failover.clients = Clients::ReuseNames));
+}
+
+/// Within a grace leases can be extended: it is for owners to extend nothing that they have given back.
+#[test]
+fn clients_that_extend_what_they_do_not_hold() {
+    for (name, clients) in [("anything", Clients::ExtendAnything), ("own count", Clients::CountThemselves)] {
+        two_owners(name, failover(|failover| failover.clients = clients));
+    }
+}
