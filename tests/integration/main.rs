@@ -6,6 +6,7 @@
 mod support;
 
 mod acquire;
+mod age;
 mod break_;
 mod cluster;
 mod config;
