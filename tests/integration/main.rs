@@ -22,6 +22,7 @@ mod found_session_overwritten;
 mod gauges;
 mod golden;
 mod grace;
+mod grace_clock;
 mod history;
 mod info;
 mod input;

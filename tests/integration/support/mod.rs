@@ -1,6 +1,7 @@
 //! What the tests stand on: a server for each test, clients that speak in one line, and waiting for a condition.
 
 mod client;
+mod clock;
 mod ledger;
 mod link;
 mod load;
@@ -14,6 +15,7 @@ mod wait;
 mod waiter;
 
 pub(crate) use client::{Client, Grant, convert, grant};
+pub(crate) use clock::WallClock;
 pub(crate) use ledger::{Belief, Ledger};
 pub(crate) use link::{Link, Outcome};
 pub(crate) use load::{Load, Route};

@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     files: Vec<(PathBuf, Vec<u8>)>,
     /// What follows the configuration file on the command line.
     args: Vec<String>,
+    /// Variables of its environment.
+    variables: Vec<(String, PathBuf)>,
 }
 
 impl Setup {
@@ -44,7 +46,14 @@ impl Setup {
     }
 
     fn bare() -> Self {
-        Self { config: String::new(), module: None, faults: false, files: Vec::new(), args: Vec::new() }
+        Self {
+            config: String::new(),
+            module: None,
+            faults: false,
+            files: Vec::new(),
+            args: Vec::new(),
+            variables: Vec::new(),
+        }
     }
 
     /// A line of the configuration file; a later one wins.
@@ -84,6 +93,12 @@ impl Setup {
     /// Begins with that file in its folder; a later one in the same place wins.
     pub(crate) fn with_file(mut self, place: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Self {
         self.files.push((place.into(), bytes.into()));
+        self
+    }
+
+    /// With that variable in its environment.
+    pub(crate) fn with_variable(mut self, name: &str, path: PathBuf) -> Self {
+        self.variables.push((name.into(), path));
         self
     }
 
@@ -267,6 +282,7 @@ impl Server {
         let child = Command::new(&program)
             .arg(self.config_path())
             .args(&self.setup.args)
+            .envs(self.setup.variables.iter().map(|(name, path)| (name, path)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)

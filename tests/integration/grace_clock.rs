@@ -1,0 +1,103 @@
+//! `lock.failover-grace` and a wall clock that is set: a server that never stood still refuses nothing because of it.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Client, Server, Setup, Waiter, WallClock, server_time, wait_for, wall_clock, while_stopped,
+};
+
+/// Long enough for a server that has heard nothing to take itself for one that was away.
+const QUIET: Duration = Duration::from_millis(1150);
+
+/// How far the clock is set, in seconds.
+const STEP: i64 = 30;
+
+/// The settings that the documentation names for a failover: leases of up to 2 s, an old primary that lives on for 1 s.
+fn setup() -> Setup {
+    Setup::new()
+        .module_args("max-lease 2000 failover-grace 3000")
+        .set("min-replicas-to-write", "1")
+        .set("min-replicas-max-lag", "1")
+}
+
+/// A primary with that clock, and its replica; the grace of its start is over.
+fn past_its_start(clock: &WallClock) -> (Server, Server) {
+    let primary = clock.of(setup()).start();
+    let replica = primary.replica_with(setup());
+    let mut client = primary.client();
+    wait_for("the end of the grace", || client.send("LOCK.ACQUIRE first").is_ok());
+    client.ask::<i64>("LOCK.BREAK first");
+    (primary, replica)
+}
+
+/// By how many ms the server's wall clock is ahead of the machine's.
+fn ahead(client: &mut Client) -> i64 {
+    server_time(client) - wall_clock()
+}
+
+/// Sets the clock, and has alice take and extend locks, now and then.
+#[track_caller]
+fn goes_on(seconds: i64) {
+    let clock = WallClock::new();
+    let (primary, _replica) = past_its_start(&clock);
+    let mut client = primary.client();
+    for round in 0..5 {
+        client.acquire(&format!("held{round}"), "OWNER alice PX 2000").unwrap();
+        client.ask::<i64>(&format!("PEXPIRE held{round} 600000"));
+    }
+    assert!(ahead(&mut client).abs() < 1000);
+    clock.set(seconds);
+    assert!((ahead(&mut client) - seconds * 1000).abs() < 1000, "the clock was not set");
+    let mut refused = Vec::new();
+    for round in 0..5 {
+        let take = format!("LOCK.ACQUIRE k{round} OWNER alice PX 2000");
+        let extend = format!("LOCK.EXTEND held{round} alice PX 2000");
+        for line in [take, extend] {
+            let began = Instant::now();
+            wait_for("some quiet", || began.elapsed() > QUIET);
+            refused.extend(client.send(&line).err().map(|error| format!("{line}: {error}")));
+        }
+    }
+    assert!(refused.is_empty(), "{} of 10 were refused: {refused:#?}", refused.len());
+}
+
+#[test]
+fn a_clock_that_is_set_back_is_no_awakening() {
+    goes_on(-STEP);
+}
+
+#[test]
+fn a_clock_that_is_set_ahead_is_no_awakening() {
+    goes_on(STEP);
+}
+
+#[test]
+fn a_waiter_is_granted_though_the_clock_was_set_back() {
+    let clock = WallClock::new();
+    let (primary, _replica) = past_its_start(&clock);
+    let mut client = primary.client();
+    client.acquire("k", "OWNER alice PX 2000").unwrap();
+    let mut bob = Waiter::new(&primary, "k", "OWNER bob");
+    clock.set(-STEP);
+    let began = Instant::now();
+    wait_for("some quiet", || began.elapsed() > QUIET);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 0);
+    assert_eq!(bob.granted().owner, "bob");
+}
+
+#[test]
+fn a_freeze_is_an_awakening_though_the_clock_was_set_back() {
+    let clock = WallClock::new();
+    let (primary, _replica) = past_its_start(&clock);
+    let mut client = primary.client();
+    clock.set(-STEP);
+    client.acquire("k", "PX 2000").unwrap();
+    while_stopped(&primary, || sleep(Duration::from_millis(1500)));
+    wait_for("a refusal", || {
+        let error = client.refused("LOCK.ACQUIRE free PX 2000");
+        // At first the replica may count as gone.
+        assert!(error.starts_with("GRACE ") || error.starts_with("NOREPLICAS "), "{error}");
+        error.starts_with("GRACE ")
+    });
+}
