@@ -38,6 +38,7 @@ mod release;
 mod replication;
 mod security;
 mod session;
+mod session_stall;
 mod session_takeover;
 mod soak_altered;
 mod soak_defrag;

@@ -111,6 +111,19 @@ impl Client {
         self.try_begin_words(words).unwrap();
     }
 
+    /// Sends commands in one piece, so that the server reads them at once, and does not wait for the replies.
+    pub(crate) fn begin_together<W: AsRef<[u8]>>(&mut self, commands: &[Vec<W>]) {
+        let mut bytes = Vec::new();
+        for words in commands {
+            let mut command = Cmd::new();
+            for word in words {
+                command.arg(word.as_ref());
+            }
+            bytes.extend(command.get_packed_command());
+        }
+        self.0.send_packed_command(&bytes).unwrap();
+    }
+
     fn try_begin_words<W: AsRef<[u8]>>(&mut self, words: impl IntoIterator<Item = W>) -> RedisResult<()> {
         let mut command = Cmd::new();
         for word in words {

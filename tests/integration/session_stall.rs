@@ -1,0 +1,212 @@
+//! A server that stands still for longer than a session's lease: nobody else could have been granted anything meanwhile, so
+//! the session goes on, as long as its connection lives.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::support::{
+    Client, Grant, Server, Setup, Waiter, owners, server_time, soon, wait_for, wait_until, while_stopped,
+};
+
+/// The lease of the sessions here is 1 s.
+const STALL: Duration = Duration::from_millis(2500);
+
+/// How a server stands still.
+#[derive(Clone, Copy, Debug)]
+enum Stall {
+    /// A script keeps it busy.
+    Script,
+    /// It sleeps in a command.
+    Sleep,
+    /// Its process is stopped.
+    Freeze,
+}
+
+const STALLS: [Stall; 3] = [Stall::Script, Stall::Sleep, Stall::Freeze];
+
+/// Has the server stand still, with commands of that client's to be read right afterwards; their replies.
+fn stall(server: &Server, how: Stall, client: &mut Client, then: &[&str]) -> Vec<Result<Value, String>> {
+    // Redis 7.0 has no `os`, and later servers show a script the time at which it began.
+    let clock = if client.version() < (7, 2) {
+        "function() local now = redis.call('TIME') return now[1] + now[2] / 1000000 end"
+    } else {
+        "os.clock"
+    };
+    let busy =
+        format!("local clock = {clock} local began = clock() while clock() - began < 2.5 do end return 1");
+    let first = match how {
+        Stall::Script => vec!["EVAL", &busy, "0"],
+        Stall::Sleep => vec!["DEBUG", "SLEEP", "2.5"],
+        Stall::Freeze => vec!["PING"],
+    };
+    let rest = then.iter().map(|line| line.split(' ').collect());
+    let commands: Vec<Vec<&str>> = [first].into_iter().chain(rest).collect();
+    if let Stall::Freeze = how {
+        while_stopped(server, || {
+            client.begin_together(&commands);
+            sleep(STALL);
+        });
+    } else {
+        client.begin_together(&commands);
+    }
+    let mut replies: Vec<_> = commands.iter().map(|_| client.finish()).collect();
+    replies.remove(0).unwrap();
+    replies
+}
+
+/// Alice's session on `k`, which bob waits for, and who listens for lapses.
+struct Scene {
+    server: Server,
+    alice: Client,
+    first: Grant,
+    bob: Waiter,
+    client: Client,
+    listener: Client,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let setup = Setup::new().set("notify-keyspace-events", "Ed").set("busy-reply-threshold", "60000");
+        let server = setup.start();
+        let (mut alice, client, mut listener) = (server.client(), server.client(), server.client());
+        listener.ask::<()>("SUBSCRIBE __keyevent@0__:lock.lapsed end");
+        listener.finish().unwrap();
+        let first = alice.acquire("k", "OWNER alice PX 1000 SESSION").unwrap();
+        let bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
+        Self { server, alice, first, bob, client, listener }
+    }
+
+    /// The keys whose leases have lapsed, by the events so far.
+    fn lapsed(&mut self) -> Vec<String> {
+        self.client.ask::<i64>("PUBLISH end end");
+        let mut seen = Vec::new();
+        loop {
+            let (_kind, _channel, message): (String, String, String) =
+                redis::from_redis_value(self.listener.finish().unwrap()).unwrap();
+            if message == "end" {
+                return seen;
+            }
+            seen.push(message);
+        }
+    }
+
+    /// Alice has the lock, in her session, and keeps it; bob waits until her connection closes.
+    #[track_caller]
+    fn goes_on(mut self, what: &str) {
+        // For as long as it takes to renew the lease a few times.
+        let end = server_time(&mut self.client) + 1500;
+        while server_time(&mut self.client) < end {
+            let info = self.client.lock_info("k").unwrap_or_else(|| panic!("{what}: the lock is free"));
+            let seen = (&info["owner"][..], info["fence"].parse().unwrap(), &info["session"][..]);
+            assert_eq!(seen, ("alice", self.first.fence, "1"), "{what}");
+        }
+        assert!(self.bob.is_blocked(&mut self.client), "{what}");
+        assert_eq!(owners(&mut self.client, "k"), ["bob"], "{what}");
+        assert_eq!(self.lapsed(), [""; 0], "{what}");
+        assert_eq!(self.client.info("lock", "lock_lapses"), "0", "{what}");
+        drop(self.alice);
+        assert!(self.bob.granted().fence > self.first.fence, "{what}");
+    }
+}
+
+#[track_caller]
+fn goes_on_after(then: &[&str]) {
+    for how in STALLS {
+        let scene = Scene::new();
+        let mut other = scene.server.client();
+        stall(&scene.server, how, &mut other, then);
+        scene.goes_on(&format!("{how:?}, {then:?}"));
+    }
+}
+
+#[test]
+fn a_session_goes_on_where_nothing_else_is_asked() {
+    goes_on_after(&[]);
+}
+
+#[test]
+fn a_session_goes_on_where_another_asks_for_the_lock() {
+    goes_on_after(&["LOCK.ACQUIRE k OWNER dave", "LOCK.RELEASE k dave", "LOCK.ACQUIRE k OWNER alice ONCE"]);
+}
+
+#[test]
+fn a_session_goes_on_where_another_command_looks_at_the_key() {
+    goes_on_after(&["EXISTS k", "LOCK.INFO k", "PTTL k"]);
+}
+
+#[test]
+fn a_replica_hears_that_the_session_goes_on() {
+    let mut scene = Scene::new();
+    let replica = scene.server.replica();
+    let mut there = replica.client();
+    stall(&scene.server, Stall::Script, &mut scene.client, &["EXISTS k"]);
+    soon("a lease that runs", || scene.client.ask::<i64>("PTTL k") > 0);
+    replica.wait_for_sync_with(&scene.server);
+    let now = server_time(&mut there);
+    wait_until(&mut there, now + 1500);
+    assert_eq!(there.holder("k").map(|holder| holder.fence), Some(scene.first.fence));
+    scene.goes_on("with a replica");
+}
+
+#[test]
+fn a_release_right_afterwards_is_one() {
+    for how in STALLS {
+        for own in [true, false] {
+            let mut scene = Scene::new();
+            let releaser = if own { &mut scene.alice } else { &mut scene.client };
+            let replies = stall(&scene.server, how, releaser, &["LOCK.RELEASE k alice"]);
+            assert_eq!(replies, [Ok(Value::Int(0))], "{how:?}, on the session's connection: {own}");
+            assert!(scene.bob.granted().fence > scene.first.fence);
+            assert_eq!(scene.lapsed(), [""; 0], "{how:?}");
+        }
+    }
+}
+
+#[test]
+fn an_extension_right_afterwards_is_one() {
+    for how in STALLS {
+        let mut scene = Scene::new();
+        let replies = stall(&scene.server, how, &mut scene.alice, &["LOCK.EXTEND k alice PX 900"]);
+        assert_eq!(replies, [Ok(Value::Int(900))], "{how:?}");
+        scene.goes_on(&format!("{how:?}"));
+    }
+}
+
+#[test]
+fn a_session_whose_connection_closed_meanwhile_is_over() {
+    let scene = Scene::new();
+    let Scene { server, alice, first, mut bob, mut client, .. } = scene;
+    while_stopped(&server, || {
+        drop(alice);
+        sleep(STALL);
+    });
+    assert!(bob.granted().fence > first.fence);
+    assert_eq!(client.holder("k").unwrap().owner, "bob");
+}
+
+#[test]
+fn a_greatest_age_that_was_reached_meanwhile_ends_the_session() {
+    for how in STALLS {
+        let mut scene = Scene::new();
+        let mut carol = scene.server.client();
+        carol.acquire("capped", "OWNER carol PX 1000 SESSION MAXHOLD 1500").unwrap();
+        let mut dave = Waiter::new(&scene.server, "capped", "OWNER dave");
+        stall(&scene.server, how, &mut scene.client, &["LOCK.ACQUIRE capped OWNER erin"]);
+        assert_eq!(dave.granted().owner, "dave", "{how:?}");
+    }
+}
+
+#[test]
+fn a_lease_without_a_session_lapses() {
+    for how in STALLS {
+        let mut scene = Scene::new();
+        scene.client.acquire("plain", "OWNER carol PX 1000").unwrap();
+        let mut dave = Waiter::new(&scene.server, "plain", "OWNER dave");
+        let mut other = scene.server.client();
+        stall(&scene.server, how, &mut other, &["LOCK.RELEASE plain carol"]);
+        assert_eq!(dave.granted().owner, "dave", "{how:?}");
+        wait_for("the event", || scene.lapsed().contains(&"plain".into()));
+    }
+}
