@@ -21,13 +21,13 @@ fn still_waits(server: &Server, waiter: &Waiter) {
     assert!(waiter.is_blocked(&mut client));
 }
 
-fn asking(client: &mut Client, line: &str) -> Result<redis::Value, String> {
+pub(super) fn asking(client: &mut Client, line: &str) -> Result<redis::Value, String> {
     client.ask::<()>("ASKING");
     client.send(line)
 }
 
 /// A client that waits on the node that a slot is being moved to.
-fn asking_waiter(server: &Server, line: &str) -> Waiter {
+pub(super) fn asking_waiter(server: &Server, line: &str) -> Waiter {
     let mut client = server.client();
     let id = client.ask("CLIENT ID");
     client.ask::<()>("ASKING");

@@ -1,0 +1,90 @@
+//! Sessions on the node that a slot is being moved to, where clients come with `ASKING`.
+
+use redis::{Value, from_redis_value};
+
+use super::nodes::Cluster;
+use super::slots::{asking, asking_waiter};
+use crate::support::{Client, Setup, Waiter, grant, server_time, soon, wait_for, wait_until_gone};
+
+/// What the node that imports the slot shows of `k`: the fence of the grant, and whether it has a session.
+fn shown(client: &mut Client) -> Option<(i64, bool)> {
+    let info: Option<std::collections::HashMap<String, String>> =
+        from_redis_value(asking(client, "LOCK.INFO k").unwrap()).unwrap();
+    info.map(|info| (info["fence"].parse().unwrap(), info["session"] == "1"))
+}
+
+/// The grant is kept for a time that its lease alone would not last for.
+#[track_caller]
+fn is_kept(client: &mut Client, fence: i64, when: &str) {
+    let end = server_time(client) + 3500;
+    while server_time(client) < end {
+        assert_eq!(shown(client), Some((fence, true)), "{when}");
+    }
+}
+
+/// A slot on its way: its number, where from, where to.
+fn moving(cluster: &Cluster) -> (u16, usize, usize) {
+    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
+    let from = cluster.owner_of(slot);
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    (slot, from, to)
+}
+
+#[test]
+fn a_session_is_renewed_while_the_slot_is_on_its_way_and_when_it_has_come() {
+    let cluster = Cluster::start(Setup::new(), false);
+    let (slot, from, to) = moving(&cluster);
+    let (mut alice, mut there) = (cluster.client(to), cluster.client(to));
+    let first = grant(asking(&mut alice, "LOCK.ACQUIRE k OWNER alice PX 1500 SESSION").unwrap()).unwrap();
+    is_kept(&mut there, first.fence, "while the slot is imported");
+    cluster.end_move(slot, from, to);
+    is_kept(&mut there, first.fence, "when the slot has come");
+    let mut bob = Waiter::new(&cluster.nodes[to], "k", "OWNER bob");
+    drop(alice);
+    assert!(bob.granted().fence > first.fence);
+}
+
+#[test]
+fn a_waiters_session_is_renewed_while_the_slot_is_on_its_way() {
+    let cluster = Cluster::start(Setup::new(), false);
+    let (slot, from, to) = moving(&cluster);
+    let mut there = cluster.client(to);
+    asking(&mut there, "LOCK.ACQUIRE k OWNER alice PX 600000").unwrap();
+    let mut bob = asking_waiter(&cluster.nodes[to], "LOCK.ACQUIRE k OWNER bob PX 1500 SESSION BLOCK 0");
+    assert_eq!(asking(&mut there, "LOCK.RELEASE k alice"), Ok(Value::Int(0)));
+    let granted = bob.granted();
+    is_kept(&mut there, granted.fence, "while the slot is imported");
+    cluster.end_move(slot, from, to);
+    is_kept(&mut there, granted.fence, "when the slot has come");
+    drop(bob);
+    soon("a free lock", || there.holder("k").is_none());
+}
+
+#[test]
+fn a_connection_that_closes_while_the_slot_is_on_its_way_releases_its_lock() {
+    let cluster = Cluster::start(Setup::new(), false);
+    let (slot, from, to) = moving(&cluster);
+    let (mut alice, mut there) = (cluster.client(to), cluster.client(to));
+    let id = alice.ask("CLIENT ID");
+    let first = grant(asking(&mut alice, "LOCK.ACQUIRE k OWNER alice PX 600000 SESSION").unwrap()).unwrap();
+    let mut bob = asking_waiter(&cluster.nodes[to], "LOCK.ACQUIRE k OWNER bob PX 600000 BLOCK 0");
+    drop(alice);
+    wait_until_gone(&mut there, id);
+    // It may take until then: the server lets nothing but clients write here before.
+    cluster.end_move(slot, from, to);
+    assert!(bob.granted().fence > first.fence);
+}
+
+/// The slot does not come: what was granted here cannot be served here, and its session must not last for ever.
+#[test]
+fn a_session_ends_where_the_slot_does_not_come() {
+    let cluster = Cluster::start(Setup::new(), false);
+    let (slot, from, to) = moving(&cluster);
+    let (mut alice, mut there) = (cluster.client(to), cluster.client(to));
+    asking(&mut alice, "LOCK.ACQUIRE k OWNER alice PX 1500 SESSION").unwrap();
+    for node in [from, to] {
+        cluster.client(node).ask::<()>(&format!("CLUSTER SETSLOT {slot} STABLE"));
+    }
+    wait_for("the end of the session", || there.info("lock", "lock_sessions") == "0");
+}
