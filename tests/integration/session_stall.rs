@@ -7,7 +7,8 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::support::{
-    Client, Grant, Server, Setup, Waiter, owners, server_time, soon, wait_for, wait_until, while_stopped,
+    Client, Grant, Server, Setup, Waiter, busy_script, owners, server_time, soon, wait_for, wait_until,
+    while_stopped,
 };
 
 /// The lease of the sessions here is 1 s.
@@ -28,14 +29,7 @@ const STALLS: [Stall; 3] = [Stall::Script, Stall::Sleep, Stall::Freeze];
 
 /// Has the server stand still, with commands of that client's to be read right afterwards; their replies.
 fn stall(server: &Server, how: Stall, client: &mut Client, then: &[&str]) -> Vec<Result<Value, String>> {
-    // Redis 7.0 has no `os`, and later servers show a script the time at which it began.
-    let clock = if client.version() < (7, 2) {
-        "function() local now = redis.call('TIME') return now[1] + now[2] / 1000000 end"
-    } else {
-        "os.clock"
-    };
-    let busy =
-        format!("local clock = {clock} local began = clock() while clock() - began < 2.5 do end return 1");
+    let busy = busy_script(client, 2.5);
     let first = match how {
         Stall::Script => vec!["EVAL", &busy, "0"],
         Stall::Sleep => vec!["DEBUG", "SLEEP", "2.5"],

@@ -23,7 +23,7 @@ pub(crate) use module::{cli_program, module_path};
 pub(crate) use payload::{Item, Payload, seal};
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
-pub(crate) use signal::{freeze, is_closed_by_client, wake, while_stopped};
+pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_stopped};
 pub(crate) use soak::{Rng, figure, size};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{

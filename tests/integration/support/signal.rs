@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Server, wait_for};
+use super::{Client, Server, wait_for};
 
 /// Runs the body while the server's process is stopped.
 #[track_caller]
@@ -26,6 +26,18 @@ pub(crate) fn freeze(server: &Server) {
 #[track_caller]
 pub(crate) fn wake(server: &Server) {
     kill_process(pid(server), Signal::CONT).unwrap();
+}
+
+/// A script that keeps the server busy for so many seconds of its processor's time.
+#[track_caller]
+pub(crate) fn busy_script(client: &mut Client, seconds: f64) -> String {
+    // Redis 7.0 has no `os`, and later servers show a script the time at which it began.
+    let clock = if client.version() < (7, 2) {
+        "function() local now = redis.call('TIME') return now[1] + now[2] / 1000000 end"
+    } else {
+        "os.clock"
+    };
+    format!("local clock = {clock} local began = clock() while clock() - began < {seconds} do end return 1")
 }
 
 /// Whether the connection from that port of the loopback has been closed by its client, as far as the system of the server
