@@ -32,6 +32,7 @@ mod keyspace;
 mod lease;
 mod max_hold;
 mod max_hold_end;
+mod meddler;
 mod no_effect;
 mod persistence;
 mod persistence_fence;

@@ -19,7 +19,7 @@ pub(crate) use clock::WallClock;
 pub(crate) use ledger::{Belief, Ledger};
 pub(crate) use link::{Link, Outcome};
 pub(crate) use load::{Load, Route};
-pub(crate) use module::{cli_program, module_path};
+pub(crate) use module::{cli_program, meddler_path, module_path};
 pub(crate) use payload::{Item, Payload, seal};
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};

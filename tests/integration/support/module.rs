@@ -20,7 +20,7 @@ pub(crate) fn module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("REDISLOCK_SO") {
         Some(path) => std::path::absolute(path).unwrap(),
-        None => build(&["--release"], "release"),
+        None => build(&["--release"], "release/libredislock.so"),
     })
 }
 
@@ -29,12 +29,22 @@ pub(crate) fn faulty_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("REDISLOCK_FAULTS_SO") {
         Some(path) => std::path::absolute(path).unwrap(),
-        None => build(&["--features", "faults"], "debug"),
+        None => build(&["--features", "faults"], "debug/libredislock.so"),
+    })
+}
+
+/// Another module, which deletes locks from within their events (`examples/meddler.rs`): `REDISLOCK_MEDDLER_SO`, else built from
+/// this source, once.
+pub(crate) fn meddler_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("REDISLOCK_MEDDLER_SO") {
+        Some(path) => std::path::absolute(path).unwrap(),
+        None => build(&["--example", "meddler"], "debug/examples/libmeddler.so"),
     })
 }
 
 /// A cdylib is not built for the sake of a test, so it is built here, in the target folder that this test lies in.
-fn build(options: &[&str], profile: &str) -> PathBuf {
+fn build(options: &[&str], product: &str) -> PathBuf {
     let this_test = env::current_exe().unwrap();
     let target = this_test.ancestors().nth(3).expect("a test lies in <target>/<profile>/deps");
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -45,5 +55,5 @@ fn build(options: &[&str], profile: &str) -> PathBuf {
         .status()
         .expect("cargo runs");
     assert!(status.success(), "the module was not built");
-    target.join(profile).join("libredislock.so")
+    target.join(product)
 }

@@ -1,0 +1,90 @@
+//! Another module that deletes a lock from within the lock's own event: the server lives on, and the queue moves on.
+
+use crate::support::{Client, Server, Setup, Waiter, blocked_clients, meddler_path, soon, wait_for};
+
+fn server() -> Server {
+    Setup::new().set("loadmodule", &format!("\"{}\"", meddler_path().display())).start()
+}
+
+/// All that wait for `k` are given it, one after the other, and then it is free.
+#[track_caller]
+fn moves_on(client: &mut Client, waiters: Vec<Waiter>, what: &str) {
+    let mut last = 0;
+    for mut waiter in waiters {
+        let granted = waiter.granted();
+        assert!(granted.fence >= last, "{what}: {granted:?}");
+        last = granted.fence;
+        // Its grant may have been deleted, and the lock be the next one's.
+        let _ = client.send(&format!("LOCK.RELEASE k {}", granted.owner));
+    }
+    soon("a free lock", || client.holder("k").is_none());
+    assert_eq!(blocked_clients(client), 0, "{what}");
+    assert_eq!(client.info("lock", "lock_waiters"), "0", "{what}");
+    assert_eq!(client.info("lock", "lock_keys"), "0", "{what}");
+}
+
+/// Alice's grant of `k` ends that way, and the lock is deleted in that event.
+#[track_caller]
+fn deleted_in(event: &str, end: &str) {
+    let what = format!("{end}, deleted in {event}");
+    let server = server();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    // Two of one owner: the second one's re-entry follows the handover in the same step.
+    let waiters = ["bob", "bob", "carol", "a-name-that-is-longer-than-any-other-here"]
+        .map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner} PX 600000")));
+    client.ask::<()>(&format!("MEDDLE {event}"));
+    client.ask::<i64>(end);
+    wait_for("the handover", || client.holder("k").is_some_and(|holder| holder.owner != "alice"));
+    assert_eq!(client.ask::<i64>("MEDDLED"), 1, "{what}");
+    // What another value finds where the old one was must not matter.
+    client.ask_all::<redis::Value, _>(&["SET a x", "SET b y", "LOCK.ACQUIRE c OWNER dave PX 600000"]);
+    assert_eq!(client.holder("c").unwrap().owner, "dave", "{what}");
+    client.ask::<()>("LOCK.BREAK c");
+    moves_on(&mut client, waiters.into(), &what);
+}
+
+#[test]
+fn a_lock_deleted_in_the_event_of_its_release() {
+    deleted_in("lock.released", "LOCK.RELEASE k alice");
+}
+
+#[test]
+fn a_lock_deleted_in_the_event_of_its_break() {
+    deleted_in("lock.broken", "LOCK.BREAK k");
+}
+
+#[test]
+fn a_lock_deleted_in_the_event_of_its_lapse() {
+    deleted_in("lock.lapsed", "PEXPIRE k 20");
+}
+
+#[test]
+fn a_lock_deleted_in_the_event_of_its_next_grant() {
+    for end in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "PEXPIRE k 20"] {
+        deleted_in("lock.acquired", end);
+    }
+}
+
+#[test]
+fn a_lock_deleted_in_an_event_that_nobody_waits_for() {
+    for (event, line) in [
+        ("lock.acquired", "LOCK.ACQUIRE k OWNER alice PX 900 SESSION"),
+        ("lock.extended", "LOCK.EXTEND k alice PX 800"),
+        ("lock.released", "LOCK.RELEASE k alice"),
+        ("lock.broken", "LOCK.BREAK k"),
+    ] {
+        let server = server();
+        let mut client = server.client();
+        if event != "lock.acquired" {
+            client.acquire("k", "OWNER alice PX 900 SESSION").unwrap();
+        }
+        client.ask::<()>(&format!("MEDDLE {event}"));
+        client.ask::<redis::Value>(line);
+        assert_eq!(client.ask::<i64>("MEDDLED"), 1, "{event}");
+        assert_eq!(client.holder("k"), None, "{event}");
+        // At its next renewal at the latest.
+        wait_for("the end of the session", || client.info("lock", "lock_sessions") == "0");
+        assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1, "{event}");
+    }
+}
