@@ -38,6 +38,7 @@ mod persistence;
 mod persistence_fence;
 mod release;
 mod replication;
+mod same_fence;
 mod security;
 mod session;
 mod session_stall;
