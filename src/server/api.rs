@@ -1,23 +1,29 @@
 //! How the functions of the module API are called.
 
-use std::panic::resume_unwind;
-
-/// Calls a function of the module API. The server fills the table of functions when it loads the module; one that
-/// it lacks unwinds to the guard of the callback, as a panic would. Must be used inside `unsafe`.
+/// Calls a function of the module API that is in the list of `required`. Must be used inside `unsafe`.
+///
+/// That the server has it is not asked again: some thirty such calls are made for an acquire and a release.
+#[cfg(not(fuzzing))]
 macro_rules! api {
-    ($function:ident($($argument:expr),* $(,)?)) => {
-        match ::redis_module::raw::$function {
-            Some(function) => function($($argument),*),
-            None => $crate::server::api::missing(stringify!($function)),
-        }
-    };
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        let () = $crate::server::required::Required::$function;
+        // As preconditions go: the server fills the table of functions when it loads the module, and `load` refuses where one of
+        // the list is absent, before any other is called.
+        (match ::redis_module::raw::$function {
+            Some(function) => function,
+            None => ::std::hint::unreachable_unchecked(),
+        })($($argument),*)
+    }};
 }
 
-/// The function that this server does not have.
-pub(super) struct Missing(pub(super) &'static str);
-
-/// Ends a callback that needs what this server does not have.
-#[cold]
-pub(super) fn missing(function: &'static str) -> ! {
-    resume_unwind(Box::new(Missing(function)))
+/// The same without a server that has loaded the module: what the fuzzers did not put into the table is a find.
+#[cfg(fuzzing)]
+macro_rules! api {
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        let () = $crate::server::required::Required::$function;
+        match ::redis_module::raw::$function {
+            Some(function) => function($($argument),*),
+            None => panic!("{}", stringify!($function)),
+        }
+    }};
 }

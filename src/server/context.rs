@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
-use std::slice;
 
 use redis_module::raw;
 
@@ -19,31 +18,6 @@ pub(crate) struct Ctx<'a> {
 pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_LOADING
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
-
-/// What came of a command that the module ran.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Called {
-    Done,
-    /// The key is in a slot that another server of the cluster serves, or has it there already while the slot moves.
-    Elsewhere,
-    /// The server, or the command, refused.
-    Refused,
-}
-
-/// What the servers' error says then; it has no code of its own.
-const NOT_HERE: &[u8] = b"non local key";
-
-/// The text of a reply that is a string, a status or an error.
-fn reply_text<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
-    let mut len = 0;
-    // SAFETY: the reply is valid, and `len` is ours to write to.
-    let start = unsafe { api!(RedisModule_CallReplyStringPtr(reply, &raw mut len)) };
-    if start.is_null() {
-        return &[];
-    }
-    // SAFETY: the server answered a buffer of `len` bytes that lives as long as the reply.
-    unsafe { slice::from_raw_parts(start.cast(), len) }
-}
 
 impl Ctx<'_> {
     /// # Safety
@@ -212,32 +186,6 @@ impl Ctx<'_> {
         // SAFETY: ours; who still needs it, as an open key does, has a reference of its own.
         unsafe { api!(RedisModule_FreeString(self.ctx, string)) };
         result
-    }
-
-    /// Runs a command of our own on one key, under all the conditions that the server sets for a write (replicas
-    /// enough, a disk that works, a slot that is served here, ...).
-    pub(crate) fn call_write(&self, command: &CStr, key: &[u8]) -> Called {
-        // "!": what it replicates goes out; "S": as strict as for a script; "E": a refusal is a reply, not null, which
-        // Valkey 9 cannot do without (it crashes); "b": a buffer with its length.
-        // SAFETY: the context is valid (see `new`); the format names one buffer, and that and its length follow.
-        let reply = unsafe {
-            api!(RedisModule_Call(self.ctx, command.as_ptr(), c"!SEb".as_ptr(), key.as_ptr(), key.len()))
-        };
-        if reply.is_null() {
-            return Called::Refused;
-        }
-        // SAFETY: the server's answer just now.
-        let kind = unsafe { api!(RedisModule_CallReplyType(reply)) };
-        let called = if kind != raw::REDISMODULE_REPLY_ERROR as i32 {
-            Called::Done
-        } else if reply_text(reply).windows(NOT_HERE.len()).any(|part| part == NOT_HERE) {
-            Called::Elsewhere
-        } else {
-            Called::Refused
-        };
-        // SAFETY: the reply is ours, and nothing refers to it.
-        unsafe { api!(RedisModule_FreeCallReply(reply)) };
-        called
     }
 
     /// Whether the running command comes from this server's primary or from its own append-only file.

@@ -1,12 +1,10 @@
 //! Keeps panics out of the server: one that crossed the C boundary would end the process.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 
 use super::LogLevel;
-use super::api::Missing;
 use super::log::log;
 
 thread_local! {
@@ -24,7 +22,7 @@ pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Opt
         body()
     }));
     // To report it needs the server too; where it has no log, nobody can be told.
-    result.map_err(|payload| catch_unwind(AssertUnwindSafe(|| report(callback, payload)))).ok()
+    result.map_err(|_| catch_unwind(AssertUnwindSafe(|| report(callback)))).ok()
 }
 
 /// Has panics noted down for the log of the server, whose standard error often goes nowhere. From before the first callback
@@ -34,11 +32,8 @@ pub(super) fn note_panics() {
 }
 
 #[cold]
-fn report(callback: &CStr, payload: Box<dyn Any + Send>) {
-    let said = match payload.downcast::<Missing>() {
-        Ok(missing) => format!("the server lacks {}", missing.0),
-        Err(_) => SAID.take().replace('\n', " "),
-    };
+fn report(callback: &CStr) {
+    let said = SAID.take().replace('\n', " ");
     let line = format!("internal error in {}: {said}", callback.to_string_lossy());
     log(std::ptr::null_mut(), LogLevel::Warning, &line);
 }

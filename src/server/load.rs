@@ -7,7 +7,7 @@ use redis_module::raw;
 use super::guard::{self, guard};
 use super::log::log;
 use super::{Arg, Args, Ctx, LogLevel, Module, NumericConfig};
-use super::{audience, detached, info, kind, register};
+use super::{audience, detached, info, kind, register, required};
 
 /// Defines the function by which the server loads a module (`RedisModule_OnLoad`), for that `static` of type `Module`.
 /// The server looks it up in the library by its name, and gives it nothing that would lead to the module's table.
@@ -56,7 +56,10 @@ pub(crate) unsafe fn on_load(
     match guard(c"load", || load(ctx, module, args)) {
         Some(Ok(())) => raw::REDISMODULE_OK as c_int,
         Some(Err(reason)) => {
-            guard(c"load", || log(ctx, LogLevel::Warning, &format!("not loaded: {reason}")));
+            // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
+            if unsafe { raw::RedisModule_Log }.is_some() {
+                guard(c"load", || log(ctx, LogLevel::Warning, &format!("not loaded: {reason}")));
+            }
             raw::REDISMODULE_ERR as c_int
         }
         None => raw::REDISMODULE_ERR as c_int,
@@ -64,7 +67,7 @@ pub(crate) unsafe fn on_load(
 }
 
 fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Args<'_>) -> Result<(), String> {
-    if let Some(function) = missing_function() {
+    if let Some(function) = required::missing() {
         return Err(format!(
             "this server lacks {function}; Redis 7.0 or Valkey 8.0 is the oldest that will do"
         ));
@@ -155,89 +158,4 @@ fn config_args(
         given.push((config.name, value));
     }
     Ok(given)
-}
-
-/// The first function that the module cannot do without and the server does not have.
-fn missing_function() -> Option<&'static str> {
-    macro_rules! first_missing {
-        ($($function:ident),* $(,)?) => {
-            // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
-            $(if unsafe { raw::$function }.is_none() { return Some(stringify!($function)); })*
-        };
-    }
-    first_missing!(
-        RedisModule_AvoidReplicaTraffic,
-        RedisModule_BlockClientOnKeys,
-        RedisModule_BlockedClientDisconnected,
-        RedisModule_Call,
-        RedisModule_CallReplyStringPtr,
-        RedisModule_CallReplyType,
-        RedisModule_CloseKey,
-        RedisModule_CreateCommand,
-        RedisModule_CreateDataType,
-        RedisModule_CreateString,
-        RedisModule_CreateTimer,
-        RedisModule_DefragAlloc,
-        RedisModule_DeleteKey,
-        RedisModule_DigestAddLongLong,
-        RedisModule_DigestAddStringBuffer,
-        RedisModule_DigestEndSequence,
-        RedisModule_EmitAOF,
-        RedisModule_Free,
-        RedisModule_FreeCallReply,
-        RedisModule_FreeServerInfo,
-        RedisModule_FreeString,
-        RedisModule_GetAbsExpire,
-        RedisModule_GetBlockedClientPrivateData,
-        RedisModule_GetClientId,
-        RedisModule_GetClientInfoById,
-        RedisModule_GetClientUserNameById,
-        RedisModule_GetCommand,
-        RedisModule_GetContextFlags,
-        RedisModule_GetDbIdFromOptCtx,
-        RedisModule_GetDetachedThreadSafeContext,
-        RedisModule_GetKeyNameFromOptCtx,
-        RedisModule_GetSelectedDb,
-        RedisModule_GetServerInfo,
-        RedisModule_InfoAddFieldULongLong,
-        RedisModule_InfoAddSection,
-        RedisModule_IsIOError,
-        RedisModule_KeyType,
-        RedisModule_LoadConfigs,
-        RedisModule_LoadStringBuffer,
-        RedisModule_LoadUnsigned,
-        RedisModule_Log,
-        RedisModule_ModuleTypeGetType,
-        RedisModule_ModuleTypeGetValue,
-        RedisModule_ModuleTypeSetValue,
-        RedisModule_NotifyKeyspaceEvent,
-        RedisModule_OpenKey,
-        RedisModule_RegisterInfoFunc,
-        RedisModule_RegisterNumericConfig,
-        RedisModule_Replicate,
-        RedisModule_ReplicateVerbatim,
-        RedisModule_ReplyWithArray,
-        RedisModule_ReplyWithError,
-        RedisModule_ReplyWithLongLong,
-        RedisModule_ReplyWithMap,
-        RedisModule_ReplyWithNullArray,
-        RedisModule_ReplyWithSimpleString,
-        RedisModule_ReplyWithStringBuffer,
-        RedisModule_SaveStringBuffer,
-        RedisModule_SaveUnsigned,
-        RedisModule_SelectDb,
-        RedisModule_ServerInfoGetFieldC,
-        RedisModule_SetAbsExpire,
-        RedisModule_SetCommandInfo,
-        RedisModule_SetDisconnectCallback,
-        RedisModule_SetModuleOptions,
-        RedisModule_SignalModifiedKey,
-        RedisModule_StopTimer,
-        RedisModule_StringPtrLen,
-        RedisModule_StringToLongLong,
-        RedisModule_SubscribeToKeyspaceEvents,
-        RedisModule_SubscribeToServerEvent,
-        RedisModule_UnblockClient,
-    );
-    None
 }

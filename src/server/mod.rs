@@ -16,6 +16,7 @@ mod api;
 mod arg;
 mod audience;
 mod blocked;
+mod call;
 mod cell;
 mod clock;
 mod command;
@@ -40,17 +41,19 @@ mod module;
 mod native_type;
 mod rdb;
 mod register;
+mod required;
 mod section;
 mod timer;
 mod type_handle;
 
 pub(crate) use arg::{Arg, Args};
 pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};
+pub(crate) use call::Called;
 pub(crate) use cell::ServerCell;
 pub(crate) use clock::{lease_start, now, ran, since_boot};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
-pub(crate) use context::{Called, Ctx};
+pub(crate) use context::Ctx;
 pub(crate) use definition::{Argument, Change, Definition, KeyUse};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 #[cfg(feature = "faults")]

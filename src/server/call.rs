@@ -1,0 +1,122 @@
+//! Commands that the module runs itself.
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+use std::slice;
+
+use redis_module::raw;
+
+use super::Ctx;
+
+/// What came of a command that the module ran.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Called {
+    Done,
+    /// The key is in a slot that another server of the cluster serves, or has it there already while the slot moves.
+    Elsewhere,
+    /// The server, or the command, refused.
+    Refused,
+}
+
+/// What the servers' error says then; it has no code of its own.
+const NOT_HERE: &[u8] = b"non local key";
+
+/// A command's reply.
+struct Reply(NonNull<raw::RedisModuleCallReply>);
+
+impl Reply {
+    /// None where the server gave none.
+    fn new(reply: *mut raw::RedisModuleCallReply) -> Option<Self> {
+        NonNull::new(reply).map(Self)
+    }
+
+    fn is_error(&self) -> bool {
+        // SAFETY: the server's answer, which lives until `drop`.
+        let kind = unsafe { api!(RedisModule_CallReplyType(self.0.as_ptr())) };
+        kind == raw::REDISMODULE_REPLY_ERROR as i32
+    }
+
+    fn integer(&self) -> i64 {
+        // SAFETY: as in `is_error`; the server answers the least number there is for a reply of another kind.
+        unsafe { api!(RedisModule_CallReplyInteger(self.0.as_ptr())) }
+    }
+
+    /// The text of a reply that is a string, a status or an error.
+    fn text(&self) -> &[u8] {
+        let mut len = 0;
+        // SAFETY: as in `is_error`; `len` is ours to write to.
+        let start = unsafe { api!(RedisModule_CallReplyStringPtr(self.0.as_ptr(), &raw mut len)) };
+        if start.is_null() {
+            return &[];
+        }
+        // SAFETY: the server answered a buffer of `len` bytes that lives as long as the reply.
+        unsafe { slice::from_raw_parts(start.cast(), len) }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        // SAFETY: the reply is ours, and what borrows from it ends before.
+        unsafe { api!(RedisModule_FreeCallReply(self.0.as_ptr())) };
+    }
+}
+
+impl Ctx<'_> {
+    /// Runs a command of our own on one key, under all the conditions that the server sets for a write (replicas
+    /// enough, a disk that works, a slot that is served here, ...).
+    pub(crate) fn call_write(&self, command: &CStr, key: &[u8]) -> Called {
+        // "!": what it replicates goes out; "S": as strict as for a script; "E": a refusal is a reply, not null, which
+        // Valkey 9 cannot do without (it crashes); "b": a buffer with its length.
+        // SAFETY: the context is valid (see `new`); the format names one buffer, and that and its length follow.
+        let reply = unsafe {
+            api!(RedisModule_Call(self.raw(), command.as_ptr(), c"!SEb".as_ptr(), key.as_ptr(), key.len()))
+        };
+        let Some(reply) = Reply::new(reply) else { return Called::Refused };
+        if !reply.is_error() {
+            Called::Done
+        } else if reply.text().windows(NOT_HERE.len()).any(|part| part == NOT_HERE) {
+            Called::Elsewhere
+        } else {
+            Called::Refused
+        }
+    }
+
+    /// Whether the key's slot is on its way to this server of the cluster: then what clients have taken by `ASKING` is here
+    /// already. Costs as much as `CLUSTER NODES`.
+    pub(crate) fn slot_arrives(&self, key: &[u8]) -> bool {
+        let (cluster, format) = (c"CLUSTER".as_ptr(), c"Ecb".as_ptr());
+        let keyslot = c"KEYSLOT".as_ptr();
+        // SAFETY: the context is valid (see `new`); the format names a text that ends in NUL and one buffer, and those follow.
+        let slot =
+            unsafe { api!(RedisModule_Call(self.raw(), cluster, format, keyslot, key.as_ptr(), key.len())) };
+        // SAFETY: as above; the format names a text that ends in NUL.
+        let nodes = unsafe { api!(RedisModule_Call(self.raw(), cluster, c"Ec".as_ptr(), c"NODES".as_ptr())) };
+        match (Reply::new(slot), Reply::new(nodes)) {
+            (Some(slot), Some(nodes)) => arrives(slot.integer(), &String::from_utf8_lossy(nodes.text())),
+            _ => false,
+        }
+    }
+}
+
+/// Whether `CLUSTER NODES` says that this node imports the slot: `[slot-<-node]` at the end of its own line.
+fn arrives(slot: i64, nodes: &str) -> bool {
+    let mut own = nodes.lines().filter(|line| line.contains("myself"));
+    let imports = format!("[{slot}-<-");
+    own.any(|line| line.split(' ').any(|word| word.starts_with(&imports)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::arrives;
+
+    #[test]
+    fn a_slot_arrives_where_the_own_line_says_so() {
+        let nodes = "07c3 127.0.0.1:30004@31004 slave e7d1 0 1 4 connected\n\
+            e7d1 127.0.0.1:30001@31001 myself,master - 0 0 1 connected 0-5460 [5461-<-292f] [77->-292f]\n\
+            292f 127.0.0.1:30003@31003 master - 0 1 3 connected 5461-16383 [9-<-e7d1]\n";
+        assert!(arrives(5461, nodes));
+        for other in [546, 77, 9, 5460] {
+            assert!(!arrives(other, nodes), "{other}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The functions of the module API that the module cannot do without.
+
+use redis_module::raw;
+
+/// Says which they are. Each is a constant of `Required`, which `api!` names: a function that is not in the list can't be
+/// called through it.
+macro_rules! required {
+    ($($function:ident),* $(,)?) => {
+        pub(in crate::server) struct Required;
+
+        #[allow(non_upper_case_globals)]
+        impl Required {
+            $(pub(in crate::server) const $function: () = ();)*
+        }
+
+        /// The first of them that the server does not have.
+        pub(super) fn missing() -> Option<&'static str> {
+            // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
+            $(if unsafe { raw::$function }.is_none() { return Some(stringify!($function)); })*
+            None
+        }
+    };
+}
+
+required!(
+    RedisModule_AvoidReplicaTraffic,
+    RedisModule_BlockClientOnKeys,
+    RedisModule_BlockedClientDisconnected,
+    RedisModule_Call,
+    RedisModule_CallReplyInteger,
+    RedisModule_CallReplyStringPtr,
+    RedisModule_CallReplyType,
+    RedisModule_CloseKey,
+    RedisModule_CreateCommand,
+    RedisModule_CreateDataType,
+    RedisModule_CreateString,
+    RedisModule_CreateTimer,
+    RedisModule_DefragAlloc,
+    RedisModule_DeleteKey,
+    RedisModule_DigestAddLongLong,
+    RedisModule_DigestAddStringBuffer,
+    RedisModule_DigestEndSequence,
+    RedisModule_EmitAOF,
+    RedisModule_Free,
+    RedisModule_FreeCallReply,
+    RedisModule_FreeServerInfo,
+    RedisModule_FreeString,
+    RedisModule_GetAbsExpire,
+    RedisModule_GetBlockedClientPrivateData,
+    RedisModule_GetClientId,
+    RedisModule_GetClientInfoById,
+    RedisModule_GetClientUserNameById,
+    RedisModule_GetCommand,
+    RedisModule_GetContextFlags,
+    RedisModule_GetDbIdFromOptCtx,
+    RedisModule_GetDetachedThreadSafeContext,
+    RedisModule_GetKeyNameFromOptCtx,
+    RedisModule_GetSelectedDb,
+    RedisModule_GetServerInfo,
+    RedisModule_InfoAddFieldULongLong,
+    RedisModule_InfoAddSection,
+    RedisModule_IsIOError,
+    RedisModule_KeyType,
+    RedisModule_LoadConfigs,
+    RedisModule_LoadStringBuffer,
+    RedisModule_LoadUnsigned,
+    RedisModule_Log,
+    RedisModule_ModuleTypeGetType,
+    RedisModule_ModuleTypeGetValue,
+    RedisModule_ModuleTypeSetValue,
+    RedisModule_NotifyKeyspaceEvent,
+    RedisModule_OpenKey,
+    RedisModule_RegisterInfoFunc,
+    RedisModule_RegisterNumericConfig,
+    RedisModule_Replicate,
+    RedisModule_ReplicateVerbatim,
+    RedisModule_ReplyWithArray,
+    RedisModule_ReplyWithError,
+    RedisModule_ReplyWithLongLong,
+    RedisModule_ReplyWithMap,
+    RedisModule_ReplyWithNullArray,
+    RedisModule_ReplyWithSimpleString,
+    RedisModule_ReplyWithStringBuffer,
+    RedisModule_SaveStringBuffer,
+    RedisModule_SaveUnsigned,
+    RedisModule_SelectDb,
+    RedisModule_ServerInfoGetFieldC,
+    RedisModule_SetAbsExpire,
+    RedisModule_SetCommandInfo,
+    RedisModule_SetDisconnectCallback,
+    RedisModule_SetModuleOptions,
+    RedisModule_SignalModifiedKey,
+    RedisModule_StopTimer,
+    RedisModule_StringPtrLen,
+    RedisModule_StringToLongLong,
+    RedisModule_SubscribeToKeyspaceEvents,
+    RedisModule_SubscribeToServerEvent,
+    RedisModule_UnblockClient,
+);
