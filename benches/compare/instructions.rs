@@ -32,6 +32,8 @@ const CLIENTS: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     Pair(Rival),
+    /// A pair while each of many other locks is waited for.
+    PairBeside,
     Handover,
     /// The same with a token that `BLMOVE` waits for.
     Token,
@@ -39,12 +41,23 @@ enum Work {
 
 const PAIR: Work = Work::Pair(Rival::Redislock);
 /// In the order in which they are done: those last for whom the server listens to keys from then on.
-const GUARDED: [Work; 3] = [Work::Pair(Rival::SetDel), PAIR, Work::Handover];
+const GUARDED: [Work; 4] = [Work::Pair(Rival::SetDel), PAIR, Work::PairBeside, Work::Handover];
+
+/// How many other locks are waited for.
+const OTHERS: usize = 400;
+
+/// The most instructions of the module's own for a pair: where nobody waits for anything, and where each of `OTHERS` locks is
+/// waited for.
+const OWN: [(Work, f64); 2] = [(PAIR, 1550.0), (Work::PairBeside, 1750.0)];
 
 impl Work {
     fn perform(self, server: &mut Server, times: usize) {
         match self {
             Self::Pair(rival) => pairs(rival, server, times),
+            Self::PairBeside => {
+                let _waiters = waiters(server);
+                pairs(Rival::Redislock, server, times);
+            }
             Self::Handover => {
                 Circle::new(server, CLIENTS).run(server, times);
             }
@@ -67,6 +80,7 @@ impl Work {
     fn name(self) -> &'static str {
         match self {
             Self::Pair(_) => "instructions of acquire + release, P=16",
+            Self::PairBeside => "instructions of acquire + release, P=16, 400 other locks waited for",
             Self::Handover | Self::Token => "instructions of a handover, 8 clients on one lock",
         }
     }
@@ -74,7 +88,7 @@ impl Work {
     fn who(self) -> &'static str {
         match self {
             Self::Pair(rival) => rival.name(),
-            Self::Handover => "Redislock",
+            Self::Handover | Self::PairBeside => "Redislock",
             Self::Token => "BLMOVE of a token",
         }
     }
@@ -100,8 +114,30 @@ fn pairs(rival: Rival, server: &mut Server, count: usize) {
     }
 }
 
+/// Clients that wait, each for a lock of its own.
+fn waiters(server: &mut Server) -> Net {
+    let mut net = Net::with(OTHERS, server.port);
+    for conn in 0..OTHERS {
+        server.ask(&format!("LOCK.ACQUIRE other:{conn} OWNER holder PX {LEASE}0"));
+        net.out.send(conn, &resp::words(&format!("LOCK.ACQUIRE other:{conn} BLOCK 0")));
+    }
+    net.out.flush();
+    while server.blocked_clients() < OTHERS {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    net
+}
+
+/// What one time of a work takes.
+#[derive(Clone, Copy)]
+struct Cost {
+    all: f64,
+    /// Of the module's code alone, without what it calls of the server's.
+    own: f64,
+}
+
 /// The instructions of one time of each work: those of a server that did it more often, beyond those of one that did not.
-fn count(works: &[Work]) -> Vec<(Work, f64)> {
+fn count(works: &[Work]) -> Vec<(Work, Cost)> {
     let total = |more: Option<Work>| {
         let mut server = Server::start(Setup { callgrind: true, ..Setup::MODULE });
         for &work in works {
@@ -111,9 +147,12 @@ fn count(works: &[Work]) -> Vec<(Work, f64)> {
     };
     let base = total(None);
     let each = |&work: &Work| {
-        let each = ((total(Some(work)) - base) / work.more() as f64).round();
-        progress(&format!("  {}, {}: {each}", work.name(), work.who()));
-        (work, each)
+        let (all, own) = total(Some(work));
+        let each = |count: f64, base: f64| ((count - base) / work.more() as f64).round();
+        let cost = Cost { all: each(all, base.0), own: each(own, base.1) };
+        let Cost { all, own } = cost;
+        progress(&format!("  {}, {}: {all}, of which the module's own: {own}", work.name(), work.who()));
+        (work, cost)
     };
     works.iter().map(each).collect()
 }
@@ -135,14 +174,14 @@ pub(crate) fn run(report: &mut Report) {
     for ours in [PAIR, Work::Handover] {
         let of_its_kind = || counts.iter().filter(move |(work, _)| work.name() == ours.name());
         let (_, our_count) = of_its_kind().find(|(work, _)| *work == ours).expect("it was counted");
-        for &(work, count) in of_its_kind() {
+        for &(work, Cost { all: count, .. }) in of_its_kind() {
             if work != ours {
                 report.row(Row {
                     work: work.name().into(),
                     beside: work.who().into(),
                     bound: None,
                     unit: "x".into(),
-                    value: Spread::one(count / our_count),
+                    value: Spread::one(count / our_count.all),
                     cpu: None,
                 });
             }
@@ -176,14 +215,27 @@ struct Counts {
     set_and_del: f64,
     acquire_and_release: f64,
     handover: f64,
+    /// Of the module's own, in the order of `OWN`.
+    own: [f64; 2],
 }
 
 impl Counts {
     fn here(server: String) -> Self {
         let counts: Vec<_> = (0..COUNTS).map(|_| count(&GUARDED)).collect();
-        let median = |place: usize| Spread::of(counts.iter().map(|counts| counts[place].1)).median;
-        let [set_and_del, acquire_and_release, handover] = [0, 1, 2].map(median);
-        Self { server, set_and_del, acquire_and_release, handover }
+        let median = |which: Work, part: fn(&Cost) -> f64| {
+            let of = |counts: &Vec<(Work, Cost)>| {
+                let (_, cost) = counts.iter().find(|(work, _)| *work == which).expect("it was counted");
+                part(cost)
+            };
+            Spread::of(counts.iter().map(of)).median
+        };
+        Self {
+            server,
+            set_and_del: median(GUARDED[0], |cost| cost.all),
+            acquire_and_release: median(PAIR, |cost| cost.all),
+            handover: median(Work::Handover, |cost| cost.all),
+            own: OWN.map(|(work, _)| median(work, |cost| cost.own)),
+        }
     }
 
     fn recorded() -> Self {
@@ -216,6 +268,11 @@ impl Counts {
                     ""
                 },
             );
+        }
+        for ((work, most), own) in OWN.into_iter().zip(self.own) {
+            within &= own <= most;
+            let verdict = if own > most { ": TOO MANY" } else { "" };
+            println!("{}, the module's own: {own:.0} of at most {most}{verdict}", work.name());
         }
         within
     }

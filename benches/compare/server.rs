@@ -183,15 +183,16 @@ impl Server {
         number(&self.control.info("clients"), "blocked_clients") as usize
     }
 
-    /// Ends a server that Callgrind runs; how many instructions it has executed.
-    pub(crate) fn instructions(mut self) -> f64 {
+    /// Ends a server that Callgrind runs; how many instructions it has executed, and how many of them are the module's own.
+    pub(crate) fn instructions(mut self) -> (f64, f64) {
         self.control.stream.write_all(&resp::words("SHUTDOWN NOSAVE")).expect("a request that goes out");
         let status = self.child.wait().expect("the server's end");
         let log = fs::read_to_string(self.folder.path().join("log")).expect("the server's log");
         assert!(status.success(), "the server ended: {status}\n{log}");
         let mut counts = log.lines().filter_map(|line| line.split_once("Collected : "));
         let (_, count) = counts.next_back().unwrap_or_else(|| panic!("Callgrind tells no count:\n{log}"));
-        count.trim().parse().expect("a number")
+        let own = fs::read_to_string(self.folder.path().join("callgrind")).expect("Callgrind's file");
+        (count.trim().parse().expect("a number"), own_instructions(&own))
     }
 
     /// The server's kind and version.
@@ -202,6 +203,37 @@ impl Server {
             None => format!("Redis {}", field(&info, "redis_version").unwrap_or("of unknown version")),
         }
     }
+}
+
+/// The instructions of the module's own code, without what it calls, as Callgrind's file has them: `ob=` names an object, by
+/// a number that stands for it from then on; a line of a place and a count follows for each place, and one after `calls=` for
+/// what was called from there.
+fn own_instructions(callgrind: &str) -> f64 {
+    let mut module = None;
+    let (mut in_module, mut of_callee, mut own) = (false, false, 0.0);
+    for line in callgrind.lines() {
+        if let Some((number, name)) = line
+            .strip_prefix("ob=")
+            .or(line.strip_prefix("cob="))
+            .map(|object| object.split_once(' ').unwrap_or((object, "")))
+        {
+            if name.ends_with("/libredislock.so") {
+                module = Some(number);
+            }
+            if line.starts_with("ob=") {
+                in_module = module == Some(number);
+            }
+        } else if line.starts_with("calls=") {
+            of_callee = true;
+        } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+            let count = line.split(' ').nth(1).and_then(|count| count.parse::<f64>().ok());
+            if in_module && !std::mem::take(&mut of_callee) {
+                own += count.unwrap_or(0.0);
+            }
+            of_callee = false;
+        }
+    }
+    own
 }
 
 impl Drop for Server {
