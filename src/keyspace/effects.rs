@@ -6,8 +6,9 @@
 //! | `LOCK.APPLY key deadline` | held as before, until then |
 //! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held so |
 //!
-//! `deadline` in ms since 1970, -1: none; `max-hold` in ms, 0: none. The owner is last: it may hold any byte. All in one
-//! argument, since each more costs some 1,000 instructions to make and to append to a file (Redis 7.0).
+//! `deadline` in ms since 1970, -1: none; `max-hold` in ms, 0: none, and behind it, where the fence does not say that, when the
+//! grant was made: `max-hold/made`, in ms since 1970. The owner is last: it may hold any byte. All in one argument, since each
+//! more costs some 1,000 instructions to make and to append to a file (Redis 7.0).
 
 use std::ffi::CStr;
 use std::str;
@@ -53,13 +54,15 @@ impl Effect {
         let fence = u64::try_from(number(fence)?).ok().and_then(Fence::new).ok_or(Malformed::NotAnInteger)?;
         let holds =
             u32::try_from(number(next()?)?).ok().filter(|&holds| holds > 0).ok_or(Malformed::NotAnInteger)?;
-        let max_hold = number(next()?)?;
-        if !(0..=LONGEST_LEASE).contains(&max_hold) {
+        let mut ages = next()?.splitn(2, |&byte| byte == b'/').map(number);
+        let max_hold = ages.next().ok_or(Malformed::Syntax)??;
+        let made = ages.next().transpose()?;
+        if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
             return Err(Malformed::NotAnInteger);
         }
         let owner = Owner::new(next()?).ok_or(Malformed::OwnerLength)?;
         let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
-        Ok(Self::Held(Grant::told(owner, fence, holds, max_hold, now() / 1000), deadline))
+        Ok(Self::Held(Grant::told(owner, fence, holds, max_hold, made, now() / 1000), deadline))
     }
 }
 
@@ -72,14 +75,21 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
 pub(super) fn state(grant: &Grant, deadline: Deadline) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
-    let mut add = |number: &str| {
+    let mut add = |number: &str, end: u8| {
         state.extend_from_slice(number.as_bytes());
-        state.push(b',');
+        state.push(end);
     };
-    add(digits.format(number_of(deadline)));
-    add(digits.format(grant.fence().get()));
-    add(digits.format(grant.holds()));
-    add(digits.format(grant.max_hold().unwrap_or(0)));
+    add(digits.format(number_of(deadline)), b',');
+    add(digits.format(grant.fence().get()), b',');
+    add(digits.format(grant.holds()), b',');
+    let max_hold = grant.max_hold().unwrap_or(0);
+    match grant.made_apart() {
+        None => add(digits.format(max_hold), b','),
+        Some(made) => {
+            add(digits.format(max_hold), b'/');
+            add(digits.format(made), b',');
+        }
+    }
     state.extend_from_slice(grant.owner().text().as_ref());
     state
 }

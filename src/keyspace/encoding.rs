@@ -4,11 +4,12 @@
 //!
 //! | field | what |
 //! |---|---|
-//! | grants | how many follow; 1 |
+//! | grants | how many follow: 1. 0: the wider form, of which the next number says which: 1, with the last field |
 //! | owner | its bytes, 1 to 128 |
 //! | fence | 1 to 2^53 - 1 |
 //! | holds | 1 to 2^32 - 1 |
 //! | max-hold | the greatest age that the grant may reach, in ms; 0: none of its own |
+//! | made | only in the wider form: when the grant was made, in ms since 1970, where its fence does not say that |
 //!
 //! The lease is the key's TTL, which the server writes itself.
 //!
@@ -38,18 +39,30 @@ impl NativeType for Grant {
     }
 
     fn save(&self, rdb: &mut RdbWriter) {
+        let made = self.made_apart();
+        if made.is_some() {
+            rdb.unsigned(0);
+        }
         rdb.unsigned(1);
         rdb.bytes(self.owner().text().as_ref());
         rdb.unsigned(self.fence().get());
         rdb.unsigned(self.holds().into());
         rdb.unsigned(self.max_hold().unwrap_or(0).unsigned_abs());
+        if let Some(made) = made {
+            rdb.unsigned(made.unsigned_abs());
+        }
     }
 
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
         check_encoding(encoding)?;
         let grants = rdb.unsigned().map_err(truncated)?;
-        if grants != 1 {
+        let wider = grants == 0;
+        let form = if wider { rdb.unsigned().map_err(truncated)? } else { 1 };
+        if grants > 1 {
             return Err(format!("{grants} grants where 1 is expected"));
+        }
+        if form != 1 {
+            return Err(format!("the form {form}"));
         }
         let owner = rdb.bytes().map_err(truncated)?;
         let owner = Owner::new(&owner).ok_or_else(|| format!("an owner of {} bytes", owner.len()))?;
@@ -62,9 +75,13 @@ impl NativeType for Grant {
             .ok()
             .filter(|&ms| ms <= LONGEST_LEASE)
             .ok_or_else(|| format!("a greatest age of {max_hold} ms"))?;
+        let made = if wider { Some(rdb.unsigned().map_err(truncated)?) } else { None };
+        let made = made
+            .map(|made| i64::try_from(made).map_err(|_| format!("a grant made at {made} ms")))
+            .transpose()?;
         observe_fence(fence);
         let max_hold = Some(max_hold).filter(|&ms| ms > 0);
-        Ok(Self::told(owner, fence, holds, max_hold, server::now() / 1000))
+        Ok(Self::told(owner, fence, holds, max_hold, made, server::now() / 1000))
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {

@@ -43,14 +43,15 @@ pub(super) fn none_in(body: impl FnOnce()) {
     LAPSES.with(|lapses| lapses.own = false);
 }
 
-/// A lock is being taken out of the keyspace.
-pub(crate) fn unlinked(grant: &Grant, from: &Unlinked) {
+/// A lock is being taken out of the keyspace. Whether by us.
+pub(crate) fn unlinked(grant: &Grant, from: &Unlinked) -> bool {
     if LAPSES.with(|lapses| lapses.own) {
-        return;
+        return true;
     }
     let key = from.key().bytes().to_vec();
     let last = Last { db: from.db(), key, grant: grant.clone(), at: server::now() };
     LAPSES.with(|lapses| lapses.last = Some(last));
+    false
 }
 
 /// A key of the selected database has expired: if it was a lock, its lease is over.

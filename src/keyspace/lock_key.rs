@@ -47,7 +47,7 @@ impl<'a> LockKey<'a> {
     /// Stores what a primary told, and tells nobody.
     pub(crate) fn store(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
         match self.0.value_mut() {
-            Some(value) => *value = grant.as_old_as(value),
+            Some(value) => *value = grant.aged_as(value),
             None => self.0.set_value(grant),
         }
         self.set_deadline(deadline);

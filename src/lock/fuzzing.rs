@@ -97,7 +97,10 @@ fn step(
             let fence = Fence::new(numbers.next()?.unsigned_abs())?;
             let holds = u32::try_from(numbers.next()?).ok().filter(|&holds| holds > 0)?;
             clock.observe(fence);
-            *lock = Some((Grant::told(owner.into_owned(), fence, holds, max_hold, now), numbers.deadline()?));
+            *lock = Some((
+                Grant::told(owner.into_owned(), fence, holds, max_hold, None, now),
+                numbers.deadline()?,
+            ));
         }
     }
     Some(())

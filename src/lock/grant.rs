@@ -62,21 +62,22 @@ impl Grant {
         })
     }
 
-    /// A grant of which a primary or a file told at that time. Neither says when it was made: the fence does, unless it is
-    /// ahead of the clock by more than clocks differ. Then it was made now, as far as is known here.
+    /// A grant of which a primary or a file tells at that time, and when it was made where the fence does not say that. If
+    /// that is ahead of this clock by more than clocks differ, it was made now, as far as is known here.
     pub(crate) fn told(
         owner: Owner<'_>,
         fence: Fence,
         holds: u32,
         max_hold: Option<Millis>,
+        made: Option<Millis>,
         now: Millis,
     ) -> Self {
-        let made = fence.millis();
+        let made = made.unwrap_or(fence.millis());
         Self::new(owner, fence, holds, max_hold, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
     /// The same, as old as `earlier` where that is what is known of the same grant.
-    pub(crate) fn as_old_as(self, earlier: &Self) -> Self {
+    pub(crate) fn aged_as(self, earlier: &Self) -> Self {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
         }
@@ -128,6 +129,11 @@ impl Grant {
             Repr::Compact { counts, .. } => counts.fence().millis(),
             Repr::Full(full) => full.made,
         }
+    }
+
+    /// When the grant was made, where its fence does not say that.
+    pub(crate) fn made_apart(&self) -> Option<Millis> {
+        Some(self.made()).filter(|&made| made != self.fence().millis())
     }
 
     /// The end that no extension, re-entry or session moves: the age that the grant's own limit or `max_hold`, which is

@@ -109,10 +109,12 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     let end = Deadline::At(NOW + 1500);
     assert_eq!(lengthen(now_held.unwrap(), 60_000, age(Some(1500)), NOW + 200), end);
     assert_eq!(extend(Some(&grant), &owner("a"), None, 60_000, age(Some(1500)), NOW + 200), Some(end));
-    let told = Grant::told(owner("a"), ahead, 2, None, NOW + 300);
+    let told = Grant::told(owner("a"), ahead, 2, None, None, NOW + 300);
     assert_eq!(told.age(NOW + 300), 0);
-    assert_eq!(told.as_old_as(&grant).age(NOW + 300), 300);
-    let skewed = Grant::told(owner("a"), fence((NOW + 900).unsigned_abs() * 1000), 1, None, NOW);
+    assert_eq!(told.aged_as(&grant).age(NOW + 300), 300);
+    let told = Grant::told(owner("a"), ahead, 2, None, grant.made_apart(), NOW + 300);
+    assert_eq!(told.age(NOW + 300), 300);
+    let skewed = Grant::told(owner("a"), fence((NOW + 900).unsigned_abs() * 1000), 1, None, None, NOW);
     assert_eq!(skewed.age(NOW + 1000), 100);
 }
 

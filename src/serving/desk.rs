@@ -12,7 +12,6 @@ use crate::waiting::{Around, At, GraceLeft, Note, Site, State};
 pub(super) struct Desk<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    db: i32,
     /// What is known of `idle`, until the state is lent again.
     idle: Option<bool>,
     /// The state was lent: something may be due now.
@@ -32,13 +31,15 @@ impl<'a> Desk<'a> {
         due: impl FnOnce(&Ctx<'_>),
     ) -> Result<R, Error> {
         let lock = LockKey::write(ctx, key)?;
-        let mut desk =
-            Self { ctx, lock, db: ctx.db(), idle: None, lent: false, first: None, more: Vec::new() };
+        let mut desk = Self { ctx, lock, idle: None, lent: false, first: None, more: Vec::new() };
         let result = body(&mut desk);
         let Self { lock, lent, first, more, .. } = desk;
         drop(lock);
-        for note in first.into_iter().chain(more) {
+        if let Some(note) = first {
             publish(ctx, key, note);
+            for note in more {
+                publish(ctx, key, note);
+            }
         }
         if lent {
             due(ctx);
@@ -69,7 +70,7 @@ impl<'a> Site for Desk<'a> {
     type Key = Arg<'a>;
 
     fn db(&self) -> i32 {
-        self.db
+        self.ctx.db()
     }
 
     fn key(&self) -> Arg<'a> {
@@ -113,59 +114,43 @@ impl<'a> Site for Desk<'a> {
 
     fn idle(&mut self) -> bool {
         *self.idle.get_or_insert_with(|| {
-            STATE.with(|state| {
-                state.is_empty() || state.is_idle(At { db: self.db, key: self.lock.name().bytes() })
-            })
+            STATE.with(|state| state.is_empty()) || is_idle(self.ctx, self.lock.name())
         })
     }
 }
 
+/// Apart, so that where nobody waits for any lock a step pays one comparison.
+#[inline(never)]
+fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
+    let at = At { db: ctx.db(), key: key.bytes() };
+    STATE.with(|state| state.is_idle(at))
+}
+
 /// Counts what has happened, and tells it to those who listen for keyspace events.
-fn publish(ctx: &Ctx<'_>, key: Arg<'_>, note: Note) {
-    let event = match note {
-        Note::Acquired => {
-            stats::GRANTS.count();
-            Some(c"lock.acquired")
-        }
+#[inline(always)]
+pub(super) fn publish(ctx: &Ctx<'_>, key: Arg<'_>, note: Note) {
+    let (counter, event) = match note {
+        Note::Acquired => (Some(&stats::GRANTS), Some(c"lock.acquired")),
         Note::HandedOver => {
             stats::GRANTS.count();
-            stats::HANDOVERS.count();
-            Some(c"lock.acquired")
+            (Some(&stats::HANDOVERS), Some(c"lock.acquired"))
         }
-        Note::Released => {
-            stats::RELEASES.count();
-            Some(c"lock.released")
-        }
-        Note::TakenBack => Some(c"lock.released"),
-        Note::SessionEnded => {
-            stats::SESSIONS_ENDED.count();
-            Some(c"lock.released")
-        }
-        Note::Lapsed => {
-            stats::LAPSES.count();
-            Some(c"lock.lapsed")
-        }
-        Note::Broken => {
-            stats::BREAKS.count();
-            Some(c"lock.broken")
-        }
-        Note::Extended => {
-            stats::EXTENSIONS.count();
-            Some(c"lock.extended")
-        }
-        Note::Reentered => {
-            stats::REENTRIES.count();
-            None
-        }
-        Note::Refused => {
-            stats::REFUSALS.count();
-            None
-        }
+        Note::Released => (Some(&stats::RELEASES), Some(c"lock.released")),
+        Note::TakenBack => (None, Some(c"lock.released")),
+        Note::SessionEnded => (Some(&stats::SESSIONS_ENDED), Some(c"lock.released")),
+        Note::Lapsed => (Some(&stats::LAPSES), Some(c"lock.lapsed")),
+        Note::Broken => (Some(&stats::BREAKS), Some(c"lock.broken")),
+        Note::Extended => (Some(&stats::EXTENSIONS), Some(c"lock.extended")),
+        Note::Reentered => (Some(&stats::REENTRIES), None),
+        Note::Refused => (Some(&stats::REFUSALS), None),
         Note::Waited(ms) => {
             stats::waited(ms);
-            None
+            (None, None)
         }
     };
+    if let Some(counter) = counter {
+        counter.count();
+    }
     if let Some(event) = event {
         ctx.notify(event, key);
     }

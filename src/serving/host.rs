@@ -55,6 +55,7 @@ impl Host for Server<'_> {
         }
         match self.0.call_write(SETTLE, &place.key) {
             Called::Done => Settled::Done,
+            Called::Elsewhere if self.0.slot_arrives(&place.key) => Settled::Arriving,
             Called::Elsewhere => Settled::Elsewhere,
             Called::Refused => Settled::Refused,
         }

@@ -16,8 +16,8 @@ pub(crate) struct Listener;
 
 impl ValueEvents<Grant> for Listener {
     fn unlinked(grant: &Grant, from: &Unlinked) {
-        keyspace::unlinked(grant, from);
-        if !is_empty() {
+        // What we delete ourselves we see to in the same step.
+        if !keyspace::unlinked(grant, from) && !is_empty() {
             rouse(from.db(), from.key().bytes());
         }
     }
@@ -57,8 +57,9 @@ impl KeyspaceEvents for Listener {
     }
 
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>) {
-        if !is_empty() {
-            rouse(ctx.db(), key.bytes());
+        let at = At { db: ctx.db(), key: key.bytes() };
+        if !is_empty() && STATE.with(|state| state.touched(at)) {
+            tick::arm();
         }
     }
 
@@ -90,14 +91,14 @@ impl KeyspaceEvents for Listener {
     }
 
     fn flushed(db: Option<i32>) {
-        STATE.with(|state| state.alarm_db(db));
+        STATE.with(|state| state.touched_db(db));
         tick::arm();
     }
 
     fn swapped(first: i32, second: i32) {
         STATE.with(|state| {
-            state.alarm_db(Some(first));
-            state.alarm_db(Some(second));
+            state.touched_db(Some(first));
+            state.touched_db(Some(second));
         });
         tick::arm();
     }

@@ -1,13 +1,13 @@
 //! What commands do to a lock, one step each.
 
 use super::callers::{self, Client};
-use super::desk::Desk;
+use super::desk::{Desk, publish};
 use super::state::{STATE, now};
 use super::{listener, tick};
 use crate::error::Error;
 use crate::lock::{Ask, Deadline, Grant, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Outcome};
+use crate::waiting::{self, At, Note, Outcome};
 
 /// A step on a lock, after which the timers are set for what is due.
 fn step<'a, R>(
@@ -77,7 +77,9 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
     });
     if settled.is_err() {
         let db = ctx.db();
-        STATE.with(|state| state.overwritten(At { db, key: key.bytes() }));
+        if STATE.with(|state| state.overwritten(At { db, key: key.bytes() })) {
+            publish(ctx, key, Note::Lapsed);
+        }
     }
     Ok(())
 }

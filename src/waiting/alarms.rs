@@ -11,11 +11,12 @@ pub(super) fn lease_moved<S: Site>(site: &mut S, until: Deadline, now: Now) {
         return;
     }
     site.here(|state, at| {
-        if state.waiters_of(at) > 0 {
+        let (waits, session) = state.watched(at);
+        if waits {
             // The key expires after its last millisecond.
             state.alarm_at(at, last.saturating_add(1));
         }
-        if state.session(at).is_some_and(|session| last < session.renew_at) {
+        if session.is_some_and(|session| last < session.renew_at) {
             state.alarm_at(at, sessions::look_again(until.left(now.millis()), now.millis()));
         }
     });

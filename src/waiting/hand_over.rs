@@ -7,6 +7,7 @@ use super::state::{Answer, Ticket};
 use crate::lock::{self, Acquired, Grant, Now, Owner};
 
 /// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `ended` tells why.
+#[inline(always)]
 pub(super) fn pass_on<S: Site>(site: &mut S, ended: Note, now: impl FnOnce() -> Now) {
     site.note(ended);
     if site.idle() || !grant_head(site, now()) {

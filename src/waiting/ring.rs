@@ -34,7 +34,8 @@ fn settle_due<H: Host>(host: &mut H, now: Millis) {
         let again = match host.settle(&place) {
             Settled::Done => false,
             Settled::Refused => true,
-            Settled::Elsewhere => is_elsewhere(host, &place),
+            Settled::Arriving => settle_arriving(host, &place),
+            Settled::Elsewhere => host.state(|state| state.moved_away(place.at())),
         };
         if again {
             refused.push(place);
@@ -44,16 +45,16 @@ fn settle_due<H: Host>(host: &mut H, now: Millis) {
         for place in refused {
             state.alarm_at(place.at(), now.saturating_add(WHILE_REFUSED));
         }
+        state.rang(now);
     });
 }
 
-/// No command finds the lock here; whether to look again. Its slot may be on its way to this server: then what `ASKING` has
-/// taken is here already.
-fn is_elsewhere<H: Host>(host: &mut H, place: &Place) -> bool {
-    let session = host.state(|state| state.session(place.at()));
-    let here =
-        host.look(place).is_some_and(|(fence, _)| session.is_some_and(|session| session.fence == fence));
-    if here {
+/// Does what is due for a grant that a connection keeps alive here; whether to look again for another reason.
+fn settle_arriving<H: Host>(host: &mut H, place: &Place) -> bool {
+    // Looking may find the lease to be over, and the session to outlive that.
+    let held = host.look(place).map(|(fence, _)| fence);
+    let (session, due) = host.state(|state| (state.session(place.at()), state.due(place.at())));
+    if due.lapsed || session.is_some_and(|session| Some(session.fence) == held) {
         host.settle_arriving(place);
         return false;
     }

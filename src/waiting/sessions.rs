@@ -4,7 +4,7 @@
 //! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
 
 use super::site::{Around, Note, Site};
-use super::state::{At, Session, State, Told};
+use super::state::{At, Lapsed, Session, State, Told};
 use crate::lock::{self, Deadline, Fence, Grant, Millis, Now};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
@@ -83,10 +83,10 @@ fn renewed<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now
 
 /// Gives a lock that `outlives` kept back to its owner, with the same fence.
 pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
-    let Some(grant) = site.here(|state, at| state.take_lapsed(at)) else { return };
+    let Some(Lapsed { grant, for_good }) = site.here(|state, at| state.take_lapsed(at)) else { return };
     let session = site.here(|state, at| state.session(at)).filter(|session| session.fence == grant.fence());
     let until = session.and_then(|session| renewed(site, &grant, &session, now));
-    match until.filter(|_| site.grant().is_none()) {
+    match until.filter(|_| !for_good && site.grant().is_none()) {
         Some(until) => site.give(grant, until),
         None => site.note(Note::Lapsed),
     }

@@ -9,13 +9,26 @@ use crate::lock::{self, Deadline, Now, Released};
 
 /// Brings a lock, its session and its queue to agreement, whatever has happened to any of them: a free lock goes to the
 /// head of its queue, the holder's own waiters re-enter, and a lapse will be seen when it comes.
+#[inline]
 pub(crate) fn settle<S: Site>(site: &mut S, now: Now) {
-    if site.idle() {
-        return;
+    if !site.idle() {
+        settle_all(site, now);
     }
-    sessions::revive(site, now);
-    bury_dead(site, now);
-    settle_session(site, now);
+}
+
+/// Apart, so that an idle lock pays for the question alone.
+#[inline(never)]
+fn settle_all<S: Site>(site: &mut S, now: Now) {
+    let due = site.here(|state, at| state.due(at));
+    if due.lapsed {
+        sessions::revive(site, now);
+    }
+    if due.dead {
+        bury_dead(site, now);
+    }
+    if due.session {
+        settle_session(site, now);
+    }
     match site.grant().map(|grant| grant.owner().into_owned()) {
         Some(owner) => {
             reenter(site, &owner, now);

@@ -118,7 +118,9 @@ pub(crate) enum Rest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,
-    /// The lock is in a slot that another server serves, or one that is on its way.
+    /// The lock's slot is on its way to this server: only what clients have taken by `ASKING` is here.
+    Arriving,
+    /// The lock is in a slot that another server serves.
     Elsewhere,
     /// The server refused the write.
     Refused,

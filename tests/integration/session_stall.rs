@@ -204,3 +204,42 @@ fn a_lease_without_a_session_lapses() {
         wait_for("the event", || scene.lapsed().contains(&"plain".into()));
     }
 }
+
+/// The server runs, and only refuses the renewals: that is a lapse, as for any lock.
+#[test]
+fn a_session_whose_renewals_are_refused_lapses() {
+    let mut scene = Scene::new();
+    scene.client.ask::<()>("CONFIG SET min-replicas-to-write 1");
+    wait_for("a lapse", || scene.client.info("lock", "lock_lapses") == "1");
+    assert_eq!(scene.lapsed(), ["k"]);
+    scene.client.ask::<()>("CONFIG SET min-replicas-to-write 0");
+    assert!(scene.bob.granted().fence > scene.first.fence);
+    assert_eq!(scene.client.info("lock", "lock_sessions"), "0");
+}
+
+/// What is done to the key right afterwards is done to a lock that has lapsed: alice does not get it back.
+#[test]
+fn what_an_operator_does_right_afterwards_ends_the_session() {
+    for then in [
+        &["EXISTS k", "FLUSHALL"][..],
+        &["EXISTS k", "FLUSHDB"],
+        &["EXISTS k", "SWAPDB 0 1"],
+        &["SET k text", "DEL k"],
+        &["SET k text", "RENAME k other"],
+    ] {
+        let mut scene = Scene::new();
+        stall(&scene.server, Stall::Sleep, &mut scene.client, then);
+        assert!(scene.bob.granted().fence > scene.first.fence, "{then:?}");
+        assert_eq!(scene.lapsed(), ["k"], "{then:?}");
+        assert_eq!(scene.client.info("lock", "lock_sessions"), "0", "{then:?}");
+    }
+}
+
+#[test]
+fn a_value_of_another_type_right_afterwards_ends_session_and_queue() {
+    let mut scene = Scene::new();
+    stall(&scene.server, Stall::Sleep, &mut scene.client, &["EXISTS k", "SET k text"]);
+    assert!(scene.bob.refused().starts_with("WRONGTYPE"));
+    assert_eq!(scene.lapsed(), ["k"]);
+    assert_eq!(scene.client.info("lock", "lock_lapses"), "1");
+}

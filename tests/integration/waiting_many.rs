@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{Client, PATIENCE, Server, blocked_clients, owners, wait_for};
+use crate::support::{Client, PATIENCE, Server, blocked_clients, is_left_of, owners, wait_for};
 
 const MANY: usize = 2000;
 
@@ -50,7 +50,8 @@ fn read_grant(socket: &mut TcpStream) -> (String, i64) {
     }
     let text = String::from_utf8(text).unwrap();
     let lines: Vec<_> = text.split_terminator("\r\n").collect();
-    let ["*4", _, owner, fence, ":1", ":600000"] = lines[..] else { panic!("no grant: {text:?}") };
+    let ["*4", _, owner, fence, ":1", lease] = lines[..] else { panic!("no grant: {text:?}") };
+    assert!(is_left_of(600_000, lease[1..].parse().unwrap()), "{lease}");
     (owner.into(), fence.strip_prefix(':').unwrap().parse().unwrap())
 }
 

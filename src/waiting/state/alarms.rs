@@ -1,36 +1,38 @@
 //! Which lock to look at when.
 
-use std::sync::Arc;
-
 use super::{At, Place, State};
 use crate::lock::Millis;
 
 impl<C: Copy> State<C> {
     /// Has a lock looked at at that time at the latest, if anybody waits for it or keeps it alive; whether somebody does.
     pub(crate) fn alarm_at(&mut self, at: At<'_>, time: Millis) -> bool {
+        let Some(line) = self.lines.get_mut(at) else { return false };
+        let earlier = line.alarm;
+        if earlier.is_some_and(|earlier| earlier <= time) {
+            return true;
+        }
+        line.alarm = Some(time);
         let Some(place) = self.place(at) else { return false };
-        let earlier = self.with_line(at, |line| {
-            let earlier = line.alarm;
-            line.alarm = Some(earlier.map_or(time, |earlier| earlier.min(time)));
-            earlier
-        });
-        match earlier.flatten() {
-            Some(earlier) if earlier <= time => return true,
-            Some(later) => _ = self.alarms.remove(&(later, place.clone())),
-            None => {}
+        if let Some(later) = earlier {
+            self.alarms.remove(&(later, place.clone()));
         }
         self.alarms.insert((time, place));
         true
     }
 
-    /// Has all locks of a database, or of all, looked at now.
-    pub(crate) fn alarm_db(&mut self, db: Option<i32>) {
-        let lines = self.lines.iter().filter(|&(&number, _)| db.is_none_or(|db| db == number));
-        let places: Vec<Place> = lines
-            .flat_map(|(&db, lines)| lines.keys().map(move |key| Place { db, key: Arc::clone(key) }))
-            .collect();
+    /// Something has been done to a lock's key: it is looked at now, if anybody waits for it or keeps it alive; whether somebody
+    /// does.
+    pub(crate) fn touched(&mut self, at: At<'_>) -> bool {
+        self.with_line(at, |line| line.lapsed.iter_mut().for_each(|lapsed| lapsed.for_good = true));
+        self.alarm_at(at, 0)
+    }
+
+    /// The same with all locks of a database, or of all.
+    pub(crate) fn touched_db(&mut self, db: Option<i32>) {
+        let places = self.lines.iter().map(|(place, _)| place.clone());
+        let places: Vec<Place> = places.filter(|place| db.is_none_or(|db| db == place.db)).collect();
         for place in places {
-            self.alarm_at(place.at(), 0);
+            self.touched(place.at());
         }
     }
 
@@ -44,6 +46,11 @@ impl<C: Copy> State<C> {
             due.push(place);
         }
         due
+    }
+
+    /// All that was due by then has been looked at.
+    pub(crate) fn rang(&mut self, now: Millis) {
+        self.rang_at = now;
     }
 
     /// No alarm is to ring before that.

@@ -21,7 +21,26 @@ pub(super) struct Line {
     /// Grants whose waiter went away before it was answered, one for each hold.
     pub(super) dead: Vec<Fence>,
     /// A grant whose lease ended while this server stood still, and whose session outlives that.
-    pub(super) lapsed: Option<Grant>,
+    pub(super) lapsed: Option<Lapsed>,
+}
+
+/// A grant that the server has deleted, since its lease was over.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(crate) struct Lapsed {
+    pub(crate) grant: Grant,
+    /// Something has been done to the key since: it is not given back.
+    pub(crate) for_good: bool,
+}
+
+/// What there is of a line that a look at the lock sees to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Due {
+    /// A grant whose lease ended while this server stood still.
+    pub(crate) lapsed: bool,
+    /// A grant whose waiter went away.
+    pub(crate) dead: bool,
+    pub(crate) session: bool,
 }
 
 impl Line {

@@ -1,8 +1,6 @@
 //! The queues, one to a lock: who comes, who is next, who leaves.
 
-use std::sync::Arc;
-
-use super::line::Line;
+use super::line::{Due, Line};
 use super::queue::Ticket;
 use super::waiter::{Arrival, Phase, Waiter, WaiterInfo};
 use super::{At, Place, State};
@@ -10,39 +8,39 @@ use crate::lock::{Ask, Now, Owner};
 
 impl<C: Copy> State<C> {
     pub(super) fn line(&self, at: At<'_>) -> Option<&Line> {
-        self.lines.get(&at.db)?.get(at.key)
+        self.lines.get(at)
     }
 
     /// Changes a line, where there is one, and drops it if nothing is left of it.
     pub(super) fn with_line<R>(&mut self, at: At<'_>, body: impl FnOnce(&mut Line) -> R) -> Option<R> {
-        let lines = self.lines.get_mut(&at.db)?;
-        let line = lines.get_mut(at.key)?;
+        let line = self.lines.get_mut(at)?;
         let result = body(line);
-        if line.is_over() {
-            if let Some((key, Line { alarm: Some(alarm), .. })) = lines.remove_entry(at.key) {
-                self.alarms.remove(&(alarm, Place { db: at.db, key }));
-            }
-            if lines.is_empty() {
-                self.lines.remove(&at.db);
-            }
+        if line.is_over()
+            && let Some((place, Line { alarm: Some(alarm), .. })) = self.lines.remove(at)
+        {
+            self.alarms.remove(&(alarm, place));
         }
         Some(result)
     }
 
     /// The line of a lock, made where there is none, and its name, shared with it.
     pub(super) fn open_line(&mut self, at: At<'_>) -> (Place, &mut Line) {
-        let lines = self.lines.entry(at.db).or_default();
-        let key = match lines.get_key_value(at.key) {
-            Some((key, _)) => Arc::clone(key),
-            None => at.key.into(),
-        };
-        (Place { db: at.db, key: Arc::clone(&key) }, lines.entry(key).or_default())
+        let place = self.lines.place(at).unwrap_or_else(|| at.to_place());
+        (place.clone(), self.lines.open(place))
+    }
+
+    /// What of a lock is to be looked at.
+    pub(crate) fn due(&self, at: At<'_>) -> Due {
+        self.line(at).map_or_else(Due::default, |line| Due {
+            lapsed: line.lapsed.is_some(),
+            dead: !line.dead.is_empty(),
+            session: line.session.is_some(),
+        })
     }
 
     /// The name of a line, shared with it.
     pub(super) fn place(&self, at: At<'_>) -> Option<Place> {
-        let (key, _) = self.lines.get(&at.db)?.get_key_value(at.key)?;
-        Some(Place { db: at.db, key: Arc::clone(key) })
+        self.lines.place(at)
     }
 
     /// The number of a waiter that comes now. The first one is 2: to a server that has it as a pointer, none is null.

@@ -22,18 +22,19 @@ mod lines;
 mod place;
 mod queue;
 mod sessions;
+mod table;
 #[cfg(test)]
 mod tests;
 mod waiter;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
-use std::sync::Arc;
 
 use crate::lock::Millis;
-use line::Line;
+use table::Lines;
 use waiter::Waiter;
 
+pub(crate) use line::Lapsed;
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
 pub(crate) use waiter::{Answer, Arrival, Session, Told, WaiterInfo};
@@ -41,8 +42,7 @@ pub(crate) use waiter::{Answer, Arrival, Session, Told, WaiterInfo};
 /// Who waits where; `C` is how the server knows a client that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 pub(crate) struct State<C> {
-    /// A hash with a key of its own, which no client knows: names are theirs to choose.
-    lines: BTreeMap<i32, HashMap<Arc<[u8]>, Line>>,
+    lines: Lines,
     waiters: BTreeMap<Ticket, Waiter<C>>,
     sessions: BTreeMap<u64, BTreeSet<Place>>,
     timeouts: BTreeSet<(Millis, Ticket)>,
@@ -51,12 +51,14 @@ pub(crate) struct State<C> {
     last_ticket: NonZeroU64,
     /// No alarm is to ring before that.
     quiet_until: Millis,
+    /// When all that was due had been looked at last.
+    rang_at: Millis,
 }
 
 impl<C: Copy> State<C> {
     pub(crate) const fn new() -> Self {
         Self {
-            lines: BTreeMap::new(),
+            lines: Lines::new(),
             waiters: BTreeMap::new(),
             sessions: BTreeMap::new(),
             timeouts: BTreeSet::new(),
@@ -64,6 +66,7 @@ impl<C: Copy> State<C> {
             answered: Vec::new(),
             last_ticket: NonZeroU64::MIN,
             quiet_until: 0,
+            rang_at: 0,
         }
     }
 
@@ -79,17 +82,19 @@ impl<C: Copy> State<C> {
 
     /// How many wait, and how many grants are kept alive by a connection.
     pub(crate) fn totals(&self) -> (usize, usize) {
-        let lines = || self.lines.values().flat_map(HashMap::values);
-        let waiters = lines().map(|line| line.queue.len()).sum();
-        (waiters, lines().filter(|line| line.session.is_some()).count())
+        let waiters = self.lines.values().map(|line| line.queue.len()).sum();
+        (waiters, self.lines.values().filter(|line| line.session.is_some()).count())
     }
 
-    /// The key holds something else: nobody waits for that, and nothing of a lock is left.
-    pub(crate) fn overwritten(&mut self, at: At<'_>) {
+    /// The key holds something else: nobody waits for that, and nothing of a lock is left. Whether a grant that was kept has
+    /// lapsed by that.
+    pub(crate) fn overwritten(&mut self, at: At<'_>) -> bool {
         while let Some((ticket, _)) = self.head(at) {
             self.answer(ticket, Answer::WrongType, 0);
         }
+        let lapsed = self.line(at).is_some_and(|line| line.lapsed.is_some());
         self.forget_grants(at);
+        lapsed
     }
 
     /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
@@ -109,14 +114,11 @@ impl<C: Copy> State<C> {
     pub(crate) fn stand_down(&mut self) {
         self.alarms.clear();
         self.sessions.clear();
-        for lines in self.lines.values_mut() {
-            lines.retain(|_, line| {
-                line.alarm = None;
-                line.session = None;
-                line.forget_grants();
-                !line.is_over()
-            });
-        }
-        self.lines.retain(|_, lines| !lines.is_empty());
+        self.lines.retain(|line| {
+            line.alarm = None;
+            line.session = None;
+            line.forget_grants();
+            !line.is_over()
+        });
     }
 }

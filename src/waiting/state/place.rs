@@ -1,10 +1,12 @@
 //! Which lock.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use hashbrown::Equivalent;
 
 /// A lock, by database and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(test, derive(Hash))]
 pub(crate) struct Place {
     pub(crate) db: i32,
     pub(crate) key: Arc<[u8]>,
@@ -21,4 +23,30 @@ impl Place {
 pub(crate) struct At<'a> {
     pub(crate) db: i32,
     pub(crate) key: &'a [u8],
+}
+
+impl At<'_> {
+    pub(crate) fn to_place(self) -> Place {
+        Place { db: self.db, key: self.key.into() }
+    }
+}
+
+/// Both hash the same.
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.at().hash(hasher);
+    }
+}
+
+impl Hash for At<'_> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write(self.key);
+        hasher.write_i32(self.db);
+    }
+}
+
+impl Equivalent<Place> for At<'_> {
+    fn equivalent(&self, place: &Place) -> bool {
+        self.db == place.db && *self.key == *place.key
+    }
 }

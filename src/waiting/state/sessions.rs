@@ -1,5 +1,6 @@
 //! Which connection keeps which grants alive.
 
+use super::line::Lapsed;
 use super::waiter::{Phase, Session};
 use super::{At, Place, State};
 use crate::lock::{Fence, Grant, Millis};
@@ -7,6 +8,11 @@ use crate::lock::{Fence, Grant, Millis};
 impl<C: Copy> State<C> {
     pub(crate) fn session(&self, at: At<'_>) -> Option<Session> {
         self.line(at)?.session
+    }
+
+    /// Whether somebody waits for a lock, and its session.
+    pub(crate) fn watched(&self, at: At<'_>) -> (bool, Option<Session>) {
+        self.line(at).map_or((false, None), |line| (!line.queue.is_empty(), line.session))
     }
 
     /// Whether a connection keeps the grant with that fence alive.
@@ -74,22 +80,24 @@ impl<C: Copy> State<C> {
         true
     }
 
-    /// The session of that grant, where its renewal has fallen due and no alarm has rung since, though alarms may ring.
+    /// The session of that grant, where its renewal has fallen due, and no alarm has rung since though alarms could.
     pub(crate) fn overdue_session(&self, at: At<'_>, fence: Fence, now: Millis) -> Option<Session> {
-        let line = self.line(at)?;
-        let overdue = line.alarm.is_some_and(|alarm| alarm.max(self.quiet_until) <= now);
-        line.session
-            .filter(|session| session.fence == fence && overdue && self.quiet_until <= session.renew_at)
+        self.session(at).filter(|session| {
+            session.fence == fence
+                && session.renew_at <= now
+                && self.rang_at < session.renew_at
+                && self.quiet_until <= session.renew_at
+        })
     }
 
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_lapsed(&mut self, at: At<'_>, grant: Grant) {
-        self.with_line(at, |line| line.lapsed = Some(grant));
+        self.with_line(at, |line| line.lapsed = Some(Lapsed { grant, for_good: false }));
         self.alarm_at(at, 0);
     }
 
     /// The grant that was kept so.
-    pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Option<Grant> {
+    pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Option<Lapsed> {
         self.with_line(at, |line| line.lapsed.take()).flatten()
     }
 }

@@ -10,16 +10,13 @@ use super::{At, State};
 /// Hash maps have no order: by key, then.
 impl<C: Hash> Hash for State<C> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        for (db, lines) in &self.lines {
-            db.hash(hasher);
-            lines.iter().collect::<BTreeMap<_, _>>().hash(hasher);
-        }
+        self.lines.iter().collect::<BTreeMap<_, _>>().hash(hasher);
         self.waiters.hash(hasher);
         self.sessions.hash(hasher);
         self.timeouts.hash(hasher);
         self.alarms.hash(hasher);
         self.answered.hash(hasher);
-        self.quiet_until.hash(hasher);
+        (self.quiet_until, self.rang_at).hash(hasher);
     }
 }
 
@@ -38,7 +35,7 @@ impl<C: Copy> State<C> {
 
     /// The connections that the state knows of.
     pub(crate) fn clients(&self) -> impl Iterator<Item = u64> {
-        let lines = self.lines.values().flat_map(|lines| lines.values());
+        let lines = self.lines.values();
         let sessions = lines.filter_map(|line| Some(line.session?.client));
         let waiters = self.waiters.values().map(|waiter| waiter.client_id);
         sessions.chain(waiters).chain(self.sessions.keys().copied())
@@ -46,7 +43,7 @@ impl<C: Copy> State<C> {
 
     /// Gives the connections other numbers.
     pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
-        for line in self.lines.values_mut().flat_map(|lines| lines.values_mut()) {
+        for line in self.lines.values_mut() {
             if let Some(session) = &mut line.session {
                 session.client = ids[&session.client];
             }
@@ -63,10 +60,13 @@ impl State<Ticket> {
     /// Gives the waiters the least numbers, in the same order; and forgets since when those wait whose time is not limited.
     pub(crate) fn renumber_tickets(&mut self) -> BTreeMap<Ticket, Ticket> {
         self.last_ticket = std::num::NonZeroU64::MIN;
+        // What counts is whether it was before the renewal of a session.
+        let renewals = self.lines.values().filter_map(|line| Some(line.session?.renew_at));
+        self.rang_at = renewals.filter(|renew_at| *renew_at <= self.rang_at).max().unwrap_or(0);
         let old: Vec<Ticket> = self.waiters.keys().copied().collect();
         let new: BTreeMap<Ticket, Ticket> =
             old.into_iter().map(|ticket| (ticket, self.next_ticket())).collect();
-        for line in self.lines.values_mut().flat_map(|lines| lines.values_mut()) {
+        for line in self.lines.values_mut() {
             let queued: Vec<Ticket> = line.queue.iter().copied().collect();
             line.queue = Queue::default();
             for ticket in queued {

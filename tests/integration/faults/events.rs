@@ -78,6 +78,17 @@ fn a_change_of_settings_that_is_missed() {
     goes_on(&server);
 }
 
+/// The heartbeat has a timer, too.
+#[test]
+fn a_turn_of_duty_that_is_missed() {
+    let server = server();
+    let mut client = server.client();
+    arm(&mut client, "duty-event");
+    wait_for("a turn of duty", || client.ask::<String>("LOCK.FAULT").is_empty());
+    struck(&server, &mut client, "duty-event");
+    goes_on(&server);
+}
+
 /// A close that was missed: the session ends when its lease would be renewed.
 #[test]
 fn a_session_ends_with_a_connection_whose_close_was_missed() {

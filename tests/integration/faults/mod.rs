@@ -15,7 +15,7 @@ use crate::support::{Client, Server, Setup, module_path, wait_for};
 const INTERNAL: &str = "ERR internal error";
 
 /// All callbacks that a test of this module has panic. One that is guarded and not here makes a test fail.
-const CALLBACKS: [&str; 30] = [
+const CALLBACKS: [&str; 31] = [
     "alarms",
     "answers",
     "aof-rewrite",
@@ -28,6 +28,7 @@ const CALLBACKS: [&str; 30] = [
     "defrag",
     "digest",
     "disconnect",
+    "duty-event",
     "evicted-event",
     "expired-event",
     "flush-event",
@@ -102,7 +103,7 @@ fn texts(folder: &Path) -> Vec<String> {
 fn every_guarded_callback_is_tested() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut names: Vec<String> = Vec::new();
-    for folder in ["server", "waiting"] {
+    for folder in ["server", "serving"] {
         for text in texts(&source.join(folder)) {
             for mark in ["guard(c\"", "impl Alarm for "] {
                 for (place, _) in text.match_indices(mark) {

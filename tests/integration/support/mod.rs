@@ -27,5 +27,6 @@ pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_st
 pub(crate) use soak::{Rng, figure, size};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
-    SOON, Waiter, blocked_clients, owners, queue, server_time, soon, transaction, wait_until, wait_until_gone,
+    SOON, Waiter, blocked_clients, is_left_of, owners, queue, server_time, soon, transaction, wait_until,
+    wait_until_gone,
 };

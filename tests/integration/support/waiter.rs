@@ -89,6 +89,12 @@ impl Waiter {
     }
 }
 
+/// Whether a waiter was told what was left of a lease of that length: it began with the grant, and has gone by a little
+/// when the answer goes out.
+pub(crate) fn is_left_of(lease: i64, told: i64) -> bool {
+    (lease - 100..=lease).contains(&told)
+}
+
 /// Who waits for a held lock, first come first.
 #[track_caller]
 pub(crate) fn queue(client: &mut Client, key: &str) -> Vec<Queued> {

@@ -29,17 +29,13 @@ impl Turn<'_> {
         self.server.grace.left(moment(self.now), length)
     }
 
-    /// What the server says of a lock that it has taken out of the keyspace.
-    fn rouse(&mut self) {
-        self.server.state.alarm_at(AT, 0);
-    }
-
     /// A lease that is over ends the grant when somebody looks.
     pub(super) fn expire(&mut self) {
         if self.server.lock.is_some() && self.server.held(self.now).is_none() {
             let lapsed = self.server.lock.take();
             self.server.effects.push(Effect::Free);
-            self.rouse();
+            // What the server says of a lock that it has taken out of the keyspace.
+            self.server.state.alarm_at(AT, 0);
             if let Some((grant, _)) = lapsed {
                 waiting::outlives(self, AT, &grant, time(self.now));
             }
@@ -105,7 +101,6 @@ impl Site for Turn<'_> {
     fn free(&mut self) {
         self.server.lock = None;
         self.server.effects.push(Effect::Free);
-        self.rouse();
     }
 
     fn note(&mut self, _note: Note) {}
@@ -135,7 +130,7 @@ impl Host for Turn<'_> {
                 Settled::Done
             }
             Writes::Refused => Settled::Refused,
-            Writes::Arriving => Settled::Elsewhere,
+            Writes::Arriving => Settled::Arriving,
         }
     }
 
