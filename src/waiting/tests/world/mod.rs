@@ -71,8 +71,8 @@ pub(super) struct World {
     broken: Option<Fence>,
     /// The grant whose lease an operator has cut short last, and its end then.
     cut: Option<(Fence, Millis)>,
-    /// The connection that an owner has lost, on which it had a session or asked for one, until the server knows.
-    lost: Vec<Option<Conn>>,
+    /// The connections that an owner has lost, on which it had a session or asked for one, until the server knows.
+    lost: Vec<BTreeSet<Conn>>,
     faults: BTreeSet<Fault>,
 }
 
@@ -97,7 +97,7 @@ impl World {
             untold: None,
             broken: None,
             cut: None,
-            lost: vec![None; size.owners.into()],
+            lost: vec![BTreeSet::new(); size.owners.into()],
             faults: BTreeSet::new(),
         }
     }

@@ -45,7 +45,7 @@ impl World {
             _ => belief.until,
         };
         // Nor does it count on a lease that such a session may still end: it would have come back with one.
-        let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_none();
+        let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_empty();
         if !vanished && (session.is_some() || lasts) {
             self.beliefs[usize::from(who)] = Some(Belief { until, session, ..belief });
         }
@@ -118,7 +118,7 @@ impl World {
         self.leave(conn);
         self.step(size, Site::Primary, |server, rules, now| server.close(rules, now, conn));
         for lost in &mut self.lost {
-            lost.take_if(|lost| *lost == conn);
+            lost.remove(&conn);
         }
     }
 
@@ -140,7 +140,7 @@ impl World {
                 None => asked == Some(who),
             });
             if ended.is_some() || asked == Some(who) {
-                *lost = Some(conn);
+                lost.insert(conn);
             }
         }
     }
