@@ -11,6 +11,7 @@ pub(super) struct Wish {
     pub(super) lease: Millis,
     pub(super) max_hold: Option<Millis>,
     pub(super) once: bool,
+    pub(super) session: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,11 @@ pub(super) struct Holder {
     pub(super) holds: u32,
     pub(super) until: Millis,
     /// The greatest age ends then.
-    latest: Option<Millis>,
+    pub(super) latest: Option<Millis>,
+    /// The connection that keeps the grant alive.
+    pub(super) session: Option<Conn>,
+    /// The longest lease of those that kept it alive.
+    kept_for: Millis,
 }
 
 /// What somebody is told: the holds and the end of the lease, or null.
@@ -30,6 +35,10 @@ pub(super) type Told = Option<(u32, Millis)>;
 pub(super) struct Answered {
     pub(super) conn: Conn,
     pub(super) told: Told,
+    /// As late may the end of the lease be that it is told, if a session was renewed before.
+    pub(super) latest: Option<Millis>,
+    /// The lease of the session that it asks for.
+    session: Option<Millis>,
     /// By its number.
     grant: u64,
     /// One of its holds was made for that.
@@ -57,11 +66,59 @@ impl Reference {
         let (late, rest) =
             self.waiting.drain(..).partition(|(_, _, gives_up)| gives_up.is_some_and(|at| at <= now));
         self.waiting = rest;
-        Vec::into_iter(late).for_each(|(conn, ..)| self.answer(conn, None, false));
+        Vec::into_iter(late).for_each(|(conn, wish, _)| self.answer(conn, wish, None, false, now));
     }
 
+    /// What a connection keeps alive lasts as long as it may.
     pub(super) fn lapse(&mut self, now: Millis) {
+        self.holder = self.holder.filter(|holder| match holder.session {
+            Some(_) => holder.latest.is_none_or(|latest| now <= latest),
+            None => now <= holder.until,
+        });
+    }
+
+    /// In a pause of the server only waits end.
+    pub(super) fn look_in_a_pause(&mut self, now: Millis) {
+        let late = self.waiting.extract_if(.., |(_, _, gives_up)| gives_up.is_some_and(|at| at <= now));
+        for (conn, wish, _) in late.collect::<Vec<_>>() {
+            self.answer(conn, wish, None, false, now);
+        }
+    }
+
+    /// The server renews nothing in a pause, and what is over after it has lapsed.
+    pub(super) fn end_pause(&mut self, now: Millis) {
         self.holder = self.holder.filter(|holder| now <= holder.until);
+    }
+
+    /// No connection keeps the grant alive any more.
+    pub(super) fn end_session(&mut self) {
+        self.holder.iter_mut().for_each(|holder| holder.session = None);
+    }
+
+    /// The key holds something else, and then nothing.
+    pub(super) fn overwrite(&mut self, now: Millis) {
+        self.holder = None;
+        for (conn, wish, _) in std::mem::take(&mut self.waiting) {
+            self.answer(conn, wish, None, false, now);
+        }
+    }
+
+    /// Those who are to be told are told.
+    pub(super) fn tell(&mut self) -> Vec<Answered> {
+        let answered = std::mem::take(&mut self.answered);
+        for Answered { conn, told, session, grant, .. } in &answered {
+            if let (Some(_), Some(lease), true) = (told, session, *grant == self.grants) {
+                self.keep_alive(*conn, *lease);
+            }
+        }
+        answered
+    }
+
+    fn keep_alive(&mut self, conn: Conn, lease: Millis) {
+        if let Some(holder) = &mut self.holder {
+            holder.session = Some(conn);
+            holder.kept_for = holder.kept_for.max(lease);
+        }
     }
 
     /// A free lock goes to the first who waits; the holder's own waiters re-enter.
@@ -69,26 +126,29 @@ impl Reference {
         if self.holder.is_none() && !self.waiting.is_empty() {
             let (conn, wish, _) = self.waiting.remove(0);
             let told = self.grant(wish, now);
-            self.answer(conn, told, true);
+            self.answer(conn, wish, told, true, now);
         }
         while let Some(holder) = self.holder
             && let Some(place) = self.waiting.iter().position(|(_, wish, _)| wish.who == holder.who)
         {
             let (conn, wish, _) = self.waiting.remove(place);
             let told = self.reenter(wish, now);
-            self.answer(conn, told, !wish.once);
+            self.answer(conn, wish, told, !wish.once, now);
         }
     }
 
-    fn answer(&mut self, conn: Conn, told: Told, own_hold: bool) {
-        self.answered.push(Answered { conn, told, grant: self.grants, own_hold });
+    fn answer(&mut self, conn: Conn, wish: Wish, told: Told, own_hold: bool, now: Millis) {
+        let latest = self.holder.and_then(|holder| holder.renewed(now));
+        let session = wish.session.then_some(wish.lease);
+        self.answered.push(Answered { conn, told, latest, session, grant: self.grants, own_hold });
     }
 
     fn grant(&mut self, wish: Wish, now: Millis) -> Told {
         self.fence = (self.fence + 1).max(now.unsigned_abs() * 1000);
         let age = wish.max_hold.into_iter().chain(self.max_hold).min();
         let until = now + age.map_or(wish.lease, |age| age.min(wish.lease));
-        self.holder = Some(Holder { who: wish.who, holds: 1, until, latest: age.map(|age| now + age) });
+        let latest = age.map(|age| now + age);
+        self.holder = Some(Holder { who: wish.who, holds: 1, until, latest, session: None, kept_for: 0 });
         self.grants += 1;
         Some((1, until))
     }
@@ -101,9 +161,21 @@ impl Reference {
     }
 
     /// None: it waits, where it wants to.
-    pub(super) fn acquire(&mut self, wish: Wish, now: Millis) -> Told {
+    pub(super) fn acquire(&mut self, conn: Conn, wish: Wish, now: Millis) -> Told {
         self.lapse(now);
         self.serve(now);
+        let told = self.take(wish, now);
+        if wish.session && told.is_some() {
+            // Those who are still to be told keep alive what is another's by then.
+            for answered in self.answered.iter_mut().filter(|answered| answered.grant == self.grants) {
+                answered.session = None;
+            }
+            self.keep_alive(conn, wish.lease);
+        }
+        told
+    }
+
+    fn take(&mut self, wish: Wish, now: Millis) -> Told {
         match self.holder {
             None => self.grant(wish, now),
             Some(holder) if holder.who == wish.who => {
@@ -158,9 +230,25 @@ impl Reference {
         self.serve(now);
     }
 
-    /// A connection closes. What it was granted, and not told, is taken back, one hold of it, unless another was told of that
-    /// same hold later.
+    /// A connection closes. What it kept alive ends, unless one who is still to be told will keep it alive.
     pub(super) fn close(&mut self, conn: Conn, now: Millis) {
+        self.waiting.retain(|(waits, _, _)| *waits != conn);
+        let kept = |holder: &Holder| holder.session == Some(conn);
+        if self.holder.is_some_and(|holder| kept(&holder) && holder.until < now) {
+            self.end(now);
+        }
+        self.send_away(conn, now);
+        if self.holder.as_ref().is_some_and(kept) {
+            let heir = |other: &Answered| {
+                other.told.is_some() && other.session.is_some() && other.grant == self.grants
+            };
+            if self.answered.iter().any(heir) { self.end_session() } else { self.end(now) }
+        }
+    }
+
+    /// A client that waits is told nothing. What it was granted is taken back, one hold of it, unless another was told of that
+    /// same hold later.
+    pub(super) fn send_away(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         let Some(place) = self.answered.iter().position(|answered| answered.conn == conn) else { return };
         let gone = self.answered.remove(place);
@@ -178,6 +266,11 @@ impl Reference {
 }
 
 impl Holder {
+    /// The latest end of the lease, if the connection that keeps it alive has it renewed.
+    pub(super) fn renewed(&self, now: Millis) -> Option<Millis> {
+        self.session.map(|_| self.longest(self.kept_for, now).max(self.until))
+    }
+
     fn longest(&self, lease: Millis, now: Millis) -> Millis {
         self.latest.map_or(now + lease, |latest| latest.min(now + lease))
     }

@@ -73,6 +73,12 @@ pub(crate) enum Writes {
     Refused,
     /// The slot is on its way to this server.
     Arriving,
+    /// Another server has the slot.
+    Elsewhere,
+    /// The server asks for quiet.
+    Paused,
+    /// The server is a replica.
+    Replica,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -126,6 +132,23 @@ impl Server {
         }
     }
 
+    /// A client writes something else over the key, and deletes that when all who waited have got their answer.
+    pub(crate) fn overwrite(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
+        self.turn(rules, now).expire();
+        self.lock = None;
+        self.state.overwritten(AT);
+        self.ring(rules, now, Writes::Taken)
+    }
+
+    /// The slot moves to another server, and comes back as it went: nothing is known of it then but the key.
+    pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
+        let lock = self.lock.take();
+        self.state.alarm_at(AT, 0);
+        let told = self.ring(rules, now, Writes::Elsewhere);
+        self.lock = lock;
+        told
+    }
+
     /// The grant, within its lease.
     pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
         let (grant, deadline) = self.lock.as_ref()?;
@@ -156,6 +179,15 @@ impl Server {
     pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
         let session = self.state.session(AT).filter(|session| session.fence == fence && !session.over)?;
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
+    }
+
+    /// Whether the lease ends before the session's renewal is due.
+    pub(crate) fn ends_before_renewal(&self) -> bool {
+        let session = self.state.session(AT);
+        let ends = |(_, deadline): &(Grant, Deadline)| {
+            session.is_some_and(|session| *deadline < Deadline::At(session.renew_at))
+        };
+        self.lock.as_ref().is_some_and(ends)
     }
 
     /// When something is to be done by itself; 0: now.

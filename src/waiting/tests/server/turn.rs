@@ -119,8 +119,12 @@ impl Site for Turn<'_> {
 }
 
 impl Host for Turn<'_> {
-    fn rest(&mut self, _now: Now) -> Rest {
-        Rest::No
+    fn rest(&mut self, now: Now) -> Rest {
+        match self.writes {
+            Writes::Paused => Rest::Until(now.millis() + 1),
+            Writes::Replica => Rest::Replica,
+            _ => Rest::No,
+        }
     }
 
     fn settle(&mut self, place: &Place) -> Settled {
@@ -129,7 +133,8 @@ impl Host for Turn<'_> {
                 self.settle_arriving(place);
                 Settled::Done
             }
-            Writes::Refused => Settled::Refused,
+            Writes::Refused | Writes::Paused | Writes::Replica => Settled::Refused,
+            Writes::Elsewhere => Settled::Elsewhere,
             Writes::Arriving => Settled::Arriving,
         }
     }
