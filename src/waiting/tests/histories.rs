@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::reference::{Holder, Reference, Told, Wish};
+use super::reference::{Answered, Holder, Reference, Told, Wish};
 use super::server::{Conn, Reply, Rules, Server, Writes};
 use crate::lock::{Ask, Deadline, Millis, Owner};
 
@@ -38,6 +38,8 @@ enum Step {
     Close(Conn),
     /// `CLIENT UNBLOCK ... ERROR`.
     SendAway(Conn),
+    /// `CLIENT UNBLOCK`: told at once, before the others.
+    Unblock(Conn),
     Wait(Millis),
     ClockBack(Millis),
     /// The server does by itself what is due.
@@ -67,6 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => fence.prop_map(|fence| Step::Break { fence }),
         6 => conn.clone().prop_map(Step::Close),
         3 => conn.clone().prop_map(Step::SendAway),
+        3 => conn.clone().prop_map(Step::Unblock),
         9 => (1..40i64).prop_map(Step::Wait),
         3 => (1..20i64).prop_map(Step::ClockBack),
         12 => Just(Step::Ring),
@@ -133,8 +136,14 @@ impl Pair {
             Step::ClockBack(ms) if now - ms < self.paused_until => return Ok(()),
             _ => {}
         }
-        self.stood_still = false;
+        let stood_still = std::mem::take(&mut self.stood_still);
         match *step {
+            Step::Unblock(conn) => {
+                let replies = self.server.unblock(rules, now, conn, false);
+                let expected = self.reference.unblock(conn, now);
+                self.hear(replies, expected)?;
+                self.stood_still = stood_still;
+            }
             Step::Acquire { conn, wish, block } => {
                 let Wish { who, lease, max_hold, once, session } = wish;
                 let ask = Ask { owner: owner(who), lease, max_hold, once, session };
@@ -161,7 +170,9 @@ impl Pair {
                 prop_assert_eq!(left, expected);
             }
             Step::Extend { who, lease, fence } => {
-                self.ring()?;
+                if fence.is_some() {
+                    self.ring()?;
+                }
                 let extended = self.server.extend(rules, now, &owner(who), self.fence(fence), lease);
                 let expected =
                     if fence == Some(false) { None } else { self.reference.extend(who, lease, now) };
@@ -204,7 +215,8 @@ impl Pair {
             Step::Overwrite => {
                 let replies = self.server.overwrite(rules, now);
                 self.reference.overwrite(now);
-                self.hear(replies)?;
+                let expected = self.reference.tell();
+                self.hear(replies, expected)?;
             }
             Step::Demote(conn) => {
                 self.send_all_away()?;
@@ -227,12 +239,16 @@ impl Pair {
         let replies = self.server.ring(self.rules, self.now, Writes::Taken);
         self.reference.look(self.now);
         self.stood_still = false;
-        self.hear(replies)?;
+        let expected = self.reference.tell();
+        self.hear(replies, expected)?;
         self.compare()
     }
 
-    fn hear(&mut self, mut replies: Vec<(Conn, Reply)>) -> Result<(), TestCaseError> {
-        let mut expected = self.reference.tell();
+    fn hear(
+        &self,
+        mut replies: Vec<(Conn, Reply)>,
+        mut expected: Vec<Answered>,
+    ) -> Result<(), TestCaseError> {
         replies.sort_by_key(|(conn, _)| *conn);
         expected.sort_by_key(|answered| answered.conn);
         prop_assert_eq!(replies.len(), expected.len(), "{:?} for {:?}", replies, expected);
@@ -255,7 +271,8 @@ impl Pair {
             if self.server.next_due().is_some_and(|at| at <= self.now) {
                 let replies = self.server.ring(self.rules, self.now, Writes::Paused);
                 self.reference.look_in_a_pause(self.now);
-                self.hear(replies)?;
+                let expected = self.reference.tell();
+                self.hear(replies, expected)?;
             }
         }
         self.now += 1;

@@ -114,6 +114,22 @@ impl Reference {
         answered
     }
 
+    /// An operator has one told who waits.
+    pub(super) fn unblock(&mut self, conn: Conn, now: Millis) -> Vec<Answered> {
+        if let Some(place) = self.waiting.iter().position(|(waits, ..)| *waits == conn) {
+            let (_, wish, _) = self.waiting.remove(place);
+            self.answer(conn, wish, None, false, now);
+        }
+        let told: Vec<_> = self.answered.extract_if(.., |answered| answered.conn == conn).collect();
+        let holds = self.holder.is_some_and(|holder| now <= holder.until);
+        for Answered { told, session, grant, .. } in &told {
+            if let (Some(_), Some(lease), true) = (told, session, holds && *grant == self.grants) {
+                self.keep_alive(conn, *lease);
+            }
+        }
+        told
+    }
+
     fn keep_alive(&mut self, conn: Conn, lease: Millis) {
         if let Some(holder) = &mut self.holder {
             holder.session = Some(conn);
