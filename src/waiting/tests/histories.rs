@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::reference::{Answered, Holder, Reference, Told, Wish};
+use super::reference::{Answered, Reference, Told, Wish};
 use super::server::{Conn, Reply, Rules, Server, Writes};
 use crate::lock::{Ask, Deadline, Millis, Owner};
 
@@ -46,6 +46,8 @@ enum Step {
     Ring,
     /// The server asks for quiet for so long.
     Pause(Millis),
+    /// The server refuses the writes that are due after so long, and looks again so much later.
+    Refuse(Millis, Millis),
     /// The key is overwritten.
     Overwrite,
     /// The server becomes a replica, and a primary again, as a connection closes.
@@ -74,6 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (1..20i64).prop_map(Step::ClockBack),
         12 => Just(Step::Ring),
         2 => (1..20i64).prop_map(Step::Pause),
+        2 => (1..40i64, 1..40i64).prop_map(|(after, then)| Step::Refuse(after, then)),
         1 => Just(Step::Overwrite),
         1 => conn.prop_map(Step::Demote),
         1 => (1..40i64).prop_map(Step::MoveAway),
@@ -103,8 +106,6 @@ struct Pair {
     reference: Reference,
     rules: Rules,
     now: Millis,
-    /// The server has done nothing since the time went on.
-    stood_still: bool,
     /// No pause is over before that.
     paused_until: Millis,
 }
@@ -116,7 +117,6 @@ impl Pair {
             reference: Reference { max_hold, ..Reference::default() },
             rules: Rules { max_hold, ..Rules::PLAIN },
             now: NOW,
-            stood_still: false,
             paused_until: 0,
         }
     }
@@ -136,17 +136,16 @@ impl Pair {
             Step::ClockBack(ms) if now - ms < self.paused_until => return Ok(()),
             _ => {}
         }
-        let stood_still = std::mem::take(&mut self.stood_still);
         match *step {
             Step::Unblock(conn) => {
                 let replies = self.server.unblock(rules, now, conn, false);
                 let expected = self.reference.unblock(conn, now);
                 self.hear(replies, expected)?;
-                self.stood_still = stood_still;
             }
             Step::Acquire { conn, wish, block } => {
                 let Wish { who, lease, max_hold, once, session } = wish;
                 let ask = Ask { owner: owner(who), lease, max_hold, once, session };
+                self.reference.lapse(now);
                 let renewed = self.reference.holder.and_then(|holder| holder.renewed(now));
                 let reply = self.server.acquire(rules, now, conn, &ask, block);
                 let expected = self.reference.acquire(conn, wish, now);
@@ -199,23 +198,21 @@ impl Pair {
                 self.reference.send_away(conn, now);
                 self.ring()?;
             }
-            Step::Wait(ms) => {
-                self.now += ms;
-                self.stood_still = true;
-            }
+            Step::Wait(ms) => self.now += ms,
             Step::ClockBack(ms) => {
                 // What is over by then is gone, also where nobody has looked: somebody does now.
-                self.server.release(rules, now, &Owner::new(b"nobody").unwrap(), None, false);
+                self.server.release(rules, now, &nobody(), None, false);
                 self.reference.lapse(now);
                 self.ring()?;
                 self.now -= ms;
             }
             Step::Ring => self.ring()?,
             Step::Pause(ms) => self.pause(ms)?,
+            Step::Refuse(after, then) => self.refuse(after, then)?,
             Step::Overwrite => {
                 let replies = self.server.overwrite(rules, now);
                 self.reference.overwrite(now);
-                let expected = self.reference.tell();
+                let expected = self.reference.tell(now);
                 self.hear(replies, expected)?;
             }
             Step::Demote(conn) => {
@@ -238,8 +235,7 @@ impl Pair {
     fn ring(&mut self) -> Result<(), TestCaseError> {
         let replies = self.server.ring(self.rules, self.now, Writes::Taken);
         self.reference.look(self.now);
-        self.stood_still = false;
-        let expected = self.reference.tell();
+        let expected = self.reference.tell(self.now);
         self.hear(replies, expected)?;
         self.compare()
     }
@@ -262,22 +258,31 @@ impl Pair {
     /// Waits end, and nothing else happens by itself. Clients are not served.
     fn pause(&mut self, ms: Millis) -> Result<(), TestCaseError> {
         self.ring()?;
-        // Such a lease is looked at before the session's renewal is due. What a pause makes of it is not said.
-        if self.server.ends_before_renewal() {
-            return Ok(());
-        }
         for _ in 0..ms {
             self.now += 1;
             if self.server.next_due().is_some_and(|at| at <= self.now) {
                 let replies = self.server.ring(self.rules, self.now, Writes::Paused);
                 self.reference.look_in_a_pause(self.now);
-                let expected = self.reference.tell();
+                let expected = self.reference.tell(self.now);
                 self.hear(replies, expected)?;
             }
         }
         self.now += 1;
         self.paused_until = self.now;
-        self.reference.end_pause(self.now);
+        self.ring()
+    }
+
+    /// The server can't do what is due, and tries again late. Somebody asks before, and has it done.
+    fn refuse(&mut self, after: Millis, then: Millis) -> Result<(), TestCaseError> {
+        self.ring()?;
+        self.now += after;
+        let replies = self.server.ring(self.rules, self.now, Writes::Refused);
+        self.reference.look_in_vain(self.now);
+        let expected = self.reference.tell(self.now);
+        self.hear(replies, expected)?;
+        self.now += then;
+        prop_assert_eq!(self.server.extend(self.rules, self.now, &nobody(), None, 1), None);
+        self.reference.look_for_holder(self.now);
         self.ring()
     }
 
@@ -295,17 +300,24 @@ impl Pair {
         let held = self.server.held(self.now);
         let fence = self.reference.fence;
         let mut holder = self.reference.holder;
-        // The server may renew a lease that a connection keeps alive. Late, where it stands still.
+        // The server may renew a lease that a connection keeps alive, and says when it will again.
         if let (Some(holder), Some(held)) = (&mut holder, held)
             && let Some(renewed) = holder.renewed(self.now)
             && let Deadline::At(until) = held.deadline
         {
             prop_assert!((holder.until..=renewed).contains(&until), "{} for {:?}", until, holder);
+            let renews_by = holder.renews_by(self.now);
             holder.until = until;
+            if let (Some(session), Some(at)) =
+                (&mut holder.session, self.server.renews_at(held.grant.fence()))
+            {
+                prop_assert!(at <= renews_by, "renewed at {}, not by {}", at, renews_by);
+                session.renew_at = at;
+            }
             self.reference.holder = Some(*holder);
         }
-        let is_late = |holder: &Holder| holder.session.is_none() || self.stood_still;
-        let holder = holder.filter(|holder| self.now <= holder.until || !is_late(holder));
+        // Where nobody has looked since, what is over is still to be dealt with.
+        let holder = holder.filter(|holder| self.now <= holder.until);
         let seen = held
             .map(|held| (held.grant.owner(), held.grant.fence().get(), held.grant.holds(), held.deadline));
         let expected =
@@ -315,6 +327,10 @@ impl Pair {
         prop_assert_eq!(self.server.queued(), waiting);
         Ok(())
     }
+}
+
+fn nobody() -> Owner<'static> {
+    Owner::new(b"nobody").unwrap()
 }
 
 fn owner(who: usize) -> Owner<'static> {

@@ -21,10 +21,19 @@ pub(super) struct Holder {
     pub(super) until: Millis,
     /// The greatest age ends then.
     pub(super) latest: Option<Millis>,
-    /// The connection that keeps the grant alive.
-    pub(super) session: Option<Conn>,
+    /// What keeps the grant alive.
+    pub(super) session: Option<Session>,
     /// The longest lease of those that kept it alive.
     kept_for: Millis,
+}
+
+/// A connection that keeps a grant alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    conn: Conn,
+    lease: Millis,
+    /// When the lease is to be renewed.
+    pub(super) renew_at: Millis,
 }
 
 /// What somebody is told: the holds and the end of the lease, or null.
@@ -56,6 +65,10 @@ pub(super) struct Reference {
     /// The last one's fence.
     pub(super) fence: u64,
     pub(super) max_hold: Option<Millis>,
+    /// When the server last did by itself what was due, or tried to.
+    pub(super) rang: Millis,
+    /// Until when it was to be quiet.
+    pub(super) quiet: Millis,
 }
 
 impl Reference {
@@ -63,31 +76,41 @@ impl Reference {
     pub(super) fn look(&mut self, now: Millis) {
         self.lapse(now);
         self.serve(now);
-        let (late, rest) =
-            self.waiting.drain(..).partition(|(_, _, gives_up)| gives_up.is_some_and(|at| at <= now));
-        self.waiting = rest;
-        Vec::into_iter(late).for_each(|(conn, wish, _)| self.answer(conn, wish, None, false, now));
+        self.look_in_vain(now);
     }
 
-    /// What a connection keeps alive lasts as long as it may.
-    pub(super) fn lapse(&mut self, now: Millis) {
-        self.holder = self.holder.filter(|holder| match holder.session {
-            Some(_) => holder.latest.is_none_or(|latest| now <= latest),
-            None => now <= holder.until,
-        });
+    /// The same on a server that refuses all writes: only waits end.
+    pub(super) fn look_in_vain(&mut self, now: Millis) {
+        self.time_out(now);
+        self.rang = now;
     }
 
-    /// In a pause of the server only waits end.
+    /// The same in a pause of the server: only waits end, and nothing else is looked at for a while.
     pub(super) fn look_in_a_pause(&mut self, now: Millis) {
+        self.time_out(now);
+        self.quiet = now + 1;
+    }
+
+    fn time_out(&mut self, now: Millis) {
         let late = self.waiting.extract_if(.., |(_, _, gives_up)| gives_up.is_some_and(|at| at <= now));
         for (conn, wish, _) in late.collect::<Vec<_>>() {
             self.answer(conn, wish, None, false, now);
         }
     }
 
-    /// The server renews nothing in a pause, and what is over after it has lapsed.
-    pub(super) fn end_pause(&mut self, now: Millis) {
-        self.holder = self.holder.filter(|holder| now <= holder.until);
+    /// A lease may be over. What a connection keeps alive is given another one, if it goes on.
+    pub(super) fn lapse(&mut self, now: Millis) {
+        let Some(holder) = self.holder.filter(|holder| holder.until < now) else { return };
+        let session = holder.session.filter(|session| self.goes_on(&holder, session, now));
+        self.holder = session.map(|session| Holder { until: holder.longest(session.lease, now), ..holder });
+    }
+
+    /// Whether a session goes on though the lease is over: the server was to renew it, and has done nothing at all from then
+    /// until now. What it might have renewed, and has not, is over.
+    fn goes_on(&self, holder: &Holder, session: &Session, now: Millis) -> bool {
+        let stood_still_from = self.quiet.max(self.rang + 1);
+        let may_last = holder.latest.is_none_or(|latest| now <= latest);
+        may_last && (stood_still_from..=now).contains(&session.renew_at)
     }
 
     /// No connection keeps the grant alive any more.
@@ -98,17 +121,18 @@ impl Reference {
     /// The key holds something else, and then nothing.
     pub(super) fn overwrite(&mut self, now: Millis) {
         self.holder = None;
+        self.rang = now;
         for (conn, wish, _) in std::mem::take(&mut self.waiting) {
             self.answer(conn, wish, None, false, now);
         }
     }
 
     /// Those who are to be told are told.
-    pub(super) fn tell(&mut self) -> Vec<Answered> {
+    pub(super) fn tell(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);
         for Answered { conn, told, session, grant, .. } in &answered {
             if let (Some(_), Some(lease), true) = (told, session, *grant == self.grants) {
-                self.keep_alive(*conn, *lease);
+                self.keep_alive(*conn, *lease, now);
             }
         }
         answered
@@ -121,18 +145,31 @@ impl Reference {
             self.answer(conn, wish, None, false, now);
         }
         let told: Vec<_> = self.answered.extract_if(.., |answered| answered.conn == conn).collect();
-        let holds = self.holder.is_some_and(|holder| now <= holder.until);
         for Answered { told, session, grant, .. } in &told {
-            if let (Some(_), Some(lease), true) = (told, session, holds && *grant == self.grants) {
-                self.keep_alive(conn, *lease);
+            if let (Some(_), Some(lease)) = (told, session) {
+                self.bind(conn, *lease, *grant, now);
             }
         }
         told
     }
 
-    fn keep_alive(&mut self, conn: Conn, lease: Millis) {
+    /// One that is told before the others finds the lock as it is. What goes on is given its lease later.
+    fn bind(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
+        match self.holder {
+            Some(holder) if now <= holder.until => {
+                if grant == self.grants {
+                    self.keep_alive(conn, lease, now);
+                }
+            }
+            Some(holder) if holder.session.is_some_and(|session| self.goes_on(&holder, &session, now)) => (),
+            _ => self.holder = None,
+        }
+    }
+
+    /// A third of the lease later it is renewed.
+    fn keep_alive(&mut self, conn: Conn, lease: Millis, now: Millis) {
         if let Some(holder) = &mut self.holder {
-            holder.session = Some(conn);
+            holder.session = Some(Session { conn, lease, renew_at: now + third(lease) });
             holder.kept_for = holder.kept_for.max(lease);
         }
     }
@@ -186,7 +223,7 @@ impl Reference {
             for answered in self.answered.iter_mut().filter(|answered| answered.grant == self.grants) {
                 answered.session = None;
             }
-            self.keep_alive(conn, wish.lease);
+            self.keep_alive(conn, wish.lease, now);
         }
         told
     }
@@ -241,7 +278,7 @@ impl Reference {
     }
 
     /// An extension finds the lock as a newcomer would.
-    fn look_for_holder(&mut self, now: Millis) {
+    pub(super) fn look_for_holder(&mut self, now: Millis) {
         self.lapse(now);
         self.serve(now);
     }
@@ -249,7 +286,7 @@ impl Reference {
     /// A connection closes. What it kept alive ends, unless one who is still to be told will keep it alive.
     pub(super) fn close(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
-        let kept = |holder: &Holder| holder.session == Some(conn);
+        let kept = |holder: &Holder| holder.session.is_some_and(|session| session.conn == conn);
         if self.holder.is_some_and(|holder| kept(&holder) && holder.until < now) {
             self.end(now);
         }
@@ -287,7 +324,16 @@ impl Holder {
         self.session.map(|_| self.longest(self.kept_for, now).max(self.until))
     }
 
+    /// The latest time of the next renewal.
+    pub(super) fn renews_by(&self, now: Millis) -> Millis {
+        self.session.map_or(now, |session| session.renew_at).max(now + third(self.kept_for))
+    }
+
     fn longest(&self, lease: Millis, now: Millis) -> Millis {
         self.latest.map_or(now + lease, |latest| latest.min(now + lease))
     }
+}
+
+fn third(lease: Millis) -> Millis {
+    (lease / 3).max(1)
 }

@@ -181,13 +181,10 @@ impl Server {
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
     }
 
-    /// Whether the lease ends before the session's renewal is due.
-    pub(crate) fn ends_before_renewal(&self) -> bool {
-        let session = self.state.session(AT);
-        let ends = |(_, deadline): &(Grant, Deadline)| {
-            session.is_some_and(|session| *deadline < Deadline::At(session.renew_at))
-        };
-        self.lock.as_ref().is_some_and(ends)
+    /// When the session of the grant with that fence is to be renewed.
+    pub(crate) fn renews_at(&self, fence: Fence) -> Option<Millis> {
+        let session = self.state.session(AT).filter(|session| session.fence == fence && !session.over)?;
+        Some(session.renew_at)
     }
 
     /// When something is to be done by itself; 0: now.
