@@ -312,6 +312,7 @@ impl Pair {
                 (&mut holder.session, self.server.renews_at(held.grant.fence()))
             {
                 prop_assert!(at <= renews_by, "renewed at {}, not by {}", at, renews_by);
+                prop_assert!(self.now < at || session.renew_at <= self.now, "not renewed at {}", at);
                 session.renew_at = at;
             }
             self.reference.holder = Some(*holder);

@@ -75,8 +75,19 @@ impl Reference {
     /// Time has come to that: a lease may be over, and somebody have waited for long enough.
     pub(super) fn look(&mut self, now: Millis) {
         self.lapse(now);
+        self.renew(now);
         self.serve(now);
         self.look_in_vain(now);
+    }
+
+    /// A lease is renewed when that is due, and in its last millisecond at the latest.
+    fn renew(&mut self, now: Millis) {
+        let Some(holder) = &mut self.holder else { return };
+        let Some(session) = holder.session else { return };
+        if session.renew_at <= now || holder.until <= now {
+            holder.until = holder.until.max(holder.longest(session.lease, now));
+            holder.session = Some(Session { renew_at: now + third(session.lease), ..session });
+        }
     }
 
     /// The same on a server that refuses all writes: only waits end.
