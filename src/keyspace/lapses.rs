@@ -26,10 +26,9 @@ struct Last {
     at: Micros,
 }
 
-/// How long, in µs, the server may take to say that what it took out has expired. There is nothing in between, but on Redis 7.0
-/// the time is the clock's, and the process may have to wait for a processor: 4 ms were seen on a busy machine. (So a lock that
-/// is overwritten by a value that expires at once counts as lapsed.)
-const SAME_STEP: Micros = 50_000;
+/// How long, in µs, the server may take to say that what it took out has expired. There is nothing in between, but the
+/// process may have to wait for a processor. (So a lock that is overwritten by a value that expires at once counts as lapsed.)
+const SAME_STEP: Micros = 1_000;
 
 /// A server that evicts locks may evict thousands a second: one warning in so many µs is enough.
 const WARNING_EVERY: Micros = 10_000_000;

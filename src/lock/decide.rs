@@ -43,6 +43,9 @@ pub(crate) struct Limits {
     pub(crate) max_lease: Millis,
     /// The greatest age in ms that a grant may reach, where there is one.
     pub(crate) max_hold: Option<Millis>,
+    /// By how many ms the millisecond from which a lease is counted is later than the one in which it begins; an age is counted
+    /// so, too.
+    pub(crate) grain: Millis,
     /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
     pub(crate) lengthen: bool,
 }
@@ -98,7 +101,7 @@ pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Milli
 
 /// The end of that lease from now, within what the grant may have.
 fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Deadline {
-    Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits.max_hold))
+    Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits))
 }
 
 /// What comes of a release.

@@ -46,6 +46,7 @@ fn step(
     let limits = Limits {
         max_lease: LONGEST_LEASE,
         max_hold: max_hold.filter(|_| what & 2 == 0),
+        grain: 0,
         lengthen: what & 4 == 0,
     };
     let held = lock.as_ref().map(|(grant, deadline)| Held { grant, deadline: *deadline });
@@ -82,7 +83,7 @@ fn step(
             let grant = held.map(|held| held.grant);
             if let Some(deadline) = extend(grant, &owner, None, lease, limits, now) {
                 assert!(deadline >= Deadline::At(now) && deadline <= Deadline::after(now, lease));
-                assert!(deadline <= grant?.limit(limits.max_hold));
+                assert!(deadline <= grant?.limit(limits));
                 lock.as_mut()?.1 = deadline;
             }
         }

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use crate::config;
 use crate::lock::{Limits, Millis};
-use crate::server::{Alarm, Ctx, ServerCell, Timer, ran, since_boot};
+use crate::server::{Alarm, Ctx, ServerCell, Timer, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
 /// How often the heart beats, in ms, by a timer. The server's own turns of duty, ten a second where nobody has changed that,
@@ -66,6 +66,7 @@ pub(super) fn limits() -> Limits {
     Limits {
         max_lease: config::max_lease(),
         max_hold: config::max_hold(),
+        grain: lease_start(1),
         lengthen: grace_left().leases == 0,
     }
 }

@@ -54,6 +54,7 @@ impl Around for Turn<'_> {
         Limits {
             max_lease: self.rules.max_lease.unwrap_or(LONGEST_LEASE),
             max_hold: self.rules.max_hold,
+            grain: 0,
             lengthen: self.grace_left().leases == 0,
         }
     }
