@@ -43,8 +43,8 @@ pub(crate) struct Limits {
     pub(crate) max_lease: Millis,
     /// The greatest age in ms that a grant may reach, where there is one.
     pub(crate) max_hold: Option<Millis>,
-    /// By how many ms the millisecond from which a lease is counted is later than the one in which it begins; an age is counted
-    /// so, too.
+    /// By how many ms at most the millisecond from which a lease is counted is later than the one in which it begins: so long
+    /// the server may still have a lock whose lease is over by that count.
     pub(crate) grain: Millis,
     /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
     pub(crate) lengthen: bool,
@@ -144,7 +144,8 @@ pub(crate) fn extend(
 /// The end of that lease from now; `None`: the grant has been held for as long as it may be. The last millisecond counts,
 /// as it does for the key.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
-    Some(lease_from(now, lease, grant, limits)).filter(|deadline| *deadline >= Deadline::At(now))
+    Some(lease_from(now, lease, grant, limits))
+        .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.grain)))
 }
 
 /// Decides whether an operator's break ends the grant: it has that fence, where one is named.

@@ -139,7 +139,7 @@ impl Grant {
     /// The end that no extension, re-entry or session moves: the age that the grant's own limit or everybody's allows it.
     pub(super) fn limit(&self, limits: Limits) -> Deadline {
         match self.max_hold().into_iter().chain(limits.max_hold).min() {
-            Some(age) => Deadline::after(self.made().saturating_add(limits.grain), age),
+            Some(age) => Deadline::after(self.made(), age),
             None => Deadline::Never,
         }
     }
