@@ -43,6 +43,8 @@ pub(in crate::waiting::tests) enum Action {
     Free,
     /// A millisecond goes by.
     Pass,
+    /// All that was due has been done when time stops.
+    Look,
     /// The server stands still for a millisecond, whatever is due.
     Stall,
     /// The replica gets the next effect.
@@ -105,8 +107,8 @@ impl Size {
             if happens.stalls && now < self.horizon {
                 actions.push(Action::Stall);
             }
-        } else if now < self.horizon {
-            actions.push(Action::Pass);
+        } else {
+            actions.push(if now < self.horizon { Action::Pass } else { Action::Look });
         }
     }
 
@@ -180,6 +182,7 @@ impl Model for Size {
                 next.look(*self);
                 next.pass();
             }
+            Action::Look => next.look(*self),
             Action::Stall => next.pass(),
             Action::Replicate => {
                 let effect = next.on_the_way.remove(0);
