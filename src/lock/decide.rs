@@ -101,7 +101,7 @@ pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Milli
 
 /// The end of that lease from now, within what the grant may have.
 fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Deadline {
-    Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits))
+    Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits.max_hold))
 }
 
 /// What comes of a release.

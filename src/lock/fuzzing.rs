@@ -83,7 +83,7 @@ fn step(
             let grant = held.map(|held| held.grant);
             if let Some(deadline) = extend(grant, &owner, None, lease, limits, now) {
                 assert!(deadline >= Deadline::At(now) && deadline <= Deadline::after(now, lease));
-                assert!(deadline <= grant?.limit(limits));
+                assert!(deadline <= grant?.limit(limits.max_hold));
                 lock.as_mut()?.1 = deadline;
             }
         }

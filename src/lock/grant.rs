@@ -1,7 +1,7 @@
 //! One stretch of ownership, from the moment a lock goes to an owner until it is free again.
 
 use super::counts::Counts;
-use super::{Deadline, Fence, Limits, Millis, Owner};
+use super::{Deadline, Fence, Millis, Owner};
 
 /// A grant: who holds the lock, how often, and with which fence.
 ///
@@ -136,9 +136,9 @@ impl Grant {
         Some(self.made()).filter(|&made| made != self.fence().millis())
     }
 
-    /// The end that no extension, re-entry or session moves: the age that the grant's own limit or everybody's allows it.
-    pub(super) fn limit(&self, limits: Limits) -> Deadline {
-        match self.max_hold().into_iter().chain(limits.max_hold).min() {
+    /// The end that no extension, re-entry or session moves: the age that the grant's own limit or `max_hold`, which is everybody's, allows it.
+    pub(super) fn limit(&self, max_hold: Option<Millis>) -> Deadline {
+        match self.max_hold().into_iter().chain(max_hold).min() {
             Some(age) => Deadline::after(self.made(), age),
             None => Deadline::Never,
         }
