@@ -1,8 +1,7 @@
 //! What is in a file or a payload is refused, or becomes a lock in range, which is written as it was read.
 
 use super::{last_fence, next_fence};
-use crate::config::LONGEST_LEASE;
-use crate::lock::{Fence, Grant};
+use crate::lock::{Fence, Grant, LONGEST_LEASE};
 use crate::server::NativeType;
 use crate::server::fuzzing::Stream;
 
@@ -32,7 +31,7 @@ pub(crate) fn aux(bytes: &[u8]) {
     assert!(after >= before);
     assert!(loaded.is_ok() || after == before);
     match next_fence(0) {
-        Ok(next) => assert!(Some(next) > after),
-        Err(_) => assert_eq!(after, Some(Fence::MAX)),
+        Some(next) => assert!(Some(next) > after),
+        None => assert_eq!(after, Some(Fence::MAX)),
     }
 }
