@@ -84,7 +84,9 @@ def test_a_lock_from_its_grant_to_its_end(server, face, single, protocol):
     assert face.call(client, "LOCK.RELEASE", "door", "alice", "FENCE", fence) == 1
     assert face.call(client, "LOCK.RELEASE", "door", "alice", "FENCE", fence) == 0
     owner, next_fence, holds, lease = face.end(waiting)
-    assert (owner, holds, lease) == ("bob", 1, 30_000)
+    assert (owner, holds) == ("bob", 1)
+    # What is left of it when the reply goes out.
+    assert 29_000 < lease <= 30_000
     assert next_fence > fence
     with pytest.raises(ResponseError, match="^NOTHELD "):
         face.call(client, "LOCK.EXTEND", "door", "alice")
