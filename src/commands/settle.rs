@@ -1,6 +1,6 @@
 //! `LOCK.SETTLE key`
 //!
-//! What an alarm runs: `serving::tick` says why it is a command. Refused from clients.
+//! What an alarm runs: `serving::SETTLE` says why it is a command. Refused from clients.
 
 use super::parse;
 use crate::error::Error;

@@ -7,8 +7,8 @@
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         let () = $crate::server::required::Required::$function;
-        // As preconditions go: the server fills the table of functions when it loads the module, and `load` refuses where one of
-        // the list is absent, before any other is called.
+        // SAFETY: the server fills the table of functions when it loads the module, and `load` refuses where one of the list is
+        // absent, before any of them is called. What the function itself asks for is the caller's to answer.
         (match ::redis_module::raw::$function {
             Some(function) => function,
             None => ::std::hint::unreachable_unchecked(),

@@ -43,7 +43,7 @@ impl<C: Copy> State<C> {
         self.lines.place(at)
     }
 
-    /// The number of a waiter that comes now. The first one is 2: to a server that has it as a pointer, none is null.
+    /// The number of a waiter that comes now; never used twice.
     pub(crate) fn next_ticket(&mut self) -> Ticket {
         self.last_ticket = self.last_ticket.saturating_add(1);
         Ticket(self.last_ticket)
