@@ -19,6 +19,12 @@ pub(crate) static FAILOVER_GRACE: NumericConfig = NumericConfig::new(c"failover-
 /// The most waiters on one lock; 0: no cap.
 pub(crate) static MAX_WAITERS: NumericConfig = NumericConfig::new(c"max-waiters", 0, 0, u32::MAX as i64);
 
+/// How long in ms a grant that its owner was told of by a message may be left unclaimed.
+pub(crate) static CLAIM: NumericConfig = NumericConfig::new(c"claim", 5_000, 1, LONGEST_LEASE);
+
+/// The most places of one connection; 0: no cap.
+pub(crate) static MAX_PLACES: NumericConfig = NumericConfig::new(c"max-places", 100_000, 0, u32::MAX as i64);
+
 /// The longest lease in ms, where there is one that is shorter than any clock needs.
 pub(crate) fn longest_lease() -> Option<Millis> {
     Some(MAX_LEASE.get()).filter(|&max| max > 0)
@@ -31,7 +37,16 @@ pub(crate) fn max_lease() -> Millis {
 
 /// The most waiters on one lock, where there is a cap.
 pub(crate) fn max_waiters() -> Option<usize> {
-    usize::try_from(MAX_WAITERS.get()).ok().filter(|&most| most > 0)
+    cap(&MAX_WAITERS)
+}
+
+/// The most places of one connection, where there is a cap.
+pub(crate) fn max_places() -> Option<usize> {
+    cap(&MAX_PLACES)
+}
+
+fn cap(setting: &NumericConfig) -> Option<usize> {
+    usize::try_from(setting.get()).ok().filter(|&most| most > 0)
 }
 
 /// The greatest age in ms that any grant may reach, where there is a limit.

@@ -44,6 +44,15 @@ pub(crate) enum Error {
         /// In ms.
         left: i64,
     },
+    ChannelLength,
+    /// The user has no right to the channel of `NOTIFY`.
+    ChannelDenied,
+    /// The connection has as many places as `lock.max-places` allows.
+    MaxPlaces,
+    /// `NOTIFY` in a script: there is no connection to which a place could belong.
+    NotifyInScript,
+    /// `NOTIFY` on a replica that may be written to: it hands nothing over.
+    NotifyOnReplica,
     /// `SESSION` in a script: there is no connection to live as long as.
     SessionInScript,
     /// `SESSION` on a replica that may be written to: it ends no grants by itself.
@@ -64,6 +73,11 @@ impl ErrorReply for Error {
             Self::TimeoutNotAnInteger => c"ERR timeout is not an integer or out of range",
             Self::TimeoutNegative => c"ERR timeout is negative",
             Self::NoMoreFences => c"ERR no more fences: the last one given is the greatest there is",
+            Self::ChannelLength => c"ERR channel must be 1 to 512 bytes long",
+            Self::ChannelDenied => c"NOPERM No permissions to access a channel",
+            Self::MaxPlaces => c"MAXPLACES this connection waits in too many places (lock.max-places)",
+            Self::NotifyInScript => c"ERR NOTIFY is not allowed in scripts",
+            Self::NotifyOnReplica => c"ERR NOTIFY is not allowed on replicas",
             Self::SessionInScript => c"ERR SESSION is not allowed in scripts",
             Self::SessionOnReplica => c"ERR SESSION is not allowed on replicas",
             Self::NotAClientCommand => c"ERR this command is the module's own and not for clients",
@@ -98,6 +112,7 @@ impl From<Refusal> for Error {
             Refusal::TooManyHolds => Self::TooManyHolds,
             Refusal::NoMoreFences => Self::NoMoreFences,
             Refusal::MaxWaiters => Self::MaxWaiters,
+            Refusal::MaxPlaces => Self::MaxPlaces,
             Refusal::Grace(left) => Self::Grace { left },
             Refusal::GraceOfLeases(left) => Self::GraceOfLeases { left },
         }

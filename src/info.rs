@@ -17,6 +17,7 @@ pub(crate) fn write(info: &mut InfoWriter) {
     info.field(c"keys", keyspace::locks());
     info.field(c"waiters", waiters);
     info.field(c"sessions", sessions);
+    info.field(c"places", serving::places());
     for ((_, field), counter) in WAITS.iter().zip(&WAITED) {
         info.field(field, counter.get());
     }

@@ -26,7 +26,7 @@ mod stats;
 mod tests;
 mod waiting;
 
-use commands::{Acquire, Apply, Break, Extend, Info, Release, Settle};
+use commands::{Acquire, Apply, Break, Extend, Info, Leave, Release, Settle};
 use server::{CommandSpec, EventSpec, Module, TypeSpec};
 use serving::Listener;
 
@@ -40,6 +40,7 @@ static MODULE: Module = Module {
         CommandSpec::of::<Acquire>(),
         CommandSpec::of::<Release>(),
         CommandSpec::of::<Extend>(),
+        CommandSpec::of::<Leave>(),
         CommandSpec::of::<Info>(),
         CommandSpec::of::<Break>(),
         CommandSpec::of::<Apply>(),
@@ -53,6 +54,8 @@ static MODULE: Module = Module {
         &config::MAX_HOLD,
         &config::MAX_WAITERS,
         &config::FAILOVER_GRACE,
+        &config::CLAIM,
+        &config::MAX_PLACES,
     ],
     events: &[EventSpec::of::<Listener>()],
     info: info::write,

@@ -59,6 +59,10 @@ counters! {
     TIMEOUTS = c"timeouts";
     /// Grants released because their connection closed.
     SESSIONS_ENDED = c"sessions_ended";
+    /// Messages published for `NOTIFY`.
+    MESSAGES = c"messages";
+    /// Those of them for which nobody was subscribed.
+    MESSAGES_UNHEARD = c"messages_unheard";
 }
 
 /// The buckets of the waits that ended in a grant: up to so many ms, as fields that add up as an exporter expects.

@@ -1,25 +1,24 @@
-//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [BLOCK milliseconds] [ONCE] [SESSION]
+//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [BLOCK milliseconds] [NOTIFY channel] [ONCE] [SESSION]
 //! [MAXHOLD milliseconds]`
 //!
-//! Answers `[owner, fence, holds, lease in ms]`, or null where the lock is another's (with `BLOCK`: still another's when
-//! the time is up).
+//! Answers `[owner, fence, holds, lease in ms]`, or null where somebody else holds the lock (with `BLOCK`: still, when the time
+//! is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
 
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Ask, Millis, Owner};
+use crate::lock::{Ask, Owner};
 use crate::reply::reply_grant;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
 use crate::serving;
-use crate::waiting::Outcome;
+use crate::waiting::{Outcome, Wait};
 
 pub(crate) struct Acquire<'a> {
     key: Arg<'a>,
     /// The owner as the client wrote it, where it named one.
     owner: Option<Arg<'a>>,
     pub(super) ask: Ask<'a>,
-    /// How long to wait, in ms; 0: without limit.
-    pub(super) block: Option<Millis>,
+    pub(super) wait: Wait,
 }
 
 impl Command for Acquire<'_> {
@@ -37,6 +36,7 @@ impl Command for Acquire<'_> {
             Argument::text(c"owner").after(c"OWNER").optional(),
             parse::LEASE,
             Argument::integer(c"milliseconds").after(c"BLOCK").optional(),
+            Argument::text(c"channel").after(c"NOTIFY").optional(),
             Argument::flag(c"once", c"ONCE"),
             Argument::flag(c"session", c"SESSION"),
             Argument::integer(c"milliseconds").after(c"MAXHOLD").optional(),
@@ -53,7 +53,7 @@ impl<'a> Acquire<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
-        let (mut once, mut session) = (None, None);
+        let (mut channel, mut once, mut session) = (None, None, None);
         let mut words = args.skip(2);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
@@ -62,6 +62,8 @@ impl<'a> Acquire<'a> {
                 parse::set(&mut owner, parse::value(&mut words)?)?;
             } else if parse::is(word, "BLOCK") {
                 parse::set(&mut block, parse::value(&mut words)?)?;
+            } else if parse::is(word, "NOTIFY") {
+                parse::set(&mut channel, parse::value(&mut words)?)?;
             } else if parse::is(word, "ONCE") {
                 parse::set(&mut once, ())?;
             } else if parse::is(word, "SESSION") {
@@ -83,13 +85,17 @@ impl<'a> Acquire<'a> {
             once: once.is_some(),
             session: session.is_some(),
         };
-        Ok(Self { key, owner, ask, block: block.map(parse::timeout).transpose()? })
+        let wait = Wait {
+            timeout: block.map(parse::timeout).transpose()?,
+            channel: channel.map(parse::channel).transpose()?,
+        };
+        Ok(Self { key, owner, ask, wait })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let Self { key, owner, ask, block } = self;
+        let Self { key, owner, ask, wait } = self;
         let now = serving::now();
-        match serving::acquire(ctx, key, &ask, block, now)? {
+        match serving::acquire(ctx, key, &ask, &wait, now)? {
             Outcome::Granted { fence, holds, until } => {
                 let lease = until.left(now.start);
                 match owner {
@@ -99,6 +105,7 @@ impl<'a> Acquire<'a> {
                 }
             }
             Outcome::Taken => ctx.reply_null_array(),
+            Outcome::Queued => ctx.reply_status(c"QUEUED"),
             Outcome::Waits => (),
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Whatever a client, a primary or an append-only file says, what the parsers let through is in range.
 
-use super::{Acquire, Apply, Break, Extend, Release};
+use super::{Acquire, Apply, Break, Extend, Leave, Release};
 use crate::keyspace::Effect;
 use crate::lock::{Fence, LONGEST_LEASE, Owner};
 use crate::server::fuzzing::with_args;
@@ -12,7 +12,11 @@ pub(crate) fn parse(bytes: &[u8]) {
             check_owner(&acquire.ask.owner);
             assert!((1..=LONGEST_LEASE).contains(&acquire.ask.lease));
             assert!(acquire.ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
-            assert!(acquire.block.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time)));
+            assert!(acquire.wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time)));
+            assert!(acquire.wait.channel.is_none_or(|channel| (1..=512).contains(&channel.len())));
+        }
+        if let Ok(leave) = Leave::parse(args) {
+            check_owner(&leave.owner);
         }
         if let Ok(release) = Release::parse(args) {
             check_owner(&release.owner);

@@ -60,11 +60,12 @@ fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo]) {
     ctx.reply_bytes(b"queue");
     ctx.reply_array(waiters.len());
     for waiter in waiters {
-        ctx.reply_map(4);
+        ctx.reply_map(5);
         field(ctx, "owner", waiter.owner.text().as_ref());
         count(ctx, "client-id", waiter.client_id.cast_signed());
         count(ctx, "waited-ms", waiter.waited);
         count(ctx, "timeout-ms", waiter.timeout);
+        field(ctx, "waits-by", if waiter.notified { b"notify" } else { b"block" });
     }
 }
 

@@ -7,6 +7,7 @@ mod extend;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod info;
+mod leave;
 mod parse;
 mod release;
 mod settle;
@@ -16,5 +17,6 @@ pub(crate) use apply::Apply;
 pub(crate) use break_::Break;
 pub(crate) use extend::Extend;
 pub(crate) use info::Info;
+pub(crate) use leave::Leave;
 pub(crate) use release::Release;
 pub(crate) use settle::Settle;

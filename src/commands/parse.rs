@@ -4,6 +4,7 @@ use crate::config;
 use crate::error::Error;
 use crate::lock::{LONGEST_LEASE, Millis, Owner};
 use crate::server::{Arg, Args, Argument};
+use crate::waiting::Channel;
 
 /// How long a grant is to last.
 pub(super) const LEASE: Argument = Argument::one_of(
@@ -40,6 +41,17 @@ pub(super) fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
 
 pub(super) fn owner(arg: Arg<'_>) -> Result<Owner<'_>, Error> {
     Owner::new(arg.bytes()).ok_or(Error::OwnerLength)
+}
+
+/// The longest name of a channel: each place keeps it.
+const LONGEST_CHANNEL: usize = 512;
+
+/// Where a client is told by messages.
+pub(super) fn channel(arg: Arg<'_>) -> Result<Channel, Error> {
+    match arg.bytes() {
+        bytes if (1..=LONGEST_CHANNEL).contains(&bytes.len()) => Ok(bytes.into()),
+        _ => Err(Error::ChannelLength),
+    }
 }
 
 /// A fence to compare with; it may be greater than any that is ever given.

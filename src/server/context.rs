@@ -177,10 +177,10 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
 
-    /// Runs the body on a string of the server's that names a key.
-    pub(crate) fn with_key<R>(&self, name: &[u8], body: impl FnOnce(Arg<'_>) -> R) -> R {
+    /// Runs the body on a string of the server's: the name of a key, or what is to be published.
+    pub(crate) fn with_string<R>(&self, bytes: &[u8], body: impl FnOnce(Arg<'_>) -> R) -> R {
         // SAFETY: the context is valid (see `new`); the server copies the bytes into a string that is ours.
-        let string = unsafe { api!(RedisModule_CreateString(self.ctx, name.as_ptr().cast(), name.len())) };
+        let string = unsafe { api!(RedisModule_CreateString(self.ctx, bytes.as_ptr().cast(), bytes.len())) };
         // SAFETY: it lives until it is freed below.
         let result = body(unsafe { Arg::new(string) });
         // SAFETY: ours; who still needs it, as an open key does, has a reference of its own.

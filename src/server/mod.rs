@@ -39,6 +39,7 @@ mod load;
 mod log;
 mod module;
 mod native_type;
+mod publish;
 mod rdb;
 mod register;
 mod required;

@@ -23,6 +23,8 @@ macro_rules! required {
 }
 
 required!(
+    RedisModule_ACLAddLogEntry,
+    RedisModule_ACLCheckChannelPermissions,
     RedisModule_AvoidReplicaTraffic,
     RedisModule_BlockClientOnKeys,
     RedisModule_BlockedClientDisconnected,
@@ -43,6 +45,7 @@ required!(
     RedisModule_EmitAOF,
     RedisModule_Free,
     RedisModule_FreeCallReply,
+    RedisModule_FreeModuleUser,
     RedisModule_FreeServerInfo,
     RedisModule_FreeString,
     RedisModule_GetAbsExpire,
@@ -52,9 +55,11 @@ required!(
     RedisModule_GetClientUserNameById,
     RedisModule_GetCommand,
     RedisModule_GetContextFlags,
+    RedisModule_GetCurrentUserName,
     RedisModule_GetDbIdFromOptCtx,
     RedisModule_GetDetachedThreadSafeContext,
     RedisModule_GetKeyNameFromOptCtx,
+    RedisModule_GetModuleUserFromUserName,
     RedisModule_GetSelectedDb,
     RedisModule_GetServerInfo,
     RedisModule_InfoAddFieldULongLong,
@@ -70,6 +75,7 @@ required!(
     RedisModule_ModuleTypeSetValue,
     RedisModule_NotifyKeyspaceEvent,
     RedisModule_OpenKey,
+    RedisModule_PublishMessage,
     RedisModule_RegisterInfoFunc,
     RedisModule_RegisterNumericConfig,
     RedisModule_Replicate,

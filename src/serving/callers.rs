@@ -4,6 +4,7 @@ use super::desk::Desk;
 use super::tell::Telling;
 use crate::config;
 use crate::error::Error;
+use crate::lock::Millis;
 use crate::server::{Blocked, Ctx, client_exists};
 use crate::waiting::{Caller, Site, Ticket};
 
@@ -23,6 +24,14 @@ impl Caller<Desk<'_>> for Client<'_> {
         config::max_waiters()
     }
 
+    fn max_places(&self) -> Option<usize> {
+        config::max_places()
+    }
+
+    fn claim(&self) -> Millis {
+        config::CLAIM.get()
+    }
+
     fn block(&mut self, site: &Desk<'_>, ticket: Ticket) -> Option<Blocked> {
         let parked_on = companion(site.key().bytes(), self.0.is_cluster());
         Blocked::new::<Telling>(self.0, &parked_on, ticket.0)
@@ -36,6 +45,19 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
         Err(Error::SessionOnReplica)
     } else if ctx.is_script() || !client_exists(ctx.client_id()) {
         Err(Error::SessionInScript)
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether the client of the running command may be told on that channel, on a server that hands anything over.
+pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<(), Error> {
+    if ctx.is_replica() {
+        Err(Error::NotifyOnReplica)
+    } else if ctx.is_script() || !client_exists(ctx.client_id()) {
+        Err(Error::NotifyInScript)
+    } else if !ctx.may_use_channel(channel) {
+        Err(Error::ChannelDenied)
     } else {
         Ok(())
     }

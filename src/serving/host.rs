@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 
 use super::desk::Desk;
-use super::heartbeat;
 use super::state::{STATE, now};
+use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Limits, Millis, Now};
 use crate::server::{Blocked, Called, Ctx, client_exists};
-use crate::waiting::{self, Around, Host, Place, Rest, Settled, State};
+use crate::waiting::{self, Around, Host, Message, Place, Rest, Settled, State};
 
 /// The command that an alarm runs, so that the server applies to a handover by timer what it applies to every write:
 /// replicas enough, a disk that works, a slot that is served here.
@@ -69,7 +69,7 @@ impl Host for Server<'_> {
                 Ok(())
             };
             // The alarms are ringing: the timers are set when that is done.
-            self.0.with_key(&place.key, |key| _ = Desk::step(self.0, key, settle, |_| ()));
+            self.0.with_string(&place.key, |key| _ = Desk::step(self.0, key, settle, |_| ()));
         }
     }
 
@@ -77,7 +77,7 @@ impl Host for Server<'_> {
         if !self.0.select_db(place.db) {
             return None;
         }
-        self.0.with_key(&place.key, |key| {
+        self.0.with_string(&place.key, |key| {
             let lock = LockKey::read(self.0, key).ok()?;
             let held = lock.held()?;
             Some((held.grant.fence(), held.deadline))
@@ -86,5 +86,9 @@ impl Host for Server<'_> {
 
     fn unblock(&mut self, client: Blocked) {
         client.unblock();
+    }
+
+    fn publish(&mut self, message: &Message) -> bool {
+        messages::publish(self.0, message)
     }
 }

@@ -1,7 +1,7 @@
 //! The server's side of waiting: the rules of `waiting` run here on real locks, real clients and real timers.
 //!
 //! - `steps`: what commands do to a lock; `desk`: one lock, open for one step; `callers`: their clients, who may be blocked.
-//! - `tell`: blocked clients, from the answer to the last word on them.
+//! - `tell`: blocked clients, from the answer to the last word on them; `messages`: what is published.
 //! - `host`, `tick`: what falls due between commands, and the timers for it.
 //! - `heartbeat`: the grace, and whether this server stood still.
 //! - `listener`: what the server tells of keys, connections and its own role.
@@ -12,6 +12,7 @@ mod desk;
 mod heartbeat;
 mod host;
 mod listener;
+mod messages;
 mod state;
 mod steps;
 mod tell;
@@ -21,5 +22,5 @@ mod views;
 pub(crate) use host::SETTLE;
 pub(crate) use listener::Listener;
 pub(crate) use state::now;
-pub(crate) use steps::{acquire, break_, extend, release, settle};
-pub(crate) use views::{is_session_alive, look, queue_of, totals, waiters_of};
+pub(crate) use steps::{acquire, break_, extend, leave, release, settle};
+pub(crate) use views::{is_session_alive, look, places, queue_of, totals, waiters_of};

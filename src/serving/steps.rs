@@ -7,7 +7,7 @@ use super::{listener, tick};
 use crate::error::Error;
 use crate::lock::{Ask, Deadline, Grant, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Note, Outcome};
+use crate::waiting::{self, At, Note, Outcome, Wait};
 
 /// A step on a lock, after which the timers are set for what is due.
 fn step<'a, R>(
@@ -28,13 +28,21 @@ pub(crate) fn acquire(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
     ask: &Ask<'_>,
-    block: Option<Millis>,
+    wait: &Wait,
     now: Now,
 ) -> Result<Outcome, Error> {
     if ask.session {
         callers::may_have_session(ctx)?;
     }
-    step(ctx, key, |desk| Ok(waiting::acquire(desk, &mut Client(ctx), ask, block, now)?))
+    if let Some(channel) = &wait.channel {
+        callers::may_be_notified(ctx, channel)?;
+    }
+    step(ctx, key, |desk| Ok(waiting::acquire(desk, &mut Client(ctx), ask, wait, now)?))
+}
+
+/// Gives up a place in the queue, or a grant that has not been claimed; whether there was such.
+pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
+    step(ctx, key, |desk| Ok(waiting::leave(desk, owner, now())))
 }
 
 /// Gives back one hold, or all: the holds left.

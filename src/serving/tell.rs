@@ -23,7 +23,7 @@ impl BlockedEvents for Telling {
             }
             Answer::WrongType => Error::WrongType.send(ctx),
             Answer::TooManyHolds => Error::TooManyHolds.send(ctx),
-            Answer::TimedOut => ctx.reply_null_array(),
+            Answer::TimedOut | Answer::Gone => ctx.reply_null_array(),
         }
         tick::arm();
     }

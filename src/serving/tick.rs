@@ -62,6 +62,8 @@ impl Alarm for Answers {
     fn ring(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.answering = false);
         waiting::answer(&mut Server(ctx));
+        // A grant that nobody has heard of goes to the next.
+        arm();
     }
 }
 

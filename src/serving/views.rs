@@ -39,3 +39,8 @@ pub(crate) fn totals() -> (u64, u64) {
     let (waiters, sessions) = STATE.with(|state| state.totals());
     (waiters as u64, sessions as u64)
 }
+
+/// How many places there are without a blocked client, in queues or with a grant to claim.
+pub(crate) fn places() -> u64 {
+    STATE.with(|state| state.places()) as u64
+}

@@ -4,7 +4,7 @@ use super::alarms::lease_moved;
 use super::sessions;
 use super::settle::settle;
 use super::site::{Caller, Note, Refusal, Site};
-use super::state::Arrival;
+use super::state::{Arrival, Channel, Way};
 use crate::lock::{self, Acquired, Ask, Deadline, Fence, Grant, Millis, Now};
 
 /// What comes of an acquire.
@@ -15,18 +15,28 @@ pub(crate) enum Outcome {
         holds: u32,
         until: Deadline,
     },
-    /// The client waits.
+    /// The client is blocked.
     Waits,
+    /// It waits, and its connection is free.
+    Queued,
     /// The lock is somebody else's.
     Taken,
 }
 
-/// `block`: how long to wait, in ms, where it is asked for; 0: without limit.
+/// What a client does that can't have the lock at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wait {
+    /// How long it waits, in ms; 0: without limit; none: not at all.
+    pub(crate) timeout: Option<Millis>,
+    /// Where it is told, instead of being blocked; and hears what becomes of its grant.
+    pub(crate) channel: Option<Channel>,
+}
+
 pub(crate) fn acquire<S: Site>(
     site: &mut S,
     caller: &mut impl Caller<S>,
     ask: &Ask<'_>,
-    block: Option<Millis>,
+    wait: &Wait,
     now: Now,
 ) -> Result<Outcome, Refusal> {
     settle(site, now);
@@ -45,7 +55,7 @@ pub(crate) fn acquire<S: Site>(
         (Acquired::Granted { deadline }, _) => {
             // In a grace, nobody is granted what is free; waiters queue up for its end.
             if let Err(grace) = may_grant(site) {
-                return wait_or(site, caller, ask, block, now, Err(grace));
+                return wait_or(site, caller, ask, wait, now, Err(grace));
             }
             let fence = site.next_fence(now).ok_or(Refusal::NoMoreFences)?;
             let owner = ask.owner.borrowed();
@@ -53,8 +63,13 @@ pub(crate) fn acquire<S: Site>(
             site.note(Note::Acquired);
             (fence, 1, deadline)
         }
-        _ => return wait_or(site, caller, ask, block, now, Ok(Outcome::Taken)),
+        _ => return wait_or(site, caller, ask, wait, now, Ok(Outcome::Taken)),
     };
+    if let Some(channel) = &wait.channel {
+        let owner = ask.owner.borrowed().into_owned();
+        site.here(|state, at| state.watch(at, fence, owner, channel.clone()));
+        lease_moved(site, until, now);
+    }
     if ask.session {
         sessions::start(site, caller.id(), fence, ask.lease, until, now);
     }
@@ -76,41 +91,89 @@ fn wait_or<S: Site>(
     site: &mut S,
     caller: &mut impl Caller<S>,
     ask: &Ask<'_>,
-    block: Option<Millis>,
+    wait: &Wait,
     now: Now,
     refused: Result<Outcome, Refusal>,
 ) -> Result<Outcome, Refusal> {
-    let waits = match block {
-        Some(timeout) => join(site, caller, ask, timeout, now),
-        None => Ok(false),
+    let waits = match (wait.timeout, &wait.channel) {
+        (None, _) => Ok(None),
+        (Some(timeout), None) => join(site, caller, ask, timeout, now),
+        (Some(timeout), Some(channel)) => take_place(site, caller, ask, timeout, channel, now),
     };
-    if waits == Ok(true) {
-        return Ok(Outcome::Waits);
+    if let Ok(Some(waits)) = waits {
+        return Ok(waits);
     }
     site.note(Note::Refused);
     waits.and(refused)
 }
 
-/// Whether the client waits now. If not, nothing has been done.
+/// Blocks the client; none where that can't be. If it isn't, nothing has been done.
 fn join<S: Site>(
     site: &mut S,
     caller: &mut impl Caller<S>,
     ask: &Ask<'_>,
     timeout: Millis,
     now: Now,
-) -> Result<bool, Refusal> {
+) -> Result<Option<Outcome>, Refusal> {
     if !caller.may_block() {
-        return Ok(false);
+        return Ok(None);
     }
+    may_join(site, caller)?;
+    let ticket = site.state(|state| state.next_ticket());
+    let Some(client) = caller.block(site, ticket) else { return Ok(None) };
+    let way = Way::Blocked(client);
+    let arrival = Arrival { ask: ask.to_owned(), way, client_id: caller.id(), since: now.micros, timeout };
+    site.here(|state, at| state.join(at, ticket, arrival));
+    look_when_it_ends(site, now);
+    Ok(Some(Outcome::Waits))
+}
+
+/// Gives the client a place in the queue, or lets it keep the one that it has.
+fn take_place<S: Site>(
+    site: &mut S,
+    caller: &mut impl Caller<S>,
+    ask: &Ask<'_>,
+    timeout: Millis,
+    channel: &Channel,
+    now: Now,
+) -> Result<Option<Outcome>, Refusal> {
+    let client_id = caller.id();
+    let mut ask = ask.to_owned();
+    // Until it is claimed, a grant lasts no longer than that; and the claim says what is to keep it alive.
+    (ask.lease, ask.session) = (ask.lease.min(caller.claim()), false);
+    let place = match ask.once {
+        true => site.here(|state, at| state.place_in_queue(at, &ask.owner)),
+        false => None,
+    };
+    let is_new = place.is_none_or(|(_, earlier)| earlier != client_id);
+    if is_new
+        && caller.max_places().is_some_and(|most| site.state(|state| state.places_of(client_id)) >= most)
+    {
+        return Err(Refusal::MaxPlaces);
+    }
+    let arrival = Arrival { ask, way: Way::Notified(channel.clone()), client_id, since: now.micros, timeout };
+    match place {
+        Some((ticket, _)) => site.state(|state| state.keep_place(ticket, arrival)),
+        None => {
+            may_join(site, caller)?;
+            let ticket = site.state(|state| state.next_ticket());
+            site.here(|state, at| state.join(at, ticket, arrival));
+            look_when_it_ends(site, now);
+        }
+    }
+    Ok(Some(Outcome::Queued))
+}
+
+fn may_join<S: Site>(site: &mut S, caller: &impl Caller<S>) -> Result<(), Refusal> {
     let waiting = site.here(|state, at| state.waiters_of(at));
     if caller.max_waiters().is_some_and(|most| waiting >= most) {
         return Err(Refusal::MaxWaiters);
     }
-    let ticket = site.state(|state| state.next_ticket());
-    let Some(client) = caller.block(site, ticket) else { return Ok(false) };
-    let arrival = Arrival { ask: ask.to_owned(), client, client_id: caller.id(), since: now.micros, timeout };
-    site.here(|state, at| state.join(at, ticket, arrival));
+    Ok(())
+}
+
+/// Somebody waits for the end of the lease from now on.
+fn look_when_it_ends<S: Site>(site: &mut S, now: Now) {
     let until = site.held().map_or(Deadline::At(now.start), |held| held.deadline);
     lease_moved(site, until, now);
-    Ok(true)
 }

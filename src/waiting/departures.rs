@@ -2,7 +2,7 @@
 
 use super::sessions;
 use super::site::{Around, Host};
-use super::state::{Answer, Ticket, Told};
+use super::state::{Answer, Message, Ticket, Told, Word};
 use crate::lock::Now;
 
 /// What a waiter is told whom the server lets us answer now. `None`: it has been told already.
@@ -14,6 +14,23 @@ pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<To
         host.state(|state| sessions::bind_told(state, &told, lease, held, now.millis()));
     }
     Some(told)
+}
+
+/// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed.
+pub(super) fn tell_place<H: Host>(host: &mut H, ticket: Ticket) {
+    let Some(told) = host.state(|state| state.tell(ticket)) else { return };
+    let Told { ask, answer, channel: Some(channel), .. } = told else { return };
+    let word = match answer {
+        Answer::Granted { fence, .. } => Word::Granted(fence),
+        Answer::TimedOut => Word::Timeout,
+        Answer::WrongType | Answer::TooManyHolds | Answer::Gone => Word::Gone,
+    };
+    let heard = host.publish(&Message { channel, word, owner: ask.owner });
+    match word {
+        Word::Granted(_) if heard => {}
+        Word::Granted(_) => host.state(|state| state.give_up(ticket)),
+        _ => host.state(|state| state.forget(ticket)),
+    }
 }
 
 /// The server is done with a waiter. `gone` tells that it was before it came to this: the connection closed, or an operator

@@ -3,14 +3,21 @@
 use super::alarms::lease_moved;
 use super::grace;
 use super::site::{Note, Site};
-use super::state::{Answer, Ticket};
+use super::state::{Answer, Ticket, Word};
 use crate::lock::{self, Acquired, Grant, Now, Owner};
 
 /// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `ended` tells why.
 #[inline(always)]
 pub(super) fn pass_on<S: Site>(site: &mut S, ended: Note, now: impl FnOnce() -> Now) {
     site.note(ended);
-    if site.idle() || !grant_head(site, now()) {
+    if site.idle() {
+        site.free();
+        return;
+    }
+    // Its owner knows of what it gave back, or never had.
+    let lost = !matches!(ended, Note::Released | Note::TakenBack);
+    site.here(|state, at| state.end_watch(at, lost.then_some(Word::Lost)));
+    if !grant_head(site, now()) {
         site.free();
     }
 }

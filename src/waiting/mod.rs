@@ -22,6 +22,7 @@ mod departures;
 mod extend;
 mod grace;
 mod hand_over;
+mod leave;
 mod release;
 mod ring;
 mod sessions;
@@ -31,13 +32,14 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use acquire::{Outcome, acquire};
+pub(crate) use acquire::{Outcome, Wait, acquire};
 pub(crate) use departures::{ended, tell};
 pub(crate) use extend::extend;
 pub(crate) use grace::{Grace, GraceLength, Moment};
+pub(crate) use leave::leave;
 pub(crate) use release::{break_, release};
 pub(crate) use ring::{answer, ring};
 pub(crate) use sessions::outlives;
 pub(crate) use settle::settle;
 pub(crate) use site::{Around, Caller, GraceLeft, Host, Note, Refusal, Rest, Settled, Site};
-pub(crate) use state::{Answer, At, Place, State, Ticket, WaiterInfo};
+pub(crate) use state::{Answer, At, Channel, Message, Place, State, Ticket, WaiterInfo, Word};

@@ -1,8 +1,9 @@
 //! What is done when its time has come, not when somebody asks: leases that are over, sessions to be renewed, waiters whose
 //! time is up, clients to be told.
 
+use super::departures::tell_place;
 use super::site::{Host, Rest, Settled};
-use super::state::Place;
+use super::state::{Place, Tell};
 use crate::lock::{Millis, Now};
 
 /// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that
@@ -21,10 +22,14 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     timeouts
 }
 
-/// Has those told whose grant has been made, or whose wait has ended.
+/// Has those told whose grant has been made, or whose wait has ended; and holders, what has become of their grants.
 pub(crate) fn answer<H: Host>(host: &mut H) {
-    for client in host.state(|state| state.take_answered()) {
-        host.unblock(client);
+    for tell in host.state(|state| state.take_answered()) {
+        match tell {
+            Tell::Client(client) => host.unblock(client),
+            Tell::Place(ticket) => tell_place(host, ticket),
+            Tell::Message(message) => _ = host.publish(&message),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::alarms::lease_moved;
 use super::hand_over::{grant_head, pass_on, reenter};
 use super::sessions;
 use super::site::{Note, Site};
-use super::state::Session;
+use super::state::{Session, Word};
 use crate::lock::{self, Deadline, Now, Released};
 
 /// Brings a lock, its session and its queue to agreement, whatever has happened to any of them: a free lock goes to the
@@ -22,6 +22,9 @@ fn settle_all<S: Site>(site: &mut S, now: Now) {
     let due = site.here(|state, at| state.due(at));
     if due.lapsed {
         sessions::revive(site, now);
+    }
+    if due.watched.is_some_and(|fence| site.grant().is_none_or(|grant| grant.fence() != fence)) {
+        site.here(|state, at| state.end_watch(at, Some(Word::Lost)));
     }
     if due.dead {
         bury_dead(site, now);

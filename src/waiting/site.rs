@@ -3,7 +3,7 @@
 //!
 //! What is behind these methods is code that no model sees. So they are few, and none of them decides.
 
-use super::state::{At, Place, State};
+use super::state::{At, Message, Place, State};
 use crate::lock::{Deadline, Fence, Grant, Held, Limits, Millis, Now};
 
 /// What every rule needs.
@@ -81,6 +81,12 @@ pub(crate) trait Caller<S: Site> {
     /// The most waiters that a queue takes, where there is a limit.
     fn max_waiters(&self) -> Option<usize>;
 
+    /// The most places that a connection has at a time, where there is a limit.
+    fn max_places(&self) -> Option<usize>;
+
+    /// How long, in ms, a grant may be left unclaimed.
+    fn claim(&self) -> Millis;
+
     /// Blocks the client, under that number; none where the server refuses.
     fn block(&mut self, site: &S, ticket: crate::waiting::Ticket) -> Option<S::Client>;
 }
@@ -101,6 +107,9 @@ pub(crate) trait Host: Around {
 
     /// Has a client asked to be told: it is, in this call or soon.
     fn unblock(&mut self, client: Self::Client);
+
+    /// Publishes a message; whether somebody may have heard it.
+    fn publish(&mut self, message: &Message) -> bool;
 }
 
 /// Why what is due has to wait.
@@ -167,6 +176,8 @@ pub(crate) enum Refusal {
     NoMoreFences,
     /// The queue is full.
     MaxWaiters,
+    /// The connection has as many places as it may have.
+    MaxPlaces,
     /// Nothing new is granted, for so many ms.
     Grace(Millis),
     /// No lease is set anew, for so many ms.

@@ -1,7 +1,8 @@
 //! From the decision what a waiter is told to the moment in which it is.
 
+use super::message::{Due, Tell};
 use super::queue::Ticket;
-use super::waiter::{Answer, Phase, Told, Waiter};
+use super::waiter::{Answer, Phase, Told, Waiter, Way};
 use super::{At, State};
 use crate::lock::{Fence, Micros, Millis};
 
@@ -11,36 +12,48 @@ impl<C: Copy> State<C> {
         if !self.leave(ticket, Phase::Answered(answer)) {
             return None;
         }
-        self.answered.push(ticket);
-        let waiter = self.waiters.get(&ticket)?;
-        matches!(answer, Answer::Granted { .. }).then(|| now.saturating_sub(waiter.since) / 1000)
+        self.answered.push(Due::Waiter(ticket));
+        let Answer::Granted { fence, .. } = answer else { return None };
+        self.grant_to_place(ticket, fence, now / 1000);
+        Some(now.saturating_sub(self.waiters.get(&ticket)?.since) / 1000)
     }
 
-    /// Answers those whose time is up; how many.
+    /// Answers those whose time is up, and takes back what nobody has claimed in time; how many were answered.
     pub(crate) fn time_out(&mut self, now: Micros) -> u64 {
         let mut late = 0;
         while let Some(&(_, ticket)) = self.timeouts.first().filter(|(at, _)| *at <= now / 1000) {
-            self.answer(ticket, Answer::TimedOut, now);
-            late += 1;
+            if self.waiters.get(&ticket).is_some_and(|waiter| waiter.phase == Phase::Queued) {
+                self.answer(ticket, Answer::TimedOut, now);
+                late += 1;
+            } else {
+                self.give_up(ticket);
+            }
         }
         late
     }
 
-    /// Whether somebody is to be answered.
+    /// Whether somebody is to be told something.
     pub(crate) fn has_answered(&self) -> bool {
         !self.answered.is_empty()
     }
 
-    /// Whose answers are due.
-    pub(crate) fn take_answered(&mut self) -> Vec<C> {
-        let tickets = std::mem::take(&mut self.answered);
-        let waiters = tickets.iter().filter_map(|ticket| {
-            let waiter = self.waiters.get_mut(ticket)?;
-            // One whom an operator sent away in this step has been told already.
-            waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
-            Some(waiter.client)
-        });
-        waiters.collect()
+    /// Who is to be told, in that order.
+    pub(crate) fn take_answered(&mut self) -> Vec<Tell<C>> {
+        let due = std::mem::take(&mut self.answered).into_iter();
+        due.filter_map(|due| match due {
+            Due::Message(message) => Some(Tell::Message(message)),
+            Due::Wanted(place) => self.wanted(place.at()).map(Tell::Message),
+            Due::Waiter(ticket) => {
+                let waiter = self.waiters.get_mut(&ticket)?;
+                // One whom an operator sent away in this step has been told already.
+                waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+                Some(match waiter.way {
+                    Way::Blocked(client) => Tell::Client(client),
+                    Way::Notified(_) => Tell::Place(ticket),
+                })
+            }
+        })
+        .collect()
     }
 
     /// What a waiter whom the server lets us answer now is told, and by what name: one that still stands in line is sent away
@@ -51,8 +64,9 @@ impl<C: Copy> State<C> {
         let waiter = self.waiters.get_mut(&ticket)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);
+        let channel = waiter.channel().cloned();
         let Waiter { place, ask, client_id, .. } = waiter;
-        Some(Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer })
+        Some(Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer, channel })
     }
 
     /// Who has been given that grant, and may turn out to be gone, first come first.

@@ -36,8 +36,10 @@ impl<C: Copy> State<C> {
         self.with_line(place.at(), |line| line.sharers.extend(granted.map(|fence| (fence, ticket))));
     }
 
-    /// A running command has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it.
+    /// The owner has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it. What was
+    /// to be claimed is.
     pub(crate) fn share_hold(&mut self, at: At<'_>, fence: Fence) {
+        self.claim(at, fence);
         let given: Vec<Ticket> = self.given(at, fence).collect();
         self.with_line(at, |line| line.sharers.extend(given.into_iter().map(|ticket| (fence, ticket))));
     }
@@ -49,11 +51,29 @@ impl<C: Copy> State<C> {
 
     /// The server has freed a waiter: what is left of it is dropped.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
+        let Some(waiter) = self.waiters.get(&ticket) else { return };
+        let (place, granted) = (waiter.place.clone(), waiter.phase.granted());
         // Not told any more, whatever kept us from it.
-        if self.waiters.get(&ticket).is_some_and(|waiter| !matches!(waiter.phase, Phase::Told(_))) {
+        if !matches!(waiter.phase, Phase::Told(_)) {
             self.depart(ticket);
+        } else if let Some(fence) = granted.filter(|fence| self.shares_hold(place.at(), *fence, ticket)) {
+            // It has been told of a hold that a message was to tell of.
+            self.claim(place.at(), fence);
         }
+        self.drop_waiter(ticket);
+    }
+
+    fn shares_hold(&self, at: At<'_>, fence: Fence, ticket: Ticket) -> bool {
+        self.line(at).is_some_and(|line| line.sharers.contains(&(fence, ticket)))
+    }
+
+    /// Drops all that is known of a waiter that stands in no queue.
+    pub(super) fn drop_waiter(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiters.remove(&ticket) else { return };
+        self.forget_place(waiter.client_id, ticket);
+        if let Some(at) = waiter.ends {
+            self.timeouts.remove(&(at, ticket));
+        }
         if let Some(fence) = waiter.phase.granted() {
             self.with_line(waiter.place.at(), |line| {
                 line.given.remove(&(fence, ticket));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::message::Watch;
 use super::queue::{Queue, Ticket};
 use super::waiter::Session;
 use crate::lock::{Fence, Grant, Millis};
@@ -22,6 +23,8 @@ pub(super) struct Line {
     pub(super) dead: Vec<Fence>,
     /// A grant whose lease ended while this server stood still, and whose session outlives that.
     pub(super) lapsed: Option<Lapsed>,
+    /// The holder hears what becomes of its grant. A box, since few do.
+    pub(super) watch: Option<Box<Watch>>,
 }
 
 /// A grant that the server has deleted, since its lease was over.
@@ -41,6 +44,8 @@ pub(crate) struct Due {
     /// A grant whose waiter went away.
     pub(crate) dead: bool,
     pub(crate) session: bool,
+    /// The grant whose holder hears what becomes of it.
+    pub(crate) watched: Option<Fence>,
 }
 
 impl Line {
@@ -51,6 +56,7 @@ impl Line {
             && self.given.is_empty()
             && self.dead.is_empty()
             && self.lapsed.is_none()
+            && self.watch.is_none()
     }
 
     /// Whatever was granted is no more this server's to take back or to keep alive.

@@ -1,8 +1,9 @@
 //! The queues, one to a lock: who comes, who is next, who leaves.
 
 use super::line::{Due, Line};
+use super::message::Wanted;
 use super::queue::Ticket;
-use super::waiter::{Arrival, Phase, Waiter, WaiterInfo};
+use super::waiter::{Arrival, Phase, Waiter, WaiterInfo, Way};
 use super::{At, Place, State};
 use crate::lock::{Ask, Now, Owner};
 
@@ -35,6 +36,7 @@ impl<C: Copy> State<C> {
             lapsed: line.lapsed.is_some(),
             dead: !line.dead.is_empty(),
             session: line.session.is_some(),
+            watched: line.watch.as_ref().map(|watch| watch.fence),
         })
     }
 
@@ -63,9 +65,13 @@ impl<C: Copy> State<C> {
     pub(crate) fn join(&mut self, at: At<'_>, ticket: Ticket, arrival: Arrival<C>) {
         let (place, line) = self.open_line(at);
         line.queue.join(ticket, arrival.ask.owner.clone());
+        if let Way::Notified(_) = arrival.way {
+            self.places.entry(arrival.client_id).or_default().insert(ticket);
+        }
         let waiter = Waiter::new(place, arrival);
-        self.timeouts.extend(waiter.gives_up().map(|at| (at, ticket)));
+        self.timeouts.extend(waiter.ends.map(|at| (at, ticket)));
         self.waiters.insert(ticket, waiter);
+        self.tell_wanted(at);
     }
 
     /// The first waiter of a line, and what it asks for.
@@ -91,11 +97,16 @@ impl<C: Copy> State<C> {
         waiter.phase = next;
         let place = waiter.place.clone();
         let owner = waiter.ask.owner.clone();
-        if let Some(at) = waiter.gives_up() {
+        if let Some(at) = waiter.ends.take() {
             self.timeouts.remove(&(at, ticket));
         }
         self.with_line(place.at(), |line| {
             line.queue.leave(ticket, &owner);
+            if let Some(watch) =
+                line.watch.as_mut().filter(|watch| line.queue.is_empty() && watch.wanted == Wanted::Told)
+            {
+                watch.wanted = Wanted::No;
+            }
             line.given.extend(next.granted().map(|fence| (fence, ticket)));
         });
         true

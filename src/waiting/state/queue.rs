@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, btree_set};
 use std::num::NonZeroU64;
+use std::ops::Bound;
 
 use crate::lock::Owner;
 
@@ -11,6 +12,7 @@ pub(crate) struct Ticket(pub(crate) NonZeroU64);
 
 impl Ticket {
     pub(super) const MIN: Self = Self(NonZeroU64::MIN);
+    pub(super) const MAX: Self = Self(NonZeroU64::MAX);
 }
 
 /// The waiters of one lock. Whatever is asked of it costs at most the logarithm of their number.
@@ -52,6 +54,13 @@ impl Queue {
     pub(super) fn first_of(&self, owner: &Owner<'static>) -> Option<Ticket> {
         let (first, ticket) = self.owners.range((owner.clone(), Ticket::MIN)..).next()?;
         (first == owner).then_some(*ticket)
+    }
+
+    /// The waiters with that owner, first come first.
+    pub(super) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = Ticket> {
+        let ends = Bound::Included((owner.clone(), Ticket::MAX));
+        let all = self.owners.range((Bound::Included((owner.clone(), Ticket::MIN)), ends));
+        all.map(|(_, ticket)| *ticket)
     }
 
     /// All waiters, first come first.

@@ -10,9 +10,10 @@ impl<C: Copy> State<C> {
         self.line(at)?.session
     }
 
-    /// Whether somebody waits for a lock, and its session.
+    /// Whether somebody is to hear of a lapse, since they wait or hold the lock; and the session.
     pub(crate) fn watched(&self, at: At<'_>) -> (bool, Option<Session>) {
-        self.line(at).map_or((false, None), |line| (!line.queue.is_empty(), line.session))
+        self.line(at)
+            .map_or((false, None), |line| (!line.queue.is_empty() || line.watch.is_some(), line.session))
     }
 
     /// Whether a connection keeps the grant with that fence alive.
@@ -66,9 +67,11 @@ impl<C: Copy> State<C> {
         }
     }
 
-    /// A connection has closed: what it kept alive is to be released now. Whether there was anything.
+    /// A connection has closed: what it kept alive is to be released now, and its places are given up. Whether there was
+    /// anything.
     pub(crate) fn disconnected(&mut self, client: u64) -> bool {
-        let Some(places) = self.sessions.remove(&client) else { return false };
+        let gave_up = self.give_up_places(client);
+        let Some(places) = self.sessions.remove(&client) else { return gave_up };
         for place in places {
             self.with_line(place.at(), |line| {
                 if let Some(session) = &mut line.session {

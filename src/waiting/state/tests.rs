@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
+use super::message::Due;
 use super::queue::{Queue, Ticket};
-use super::waiter::Phase;
+use super::waiter::{Phase, Way};
 use super::{At, State};
+use crate::lock::Owner;
 
 /// Hash maps have no order: by key, then.
 impl<C: Hash> Hash for State<C> {
@@ -13,6 +15,7 @@ impl<C: Hash> Hash for State<C> {
         self.lines.iter().collect::<BTreeMap<_, _>>().hash(hasher);
         self.waiters.hash(hasher);
         self.sessions.hash(hasher);
+        self.places.hash(hasher);
         self.timeouts.hash(hasher);
         self.alarms.hash(hasher);
         self.answered.hash(hasher);
@@ -28,9 +31,10 @@ impl<C: Copy> State<C> {
         })
     }
 
-    /// Who stands in the queue, first come first.
-    pub(crate) fn tickets_of(&self, at: At<'_>) -> Vec<Ticket> {
-        self.line(at).map_or_else(Vec::new, |line| line.queue.iter().copied().collect())
+    /// Who stands in the queue, first come first, and under which name.
+    pub(crate) fn tickets_of(&self, at: At<'_>) -> Vec<(Ticket, Owner<'static>)> {
+        let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter().copied());
+        tickets.map(|ticket| (ticket, self.waiters[&ticket].ask.owner.clone())).collect()
     }
 
     /// The connections that the state knows of.
@@ -51,6 +55,8 @@ impl<C: Copy> State<C> {
         for waiter in self.waiters.values_mut() {
             waiter.client_id = ids[&waiter.client_id];
         }
+        self.places =
+            std::mem::take(&mut self.places).into_iter().map(|(id, tickets)| (ids[&id], tickets)).collect();
         self.sessions =
             std::mem::take(&mut self.sessions).into_iter().map(|(id, places)| (ids[&id], places)).collect();
     }
@@ -77,11 +83,22 @@ impl State<Ticket> {
             }
         }
         self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
-        self.answered = self.answered.iter().filter_map(|ticket| new.get(ticket).copied()).collect();
+        for tickets in self.places.values_mut() {
+            *tickets = tickets.iter().map(|ticket| new[ticket]).collect();
+        }
+        self.answered = std::mem::take(&mut self.answered)
+            .into_iter()
+            .filter_map(|due| match due {
+                Due::Waiter(ticket) => new.get(&ticket).copied().map(Due::Waiter),
+                due => Some(due),
+            })
+            .collect();
         self.waiters = std::mem::take(&mut self.waiters)
             .into_iter()
             .map(|(ticket, mut waiter)| {
-                waiter.client = new[&ticket];
+                if let Way::Blocked(client) = &mut waiter.way {
+                    *client = new[&ticket];
+                }
                 if waiter.timeout == 0 || waiter.phase != Phase::Queued {
                     waiter.since = 0;
                 }

@@ -1,5 +1,7 @@
 //! One waiter, on its way from its place in a queue to its answer; and one session.
 
+use std::sync::Arc;
+
 use super::place::Place;
 use crate::lock::{Ask, Deadline, Fence, Micros, Millis, Now, Owner};
 
@@ -7,10 +9,16 @@ use crate::lock::{Ask, Deadline, Fence, Micros, Millis, Now, Owner};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Answer {
-    Granted { fence: Fence, holds: u32, until: Deadline },
+    Granted {
+        fence: Fence,
+        holds: u32,
+        until: Deadline,
+    },
     WrongType,
     TooManyHolds,
     TimedOut,
+    /// The lock is not this server's any more.
+    Gone,
 }
 
 impl Answer {
@@ -26,6 +34,21 @@ pub(crate) struct Told {
     pub(crate) ask: Ask<'static>,
     pub(crate) client_id: u64,
     pub(crate) answer: Answer,
+    /// Where, if not in the reply to its command.
+    pub(crate) channel: Option<Channel>,
+}
+
+/// The name of a channel on which messages are published.
+pub(crate) type Channel = Arc<[u8]>;
+
+/// How a waiter waits.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) enum Way<C> {
+    /// Blocked in its command until that is answered.
+    Blocked(C),
+    /// It has its connection free, and is told on that channel. A grant it has to claim.
+    Notified(Channel),
 }
 
 /// Where a waiter is on its way.
@@ -58,11 +81,18 @@ impl Phase {
 pub(crate) struct Arrival<C> {
     /// Its lease starts when it is granted.
     pub(crate) ask: Ask<'static>,
-    pub(crate) client: C,
+    pub(crate) way: Way<C>,
     pub(crate) client_id: u64,
     pub(crate) since: Micros,
     /// 0: without limit.
     pub(crate) timeout: Millis,
+}
+
+impl<C> Arrival<C> {
+    /// The first millisecond in which it has waited long enough; the one it came in has partly gone by.
+    pub(super) fn gives_up(&self) -> Option<Millis> {
+        (self.timeout > 0).then(|| (self.since / 1000).saturating_add(self.timeout).saturating_add(1))
+    }
 }
 
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
@@ -70,23 +100,30 @@ pub(super) struct Waiter<C> {
     pub(super) place: Place,
     pub(super) ask: Ask<'static>,
     pub(super) phase: Phase,
-    pub(super) client: C,
+    pub(super) way: Way<C>,
+    /// Its connection: of one that is notified, the one on which it asked last.
     pub(super) client_id: u64,
     pub(super) since: Micros,
     pub(super) timeout: Millis,
+    /// When it gives up; of a grant, when the time to claim it is over.
+    pub(super) ends: Option<Millis>,
     /// It was answered since its answer was due; else an operator had it answered, by `CLIENT UNBLOCK`.
     pub(super) unblocked: bool,
 }
 
 impl<C> Waiter<C> {
     pub(super) fn new(place: Place, arrival: Arrival<C>) -> Self {
-        let Arrival { ask, client, client_id, since, timeout } = arrival;
-        Self { place, ask, phase: Phase::Queued, client, client_id, since, timeout, unblocked: false }
+        let ends = arrival.gives_up();
+        let Arrival { ask, way, client_id, since, timeout } = arrival;
+        Self { place, ask, phase: Phase::Queued, way, client_id, since, timeout, ends, unblocked: false }
     }
 
-    /// The first millisecond in which the waiter has waited long enough; the one it came in has partly gone by.
-    pub(super) fn gives_up(&self) -> Option<Millis> {
-        (self.timeout > 0).then(|| (self.since / 1000).saturating_add(self.timeout).saturating_add(1))
+    /// Where it is told, if not in the reply to its command.
+    pub(super) fn channel(&self) -> Option<&Channel> {
+        match &self.way {
+            Way::Notified(channel) => Some(channel),
+            Way::Blocked(_) => None,
+        }
     }
 }
 
@@ -97,6 +134,8 @@ pub(crate) struct WaiterInfo {
     pub(crate) waited: Millis,
     /// As asked; 0: without limit.
     pub(crate) timeout: Millis,
+    /// It is told by a message, and not blocked meanwhile.
+    pub(crate) notified: bool,
 }
 
 impl WaiterInfo {
@@ -106,6 +145,7 @@ impl WaiterInfo {
             client_id: waiter.client_id,
             waited: now.micros.saturating_sub(waiter.since).max(0) / 1000,
             timeout: waiter.timeout,
+            notified: waiter.channel().is_some(),
         }
     }
 }

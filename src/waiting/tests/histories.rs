@@ -5,8 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::reference::{Answered, Reference, Told, Wish};
-use super::server::{Conn, Reply, Rules, Server, Writes};
+use super::server::{Conn, Reply, Rules, Server, Stands, Writes};
 use crate::lock::{Ask, Deadline, Millis, Owner};
+use crate::waiting::Wait;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"];
 
@@ -38,8 +39,11 @@ enum Step {
     Close(Conn),
     /// `CLIENT UNBLOCK ... ERROR`.
     SendAway(Conn),
-    /// `CLIENT UNBLOCK`: told at once, before the others.
-    Unblock(Conn),
+    /// `CLIENT UNBLOCK`: told at once, before the others. And the connection may close then.
+    Unblock {
+        conn: Conn,
+        closes: bool,
+    },
     Wait(Millis),
     ClockBack(Millis),
     /// The server does by itself what is due.
@@ -50,6 +54,11 @@ enum Step {
     Refuse(Millis, Millis),
     /// The key is overwritten.
     Overwrite,
+    /// Another lock is put in its place, as by `RENAME`.
+    Replace {
+        who: usize,
+        lease: Millis,
+    },
     /// The server becomes a replica, and a primary again, as a connection closes.
     Demote(Conn),
     /// The slot goes to another server for so long.
@@ -67,17 +76,18 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(conn, wish, block)| Step::Acquire { conn, wish, block }),
         12 => (who.clone(), any::<bool>(), fence.clone())
             .prop_map(|(who, all, fence)| Step::Release { who, all, fence }),
-        6 => (who, lease, fence.clone()).prop_map(|(who, lease, fence)| Step::Extend { who, lease, fence }),
+        6 => (who.clone(), lease.clone(), fence.clone()).prop_map(|(who, lease, fence)| Step::Extend { who, lease, fence }),
         3 => fence.prop_map(|fence| Step::Break { fence }),
         6 => conn.clone().prop_map(Step::Close),
         3 => conn.clone().prop_map(Step::SendAway),
-        3 => conn.clone().prop_map(Step::Unblock),
+        3 => (conn.clone(), any::<bool>()).prop_map(|(conn, closes)| Step::Unblock { conn, closes }),
         9 => (1..40i64).prop_map(Step::Wait),
         3 => (1..20i64).prop_map(Step::ClockBack),
         12 => Just(Step::Ring),
         2 => (1..20i64).prop_map(Step::Pause),
         2 => (1..40i64, 1..40i64).prop_map(|(after, then)| Step::Refuse(after, then)),
         1 => Just(Step::Overwrite),
+        1 => (who, lease).prop_map(|(who, lease)| Step::Replace { who, lease }),
         1 => conn.prop_map(Step::Demote),
         1 => (1..40i64).prop_map(Step::MoveAway),
     ]
@@ -137,17 +147,21 @@ impl Pair {
             _ => {}
         }
         match *step {
-            Step::Unblock(conn) => {
+            Step::Unblock { conn, closes } => {
                 let replies = self.server.unblock(rules, now, conn, false);
                 let expected = self.reference.unblock(conn, now);
                 self.hear(replies, expected)?;
+                if closes {
+                    self.take(&Step::Close(conn))?;
+                }
             }
             Step::Acquire { conn, wish, block } => {
                 let Wish { who, lease, max_hold, once, session } = wish;
                 let ask = Ask { owner: owner(who), lease, max_hold, once, session };
                 self.reference.lapse(now);
                 let renewed = self.reference.holder.and_then(|holder| holder.renewed(now));
-                let reply = self.server.acquire(rules, now, conn, &ask, block);
+                let reply =
+                    self.server.acquire(rules, now, conn, &ask, &Wait { timeout: block, channel: None });
                 let expected = self.reference.acquire(conn, wish, now);
                 prop_assert!(agrees(told(reply), expected, renewed), "{:?} for {:?}", reply, expected);
                 if let (Some((_, until)), Some(holder)) = (told(reply), &mut self.reference.holder) {
@@ -214,6 +228,13 @@ impl Pair {
                 self.reference.overwrite(now);
                 let expected = self.reference.tell(now);
                 self.hear(replies, expected)?;
+            }
+            Step::Replace { who, lease } => {
+                self.ring()?;
+                let lease = self.rules.max_hold.map_or(lease, |age| age.min(lease));
+                self.server.replace(now, owner(who), lease);
+                self.reference.replace(who, lease, now);
+                self.ring()?;
             }
             Step::Demote(conn) => {
                 self.send_all_away()?;
@@ -324,8 +345,8 @@ impl Pair {
         let expected =
             holder.map(|holder| (owner(holder.who), fence, holder.holds, Deadline::At(holder.until)));
         prop_assert_eq!(seen, expected);
-        let waiting: Vec<Conn> = self.reference.waiting.iter().map(|(conn, ..)| *conn).collect();
-        prop_assert_eq!(self.server.queued(), waiting);
+        let waiting = self.reference.waiting.iter().map(|(conn, ..)| Stands::Blocked(*conn));
+        prop_assert_eq!(self.server.queued(), waiting.collect::<Vec<_>>());
         Ok(())
     }
 }

@@ -138,6 +138,11 @@ impl Reference {
         }
     }
 
+    /// Another lock is put in its place: no connection keeps that alive.
+    pub(super) fn replace(&mut self, who: usize, lease: Millis, now: Millis) {
+        self.grant(Wish { who, lease, max_hold: None, once: false, session: false }, now);
+    }
+
     /// Those who are to be told are told.
     pub(super) fn tell(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);

@@ -24,8 +24,15 @@ const ONE_SERVER: Size = Size {
     rules: Rules::PLAIN,
 };
 
-const NOTHING_ELSE: Happens =
-    Happens { unblocks: false, vanishes: false, refusals: false, stalls: false, arrives: false, cuts: false };
+const NOTHING_ELSE: Happens = Happens {
+    unblocks: false,
+    vanishes: false,
+    refusals: false,
+    stalls: false,
+    arrives: false,
+    cuts: false,
+    unheard: false,
+};
 
 /// A replica takes over. The longest lease is 2, as long as the grace.
 const FAILOVER: Size = Size {
@@ -103,6 +110,27 @@ fn owners_that_wait_and_ask_on_another_connection() {
     holds("waits and asks", Size { horizon: soak(2, 3), ..size });
     holds("waits and asks on three connections", Size { conns: 3, horizon: soak(1, 2), ..size });
     holds("waits and asks, with breaks", Size { breaks: true, horizon: soak(1, 2), ..size });
+}
+
+/// Messages are lost, claims come late or from another connection, and processes die in between.
+#[test]
+fn places_and_claims() {
+    let size = Size { kinds: &[Kind::Once, Kind::Place], conns: 1, grants: 1, ..ONE_SERVER };
+    holds("places", Size { leases: &[2], horizon: soak(4, 5), ..size });
+    holds("places on two connections", Size { conns: 2, horizon: soak(3, 4), ..size });
+    let happens = Happens { unheard: true, ..NOTHING_ELSE };
+    holds("places, unheard", Size { happens, horizon: soak(4, 5), ..size });
+}
+
+#[test]
+fn places_and_blocked_waiters() {
+    let size = Size { grants: 1, horizon: soak(2, 3), ..ONE_SERVER };
+    let kinds = &[Kind::Once, Kind::PlaceBriefly, Kind::Wait];
+    holds("places and waiters", Size { kinds, holds: 2, ..size });
+    let kinds = &[Kind::Place, Kind::WaitOnce];
+    holds("places, waits with ONCE, breaks", Size { kinds, breaks: true, ..size });
+    let kinds = &[Kind::Place, Kind::Session];
+    holds("places and sessions", Size { kinds, horizon: soak(3, 4), ..size });
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Turn<'_> {
         blocked.answer = Some(match told.answer {
             Answer::Granted { fence, holds, until } => Reply::Granted { fence, holds, deadline: until },
             Answer::TooManyHolds => Reply::TooManyHolds,
-            Answer::TimedOut | Answer::WrongType => Reply::Null,
+            Answer::TimedOut | Answer::WrongType | Answer::Gone => Reply::Null,
         });
     }
 
@@ -66,7 +66,9 @@ impl Turn<'_> {
         let open = self.server.conns.iter().any(|conn| conn.id == blocked.id);
         let arrives = open && !(blocked.gone && blocked.unblocked && self.rules.keeps_answers);
         self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
-        waiting::ended(self, ticket, blocked.gone, |_, _| arrives);
+        // All that the server can tell of one that is gone.
+        let keeps_answers = self.rules.keeps_answers;
+        waiting::ended(self, ticket, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
         self.server.state.forget(ticket);
     }
 

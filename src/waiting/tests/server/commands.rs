@@ -4,34 +4,42 @@ use super::clients::Blocked;
 use super::turn::Client;
 use super::{Conn, Reply, Rules, Server, time};
 use crate::lock::{Ask, Deadline, Millis, Owner};
-use crate::waiting::{self, Outcome, Refusal};
+use crate::waiting::{self, Outcome, Refusal, Wait};
 
 impl Server {
-    /// `LOCK.ACQUIRE`; `block`: how long to wait, 0 without limit.
+    /// `LOCK.ACQUIRE`.
     pub(crate) fn acquire(
         &mut self,
         rules: Rules,
         now: Millis,
         conn: Conn,
         ask: &Ask<'static>,
-        block: Option<Millis>,
+        wait: &Wait,
     ) -> Reply {
         let id = self.conns[usize::from(conn)].id;
-        let mut client = Client { conn, id, blocked: None };
+        let mut client = Client { conn, id, blocked: None, claim: rules.claim };
         let mut turn = self.turn(rules, now);
         turn.expire();
-        let outcome = waiting::acquire(&mut turn, &mut client, ask, block, time(now));
+        let outcome = waiting::acquire(&mut turn, &mut client, ask, wait, time(now));
         if let Some(ticket) = client.blocked {
             self.blocked.insert(ticket, Blocked::new(client.conn, id));
         }
         match outcome {
             Ok(Outcome::Granted { fence, holds, until }) => Reply::Granted { fence, holds, deadline: until },
             Ok(Outcome::Waits) => Reply::Waits,
+            Ok(Outcome::Queued) => Reply::Queued,
             Ok(Outcome::Taken) => Reply::Null,
             Err(Refusal::Grace(_)) => Reply::Grace,
             Err(Refusal::TooManyHolds) => Reply::TooManyHolds,
             Err(refusal) => panic!("{refusal:?}"),
         }
+    }
+
+    /// `LOCK.LEAVE`: whether there was what to give up.
+    pub(crate) fn leave(&mut self, rules: Rules, now: Millis, owner: &Owner<'_>) -> bool {
+        let mut turn = self.turn(rules, now);
+        turn.expire();
+        waiting::leave(&mut turn, owner, time(now))
     }
 
     /// `LOCK.RELEASE`: the holds left; none: not held by this owner.

@@ -13,8 +13,8 @@ mod turn;
 
 use std::collections::BTreeMap;
 
-use crate::lock::{Deadline, Fence, FenceClock, Grant, Held, Millis, Now};
-use crate::waiting::{At, Grace, GraceLeft, Moment, State, Ticket};
+use crate::lock::{Deadline, Fence, FenceClock, Grant, Held, Millis, Now, Owner};
+use crate::waiting::{At, Grace, GraceLeft, Message, Moment, State, Ticket};
 use clients::{Blocked, Connection};
 
 /// A connection, by number. One that closes is followed by another of the same number.
@@ -30,6 +30,8 @@ pub(crate) struct Rules {
     pub(crate) grace: Millis,
     /// The longest lease, where one is set.
     pub(crate) max_lease: Option<Millis>,
+    /// How long a grant may be left unclaimed.
+    pub(crate) claim: Millis,
     /// The server is done with an unblocked client only after others have been served, as with threads for input.
     pub(crate) late: bool,
     /// The answer of an unblocked client is lost where an operator sends it away before the server is done with it, as on
@@ -39,7 +41,7 @@ pub(crate) struct Rules {
 
 impl Rules {
     pub(crate) const PLAIN: Self =
-        Self { max_hold: None, grace: 0, max_lease: None, late: false, keeps_answers: false };
+        Self { max_hold: None, grace: 0, max_lease: None, claim: 1, late: false, keeps_answers: false };
 }
 
 /// What a client is told.
@@ -53,9 +55,17 @@ pub(crate) enum Reply {
     Null,
     Grace,
     Waits,
+    Queued,
     TooManyHolds,
     /// An operator sent it away with an error.
     Unblocked,
+}
+
+/// Who stands in the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Stands {
+    Blocked(Conn),
+    Notified(Owner<'static>),
 }
 
 /// What replicas are told: `LOCK.APPLY`.
@@ -95,6 +105,10 @@ pub(crate) struct Server {
     pub(crate) effects: Vec<Effect>,
     /// Answers that have gone out to clients that waited.
     told: Vec<(Conn, Reply)>,
+    /// Nobody is subscribed to any channel.
+    pub(crate) deaf: bool,
+    /// What has been published.
+    pub(crate) messages: Vec<Message>,
 }
 
 impl Server {
@@ -109,6 +123,8 @@ impl Server {
             next_id: u64::from(conns),
             effects: Vec::new(),
             told: Vec::new(),
+            deaf: false,
+            messages: Vec::new(),
         }
     }
 
@@ -140,6 +156,14 @@ impl Server {
         self.ring(rules, now, Writes::Taken)
     }
 
+    /// Another lock is put in the place of this one, as by `RENAME`.
+    pub(crate) fn replace(&mut self, now: Millis, owner: Owner<'_>, lease: Millis) {
+        let fence = self.fences.next(now * 1000);
+        let grant = fence.map(|fence| Grant::new(owner, fence, 1, None, now));
+        self.lock = grant.map(|grant| (grant, Deadline::after(now, lease)));
+        self.state.touched(AT);
+    }
+
     /// The slot moves to another server, and comes back as it went: nothing is known of it then but the key.
     pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let lock = self.lock.take();
@@ -160,9 +184,15 @@ impl Server {
         self.state.is_unsettled(AT)
     }
 
-    /// The connections in the queue, first come first.
-    pub(crate) fn queued(&self) -> Vec<Conn> {
-        self.state.tickets_of(AT).iter().filter_map(|ticket| Some(self.blocked.get(ticket)?.conn)).collect()
+    /// Who stands in the queue, first come first.
+    pub(crate) fn queued(&self) -> Vec<Stands> {
+        let queue = self.state.tickets_of(AT).into_iter();
+        queue
+            .map(|(ticket, owner)| match self.blocked.get(&ticket) {
+                Some(blocked) => Stands::Blocked(blocked.conn),
+                None => Stands::Notified(owner),
+            })
+            .collect()
     }
 
     /// The connections that the server has not freed yet.

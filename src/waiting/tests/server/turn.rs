@@ -3,7 +3,8 @@
 use super::{AT, Conn, Effect, Rules, Server, Writes, moment, time};
 use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Millis, Now};
 use crate::waiting::{
-    self, Around, Caller, GraceLeft, GraceLength, Host, Note, Place, Rest, Settled, Site, State, Ticket,
+    self, Around, Caller, GraceLeft, GraceLength, Host, Message, Note, Place, Rest, Settled, Site, State,
+    Ticket,
 };
 
 /// A server in one turn of its event loop.
@@ -153,6 +154,11 @@ impl Host for Turn<'_> {
     fn unblock(&mut self, ticket: Ticket) {
         self.answer(ticket);
     }
+
+    fn publish(&mut self, message: &Message) -> bool {
+        self.server.messages.push(message.clone());
+        !self.server.deaf
+    }
 }
 
 /// The client of a running command.
@@ -161,6 +167,7 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// Under which number it has been blocked.
     pub(super) blocked: Option<Ticket>,
+    pub(super) claim: Millis,
 }
 
 impl Caller<Turn<'_>> for Client {
@@ -174,6 +181,14 @@ impl Caller<Turn<'_>> for Client {
 
     fn max_waiters(&self) -> Option<usize> {
         None
+    }
+
+    fn max_places(&self) -> Option<usize> {
+        None
+    }
+
+    fn claim(&self) -> Millis {
+        self.claim
     }
 
     fn block(&mut self, _site: &Turn<'_>, ticket: Ticket) -> Option<Ticket> {

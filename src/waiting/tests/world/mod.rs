@@ -11,7 +11,7 @@ mod watch;
 
 use std::collections::BTreeSet;
 
-use super::server::{Conn, Effect, Server};
+use super::server::{Conn, Effect, Server, Stands};
 use crate::lock::{Deadline, Fence, Millis, Owner};
 
 pub(super) use model::EXCLUSION;
@@ -35,6 +35,14 @@ enum Fault {
     ToNobody,
     /// A connection that was closed, or answered, is told something.
     ToldUnasked,
+    /// A connection keeps a grant alive, and its lease ends before anything is due.
+    NotRenewed,
+    /// The server has ended a grant that its owner still counts on.
+    Lost,
+    /// A place in the queue is gone, and its owner was not told.
+    PlaceLost,
+    /// A holder has not heard that its grant is over, or that somebody waits for it.
+    NotHeard,
 }
 
 /// What an owner knows of its grant.
@@ -48,6 +56,16 @@ struct Belief {
     session: Option<Conn>,
 }
 
+/// What a holder has heard of its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Hears {
+    fence: Fence,
+    /// It knows that it holds the lock.
+    claimed: bool,
+    /// Somebody waits.
+    wanted: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     now: Millis,
@@ -59,7 +77,13 @@ pub(super) struct World {
     /// The owners that connections wait for.
     waiting: Vec<Option<(Who, Kind)>>,
     /// Those who wait, first come first.
-    arrivals: Vec<Conn>,
+    arrivals: Vec<Stands>,
+    /// The connections on which owners have asked last for a place.
+    places: Vec<Option<Conn>>,
+    /// The last grant that a place was given.
+    to_claim: Option<Fence>,
+    /// The grants of which owners are to hear what becomes of them.
+    hears: Vec<Option<Hears>>,
     beliefs: Vec<Option<Belief>>,
     /// The last grant that an owner gave back: what it is told of that one later it ignores.
     given_back: Vec<Option<Fence>>,
@@ -91,6 +115,9 @@ impl World {
             on_the_way: Vec::new(),
             waiting: vec![None; size.conns.into()],
             arrivals: Vec::new(),
+            places: vec![None; size.owners.into()],
+            to_claim: None,
+            hears: vec![None; size.owners.into()],
             beliefs: vec![None; size.owners.into()],
             given_back: vec![None; size.owners.into()],
             highest: None,

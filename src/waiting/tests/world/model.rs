@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use super::{Clients, Fault, Kind, Site, Size, Who, World};
+use super::{Belief, Clients, Fault, Kind, Site, Size, Who, World};
 use crate::lock::Millis;
 use crate::waiting::tests::server::{Conn, Writes};
 
@@ -32,6 +32,10 @@ pub(in crate::waiting::tests) enum Action {
     Close(Conn),
     /// A client is gone, and the server does not know it yet.
     Vanish(Conn),
+    /// `LOCK.LEAVE`.
+    Leave(Who),
+    /// Subscribers come, or go.
+    Deafen,
     /// `CLIENT UNBLOCK`.
     Unblock {
         conn: Conn,
@@ -57,12 +61,14 @@ pub(in crate::waiting::tests) const EXCLUSION: &str = "1: one owner inside its l
 
 impl Size {
     fn acquires(self, world: &World, at: Site, who: Who, actions: &mut Vec<Action>) {
-        // Any idle connection will do: they are all alike.
-        let Some(conn) = (0..self.conns).find(|&conn| world.is_free(conn)) else { return };
         for &kind in self.kinds {
-            if at == Site::Primary || !kind.waits() {
-                let ask = |&lease| Action::Acquire { at, conn, who, lease, kind };
-                actions.extend(self.leases.iter().map(ask));
+            // Any idle connection will do: they are all alike, but for places.
+            let free = (0..self.conns).filter(|&conn| world.is_free(conn));
+            for conn in free.take(if kind.notified() { usize::MAX } else { 1 }) {
+                if at == Site::Primary || !kind.waits() {
+                    let ask = |&lease| Action::Acquire { at, conn, who, lease, kind };
+                    actions.extend(self.leases.iter().map(ask));
+                }
             }
         }
     }
@@ -78,6 +84,9 @@ impl Size {
         if world.waiting.iter().flatten().any(|&(waits, _)| waits == who) {
             actions.extend(belief.map(|_| Action::Release { at, who, all: false }));
             return;
+        }
+        if at == Site::Primary && world.places[usize::from(who)].is_some() {
+            actions.push(Action::Leave(who));
         }
         actions.push(Action::Release { at, who, all: false });
         if self.holds > 1 {
@@ -149,6 +158,9 @@ impl Model for Size {
         if self.breaks {
             actions.push(Action::Break);
         }
+        if self.happens.unheard {
+            actions.push(Action::Deafen);
+        }
         if self.happens.cuts {
             actions.push(Action::Cut);
         }
@@ -175,6 +187,8 @@ impl Model for Size {
             Action::Cut => next.cut(*self),
             Action::Close(conn) => next.close(*self, conn),
             Action::Vanish(conn) => next.vanish(conn),
+            Action::Leave(who) => next.leave(*self, who),
+            Action::Deafen => next.primary.deaf = !next.primary.deaf,
             Action::Unblock { conn, error } => next.unblock(*self, conn, error),
             Action::Ring(writes) => next.ring(*self, writes),
             Action::Free => next.free(*self),
@@ -217,9 +231,24 @@ impl Model for Size {
             }),
             Property::always("5: no lost wake-up", |_, world: &World| !world.has(Fault::FreeWithAQueue)),
             Property::always("6: never to one who went away", |_, world: &World| !world.has(Fault::ToNobody)),
+            Property::always("sessions are renewed in time", |_, world: &World| {
+                !world.has(Fault::NotRenewed)
+            }),
+            Property::always("what an owner was told is so", |_, world: &World| !world.has(Fault::Lost)),
+            Property::always("a place is kept", |_, world: &World| !world.has(Fault::PlaceLost)),
+            Property::always("holders hear", |_, world: &World| !world.has(Fault::NotHeard)),
             Property::always("nobody is told twice", |_, world: &World| !world.has(Fault::ToldUnasked)),
         ];
         // A world that is too small to show that proves nothing.
+        if self.kinds.iter().any(|kind| kind.notified()) {
+            all.push(Property::sometimes("a place is given a grant", |_, world: &World| {
+                world.to_claim.is_some() && world.to_claim == world.untold
+            }));
+            all.push(Property::sometimes("a grant is claimed", |_, world: &World| {
+                let claimed = |belief: &Belief| Some(belief.fence) == world.to_claim;
+                world.beliefs.iter().flatten().any(claimed)
+            }));
+        }
         if self.kinds.contains(&Kind::Wait) {
             all.push(Property::sometimes("a waiter gets the lock", |_, world: &World| {
                 world.untold.is_some()

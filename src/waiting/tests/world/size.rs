@@ -2,6 +2,7 @@
 
 use super::owner;
 use crate::lock::{Ask, Millis};
+use crate::waiting::Wait;
 use crate::waiting::tests::server::{Conn, Rules};
 
 /// An owner, by number.
@@ -41,6 +42,8 @@ pub(in crate::waiting::tests) struct Happens {
     pub(in crate::waiting::tests) arrives: bool,
     /// An operator cuts the lease short.
     pub(in crate::waiting::tests) cuts: bool,
+    /// Subscribers come and go.
+    pub(in crate::waiting::tests) unheard: bool,
 }
 
 /// A primary that dies, and its replica.
@@ -79,6 +82,10 @@ pub(in crate::waiting::tests) enum Kind {
     WaitOnce,
     Session,
     WaitWithSession,
+    /// Waits without limit by a place in the queue, and asks again to claim.
+    Place,
+    /// The same for 1 ms.
+    PlaceBriefly,
 }
 
 impl Kind {
@@ -86,18 +93,23 @@ impl Kind {
         matches!(self, Self::Wait | Self::WaitBriefly | Self::WaitOnce | Self::WaitWithSession)
     }
 
-    pub(super) fn once(self) -> bool {
-        matches!(self, Self::Once | Self::WaitOnce)
+    /// Whether it is told by messages.
+    pub(super) fn notified(self) -> bool {
+        matches!(self, Self::Place | Self::PlaceBriefly)
     }
 
-    pub(super) fn ask(self, who: Who, lease: Millis) -> (Ask<'static>, Option<Millis>) {
+    pub(super) fn once(self) -> bool {
+        matches!(self, Self::Once | Self::WaitOnce | Self::Place | Self::PlaceBriefly)
+    }
+
+    pub(super) fn ask(self, who: Who, lease: Millis) -> (Ask<'static>, Wait) {
         let session = matches!(self, Self::Session | Self::WaitWithSession);
         let ask = Ask { owner: owner(who), lease, max_hold: None, once: self.once(), session };
-        let block = match self {
+        let timeout = match self {
             Self::Plain | Self::Once | Self::Session => None,
-            Self::Wait | Self::WaitOnce | Self::WaitWithSession => Some(0),
-            Self::WaitBriefly => Some(1),
+            Self::Wait | Self::WaitOnce | Self::WaitWithSession | Self::Place => Some(0),
+            Self::WaitBriefly | Self::PlaceBriefly => Some(1),
         };
-        (ask, block)
+        (ask, Wait { timeout, channel: self.notified().then(|| [who].into()) })
     }
 }

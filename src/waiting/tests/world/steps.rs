@@ -1,20 +1,33 @@
 //! What happens in a world, and what its owners believe from then on.
 
-use super::{Belief, Clients, Failover, Fault, Kind, Site, Size, Who, World, owner};
+use super::{Belief, Clients, Failover, Fault, Hears, Kind, Site, Size, Who, World, owner};
 use crate::lock::{Deadline, Millis};
-use crate::waiting::tests::server::{Conn, Reply, Writes};
+use crate::waiting::tests::server::{Conn, Reply, Stands, Writes};
 
 impl World {
     pub(super) fn acquire(&mut self, size: Size, at: Site, conn: Conn, who: Who, lease: Millis, kind: Kind) {
-        let (ask, block) = kind.ask(who, lease);
-        let reply = self.step(size, at, |server, rules, now| server.acquire(rules, now, conn, &ask, block));
+        let (ask, wait) = kind.ask(who, lease);
+        let reply = self.step(size, at, |server, rules, now| server.acquire(rules, now, conn, &ask, &wait));
         match reply {
             Reply::Waits => {
                 self.waiting[usize::from(conn)] = Some((who, kind));
-                self.arrivals.push(conn);
+                self.arrivals.push(Stands::Blocked(conn));
+            }
+            Reply::Queued => {
+                self.places[usize::from(who)] = Some(conn);
+                let place = Stands::Notified(owner(who));
+                if !self.arrivals.contains(&place) {
+                    self.arrivals.push(place);
+                }
             }
             reply => self.told(size, at, who, kind, reply),
         }
+    }
+
+    pub(super) fn leave(&mut self, size: Size, who: Who) {
+        self.arrivals.retain(|stands| *stands != Stands::Notified(owner(who)));
+        self.places[usize::from(who)] = None;
+        self.step(size, Site::Primary, |server, rules, now| server.leave(rules, now, &owner(who)));
     }
 
     /// A client is told of its grant.
@@ -23,6 +36,11 @@ impl World {
         if self.untold == Some(fence) {
             self.untold = None;
         }
+        let hears = &mut self.hears[usize::from(who)];
+        if kind.notified() {
+            *hears = Some(Hears { fence, claimed: true, wanted: false });
+        }
+        hears.iter_mut().filter(|hears| hears.fence == fence).for_each(|hears| hears.claimed = true);
         let gave_it_back = Some(fence) <= self.given_back[usize::from(who)];
         if Some(fence) <= self.broken || gave_it_back && self.clients(size) != Clients::ReuseNames {
             return;
@@ -69,6 +87,9 @@ impl World {
         };
         let belief = self.believes(who).filter(|_| holds > 0);
         self.beliefs[usize::from(who)] = belief.map(|belief| Belief { holds, ..belief });
+        if belief.is_none() {
+            self.hears[usize::from(who)] = None;
+        }
     }
 
     pub(super) fn extend(&mut self, size: Size, at: Site, who: Who, lease: Millis) {
@@ -115,7 +136,12 @@ impl World {
     }
 
     pub(super) fn close(&mut self, size: Size, conn: Conn) {
-        self.leave(conn);
+        self.go(conn);
+        for (who, place) in (0..).zip(&mut self.places) {
+            if place.take_if(|place| *place == conn).is_some() {
+                self.arrivals.retain(|stands| *stands != Stands::Notified(owner(who)));
+            }
+        }
         self.step(size, Site::Primary, |server, rules, now| server.close(rules, now, conn));
         for lost in &mut self.lost {
             lost.remove(&conn);
@@ -123,17 +149,17 @@ impl World {
     }
 
     pub(super) fn vanish(&mut self, conn: Conn) {
-        self.leave(conn);
+        self.go(conn);
         self.primary.vanish(conn);
     }
 
     /// The client of a connection is gone. A grant that it was to keep alive, or asked to, its owner does not count on.
-    fn leave(&mut self, conn: Conn) {
+    fn go(&mut self, conn: Conn) {
         let asked = match self.waiting[usize::from(conn)].take() {
             Some((who, Kind::WaitWithSession)) => Some(who),
             _ => None,
         };
-        self.arrivals.retain(|&waits| waits != conn);
+        self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
         for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
             let ended = belief.take_if(|belief| match belief.session {
                 Some(session) => session == conn,
@@ -164,7 +190,7 @@ impl World {
     /// Clients that waited are told.
     fn hear(&mut self, size: Size, told: Vec<(Conn, Reply)>) {
         for (conn, reply) in told {
-            self.arrivals.retain(|&waits| waits != conn);
+            self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
             match self.waiting[usize::from(conn)].take() {
                 Some((who, kind)) => self.told(size, Site::Primary, who, kind, reply),
                 None if self.primary.has_vanished(conn) => self.told_in_vain(reply),
@@ -202,7 +228,10 @@ impl World {
             self.old = Some((old, self.now + failover.lives_on));
         }
         self.untold = None;
+        self.to_claim = None;
         self.waiting.fill(None);
         self.arrivals.clear();
+        self.places.fill(None);
+        self.hears.fill(None);
     }
 }

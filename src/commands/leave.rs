@@ -1,0 +1,48 @@
+//! `LOCK.LEAVE key owner`
+//!
+//! Gives up a place that `LOCK.ACQUIRE ... NOTIFY` took, or a grant that has not been claimed: 1; 0 where there is none.
+
+use super::parse;
+use crate::error::Error;
+use crate::lock::Owner;
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::serving;
+
+pub(crate) struct Leave<'a> {
+    key: Arg<'a>,
+    pub(super) owner: Owner<'a>,
+}
+
+impl Command for Leave<'_> {
+    const DEFINITION: Definition = Definition {
+        name: c"lock.leave",
+        summary: c"Gives up a place in the queue of a lock, or a grant that has not been claimed.",
+        complexity: c"O(log N) for N waiters.",
+        since: c"0.1.0",
+        flags: c"write fast",
+        acl: &[c"write", c"fast", c"lock"],
+        tips: c"",
+        key: KeyUse { tells: true, change: Some(Change::Delete) },
+        arguments: &[Argument::KEY, Argument::text(c"owner")],
+    };
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        Leave::parse(args)?.apply(ctx)
+    }
+}
+
+impl<'a> Leave<'a> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
+        if args.get(3).is_some() {
+            return Err(Error::Syntax);
+        }
+        Ok(Self { key: parse::required(args, 1)?, owner: parse::owner(parse::required(args, 2)?)? })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let left = serving::leave(ctx, self.key, &self.owner)?;
+        ctx.reply_integer(left.into());
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! One message, one holder that hears messages, and one entry in the list of those who are to be told.
+
+use super::place::Place;
+use super::queue::Ticket;
+use super::waiter::Channel;
+use crate::lock::{Fence, Owner};
+
+/// What a message tells of its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) enum Word {
+    /// It has the lock, and is to claim it.
+    Granted(Fence),
+    /// It waits no longer: its time is up.
+    Timeout,
+    /// It waits no longer, or its holder hears nothing more: asking again tells why.
+    Gone,
+    /// Its grant has ended, and not by its own release.
+    Lost(Fence),
+    /// Somebody waits for its lock.
+    Wanted(Fence),
+}
+
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) struct Message {
+    pub(crate) channel: Channel,
+    pub(crate) word: Word,
+    pub(crate) owner: Owner<'static>,
+}
+
+/// A holder that hears what becomes of its grant.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Watch {
+    pub(super) fence: Fence,
+    pub(super) owner: Owner<'static>,
+    pub(super) channel: Channel,
+    pub(super) wanted: Wanted,
+}
+
+/// Whether a holder has been told of the queue behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Wanted {
+    No,
+    /// It is to be told.
+    Due,
+    Told,
+}
+
+/// Somebody is to be told something.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) enum Due {
+    /// A waiter whose place in its queue has come to its end.
+    Waiter(Ticket),
+    Message(Message),
+    /// The holder of that lock is to be told that somebody waits, if that is still so.
+    Wanted(Place),
+}
+
+/// Who is to be told now, and how.
+pub(crate) enum Tell<C> {
+    /// A client that is blocked.
+    Client(C),
+    /// A waiter that is notified.
+    Place(Ticket),
+    Message(Message),
+}
