@@ -34,6 +34,7 @@ mod max_hold;
 mod max_hold_end;
 mod meddler;
 mod no_effect;
+mod notify;
 mod persistence;
 mod persistence_fence;
 mod release;

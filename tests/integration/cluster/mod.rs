@@ -3,5 +3,6 @@
 mod atomic;
 mod importing;
 mod nodes;
+mod notify;
 mod slots;
 mod under_load;

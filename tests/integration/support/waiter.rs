@@ -24,6 +24,8 @@ pub(crate) struct Queued {
     pub(crate) id: i64,
     pub(crate) waited: i64,
     pub(crate) timeout: i64,
+    /// `block` or `notify`.
+    pub(crate) by: String,
 }
 
 impl Waiter {
@@ -107,6 +109,7 @@ pub(crate) fn queue(client: &mut Client, key: &str) -> Vec<Queued> {
             id: number("client-id"),
             waited: number("waited-ms"),
             timeout: number("timeout-ms"),
+            by: waiter["waits-by"].clone(),
         }
     });
     queued.collect()

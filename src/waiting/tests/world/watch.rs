@@ -81,6 +81,10 @@ impl World {
                     let same = hears.iter_mut().filter(|hears| hears.fence == fence);
                     same.for_each(|hears| hears.wanted = true);
                 }
+                // Nobody will claim it.
+                Word::Granted(fence) if self.primary.deaf => {
+                    _ = self.to_claim.take_if(|to_claim| *to_claim == fence)
+                }
                 Word::Granted(fence) => self.to_claim = self.to_claim.max(Some(fence)),
                 Word::Timeout => {}
             }

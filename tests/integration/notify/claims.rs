@@ -1,0 +1,183 @@
+//! From the message to the claim; and grants that nobody claims.
+
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use super::{ask, queue_up};
+use crate::support::{Client, Mailbox, Server, Setup, Waiter, grant, is_left_of, owners, soon};
+
+/// A server on which a grant is to be claimed within so many ms, a client, and the mail of `ch`.
+fn with_claim(ms: u32) -> (Server, Client, Mailbox) {
+    let server = Setup::new().module_args(&format!("claim {ms}")).start();
+    let (client, mail) = (server.client(), Mailbox::of(&server, "ch"));
+    (server, client, mail)
+}
+
+#[test]
+fn a_claim_gets_the_lease_that_it_asks_for() {
+    let (_server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let held = client.holder("k").unwrap();
+    assert!(is_left_of(5000, held.lease), "{}", held.lease);
+    assert_eq!(mail.next(), format!("granted {} bob", held.fence));
+    let claimed = grant(ask(&mut client, "bob", "PX 60000")).unwrap();
+    assert_eq!((claimed.fence, claimed.holds, claimed.lease), (held.fence, 1, 60_000));
+    assert_eq!(client.info("lock", "lock_places"), "0");
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 0);
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k bob FENCE {}", held.fence)), 0);
+}
+
+#[test]
+fn a_short_lease_is_not_made_longer_by_the_time_to_claim() {
+    let (_server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 800");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert!(is_left_of(800, client.holder("k").unwrap().lease));
+    mail.next();
+}
+
+#[test]
+fn what_is_not_claimed_goes_to_the_next() {
+    let (server, mut client, mut mail) = with_claim(300);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let began = Instant::now();
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let bobs = client.holder("k").unwrap().fence;
+    let granted = grant(carol.client.finish().unwrap()).unwrap();
+    let after = began.elapsed();
+    assert!(granted.fence > bobs);
+    assert!(after >= Duration::from_millis(300) && after < Duration::from_millis(300) + crate::support::SOON);
+    let told = [mail.next(), mail.next(), mail.next()];
+    assert_eq!(
+        told,
+        [format!("granted {bobs} bob"), format!("wanted {bobs} bob"), format!("lost {bobs} bob")]
+    );
+    assert_eq!(client.info("lock", "lock_places"), "0");
+    // It may come late: then it is an ask like any other.
+    assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob ONCE"), Ok(Value::Nil));
+}
+
+#[test]
+fn a_hold_that_is_not_claimed_is_taken_back() {
+    let (_server, mut client, mut mail) = with_claim(300);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    mail.next();
+    // Another hold, which says nothing of the first.
+    assert_eq!(client.acquire("k", "OWNER bob PX 60000").unwrap().holds, 2);
+    soon("the first hold to be taken back", || client.holder("k").unwrap().holds == 1);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+}
+
+#[test]
+fn a_grant_that_nobody_hears_of_goes_to_the_next_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    for owner in ["bob", "carol", "dave"] {
+        queue_up(&mut client, owner, "PX 60000");
+    }
+    let mut erin = Waiter::new(&server, "k", "OWNER erin");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    erin.granted();
+    assert!(owners(&mut client, "k").is_empty());
+    assert_eq!(client.info("lock", "lock_places"), "0");
+    assert!(client.info("lock", "lock_messages_unheard").parse::<u32>().unwrap() >= 3);
+}
+
+#[test]
+fn a_process_that_dies_between_message_and_claim_holds_nothing() {
+    let (server, mut client, mut mail) = with_claim(60_000);
+    let mut bob = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut bob, "bob", "PX 60000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert!(mail.next().starts_with("granted "));
+    drop(bob);
+    carol.granted();
+    assert_eq!(client.info("lock", "lock_lapses"), "0");
+}
+
+#[test]
+fn what_is_claimed_outlives_the_connection_that_waited() {
+    let (server, mut client, mut mail) = with_claim(300);
+    let mut bob = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut bob, "bob", "PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    mail.next();
+    let claimed = client.acquire("k", "OWNER bob ONCE PX 60000").unwrap();
+    let id: i64 = bob.ask("CLIENT ID");
+    drop(bob);
+    soon("bob's connection to be gone", || client.ask::<String>(&format!("CLIENT LIST ID {id}")).is_empty());
+    let end = Instant::now() + Duration::from_millis(400);
+    while Instant::now() < end {
+        assert_eq!(client.holder("k").unwrap().fence, claimed.fence);
+    }
+}
+
+#[test]
+fn an_unclaimed_grant_is_given_up_by_leave() {
+    let (server, mut client, mut mail) = with_claim(60_000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    mail.next();
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k carol"), 0);
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
+    carol.granted();
+}
+
+#[test]
+fn an_extension_is_a_claim() {
+    let (_server, mut client, mut mail) = with_claim(300);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    mail.next();
+    assert_eq!(client.ask::<i64>("LOCK.EXTEND k bob PX 60000"), 60_000);
+    assert_eq!(client.info("lock", "lock_places"), "0");
+}
+
+#[test]
+fn a_session_begins_with_the_claim() {
+    let (server, mut client, mut mail) = with_claim(5000);
+    let mut bob = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut bob, "bob", "SESSION PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    mail.next();
+    assert_eq!(client.lock_info("k").unwrap()["session"], "0");
+    bob.acquire("k", "OWNER bob ONCE SESSION PX 60000").unwrap();
+    assert_eq!(client.lock_info("k").unwrap()["session"], "1");
+    drop(bob);
+    soon("the end of the session", || client.holder("k").is_none());
+    assert!(mail.next().starts_with("lost "));
+}
+
+#[test]
+fn a_lease_that_is_claimed_is_told_to_replicas() {
+    let server = Server::start();
+    let replica = server.replica();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    mail.next();
+    replica.wait_for_sync_with(&server);
+    let seen = replica.client().holder("k").unwrap();
+    assert_eq!(&seen.owner, "bob");
+    assert!(is_left_of(5000, seen.lease), "{}", seen.lease);
+    client.acquire("k", "OWNER bob ONCE PX 60000").unwrap();
+    replica.wait_for_sync_with(&server);
+    assert!(is_left_of(60_000, replica.client().holder("k").unwrap().lease));
+}

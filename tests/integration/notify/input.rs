@@ -1,0 +1,129 @@
+//! What is refused, and what any byte may be.
+
+use redis::Value;
+
+use crate::support::{Client, Mailbox, Server, Setup, transaction};
+
+const QUEUED: &str = "QUEUED";
+
+fn queued() -> Result<Value, String> {
+    Ok(Value::SimpleString(QUEUED.into()))
+}
+
+#[test]
+fn a_channel_is_1_to_512_bytes_and_said_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let long = |len: usize| format!("LOCK.ACQUIRE k OWNER bob BLOCK 9 NOTIFY {}", "c".repeat(len));
+    const LENGTH: &str = "ERR channel must be 1 to 512 bytes long";
+    assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY"), "ERR syntax error");
+    assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY a NOTIFY b"), "ERR syntax error");
+    assert_eq!(client.refused(&long(513)), LENGTH);
+    assert_eq!(client.send_words(["LOCK.ACQUIRE", "k", "NOTIFY", ""]), Err(LENGTH.into()));
+    assert_eq!(client.send(&long(512)), queued());
+    assert_eq!(client.refused("LOCK.LEAVE k"), "ERR wrong number of arguments for 'lock.leave' command");
+    assert!(client.refused("LOCK.LEAVE k bob now").starts_with("ERR wrong number of arguments"));
+    assert_eq!(
+        client.refused(&format!("LOCK.LEAVE k {}", "o".repeat(129))),
+        "ERR owner must be 1 to 128 bytes long"
+    );
+}
+
+#[test]
+fn names_are_of_any_bytes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (key, owner, channel) = (b"\0 \r\n\xff", b"a \0\xfe\r\nb %s", b"\xfdc h\0");
+    let mut mail = server.client();
+    mail.begin_words([&b"SUBSCRIBE"[..], channel]);
+    mail.finish().unwrap();
+    client.ask_words::<Value, _>([&b"LOCK.ACQUIRE"[..], key, b"OWNER", b"alice"]);
+    let words = [&b"LOCK.ACQUIRE"[..], key, b"OWNER", owner, b"BLOCK", b"0", b"NOTIFY", channel, b"ONCE"];
+    assert_eq!(client.send_words(words), queued());
+    client.ask_words::<i64, _>([&b"LOCK.RELEASE"[..], key, b"alice"]);
+    let (_, on, text): (String, Vec<u8>, Vec<u8>) = redis::from_redis_value(mail.finish().unwrap()).unwrap();
+    assert_eq!(on, channel);
+    let (_, fence, holds, _): (Vec<u8>, u64, u32, i64) = client.ask_words(words);
+    assert_eq!(holds, 1);
+    assert_eq!(text, [format!("granted {fence} ").as_bytes(), owner].concat());
+}
+
+/// A user that may use locks, and the channels of some names.
+#[track_caller]
+fn user(server: &Server, channels: &str) -> Client {
+    let mut client = server.client();
+    client.ask::<()>(&format!("ACL SETUSER guest reset on nopass ~* +@all resetchannels {channels}"));
+    client.ask::<()>("AUTH guest x");
+    client
+}
+
+#[test]
+fn a_channel_needs_the_right_to_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("ACL LOG RESET");
+    let mut guest = user(&server, "&grants:*");
+    let refused = guest.refused("LOCK.ACQUIRE k OWNER bob NOTIFY secrets");
+    assert_eq!(refused, "NOPERM No permissions to access a channel");
+    assert_eq!(client.holder("k"), None);
+    let log: Vec<std::collections::HashMap<String, Value>> = client.ask("ACL LOG");
+    assert_eq!(log[0]["reason"], Value::BulkString(b"channel".into()));
+    assert_eq!(log[0]["object"], Value::BulkString(b"secrets".into()));
+    guest.acquire("k", "OWNER bob NOTIFY grants:7").unwrap();
+    client.ask::<()>("ACL SETUSER guest resetchannels");
+    let mut guest = user(&server, "");
+    assert!(guest.refused("LOCK.ACQUIRE k OWNER bob NOTIFY grants:7").starts_with("NOPERM"));
+    guest.acquire("k", "OWNER bob ONCE").unwrap();
+}
+
+#[test]
+fn it_may_be_said_in_a_transaction_and_not_in_a_script() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    let replies =
+        transaction(&mut client, &["LOCK.ACQUIRE k OWNER bob BLOCK 0 NOTIFY ch", "LOCK.RELEASE k alice"]);
+    assert_eq!(replies, [queued(), Ok(Value::Int(0))]);
+    assert!(mail.next().starts_with("granted "));
+    let script = ["EVAL", "return redis.call('LOCK.ACQUIRE', 'l', 'NOTIFY', 'ch')", "0"];
+    assert!(client.send_words(script).unwrap_err().contains("NOTIFY is not allowed in scripts"));
+    assert_eq!(client.holder("l"), None);
+}
+
+#[test]
+fn a_writable_replica_refuses_it() {
+    let server = Server::start();
+    let replica = server.replica_with(Setup::new().set("replica-read-only", "no"));
+    replica.wait_for_sync_with(&server);
+    let refused = replica.client().refused("LOCK.ACQUIRE k NOTIFY ch");
+    assert_eq!(refused, "ERR NOTIFY is not allowed on replicas");
+}
+
+#[test]
+fn a_connection_has_so_many_places_and_a_queue_too() {
+    let server = Setup::new().module_args("max-places 2 max-waiters 2").start();
+    let (mut client, mut other) = (server.client(), server.client());
+    for key in ["a", "b", "c"] {
+        client.acquire(key, "OWNER alice").unwrap();
+    }
+    let place = |client: &mut Client, key: &str, owner: &str| {
+        client.send(&format!("LOCK.ACQUIRE {key} OWNER {owner} ONCE BLOCK 0 NOTIFY ch"))
+    };
+    assert_eq!(place(&mut client, "a", "bob"), queued());
+    assert_eq!(place(&mut client, "b", "bob"), queued());
+    let refused = place(&mut client, "c", "bob").unwrap_err();
+    assert_eq!(refused, "MAXPLACES this connection waits in too many places (lock.max-places)");
+    // Not a new one.
+    assert_eq!(place(&mut client, "b", "bob"), queued());
+    assert_eq!(place(&mut other, "a", "carol"), queued());
+    let refused = place(&mut other, "a", "dave").unwrap_err();
+    assert!(refused.starts_with("MAXWAITERS "), "{refused}");
+    // Nor is one that another connection takes over, for the queue.
+    assert_eq!(place(&mut other, "a", "bob"), queued());
+    assert!(place(&mut other, "b", "bob").unwrap_err().starts_with("MAXPLACES "));
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE b bob"), 1);
+    assert_eq!(place(&mut client, "c", "bob"), queued());
+    client.ask::<()>("CONFIG SET lock.max-places 0");
+    assert_eq!(place(&mut client, "b", "bob"), queued());
+}

@@ -1,0 +1,67 @@
+//! What happens to the key of a lock that is waited for.
+
+use redis::Value;
+
+use super::queue_up;
+use crate::support::{Mailbox, Server, Setup, owners, soon};
+
+#[test]
+fn whatever_frees_the_lock_serves_the_first_place() {
+    for frees in ["DEL k", "LOCK.BREAK k", "FLUSHALL", "RENAME k l", "PEXPIRE k 1", "MOVE k 1"] {
+        let server = Server::start();
+        let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+        client.acquire("k", "OWNER alice PX 60000").unwrap();
+        queue_up(&mut client, "bob", "");
+        client.ask::<Value>(frees);
+        let told = mail.next();
+        assert!(told.starts_with("granted ") && told.ends_with(" bob"), "{frees}: {told}");
+        assert_eq!(client.holder("k").unwrap().owner, "bob", "{frees}");
+    }
+}
+
+#[test]
+fn a_lapse_serves_the_first_place() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice PX 200").unwrap();
+    queue_up(&mut client, "bob", "");
+    assert!(mail.next().starts_with("granted "));
+}
+
+#[test]
+fn a_key_that_holds_something_else_sends_places_away() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "");
+    queue_up(&mut client, "carol", "");
+    client.ask::<()>("SET k something");
+    assert_eq!([mail.next(), mail.next()], ["gone bob", "gone carol"]);
+    let asked = client.refused("LOCK.ACQUIRE k OWNER bob ONCE BLOCK 100 NOTIFY ch");
+    assert!(asked.starts_with("WRONGTYPE"), "{asked}");
+    assert!(client.refused("LOCK.LEAVE k bob").starts_with("WRONGTYPE"));
+    assert_eq!(client.info("lock", "lock_places"), "0");
+}
+
+#[test]
+fn in_a_grace_places_wait_for_its_end() {
+    let server = Setup::new().module_args("failover-grace 1500 max-lease 1000").start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    queue_up(&mut client, "bob", "PX 1000");
+    assert_eq!(client.holder("k"), None);
+    assert!(mail.next().starts_with("granted "));
+}
+
+#[test]
+fn a_server_that_refuses_writes_serves_places_later() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice PX 300").unwrap();
+    queue_up(&mut client, "bob", "");
+    client.ask::<()>("CONFIG SET min-replicas-to-write 1");
+    soon("the lapse", || client.holder("k").is_none());
+    assert!(client.refused("LOCK.LEAVE k bob").starts_with("NOREPLICAS"));
+    client.ask::<()>("CONFIG SET min-replicas-to-write 0");
+    assert!(mail.next().starts_with("granted "));
+    assert!(owners(&mut client, "k").is_empty());
+}

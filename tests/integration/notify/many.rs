@@ -1,0 +1,56 @@
+//! Many places, on one connection.
+
+use redis::Value;
+
+use crate::support::{Mailbox, Server, Setup, grant, soon, wait_for};
+
+/// Ten thousand owners on one lock: all are served, first come first.
+#[test]
+fn many_places_on_one_lock_are_served_in_their_order() {
+    const PLACES: usize = 10_000;
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let ask = |owner: usize| format!("LOCK.ACQUIRE k OWNER {owner} ONCE PX 600000 BLOCK 0 NOTIFY ch");
+    let lines: Vec<String> = (0..PLACES).map(ask).collect();
+    let queued: Vec<String> = client.ask_all(&lines);
+    assert!(queued.iter().all(|reply| reply == "QUEUED"));
+    client.ask::<()>("LOCK.RELEASE k alice");
+    for owner in 0..PLACES {
+        let told = loop {
+            let told = mail.next();
+            if !told.starts_with("wanted") {
+                break told;
+            }
+        };
+        assert!(told.starts_with("granted ") && told.ends_with(&format!(" {owner}")), "{told}");
+        let granted = grant(client.ask::<Value>(&ask(owner))).unwrap();
+        client.ask::<()>(&format!("LOCK.RELEASE k {owner} FENCE {}", granted.fence));
+    }
+    assert_eq!(client.info("lock", "lock_places"), "0");
+    assert_eq!(client.holder("k"), None);
+}
+
+/// A process that dies with a thousand places leaves nothing behind, and gets nothing.
+#[test]
+fn a_process_that_dies_with_many_places_leaves_none() {
+    const LOCKS: usize = 1000;
+    let server = Setup::new().module_args("claim 600000").start();
+    let (mut client, mut dies) = (server.client(), server.client());
+    let mut mail = Mailbox::of(&server, "ch");
+    let lines = |line: &str| (0..LOCKS).map(|lock| line.replace('#', &lock.to_string())).collect::<Vec<_>>();
+    client.ask_all::<Value, _>(&lines("LOCK.ACQUIRE k# OWNER alice PX 600000"));
+    dies.ask_all::<Value, _>(&lines("LOCK.ACQUIRE k# OWNER dies# PX 600000 BLOCK 0 NOTIFY ch"));
+    client.ask_all::<Value, _>(&lines("LOCK.ACQUIRE k# OWNER next# PX 600000 BLOCK 0 NOTIFY ch"));
+    // Half of them are told before.
+    client.ask_all::<Value, _>(&lines("LOCK.RELEASE k# alice")[..LOCKS / 2]);
+    wait_for("somebody to be told", || mail.next().starts_with("granted "));
+    drop(dies);
+    client.ask_all::<Value, _>(&lines("LOCK.RELEASE k# alice")[LOCKS / 2..]);
+    for lock in 0..LOCKS {
+        soon("the next one to hold it", || {
+            client.holder(&format!("k{lock}")).is_some_and(|held| held.owner == format!("next{lock}"))
+        });
+    }
+    assert_eq!(client.info("lock", "lock_places"), LOCKS.to_string());
+}

@@ -1,0 +1,26 @@
+//! `LOCK.ACQUIRE ... NOTIFY` and `LOCK.LEAVE`: waiting without a connection.
+
+mod claims;
+mod input;
+mod keyspace;
+mod many;
+mod places;
+mod servers;
+mod watches;
+
+use redis::Value;
+
+use crate::support::Client;
+
+/// Takes a place in the queue of `k`.
+#[track_caller]
+fn queue_up(client: &mut Client, owner: &str, options: &str) {
+    assert_eq!(ask(client, owner, options), Value::SimpleString("QUEUED".into()), "{owner}");
+}
+
+/// Asks for `k` by `NOTIFY ch`: for up to a minute, where the options don't say for how long.
+#[track_caller]
+fn ask(client: &mut Client, owner: &str, options: &str) -> Value {
+    let block = if options.contains("BLOCK") { "" } else { "BLOCK 60000" };
+    client.ask(&format!("LOCK.ACQUIRE k OWNER {owner} ONCE {block} NOTIFY ch {options}"))
+}

@@ -1,0 +1,173 @@
+//! A place in the queue: taken, kept, given up.
+
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use super::{ask, queue_up};
+use crate::support::{Mailbox, Server, Waiter, grant, owners, queue, soon, wait_for};
+
+#[test]
+fn a_free_lock_is_granted_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    let granted = grant(ask(&mut client, "alice", "PX 20000")).unwrap();
+    assert_eq!((&granted.owner[..], granted.holds, granted.lease), ("alice", 1, 20_000));
+    assert_eq!(client.info("lock", "lock_places"), "0");
+}
+
+#[test]
+fn without_block_a_taken_lock_is_answered_with_null() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob NOTIFY ch"), Ok(Value::Nil));
+    assert!(owners(&mut client, "k").is_empty());
+}
+
+#[test]
+fn a_place_leaves_the_connection_free_and_is_shown() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let id: i64 = client.ask("CLIENT ID");
+    queue_up(&mut client, "bob", "BLOCK 5000");
+    let blocked = Waiter::new(&server, "k", "OWNER carol BLOCK 7000");
+    let shown = queue(&mut client, "k");
+    let shown = shown.iter().map(|waiter| (&waiter.owner[..], waiter.id, waiter.timeout, &waiter.by[..]));
+    let expected = [("bob", id, 5000, "notify"), ("carol", blocked.id, 7000, "block")];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+    assert_eq!(client.info("lock", "lock_places"), "1");
+    assert_eq!(client.info("lock", "lock_waiters"), "2");
+}
+
+#[test]
+fn both_kinds_of_waiters_are_served_as_they_came() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let first = client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    queue_up(&mut client, "dave", "PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let bob = client.holder("k").unwrap();
+    assert_eq!(&bob.owner, "bob");
+    assert!(bob.fence > first.fence);
+    assert_eq!(mail.next(), format!("granted {} bob", bob.fence));
+    assert_eq!(mail.next(), format!("wanted {} bob", bob.fence));
+    client.ask::<()>("LOCK.RELEASE k bob");
+    let granted = carol.granted();
+    assert!(granted.fence > bob.fence);
+    client.ask::<()>("LOCK.RELEASE k carol");
+    let dave = client.holder("k").unwrap();
+    assert_eq!(mail.next(), format!("granted {} dave", dave.fence));
+    assert!(mail.rest(&mut client).is_empty());
+}
+
+#[test]
+fn asking_again_keeps_the_place_with_new_terms() {
+    let server = Server::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    let mut mail = Mailbox::of(&server, "elsewhere");
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "BLOCK 50");
+    queue_up(&mut client, "carol", "");
+    let id: i64 = other.ask("CLIENT ID");
+    let again = "LOCK.ACQUIRE k OWNER bob ONCE BLOCK 30000 NOTIFY elsewhere";
+    assert_eq!(other.send(again), Ok(Value::SimpleString("QUEUED".into())));
+    assert_eq!(owners(&mut client, "k"), ["bob", "carol"]);
+    let bob = &queue(&mut client, "k")[0];
+    assert_eq!((bob.id, bob.timeout), (id, 30_000));
+    // The connection that asked first has no place of his any more, and the old time does not count.
+    drop(client);
+    soon("carol's leave", || owners(&mut other, "k") == ["bob"]);
+    let end = Instant::now() + Duration::from_millis(100);
+    while Instant::now() < end {
+        assert_eq!(owners(&mut other, "k"), ["bob"]);
+    }
+    other.ask::<()>("LOCK.RELEASE k alice");
+    assert!(mail.next().starts_with("granted "));
+}
+
+#[test]
+fn without_once_each_ask_is_a_place_and_a_hold() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    for _ in 0..2 {
+        let asked = client.send("LOCK.ACQUIRE k OWNER bob BLOCK 0 NOTIFY ch");
+        assert_eq!(asked, Ok(Value::SimpleString("QUEUED".into())));
+    }
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let fence = client.holder("k").unwrap().fence;
+    let told = [mail.next(), mail.next()];
+    assert_eq!(told, [format!("granted {fence} bob"), format!("granted {fence} bob")]);
+    assert_eq!(client.acquire("k", "OWNER bob ONCE").unwrap().holds, 2);
+}
+
+#[test]
+fn a_wait_that_is_over_is_told_and_not_early() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    let began = Instant::now();
+    queue_up(&mut client, "bob", "BLOCK 150");
+    assert_eq!(mail.next(), "timeout bob");
+    assert!(began.elapsed() >= Duration::from_millis(150));
+    assert!(owners(&mut client, "k").is_empty());
+    assert_eq!(client.info("lock", "lock_timeouts"), "1");
+    assert_eq!(client.info("lock", "lock_places"), "0");
+}
+
+#[test]
+fn a_place_ends_with_its_connection() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = server.client();
+    queue_up(&mut bob, "bob", "");
+    queue_up(&mut client, "carol", "");
+    drop(bob);
+    soon("bob's leave", || owners(&mut client, "k") == ["carol"]);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert!(mail.next().ends_with(" carol"));
+}
+
+#[test]
+fn a_place_is_given_up_by_leave() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "");
+    queue_up(&mut client, "carol", "");
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
+    assert_eq!(owners(&mut client, "k"), ["carol"]);
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 0);
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k alice"), 0);
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE another bob"), 0);
+    assert_eq!(client.holder("k").unwrap().owner, "alice");
+    // Those who are blocked leave by their own connection.
+    let _dave = Waiter::new(&server, "k", "OWNER dave");
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k dave"), 0);
+    assert_eq!(owners(&mut client, "k"), ["carol", "dave"]);
+    let mut told = mail.rest(&mut client);
+    told.retain(|text| !text.starts_with("wanted"));
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn owners_of_places_re_enter_wherever_they_stand() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
+    queue_up(&mut client, "carol", "");
+    queue_up(&mut client, "bob", "");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let granted = bob.granted();
+    assert_eq!(mail.next(), format!("granted {} bob", granted.fence));
+    wait_for("carol alone", || owners(&mut client, "k") == ["carol"]);
+    // The place of the same owner was without a hold of its own: nothing is taken back when it is not claimed.
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
+    assert_eq!(client.holder("k").unwrap().holds, 1);
+}

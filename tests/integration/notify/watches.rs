@@ -1,0 +1,121 @@
+//! What holders hear of their grants.
+
+use redis::Value;
+
+use super::{ask, queue_up};
+use crate::support::{Client, Grant, Mailbox, Server, Setup, Waiter, blocked_clients, grant, owners, soon};
+
+/// Alice holds `k`, and hears of it.
+#[track_caller]
+fn holds(client: &mut Client, options: &str) -> Grant {
+    grant(ask(client, "alice", options)).unwrap()
+}
+
+/// However a grant ends, its holder hears of it, if it did not end it itself.
+#[test]
+fn a_grant_that_is_lost_is_told() {
+    let ends = [
+        "LOCK.BREAK k",
+        "DEL k",
+        "UNLINK k",
+        "FLUSHALL",
+        "FLUSHDB",
+        "SET k x",
+        "RENAME k l",
+        "PEXPIRE k 1",
+        "SWAPDB 0 1",
+        "MOVE k 1",
+    ];
+    for end in ends {
+        let server = Server::start();
+        let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+        let fence = holds(&mut client, "PX 60000").fence;
+        client.ask::<Value>(end);
+        assert_eq!(mail.next(), format!("lost {fence} alice"), "{end}");
+        assert!(mail.rest(&mut client).is_empty(), "{end}");
+    }
+}
+
+#[test]
+fn a_lapse_is_told_when_it_comes() {
+    let server = Setup::new().set("active-expire-effort", "1").start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let fence = holds(&mut client, "PX 200").fence;
+    assert_eq!(mail.next(), format!("lost {fence} alice"));
+    assert_eq!(client.holder("k"), None);
+    assert_eq!(client.info("lock", "lock_lapses"), "1");
+}
+
+#[test]
+fn an_own_release_is_not_told() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    holds(&mut client, "");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    client.acquire("k", "OWNER bob").unwrap();
+    client.ask::<()>("LOCK.BREAK k");
+    assert!(mail.rest(&mut client).is_empty());
+}
+
+#[test]
+fn a_wish_is_told_once_for_each_queue() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let fence = holds(&mut client, "PX 60000").fence;
+    let wanted = format!("wanted {fence} alice");
+    assert!(mail.rest(&mut client).is_empty());
+    let bob = Waiter::new(&server, "k", "OWNER bob");
+    assert_eq!(mail.next(), wanted);
+    let carol = Waiter::new(&server, "k", "OWNER carol");
+    assert!(mail.rest(&mut client).is_empty());
+    drop((bob, carol));
+    soon("the queue to be gone", || blocked_clients(&mut client) == 0 && owners(&mut client, "k").is_empty());
+    assert!(mail.rest(&mut client).is_empty());
+    let _dave = Waiter::new(&server, "k", "OWNER dave");
+    assert_eq!(mail.next(), wanted);
+    // Who asks again is told again, since the first message may have been lost.
+    holds(&mut client, "PX 60000");
+    assert_eq!(mail.next(), wanted);
+    assert!(mail.rest(&mut client).is_empty());
+}
+
+#[test]
+fn a_place_that_gets_the_lock_hears_of_those_behind_it() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "");
+    let _carol = Waiter::new(&server, "k", "OWNER carol");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let fence = client.holder("k").unwrap().fence;
+    assert_eq!([mail.next(), mail.next()], [format!("granted {fence} bob"), format!("wanted {fence} bob")]);
+}
+
+#[test]
+fn the_channel_named_last_counts() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (mut mail, mut elsewhere) = (Mailbox::of(&server, "ch"), Mailbox::of(&server, "elsewhere"));
+    let fence = holds(&mut client, "PX 60000").fence;
+    client.acquire("k", "OWNER alice ONCE NOTIFY elsewhere").unwrap();
+    // Who asks without a channel changes nothing of that.
+    client.acquire("k", "OWNER alice ONCE").unwrap();
+    client.ask::<()>("LOCK.BREAK k");
+    assert_eq!(elsewhere.next(), format!("lost {fence} alice"));
+    assert!(mail.rest(&mut client).is_empty());
+}
+
+/// A lock is kept for many uses without a round trip, and given up when somebody else wants it.
+#[test]
+fn a_lock_is_kept_until_it_is_wanted() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    for _ in 0..20 {
+        let fence = holds(&mut client, "PX 60000").fence;
+        let mut bob = Waiter::new(&server, "k", "OWNER bob");
+        assert_eq!(mail.next(), format!("wanted {fence} alice"));
+        client.ask::<()>(&format!("LOCK.RELEASE k alice FENCE {fence}"));
+        let granted = bob.granted();
+        bob.client.ask::<()>(&format!("LOCK.RELEASE k bob FENCE {}", granted.fence));
+    }
+}

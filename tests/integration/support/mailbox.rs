@@ -1,0 +1,42 @@
+//! A subscriber, and what it has been told.
+
+use redis::{Value, from_redis_value};
+
+use super::{Client, Server};
+
+/// A connection that has subscribed to a channel.
+pub(crate) struct Mailbox {
+    client: Client,
+    channel: String,
+}
+
+impl Mailbox {
+    #[track_caller]
+    pub(crate) fn of(server: &Server, channel: &str) -> Self {
+        let mut client = server.client();
+        client.ask::<Value>(&format!("SUBSCRIBE {channel}"));
+        Self { client, channel: channel.into() }
+    }
+
+    /// The next message.
+    #[track_caller]
+    pub(crate) fn next(&mut self) -> String {
+        String::from_utf8(self.next_bytes()).unwrap()
+    }
+
+    /// The same, of any bytes.
+    #[track_caller]
+    pub(crate) fn next_bytes(&mut self) -> Vec<u8> {
+        let reply = self.client.finish().expect("a message");
+        let (kind, _, text): (String, Vec<u8>, Vec<u8>) = from_redis_value(reply).expect("a message");
+        assert_eq!(kind, "message");
+        text
+    }
+
+    /// The messages until now that have not been read.
+    #[track_caller]
+    pub(crate) fn rest(&mut self, sender: &mut Client) -> Vec<String> {
+        sender.ask::<Value>(&format!("PUBLISH {} end", self.channel));
+        std::iter::from_fn(|| Some(self.next()).filter(|text| text != "end")).collect()
+    }
+}
