@@ -149,6 +149,10 @@ impl World {
         if !self.hears.iter().flatten().all(heard) && !size.happens.refusals {
             self.faults.insert(Fault::NotHeard);
         }
+        let gone = |stands: &Stands| matches!(stands, Stands::Notified(_)) && !self.arrivals.contains(stands);
+        if self.primary.queued().iter().any(gone) {
+            self.faults.insert(Fault::ToNobody);
+        }
         if self.primary.blocked().iter().any(|&conn| self.waiting[usize::from(conn)].is_none()) {
             self.faults.insert(Fault::ToNobody);
         }
