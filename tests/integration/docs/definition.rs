@@ -67,6 +67,9 @@ fn every_option_is_explained() {
         let options: BTreeSet<_> = options
             .flat_map(|option| option.bare().split(" | ").map(String::from).collect::<Vec<_>>())
             .collect();
+        if options.is_empty() && !page.text.contains("\n## Options\n") {
+            return;
+        }
         let explained: BTreeSet<_> = page.first_column("Options").into_iter().map(String::from).collect();
         assert_eq!(options, explained, "{}", page.command);
     });
@@ -103,6 +106,7 @@ fn value(name: &str) -> String {
     match name {
         "key" => "k",
         "owner" => "alice",
+        "channel" => "ch",
         "seconds" => "60",
         "milliseconds" => "60000",
         "fence" => "1",
@@ -123,7 +127,8 @@ fn every_option_is_taken_once_and_nothing_else_is() {
         // Whether the parser takes it, not what comes of it; on a free lock, so that nothing waits.
         let mut taken = |words: &str| {
             client.ask::<()>("FLUSHALL");
-            client.send(words).err().as_deref() != Some("ERR syntax error")
+            let error = client.send(words).err().unwrap_or_default();
+            error != "ERR syntax error" && !error.starts_with("ERR wrong number of arguments")
         };
         let (mut all, mut backwards) = (bare.clone(), bare.clone());
         for option in &options {

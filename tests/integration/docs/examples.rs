@@ -105,11 +105,18 @@ fn type_in(page: &str, text: &str) {
     let steps = steps(text);
     assert!(!steps.is_empty(), "{page}: no session");
     let server = Server::start();
-    let (mut fences, mut waiters) = (Fences::default(), Vec::new());
+    let (mut fences, mut waiters, mut queued) = (Fences::default(), Vec::new(), Vec::new());
     for step in steps {
         let command = fences.replace(&step.command);
         if step.shown.is_empty() {
             waiters.push(Waiter::of_words(&server, server.client(), command.split(' ')));
+            continue;
+        }
+        if step.shown == ["QUEUED"] {
+            // The connection stays open, and the place with it.
+            let mut client = server.client();
+            assert_eq!(client.ask::<String>(&command), "QUEUED", "{page}: {command}");
+            queued.push(client);
             continue;
         }
         let mut cli = Command::new(cli_program());
