@@ -58,7 +58,7 @@ impl<C: Copy> State<C> {
     /// Who waits for a lock, first come first.
     pub(crate) fn queue_of(&self, at: At<'_>, now: Now) -> Vec<WaiterInfo> {
         let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter());
-        let waiters = tickets.filter_map(|ticket| self.waiters.get(ticket));
+        let waiters = tickets.filter_map(|ticket| self.waiters.get(&ticket));
         waiters.map(|waiter| WaiterInfo::new(waiter, now)).collect()
     }
 

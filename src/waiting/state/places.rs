@@ -109,7 +109,7 @@ impl<C: Copy> State<C> {
     pub(super) fn send_away(&mut self, at: At<'_>) {
         let Some(line) = self.line(at) else { return };
         let given: Vec<Ticket> = line.given.iter().map(|(_, ticket)| *ticket).collect();
-        let queued: Vec<Ticket> = line.queue.iter().copied().collect();
+        let queued: Vec<Ticket> = line.queue.iter().collect();
         for ticket in given.into_iter().filter(|ticket| self.is_place(*ticket)).collect::<Vec<_>>() {
             self.drop_waiter(ticket);
         }

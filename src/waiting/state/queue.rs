@@ -1,6 +1,6 @@
 //! The waiters of one lock in order of arrival.
 
-use std::collections::{BTreeSet, btree_set};
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::ops::Bound;
 
@@ -16,56 +16,109 @@ impl Ticket {
 }
 
 /// The waiters of one lock. Whatever is asked of it costs at most the logarithm of their number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct Queue {
-    /// First come first served: tickets rise with the time of arrival.
-    arrivals: BTreeSet<Ticket>,
-    /// The same waiters by owner: a new holder's own waiters re-enter at once, wherever they stand.
-    owners: BTreeSet<(Owner<'static>, Ticket)>,
+pub(super) enum Queue {
+    /// As most queues are. First come first; a list takes a fraction of the memory of the trees.
+    Few(Vec<(Ticket, Owner<'static>)>),
+    Many {
+        /// First come first served: tickets rise with the time of arrival.
+        arrivals: BTreeSet<Ticket>,
+        /// The same waiters by owner: a new holder's own waiters re-enter at once, wherever they stand.
+        owners: BTreeSet<(Owner<'static>, Ticket)>,
+    },
+}
+
+/// So many are few.
+const FEW: usize = 8;
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
 }
 
 impl Queue {
     pub(super) fn len(&self) -> usize {
-        self.arrivals.len()
+        match self {
+            Self::Few(waiters) => waiters.len(),
+            Self::Many { arrivals, .. } => arrivals.len(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.arrivals.is_empty()
+        self.len() == 0
     }
 
+    /// Puts a waiter behind all others: its ticket is the latest.
     pub(super) fn join(&mut self, ticket: Ticket, owner: Owner<'static>) {
-        self.arrivals.insert(ticket);
-        self.owners.insert((owner, ticket));
+        match self {
+            Self::Few(waiters) if waiters.len() < FEW => {
+                // Not four at once: one waits, as a rule.
+                waiters.reserve_exact(1);
+                waiters.push((ticket, owner));
+            }
+            Self::Few(waiters) => {
+                let arrivals = waiters.iter().map(|(ticket, _)| *ticket).chain([ticket]).collect();
+                let owners = std::mem::take(waiters).into_iter().map(|(ticket, owner)| (owner, ticket));
+                let owners = owners.chain([(owner, ticket)]).collect();
+                *self = Self::Many { arrivals, owners };
+            }
+            Self::Many { arrivals, owners } => {
+                arrivals.insert(ticket);
+                owners.insert((owner, ticket));
+            }
+        }
     }
 
     /// Takes a waiter out, wherever it stands; whether it stood there at all.
     pub(super) fn leave(&mut self, ticket: Ticket, owner: &Owner<'static>) -> bool {
-        self.owners.remove(&(owner.clone(), ticket));
-        self.arrivals.remove(&ticket)
+        match self {
+            Self::Few(waiters) => {
+                let place = waiters.iter().position(|(waits, _)| *waits == ticket);
+                place.map(|place| waiters.remove(place)).is_some()
+            }
+            Self::Many { arrivals, owners } => {
+                owners.remove(&(owner.clone(), ticket));
+                arrivals.remove(&ticket)
+            }
+        }
     }
 
     /// Who is next.
     pub(super) fn head(&self) -> Option<Ticket> {
-        self.arrivals.first().copied()
+        match self {
+            Self::Few(waiters) => waiters.first().map(|(ticket, _)| *ticket),
+            Self::Many { arrivals, .. } => arrivals.first().copied(),
+        }
     }
 
     /// The first waiter with that owner.
     pub(super) fn first_of(&self, owner: &Owner<'static>) -> Option<Ticket> {
-        let (first, ticket) = self.owners.range((owner.clone(), Ticket::MIN)..).next()?;
-        (first == owner).then_some(*ticket)
+        self.all_of(owner).next()
     }
 
     /// The waiters with that owner, first come first.
     pub(super) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = Ticket> {
-        let ends = Bound::Included((owner.clone(), Ticket::MAX));
-        let all = self.owners.range((Bound::Included((owner.clone(), Ticket::MIN)), ends));
-        all.map(|(_, ticket)| *ticket)
+        let (few, many) = match self {
+            Self::Few(waiters) => (waiters.as_slice(), None),
+            Self::Many { owners, .. } => {
+                let first = Bound::Included((owner.clone(), Ticket::MIN));
+                let last = Bound::Included((owner.clone(), Ticket::MAX));
+                (&[][..], Some(owners.range((first, last))))
+            }
+        };
+        let few = few.iter().filter(move |(_, waits)| waits == owner).map(|(ticket, _)| *ticket);
+        few.chain(many.into_iter().flatten().map(|(_, ticket)| *ticket))
     }
 
     /// All waiters, first come first.
-    pub(super) fn iter(&self) -> btree_set::Iter<'_, Ticket> {
-        self.arrivals.iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = Ticket> {
+        let (few, many) = match self {
+            Self::Few(waiters) => (waiters.as_slice(), None),
+            Self::Many { arrivals, .. } => (&[][..], Some(arrivals)),
+        };
+        few.iter().map(|(ticket, _)| *ticket).chain(many.into_iter().flatten().copied())
     }
 }
 
@@ -97,7 +150,7 @@ mod tests {
         assert!(!queue.leave(ticket(1), &owner("a")));
         assert_eq!(queue.head(), Some(ticket(2)));
         assert_eq!(queue.first_of(&owner("a")), Some(ticket(3)));
-        assert_eq!(queue.iter().copied().collect::<Vec<_>>(), [ticket(2), ticket(3), ticket(4)]);
+        assert_eq!(queue.iter().collect::<Vec<_>>(), [ticket(2), ticket(3), ticket(4)]);
     }
 
     proptest! {

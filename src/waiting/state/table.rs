@@ -6,10 +6,10 @@ use super::line::Line;
 use super::place::{At, Place};
 
 /// A hash table, since each step on any lock asks it once. Its hash has a seed of its own: names are the clients' to choose. It
-/// is made when the first line comes.
+/// is made when the first line comes. The lines are boxed, since a hash table has many empty places.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
-pub(super) struct Lines(Option<HashMap<Place, Line>>);
+pub(super) struct Lines(Option<HashMap<Place, Box<Line>>>);
 
 impl Lines {
     pub(super) const fn new() -> Self {
@@ -21,11 +21,11 @@ impl Lines {
     }
 
     pub(super) fn get(&self, at: At<'_>) -> Option<&Line> {
-        self.0.as_ref()?.get(&at)
+        self.0.as_ref()?.get(&at).map(Box::as_ref)
     }
 
     pub(super) fn get_mut(&mut self, at: At<'_>) -> Option<&mut Line> {
-        self.0.as_mut()?.get_mut(&at)
+        self.0.as_mut()?.get_mut(&at).map(Box::as_mut)
     }
 
     /// The name of a line, shared with it.
@@ -39,7 +39,7 @@ impl Lines {
     }
 
     pub(super) fn remove(&mut self, at: At<'_>) -> Option<(Place, Line)> {
-        self.0.as_mut()?.remove_entry(&at)
+        self.0.as_mut()?.remove_entry(&at).map(|(place, line)| (place, *line))
     }
 
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Line) -> bool) {
@@ -49,7 +49,7 @@ impl Lines {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Place, &Line)> {
-        self.0.iter().flat_map(hash_map::HashMap::iter)
+        self.0.iter().flat_map(hash_map::HashMap::iter).map(|(place, line)| (place, line.as_ref()))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Line> {
@@ -60,6 +60,6 @@ impl Lines {
 #[cfg(test)]
 impl Lines {
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Line> {
-        self.0.iter_mut().flat_map(hash_map::HashMap::values_mut)
+        self.0.iter_mut().flat_map(hash_map::HashMap::values_mut).map(Box::as_mut)
     }
 }

@@ -33,7 +33,7 @@ impl<C: Copy> State<C> {
 
     /// Who stands in the queue, first come first, and under which name.
     pub(crate) fn tickets_of(&self, at: At<'_>) -> Vec<(Ticket, Owner<'static>)> {
-        let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter().copied());
+        let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter());
         tickets.map(|ticket| (ticket, self.waiters[&ticket].ask.owner.clone())).collect()
     }
 
@@ -73,7 +73,7 @@ impl State<Ticket> {
         let new: BTreeMap<Ticket, Ticket> =
             old.into_iter().map(|ticket| (ticket, self.next_ticket())).collect();
         for line in self.lines.values_mut() {
-            let queued: Vec<Ticket> = line.queue.iter().copied().collect();
+            let queued: Vec<Ticket> = line.queue.iter().collect();
             line.queue = Queue::default();
             for ticket in queued {
                 line.queue.join(new[&ticket], self.waiters[&ticket].ask.owner.clone());
