@@ -17,6 +17,7 @@ mod lapse;
 mod load;
 mod memory;
 mod net;
+mod notify;
 mod pictures;
 mod plan;
 mod report;
@@ -54,6 +55,7 @@ fn main() {
             "memory" => memory::run(&plan, &mut report),
             "instructions" => instructions::run(&mut report),
             "session" => session::run(&plan, &mut report),
+            "notify" => notify::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }
     }

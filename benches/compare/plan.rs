@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 9] = [
+pub(crate) const PARTS: [&str; 10] = [
     "instructions",
     "throughput",
     "handover",
@@ -14,6 +14,7 @@ pub(crate) const PARTS: [&str; 9] = [
     "lapse",
     "memory",
     "session",
+    "notify",
     "durability",
 ];
 

@@ -34,8 +34,8 @@ struct Client {
 }
 
 pub(crate) struct Sample {
-    wall_us: f64,
-    cpu_us: f64,
+    pub(crate) wall_us: f64,
+    pub(crate) cpu_us: f64,
 }
 
 impl Circle {

@@ -36,6 +36,8 @@ pub(super) struct Watch {
     pub(super) fence: Fence,
     pub(super) owner: Owner<'static>,
     pub(super) channel: Channel,
+    /// It knows that it has the lock.
+    pub(super) claimed: bool,
     pub(super) wanted: Wanted,
 }
 

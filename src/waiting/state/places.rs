@@ -49,14 +49,19 @@ impl<C: Copy> State<C> {
         waiter.ends = Some(ends);
         let (place, owner, channel) = (waiter.place.clone(), waiter.ask.owner.clone(), channel.clone());
         self.timeouts.insert((ends, ticket));
-        self.watch(place.at(), fence, owner, channel);
+        self.watch_place(place.at(), fence, owner, channel);
     }
 
     /// The owner of that grant has been told of it: whatever was to be claimed of it is.
     pub(super) fn claim(&mut self, at: At<'_>, fence: Fence) {
-        for ticket in self.unclaimed(at, fence) {
+        let unclaimed = self.unclaimed(at, fence);
+        if unclaimed.is_empty() {
+            return;
+        }
+        for ticket in unclaimed {
             self.drop_waiter(ticket);
         }
+        self.watch_claimed(at);
     }
 
     /// The places that have been given that grant, and have not claimed it.
@@ -80,10 +85,15 @@ impl<C: Copy> State<C> {
         true
     }
 
-    /// A place is given up. What it had been granted is taken back.
+    /// A place is given up. What it had been granted is taken back; the grant may live on by other holds of its owner.
     pub(crate) fn give_up(&mut self, ticket: Ticket) {
+        let Some(waiter) = self.waiters.get(&ticket) else { return };
+        let (place, granted) = (waiter.place.clone(), waiter.phase.granted());
         self.depart(ticket);
         self.drop_waiter(ticket);
+        if granted.is_some_and(|fence| self.unclaimed(place.at(), fence).is_empty()) {
+            self.watch_claimed(place.at());
+        }
     }
 
     /// A connection has closed: its places are given up; whether it had any.

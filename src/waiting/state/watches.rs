@@ -9,10 +9,27 @@ impl<C: Copy> State<C> {
     /// The holder of that grant hears on that channel what becomes of it, and on no other. If somebody waits it is told so, again
     /// if need be: it may ask since it doubts that it heard.
     pub(crate) fn watch(&mut self, at: At<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
+        self.set_watch(at, Watch { fence, owner, channel, claimed: true, wanted: Wanted::No });
+        self.tell_wanted(at);
+    }
+
+    /// The same from a grant that is to be claimed: until then its owner can't know what it is to give up.
+    pub(super) fn watch_place(&mut self, at: At<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
+        self.set_watch(at, Watch { fence, owner, channel, claimed: false, wanted: Wanted::No });
+    }
+
+    fn set_watch(&mut self, at: At<'_>, mut watch: Watch) {
         let (_, line) = self.open_line(at);
-        let is_due = line.watch.as_ref().is_some_and(|watch| watch.wanted == Wanted::Due);
-        let wanted = if is_due { Wanted::Due } else { Wanted::No };
-        line.watch = Some(Box::new(Watch { fence, owner, channel, wanted }));
+        // What is due already is told once.
+        if line.watch.as_ref().is_some_and(|watch| watch.wanted == Wanted::Due) {
+            watch.wanted = Wanted::Due;
+        }
+        line.watch = Some(Box::new(watch));
+    }
+
+    /// The owner has claimed its grant.
+    pub(super) fn watch_claimed(&mut self, at: At<'_>) {
+        self.with_line(at, |line| line.watch.iter_mut().for_each(|watch| watch.claimed = true));
         self.tell_wanted(at);
     }
 
@@ -28,7 +45,8 @@ impl<C: Copy> State<C> {
     /// Has the holder told that somebody waits, once for each queue that forms behind it.
     pub(super) fn tell_wanted(&mut self, at: At<'_>) {
         let Some(line) = self.lines.get_mut(at).filter(|line| !line.queue.is_empty()) else { return };
-        let Some(watch) = line.watch.as_mut().filter(|watch| watch.wanted == Wanted::No) else { return };
+        let untold = |watch: &&mut Box<Watch>| watch.claimed && watch.wanted == Wanted::No;
+        let Some(watch) = line.watch.as_mut().filter(untold) else { return };
         watch.wanted = Wanted::Due;
         self.answered.extend(self.lines.place(at).map(Due::Wanted));
     }

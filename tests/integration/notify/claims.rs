@@ -53,11 +53,8 @@ fn what_is_not_claimed_goes_to_the_next() {
     let after = began.elapsed();
     assert!(granted.fence > bobs);
     assert!(after >= Duration::from_millis(300) && after < Duration::from_millis(300) + crate::support::SOON);
-    let told = [mail.next(), mail.next(), mail.next()];
-    assert_eq!(
-        told,
-        [format!("granted {bobs} bob"), format!("wanted {bobs} bob"), format!("lost {bobs} bob")]
-    );
+    let told = [mail.next(), mail.next()];
+    assert_eq!(told, [format!("granted {bobs} bob"), format!("lost {bobs} bob")]);
     assert_eq!(client.info("lock", "lock_places"), "0");
     // It may come late: then it is an ask like any other.
     assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob ONCE"), Ok(Value::Nil));
@@ -176,8 +173,8 @@ fn a_lease_that_is_claimed_is_told_to_replicas() {
     replica.wait_for_sync_with(&server);
     let seen = replica.client().holder("k").unwrap();
     assert_eq!(&seen.owner, "bob");
-    assert!(is_left_of(5000, seen.lease), "{}", seen.lease);
+    assert!((1..=5000).contains(&seen.lease), "{}", seen.lease);
     client.acquire("k", "OWNER bob ONCE PX 60000").unwrap();
     replica.wait_for_sync_with(&server);
-    assert!(is_left_of(60_000, replica.client().holder("k").unwrap().lease));
+    assert!(replica.client().holder("k").unwrap().lease > 5000);
 }

@@ -80,7 +80,7 @@ fn a_wish_is_told_once_for_each_queue() {
 }
 
 #[test]
-fn a_place_that_gets_the_lock_hears_of_those_behind_it() {
+fn a_claim_hears_of_those_behind_it() {
     let server = Server::start();
     let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
     client.acquire("k", "OWNER alice").unwrap();
@@ -88,7 +88,12 @@ fn a_place_that_gets_the_lock_hears_of_those_behind_it() {
     let _carol = Waiter::new(&server, "k", "OWNER carol");
     client.ask::<()>("LOCK.RELEASE k alice");
     let fence = client.holder("k").unwrap().fence;
-    assert_eq!([mail.next(), mail.next()], [format!("granted {fence} bob"), format!("wanted {fence} bob")]);
+    assert_eq!(mail.next(), format!("granted {fence} bob"));
+    // It is told when it has claimed the lock: before, it has nothing to give up.
+    assert!(mail.rest(&mut client).is_empty());
+    client.acquire("k", "OWNER bob ONCE").unwrap();
+    assert_eq!(mail.next(), format!("wanted {fence} bob"));
+    assert!(mail.rest(&mut client).is_empty());
 }
 
 #[test]

@@ -40,7 +40,8 @@ impl World {
         if kind.notified() {
             *hears = Some(Hears { fence, claimed: true, wanted: false });
         }
-        hears.iter_mut().filter(|hears| hears.fence == fence).for_each(|hears| hears.claimed = true);
+        let same = hears.iter_mut().filter(|hears| hears.fence == fence && kind.once());
+        same.for_each(|hears| hears.claimed = true);
         let gave_it_back = Some(fence) <= self.given_back[usize::from(who)];
         if Some(fence) <= self.broken || gave_it_back && self.clients(size) != Clients::ReuseNames {
             return;

@@ -145,7 +145,7 @@ impl World {
         // What an owner does not know of it does not miss.
         let over = |hears: &mut Hears| !hears.claimed && held != Some(hears.fence);
         self.hears.iter_mut().for_each(|hears| _ = hears.take_if(over));
-        let heard = |hears: &Hears| held == Some(hears.fence) && (hears.wanted || !waits);
+        let heard = |hears: &Hears| held == Some(hears.fence) && (hears.wanted || !waits || !hears.claimed);
         if !self.hears.iter().flatten().all(heard) && !size.happens.refusals {
             self.faults.insert(Fault::NotHeard);
         }
