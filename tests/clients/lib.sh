@@ -43,7 +43,7 @@ programs() {
             file = folder "/" $2
             printf "" > file
         }
-        END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/commands/*.md || fail "see above"
+        END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/clients/*.md "$root"/docs/commands/*.md || fail "see above"
     mkdir -p "$2"
     for name in "$new"/*; do
         [ -e "$name" ] || fail "the documentation has no program in $1"

@@ -96,7 +96,7 @@ class ClientsTest {
     }
 
     @Test
-    void theLockOfTheReadme() throws Exception {
+    void theLockOfTheDocsForJedis() throws Exception {
         try (var client = RedisClient.create(Support.URL)) {
             aroundABlock(key -> Lock.acquire(client, key, 60_000, 100), key -> Lock.acquire(client, key, 60_000, 0));
         }
