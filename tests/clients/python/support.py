@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 
-from lock import lock
+from lock import Locks
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -36,9 +36,13 @@ def connect(port, **options):
     return client("127.0.0.1", port, **{"decode_responses": True, "socket_timeout": None, **options})
 
 
-def held(client, key, lease_ms=10_000, wait_ms=0):
-    """The context manager of the README; here it waits as long as it takes."""
-    return lock(client, key, lease_ms, wait_ms)
+def locks(client, wait_ms=600_000):
+    """The locks of the README; here they wait as long as it takes. A process of one thread needs no second client."""
+    return Locks(client, client, wait_ms)
+
+
+def held(client, key, lease_ms=10_000, wait_ms=600_000):
+    return locks(client, wait_ms).hold(key, lease_ms)
 
 
 def wait_for(condition, what, seconds=30):

@@ -1,0 +1,127 @@
+"""Many threads in one process, with the clients as the README makes them: waits need none of the connections of the others."""
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+from lock import Locks
+
+from support import info, wait_for
+
+
+@pytest.fixture
+def client(server):
+    with redis.Redis.from_url(f"redis://127.0.0.1:{server.port}") as client:
+        yield client
+
+
+@pytest.fixture
+def locks(client, server):
+    return make_locks(client, server, 100)
+
+
+def make_locks(client, server, waits):
+    url = f"redis://127.0.0.1:{server.port}"
+    pool = redis.BlockingConnectionPool.from_url(url, max_connections=waits, timeout=60, socket_timeout=65)
+    return Locks(client, redis.Redis.from_pool(pool), wait_ms=60_000)
+
+
+def run(threads, work):
+    """Runs it in that many threads at once, and tells of the first that failed."""
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work, number) for number in range(threads)]:
+            done.result()
+
+
+def test_a_hundred_threads_take_turns_at_one_lock(client, locks):
+    inside, served, fences = Counter(), Counter(), []
+
+    def work(number):
+        for _ in range(10):
+            with locks.hold("door") as fence:
+                inside["now"] += 1
+                assert inside["now"] == 1
+                time.sleep(0.0005)  # the others' chance
+                inside["now"] -= 1
+                served[number] += 1
+                fences.append(fence)
+
+    run(100, work)
+    assert list(served.values()) == [10] * 100
+    assert fences == sorted(fences)
+    assert info(client, "door") is None
+
+
+def test_five_hundred_buyers_of_five_articles(client, locks):
+    articles, pieces = [f"article:{number}" for number in range(5)], 40
+    client.mset(dict.fromkeys(articles, pieces))
+    sold = Counter()
+
+    def buy(number):
+        article = articles[number % 5]
+        with locks.hold(f"lock:{article}"):
+            left = int(client.get(article))
+            time.sleep(0.002)  # the others' chance
+            if left > 0:
+                client.set(article, left - 1)
+                sold[article] += 1
+
+    run(500, buy)
+    assert sold == dict.fromkeys(articles, pieces)
+    assert client.mget(articles) == [b"0"] * 5
+
+
+def test_those_who_wait_for_one_lock_do_not_hinder_another(server, client):
+    """The holder of the outer lock waits for the inner one, while more threads than there are connections wait for the outer."""
+    locks = make_locks(client, server, waits=2)
+    client.execute_command("LOCK.ACQUIRE", "inner", "OWNER", "other", "PX", 60_000)
+    served = []
+
+    def enter(key):
+        with locks.hold(key):
+            served.append(key)
+
+    with ThreadPoolExecutor(21) as threads:
+        with locks.hold("outer"):
+            later = [threads.submit(enter, "outer") for _ in range(20)]
+            wait_for(lambda: info(client, "outer")[b"waiters"] == 1, "one of them waits at the server")
+            inner = threads.submit(enter, "inner")
+            wait_for(lambda: info(client, "inner")[b"waiters"] == 1, "the holder of the outer lock waits for the inner one")
+            client.execute_command("LOCK.RELEASE", "inner", "other")
+            inner.result(30)
+        for done in later:
+            done.result(30)
+    assert served == ["inner"] + ["outer"] * 20
+
+
+def test_those_who_wait_in_vain_are_told(server, client):
+    client.execute_command("LOCK.ACQUIRE", "door", "OWNER", "other", "PX", 60_000)
+    locks = make_locks(client, server, 100)
+    locks.wait_ms = 50
+
+    def enter(number):
+        with pytest.raises(TimeoutError), locks.hold("door"):
+            pytest.fail("two have the lock")
+
+    run(20, enter)
+
+
+def test_waits_need_none_of_the_clients_connections(server):
+    with redis.Redis.from_url(f"redis://127.0.0.1:{server.port}", max_connections=3) as client:
+        locks = make_locks(client, server, 100)
+
+        def enter(key):
+            with locks.hold(key):
+                pass
+
+        with ThreadPoolExecutor(8) as threads:
+            waiting = []
+            for number in range(8):
+                client.execute_command("LOCK.ACQUIRE", f"door:{number}", "OWNER", "other", "PX", 60_000)
+                waiting.append(threads.submit(enter, f"door:{number}"))
+                wait_for(lambda: info(client, f"door:{number}")[b"waiters"] == 1, "it waits at the server")
+            for number, done in enumerate(waiting):
+                client.execute_command("LOCK.RELEASE", f"door:{number}", "other")
+                done.result(30)
