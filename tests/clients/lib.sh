@@ -45,6 +45,9 @@ programs() {
         }
         END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/clients/*.md "$root"/docs/commands/*.md || fail "see above"
     mkdir -p "$2"
+    for name in "$2"/*; do
+        [ -e "$new/${name##*/}" ] || rm -rf "$name" # one that the documentation had once
+    done
     for name in "$new"/*; do
         [ -e "$name" ] || fail "the documentation has no program in $1"
         # One that has not changed keeps its time, for those that build by it.

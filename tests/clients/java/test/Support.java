@@ -1,10 +1,26 @@
+import java.net.URI;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
+import redis.clients.jedis.ConnectionPoolConfig;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.RedisClient;
+import redis.clients.jedis.util.JedisURIHelper;
 import redis.clients.jedis.util.KeyValue;
 
 /** What both clients' tests share: a client as something that sends words, and waiting. */
 final class Support {
     static final String URL = System.getenv("REDIS_URL");
+
+    /** The client for waits, as the docs make it. */
+    static RedisClient jedisThatWaits(int connections) {
+        var pool = new ConnectionPoolConfig();
+        pool.setMaxTotal(connections);
+        pool.setMaxWait(Duration.ofMinutes(1));
+        var url = URI.create(URL);
+        var timeout = DefaultJedisClientConfig.builder(url).blockingSocketTimeoutMillis(65_000).build();
+        return RedisClient.builder().hostAndPort(JedisURIHelper.getHostAndPort(url)).clientConfig(timeout).poolConfig(pool).build();
+    }
 
     /** The reply as the client gives it; a client that waits is given a connection of its own. */
     interface Sender {
