@@ -51,12 +51,12 @@ func expectAll(t *testing.T, count int, done chan error) {
 	}
 }
 
-func TestAHundredGoroutinesTakeTurnsAtOneLock(t *testing.T) {
-	locks, key := makeLocks(t, 0, 100), uuid.NewString()
+func takeTurns(t *testing.T, locks *Locks, goroutines, rounds int) {
+	key := uuid.NewString()
 	var inside atomic.Int64
-	var fences []int64
-	done := start(100, func(int) error {
-		for range 20 {
+	var fences []int64 // behind the lock
+	done := start(goroutines, func(int) error {
+		for range rounds {
 			err := locks.With(ctx, key, time.Minute, func(fence int64) error {
 				defer inside.Add(-1)
 				if inside.Add(1) != 1 {
@@ -72,12 +72,37 @@ func TestAHundredGoroutinesTakeTurnsAtOneLock(t *testing.T) {
 		}
 		return nil
 	})
-	expectAll(t, 100, done)
-	if len(fences) != 2000 || !slices.IsSorted(fences) {
+	expectAll(t, goroutines, done)
+	if len(fences) != goroutines*rounds || !slices.IsSorted(fences) {
 		t.Fatal(len(fences))
 	}
 	if len(locks.turns) != 0 {
 		t.Fatal("turns that nobody needs are left")
+	}
+}
+
+func TestAHundredGoroutinesTakeTurnsAtOneLock(t *testing.T) {
+	takeTurns(t, makeLocks(t, 0, 100), 100, 20)
+}
+
+func TestGoroutinesTakeTurnsOnACluster(t *testing.T) {
+	options, err := redis.ParseClusterURL(os.Getenv("CLUSTER_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forWaits := *options
+	forWaits.PoolSize, forWaits.PoolTimeout, forWaits.ReadTimeout = 100, time.Minute, 65*time.Second
+	client, waiting := redis.NewClusterClient(options), redis.NewClusterClient(&forWaits)
+	defer client.Close()
+	defer waiting.Close()
+	locks := NewLocks(client, waiting, time.Minute)
+	takeTurns(t, locks, 20, 20)
+	impatient := NewLocks(client, waiting, 20*time.Millisecond)
+	err = locks.With(ctx, "door", time.Minute, func(int64) error {
+		return impatient.With(ctx, "door", time.Minute, func(int64) error { return errors.New("two have the lock") })
+	})
+	if !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
 	}
 }
 

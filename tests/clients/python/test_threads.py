@@ -1,5 +1,6 @@
 """Many threads in one process, with the clients as the README makes them: waits need none of the connections of the others."""
 
+import os
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -35,12 +36,12 @@ def run(threads, work):
             done.result()
 
 
-def test_a_hundred_threads_take_turns_at_one_lock(client, locks):
+def take_turns(locks, key, threads, rounds):
     inside, served, fences = Counter(), Counter(), []
 
     def work(number):
-        for _ in range(10):
-            with locks.hold("door") as fence:
+        for _ in range(rounds):
+            with locks.hold(key) as fence:
                 inside["now"] += 1
                 assert inside["now"] == 1
                 time.sleep(0.0005)  # the others' chance
@@ -48,10 +49,24 @@ def test_a_hundred_threads_take_turns_at_one_lock(client, locks):
                 served[number] += 1
                 fences.append(fence)
 
-    run(100, work)
-    assert list(served.values()) == [10] * 100
+    run(threads, work)
+    assert list(served.values()) == [rounds] * threads
     assert fences == sorted(fences)
+
+
+def test_a_hundred_threads_take_turns_at_one_lock(client, locks):
+    take_turns(locks, "door", threads=100, rounds=10)
     assert info(client, "door") is None
+
+
+def test_threads_take_turns_on_a_cluster():
+    url = os.environ["CLUSTER_URL"]
+    pool = {"connection_pool_class": redis.BlockingConnectionPool, "max_connections": 100, "timeout": 60}
+    with redis.RedisCluster.from_url(url) as client, redis.RedisCluster.from_url(url, socket_timeout=65, **pool) as waiting:
+        locks = Locks(client, waiting, wait_ms=60_000)
+        take_turns(locks, "door", threads=20, rounds=10)
+        with locks.hold("door"), pytest.raises(TimeoutError), Locks(client, waiting, wait_ms=20).hold("door"):
+            pytest.fail("two have the lock")
 
 
 def test_five_hundred_buyers_of_five_articles(client, locks):

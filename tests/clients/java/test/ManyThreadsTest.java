@@ -3,8 +3,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
@@ -16,7 +18,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import redis.clients.jedis.RedisClient;
+import redis.clients.jedis.RedisClusterClient;
 import redis.clients.jedis.commands.ProtocolCommand;
+import redis.clients.jedis.util.JedisURIHelper;
 
 /** Many threads, with Jedis' clients as the docs make them: waits need none of the connections of the others. */
 class ManyThreadsTest {
@@ -66,13 +70,12 @@ class ManyThreadsTest {
         Support.waitFor("one waits at the server", () -> Support.field(client.sendCommand(INFO, key), "waiters").equals(1L));
     }
 
-    @Test
-    void aHundredThreadsTakeTurnsAtOneLock() throws Exception {
+    private void takeTurns(Locks locks, int threads, int rounds) throws Exception {
         String key = UUID.randomUUID().toString();
         var inside = new AtomicInteger();
         var fences = new ArrayList<Long>(); // behind the lock
-        expectAll(start(100, number -> {
-            for (int round = 0; round < 20; round++) {
+        expectAll(start(threads, number -> {
+            for (int round = 0; round < rounds; round++) {
                 try (var lock = locks.acquire(key, 60_000)) {
                     assertEquals(1, inside.incrementAndGet());
                     Thread.sleep(0, 100_000); // the others' chance
@@ -81,9 +84,26 @@ class ManyThreadsTest {
                 }
             }
         }));
-        assertEquals(2000, fences.size());
+        assertEquals(threads * rounds, fences.size());
         assertEquals(fences.stream().sorted().toList(), fences);
         assertTrue(locks.turns.isEmpty(), "turns that nobody needs are left");
+    }
+
+    @Test
+    void aHundredThreadsTakeTurnsAtOneLock() throws Exception {
+        takeTurns(locks, 100, 20);
+    }
+
+    @Test
+    void threadsTakeTurnsOnACluster() throws Exception {
+        var nodes = Set.of(JedisURIHelper.getHostAndPort(URI.create(System.getenv("CLUSTER_URL"))));
+        try (var client = RedisClusterClient.create(nodes); var waiting = Support.jedisThatWaitsOnACluster(nodes)) {
+            var locks = new Locks(client, waiting, 60_000);
+            takeTurns(locks, 20, 20);
+            try (var lock = locks.acquire("door", 60_000)) {
+                assertThrows(TimeoutException.class, () -> new Locks(client, waiting, 20).acquire("door", 60_000));
+            }
+        }
     }
 
     @Test

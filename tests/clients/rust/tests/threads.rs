@@ -68,6 +68,21 @@ fn a_hundred_threads_take_turns_at_one_lock() {
 }
 
 #[test]
+fn threads_take_turns_on_a_cluster() {
+    let urls = vec![std::env::var("CLUSTER_URL").unwrap()];
+    let (client, door) = (redis::cluster::ClusterClient::new(urls).unwrap(), Door::new());
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let mut connection = client.get_connection().unwrap();
+                (0..20).for_each(|_| door.enter(&mut connection));
+            });
+        }
+    });
+    door.assert_entered(400);
+}
+
+#[test]
 fn a_hundred_threads_share_the_ten_connections_of_a_pool() {
     let pool = r2d2::Pool::new(client()).unwrap();
     let door = Door::new();
