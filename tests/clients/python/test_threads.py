@@ -9,31 +9,18 @@ import pytest
 import redis
 from lock import Locks
 
-from support import info, wait_for
+from support import info, locks_for_threads, run_threads, wait_for
 
 
 @pytest.fixture
 def client(server):
-    with redis.Redis.from_url(f"redis://127.0.0.1:{server.port}") as client:
+    with redis.Redis.from_url(server.url) as client:
         yield client
 
 
 @pytest.fixture
 def locks(client, server):
-    return make_locks(client, server, 100)
-
-
-def make_locks(client, server, waits):
-    url = f"redis://127.0.0.1:{server.port}"
-    pool = redis.BlockingConnectionPool.from_url(url, max_connections=waits, timeout=60, socket_timeout=65)
-    return Locks(client, redis.Redis.from_pool(pool), wait_ms=60_000)
-
-
-def run(threads, work):
-    """Runs it in that many threads at once, and tells of the first that failed."""
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, number) for number in range(threads)]:
-            done.result()
+    return locks_for_threads(client, server)
 
 
 def take_turns(locks, key, threads, rounds):
@@ -49,7 +36,7 @@ def take_turns(locks, key, threads, rounds):
                 served[number] += 1
                 fences.append(fence)
 
-    run(threads, work)
+    run_threads(threads, work)
     assert list(served.values()) == [rounds] * threads
     assert fences == sorted(fences)
 
@@ -69,28 +56,9 @@ def test_threads_take_turns_on_a_cluster():
             pytest.fail("two have the lock")
 
 
-def test_five_hundred_buyers_of_five_articles(client, locks):
-    articles, pieces = [f"article:{number}" for number in range(5)], 40
-    client.mset(dict.fromkeys(articles, pieces))
-    sold = Counter()
-
-    def buy(number):
-        article = articles[number % 5]
-        with locks.hold(f"lock:{article}"):
-            left = int(client.get(article))
-            time.sleep(0.002)  # the others' chance
-            if left > 0:
-                client.set(article, left - 1)
-                sold[article] += 1
-
-    run(500, buy)
-    assert sold == dict.fromkeys(articles, pieces)
-    assert client.mget(articles) == [b"0"] * 5
-
-
 def test_those_who_wait_for_one_lock_do_not_hinder_another(server, client):
     """The holder of the outer lock waits for the inner one, while more threads than there are connections wait for the outer."""
-    locks = make_locks(client, server, waits=2)
+    locks = locks_for_threads(client, server, waits=2)
     client.execute_command("LOCK.ACQUIRE", "inner", "OWNER", "other", "PX", 60_000)
     served = []
 
@@ -113,19 +81,19 @@ def test_those_who_wait_for_one_lock_do_not_hinder_another(server, client):
 
 def test_those_who_wait_in_vain_are_told(server, client):
     client.execute_command("LOCK.ACQUIRE", "door", "OWNER", "other", "PX", 60_000)
-    locks = make_locks(client, server, 100)
+    locks = locks_for_threads(client, server)
     locks.wait_ms = 50
 
     def enter(number):
         with pytest.raises(TimeoutError), locks.hold("door"):
             pytest.fail("two have the lock")
 
-    run(20, enter)
+    run_threads(20, enter)
 
 
 def test_waits_need_none_of_the_clients_connections(server):
-    with redis.Redis.from_url(f"redis://127.0.0.1:{server.port}", max_connections=3) as client:
-        locks = make_locks(client, server, 100)
+    with redis.Redis.from_url(server.url, max_connections=3) as client:
+        locks = locks_for_threads(client, server)
 
         def enter(key):
             with locks.hold(key):

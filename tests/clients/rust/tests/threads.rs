@@ -115,7 +115,8 @@ fn five_hundred_buyers_of_five_articles() {
         let () = connection.set(article, 40).unwrap();
     }
     let sold = thread::scope(|scope| {
-        let buyer = |number: usize| buy(&mut client.get_connection().unwrap(), &articles[number % 5]).unwrap();
+        let buyer =
+            |number: usize| buy(&mut client.get_connection().unwrap(), &articles[number % 5]).unwrap();
         let buyers: Vec<_> = (0..500).map(|number| scope.spawn(move || buyer(number))).collect();
         buyers.into_iter().map(|buyer| buyer.join().unwrap()).filter(|sold| *sold).count()
     });
