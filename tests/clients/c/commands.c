@@ -116,10 +116,94 @@ static void functions_of_the_documentation(void) {
     printf("ok: the functions of the documentation\n");
 }
 
+/* What many threads share: locks and the stock behind each. Each thread has a context of its own. */
+enum { ROUNDS = 20, PIECES = 40 };
+static struct article {
+    char key[33], lock[40];
+    int inside, sold, entered;
+    long long fence;
+} articles[5];
+
+static struct article *new_article(struct article *article) {
+    memset(article, 0, sizeof *article);
+    make_owner(article->key);
+    snprintf(article->lock, sizeof article->lock, "lock:%s", article->key);
+    return article;
+}
+
+static long long enter(redisContext *redis, struct article *article, char *owner) {
+    make_owner(owner);
+    long long fence = lock_acquire(redis, article->lock, owner, 60000, 50000);
+    assert(fence > article->fence); /* fences rise */
+    article->fence = fence;
+    assert(!article->inside++); /* nobody else is inside */
+    return fence;
+}
+
+static void leave(redisContext *redis, struct article *article, char *owner, long long fence) {
+    article->inside--;
+    assert(lock_release(redis, article->lock, owner, fence) == 0);
+}
+
+static void *take_turns(void *article) {
+    redisContext *redis = connect_in(2);
+    char owner[33];
+    for (int round = 0; round < ROUNDS; round++) {
+        long long fence = enter(redis, article, owner);
+        ((struct article *)article)->entered++;
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* the others' chance */
+        leave(redis, article, owner, fence);
+    }
+    redisFree(redis);
+    return NULL;
+}
+
+/* The stock is read and written in two steps. */
+static void *buy(void *given) {
+    struct article *article = given;
+    redisContext *redis = connect_in(2);
+    char owner[33];
+    long long fence = enter(redis, article, owner);
+    redisReply *reply = redisCommand(redis, "GET %s", article->key);
+    assert(reply && reply->type == REDIS_REPLY_STRING);
+    int left = atoi(reply->str);
+    freeReplyObject(reply);
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* the others' chance */
+    if (left > 0) {
+        freeReplyObject(redisCommand(redis, "SET %s %d", article->key, left - 1));
+        article->sold++;
+    }
+    leave(redis, article, owner, fence);
+    redisFree(redis);
+    return NULL;
+}
+
+static void run_threads(int count, int locks, void *(*work)(void *)) {
+    pthread_t threads[500];
+    for (int at = 0; at < count; at++) assert(!pthread_create(&threads[at], NULL, work, &articles[at % locks]));
+    for (int at = 0; at < count; at++) assert(!pthread_join(threads[at], NULL));
+}
+
+static void many_threads(void) {
+    new_article(articles);
+    run_threads(100, 1, take_turns);
+    assert(articles->entered == 100 * ROUNDS);
+    printf("ok: a hundred threads take turns at one lock\n");
+
+    redisContext *redis = connect_in(2);
+    for (int at = 0; at < 5; at++)
+        freeReplyObject(redisCommand(redis, "SET %s %d", new_article(&articles[at])->key, PIECES));
+    redisFree(redis);
+    run_threads(500, 5, buy);
+    for (int at = 0; at < 5; at++) assert(articles[at].sold == PIECES);
+    printf("ok: five hundred buyers of five articles\n");
+}
+
 int main(void) {
     from_grant_to_end(2);
 #if HIREDIS_MAJOR >= 1
     from_grant_to_end(3);
 #endif
     functions_of_the_documentation();
+    many_threads();
 }

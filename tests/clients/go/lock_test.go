@@ -1,4 +1,4 @@
-// Raw commands through go-redis, on its pool and on one connection, in RESP2 and RESP3; and the function of the README.
+// Raw commands through go-redis, on its pool and on one connection, in RESP2 and RESP3; and the locks of the docs.
 package main
 
 import (
@@ -125,11 +125,11 @@ func fromGrantToEnd(t *testing.T, client doer, pool *redis.Client) {
 	}
 }
 
-func TestTheFunctionOfTheReadme(t *testing.T) {
+func TestTheLocksOfTheDocs(t *testing.T) {
 	client := connect(t, 3)
 	key, failure := uuid.NewString(), errors.New("of the body")
 	with := func(wait time.Duration, body func() error) error {
-		return withLock(ctx, client, key, time.Hour, wait, func(int64) error { return body() })
+		return NewLocks(client, client, wait).With(ctx, key, time.Hour, func(int64) error { return body() })
 	}
 	lose := func() error { return client.Do(ctx, "LOCK.BREAK", key).Err() }
 

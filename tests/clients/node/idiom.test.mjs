@@ -1,4 +1,4 @@
-// The function of the README, over RESP2 and RESP3: it waits, excludes, and always gives the lock back.
+// The function of the docs, over RESP2 and RESP3: it waits, excludes, and always gives the lock back.
 import assert from "node:assert/strict";
 import { info, testWithServer, waitFor, withLock } from "./support.mjs";
 

@@ -28,7 +28,7 @@ export function connect(port, options = {}) {
   return new Client({ host: "127.0.0.1", port, ...options });
 }
 
-/** The function of the README; here it waits as long as it takes. */
+/** The function of the docs; here it waits as long as it takes. */
 export function withLock(client, key, body, { leaseMs = 10_000, waitMs = 0 } = {}) {
   return withLockOfReadme(client, key, body, { leaseMs, waitMs });
 }

@@ -9,9 +9,10 @@ import os
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
-from lock import lock
-from redis import Redis
+from lock import Locks
+from redis import BlockingConnectionPool, Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
@@ -36,9 +37,26 @@ def connect(port, **options):
     return client("127.0.0.1", port, **{"decode_responses": True, "socket_timeout": None, **options})
 
 
-def held(client, key, lease_ms=10_000, wait_ms=0):
-    """The context manager of the README; here it waits as long as it takes."""
-    return lock(client, key, lease_ms, wait_ms)
+def locks(client, wait_ms=600_000):
+    """The locks of the README; here they wait as long as it takes. A process of one thread needs no second client."""
+    return Locks(client, client, wait_ms)
+
+
+def held(client, key, lease_ms=10_000, wait_ms=600_000):
+    return locks(client, wait_ms).hold(key, lease_ms)
+
+
+def locks_for_threads(client, server, waits=100):
+    """The locks of the README with a client of their own for the waits, as there."""
+    pool = BlockingConnectionPool.from_url(server.url, max_connections=waits, timeout=60, socket_timeout=65)
+    return Locks(client, Redis.from_pool(pool), wait_ms=60_000)
+
+
+def run_threads(count, work):
+    """Runs it in that many threads at once, and tells of the first that failed."""
+    with ThreadPoolExecutor(count) as threads:
+        for done in [threads.submit(work, number) for number in range(count)]:
+            done.result()
 
 
 def wait_for(condition, what, seconds=30):
@@ -66,6 +84,10 @@ class Server:
         self.folder = folder
         self.log = folder / "server.log"
         self.process = None
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}"
 
     def start(self):
         """Waits until it answers. Where someone has taken the free port in the meantime, it tries another."""

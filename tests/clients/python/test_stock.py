@@ -2,7 +2,9 @@
 
 import time
 
-from support import connect, held, info
+import redis
+
+from support import connect, held, info, locks_for_threads, run_threads
 
 
 def buy(port, sku, buyers):
@@ -49,3 +51,25 @@ def test_other_articles_are_sold_unhindered(server, workers):
             assert info(client, "lock:sku:25")["waiters"] == 2
         workers.join()
         assert_sold(client, 25, 10, 50)
+
+
+def test_five_hundred_buyers_of_five_articles_in_one_process(server):
+    """A thread for each buyer, all on the default pool."""
+    articles, pieces = [f"article:{number}" for number in range(5)], 40
+    with redis.Redis.from_url(server.url) as client:
+        locks = locks_for_threads(client, server)
+        client.mset(dict.fromkeys(articles, pieces))
+        sold = dict.fromkeys(articles, 0)
+
+        def buy(number):
+            article = articles[number % 5]
+            with locks.hold(f"lock:{article}"):
+                left = int(client.get(article))
+                time.sleep(0.002)  # the others' chance
+                if left > 0:
+                    client.set(article, left - 1)
+                    sold[article] += 1
+
+        run_threads(500, buy)
+        assert sold == dict.fromkeys(articles, pieces)
+        assert client.mget(articles) == [b"0"] * 5

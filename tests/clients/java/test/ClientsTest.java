@@ -96,9 +96,11 @@ class ClientsTest {
     }
 
     @Test
-    void theLockOfTheReadme() throws Exception {
-        try (var client = RedisClient.create(Support.URL)) {
-            aroundABlock(key -> Lock.acquire(client, key, 60_000, 100), key -> Lock.acquire(client, key, 60_000, 0));
+    void theLockOfTheDocsForJedis() throws Exception {
+        try (var client = RedisClient.create(Support.URL); var waiting = Support.jedisThatWaits(100)) {
+            var impatient = new Locks(client, waiting, 100);
+            var patient = new Locks(client, waiting, 60_000);
+            aroundABlock(key -> impatient.acquire(key, 60_000), key -> patient.acquire(key, 60_000));
         }
     }
 

@@ -1,0 +1,110 @@
+"""Many threads in one process, with the clients as the README makes them: waits need none of the connections of the others."""
+
+import os
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+from lock import Locks
+
+from support import info, locks_for_threads, run_threads, wait_for
+
+
+@pytest.fixture
+def client(server):
+    with redis.Redis.from_url(server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def locks(client, server):
+    return locks_for_threads(client, server)
+
+
+def take_turns(locks, key, threads, rounds):
+    inside, served, fences = Counter(), Counter(), []
+
+    def work(number):
+        for _ in range(rounds):
+            with locks.hold(key) as fence:
+                inside["now"] += 1
+                assert inside["now"] == 1
+                time.sleep(0.0005)  # the others' chance
+                inside["now"] -= 1
+                served[number] += 1
+                fences.append(fence)
+
+    run_threads(threads, work)
+    assert list(served.values()) == [rounds] * threads
+    assert fences == sorted(fences)
+
+
+def test_a_hundred_threads_take_turns_at_one_lock(client, locks):
+    take_turns(locks, "door", threads=100, rounds=10)
+    assert info(client, "door") is None
+
+
+def test_threads_take_turns_on_a_cluster():
+    url = os.environ["CLUSTER_URL"]
+    pool = {"connection_pool_class": redis.BlockingConnectionPool, "max_connections": 100, "timeout": 60}
+    with redis.RedisCluster.from_url(url) as client, redis.RedisCluster.from_url(url, socket_timeout=65, **pool) as waiting:
+        locks = Locks(client, waiting, wait_ms=60_000)
+        take_turns(locks, "door", threads=20, rounds=10)
+        with locks.hold("door"), pytest.raises(TimeoutError), Locks(client, waiting, wait_ms=20).hold("door"):
+            pytest.fail("two have the lock")
+
+
+def test_those_who_wait_for_one_lock_do_not_hinder_another(server, client):
+    """The holder of the outer lock waits for the inner one, while more threads than there are connections wait for the outer."""
+    locks = locks_for_threads(client, server, waits=2)
+    client.execute_command("LOCK.ACQUIRE", "inner", "OWNER", "other", "PX", 60_000)
+    served = []
+
+    def enter(key):
+        with locks.hold(key):
+            served.append(key)
+
+    with ThreadPoolExecutor(21) as threads:
+        with locks.hold("outer"):
+            later = [threads.submit(enter, "outer") for _ in range(20)]
+            wait_for(lambda: info(client, "outer")[b"waiters"] == 1, "one of them waits at the server")
+            inner = threads.submit(enter, "inner")
+            wait_for(lambda: info(client, "inner")[b"waiters"] == 1, "the holder of the outer lock waits for the inner one")
+            client.execute_command("LOCK.RELEASE", "inner", "other")
+            inner.result(30)
+        for done in later:
+            done.result(30)
+    assert served == ["inner"] + ["outer"] * 20
+
+
+def test_those_who_wait_in_vain_are_told(server, client):
+    client.execute_command("LOCK.ACQUIRE", "door", "OWNER", "other", "PX", 60_000)
+    locks = locks_for_threads(client, server)
+    locks.wait_ms = 50
+
+    def enter(number):
+        with pytest.raises(TimeoutError), locks.hold("door"):
+            pytest.fail("two have the lock")
+
+    run_threads(20, enter)
+
+
+def test_waits_need_none_of_the_clients_connections(server):
+    with redis.Redis.from_url(server.url, max_connections=3) as client:
+        locks = locks_for_threads(client, server)
+
+        def enter(key):
+            with locks.hold(key):
+                pass
+
+        with ThreadPoolExecutor(8) as threads:
+            waiting = []
+            for number in range(8):
+                client.execute_command("LOCK.ACQUIRE", f"door:{number}", "OWNER", "other", "PX", 60_000)
+                waiting.append(threads.submit(enter, f"door:{number}"))
+                wait_for(lambda: info(client, f"door:{number}")[b"waiters"] == 1, "it waits at the server")
+            for number, done in enumerate(waiting):
+                client.execute_command("LOCK.RELEASE", f"door:{number}", "other")
+                done.result(30)
