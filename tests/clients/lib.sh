@@ -43,7 +43,7 @@ programs() {
             file = folder "/" $2
             printf "" > file
         }
-        END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/commands/*.md || fail "see above"
+        END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/{clients,commands}/*.md || fail "see above"
     mkdir -p "$2"
     for name in "$new"/*; do
         [ -e "$name" ] || fail "the documentation has no program in $1"
@@ -72,7 +72,7 @@ serve() {
     trap 'end_servers' EXIT
     REDIS_URLS=
     for ((at = 0; at < $1; )); do
-        port=$(perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport')
+        port=$(free_port)
         rm -rf "${data:?}/$at"
         mkdir "$data/$at"
         "$REDISLOCK_SERVER" --port "$port" --bind 127.0.0.1 --dir "$data/$at" --save '' --logfile "$data/$at/log" \
@@ -91,6 +91,35 @@ serve() {
     REDIS_PORT=${REDIS_PORT##*:}
     export REDIS_URLS REDIS_URL REDIS_PORT
 }
+
+free_port() { perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport'; }
+
+# serve_cluster: beside the servers of `serve` one that is a whole cluster: it has all slots. CLUSTER_URL is its address.
+serve_cluster() {
+    local port tries=0 folder=$data/cluster
+    while :; do
+        rm -rf "$folder"
+        mkdir "$folder"
+        port=$(free_port)
+        # The bus has the port 10000 above, unless told another one: that can be too high.
+        "$REDISLOCK_SERVER" --port "$port" --bind 127.0.0.1 --dir "$folder" --save '' --logfile "$folder/log" \
+            --cluster-enabled yes --cluster-announce-ip 127.0.0.1 --cluster-port "$(free_port)" \
+            --loadmodule "$REDISLOCK_SO" >/dev/null &
+        servers+=($!)
+        ! up "$port" $! || break
+        tries=$((tries + 1))
+        [ $tries -lt 5 ] || { cat "$folder/log"; fail "the server ended at once"; }
+    done
+    [[ $(tell "$port" 'CLUSTER ADDSLOTSRANGE 0 16383') = +OK* ]] || fail "the cluster takes no slots"
+    until [[ $(tell "$port" 'CLUSTER INFO') = *cluster_state:ok* ]]; do
+        kill -0 "${servers[-1]}" || fail "the cluster ended"
+        sleep 0.05
+    done
+    export CLUSTER_URL=redis://127.0.0.1:$port
+}
+
+# tell PORT COMMAND: the server's answer as it stands.
+tell() { (exec 3<>"/dev/tcp/127.0.0.1/$1" && printf '%s\r\nQUIT\r\n' "$2" >&3 && cat <&3); }
 
 # up PORT PROCESS: waits until that server, and not another one that has the port, answers; fails if it ends.
 up() {
