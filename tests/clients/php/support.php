@@ -13,7 +13,7 @@ set_error_handler(function (int $level, string $message, string $file, int $line
 /** A client whose lock commands do nothing. It expects LOCK.ACQUIRE key OWNER owner PX milliseconds ... */
 final class WithoutLock extends Redis
 {
-    public function rawCommand($command, ...$words)
+    public function rawCommand($command, ...$words): mixed
     {
         return match ($command) {
             'LOCK.ACQUIRE' => [$words[2], 1, 1, $words[4]],
