@@ -1,0 +1,123 @@
+<?php
+
+declare(strict_types=1);
+
+// What the tests share: connections to the server, checks, waiting for a condition, worker processes.
+
+require_once __DIR__ . '/docs/lock.php';
+
+set_error_handler(function (int $level, string $message, string $file, int $line): never {
+    throw new ErrorException($message, 0, $level, $file, $line);
+});
+
+/** A client whose lock commands do nothing. It expects LOCK.ACQUIRE key OWNER owner PX milliseconds ... */
+final class WithoutLock extends Redis
+{
+    public function rawCommand($command, ...$words): mixed
+    {
+        return match ($command) {
+            'LOCK.ACQUIRE' => [$words[2], 1, 1, $words[4]],
+            'LOCK.RELEASE' => 0,
+        };
+    }
+}
+
+/** Waits for a lock as long as it takes. */
+function connect(Redis $redis = new Redis()): Redis
+{
+    $redis->connect('127.0.0.1', (int) getenv('REDIS_PORT'));
+    $redis->setOption(Redis::OPT_READ_TIMEOUT, -1);
+    return $redis;
+}
+
+function same(string $what, mixed $got, mixed $wanted): void
+{
+    if ($got !== $wanted) {
+        throw new Exception("$what: " . var_export($got, true) . ' instead of ' . var_export($wanted, true));
+    }
+}
+
+function ok(string $what, bool $is): void
+{
+    same($what, $is, true);
+}
+
+/** What the client or the program says when it refuses. */
+function refused(callable $function): string
+{
+    try {
+        $function();
+    } catch (LockTimeout | RedisException | RedisClusterException $error) {
+        return $error->getMessage();
+    }
+    throw new Exception('nothing was thrown');
+}
+
+/** The condition's value, as soon as it is true. */
+function waitFor(string $what, callable $condition, float $seconds = 30): mixed
+{
+    $end = microtime(true) + $seconds;
+    while (!($value = $condition())) {
+        ok("in time: $what", microtime(true) < $end);
+        usleep(2000);
+    }
+    return $value;
+}
+
+/** A reply of names and values in a row. */
+function pairs(array $row): array
+{
+    return array_column(array_chunk($row, 2), 1, 0);
+}
+
+function info(Redis $redis, string $key): array
+{
+    return pairs($redis->rawCommand('LOCK.INFO', $key));
+}
+
+function waiters(Redis $redis, string $key): int
+{
+    return info($redis, $key)['waiters'] ?? 0;
+}
+
+/** The processes that a test has started and not waited for. */
+final class Workers
+{
+    /** @var array<int, true> */
+    private static array $running = [];
+
+    /** A process that does this work. It must make its own connections. */
+    public static function start(callable $work): int
+    {
+        $process = pcntl_fork();
+        if ($process !== 0) {
+            self::$running[$process] = true;
+            return $process;
+        }
+        try {
+            $work();
+            exit(0);
+        } catch (Throwable $error) {
+            fwrite(STDERR, "$error\n");
+            exit(1);
+        }
+    }
+
+    /** Waits for the end of all, which must have done their work. */
+    public static function join(): void
+    {
+        while (self::$running !== []) {
+            unset(self::$running[pcntl_wait($status)]);
+            ok('a worker has done its work', pcntl_wifexited($status) && pcntl_wexitstatus($status) === 0);
+        }
+    }
+
+    public static function end(): void
+    {
+        foreach (array_keys(self::$running) as $process) {
+            posix_kill($process, SIGKILL);
+            pcntl_waitpid($process, $status);
+        }
+        self::$running = [];
+    }
+}
