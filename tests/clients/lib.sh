@@ -43,7 +43,7 @@ programs() {
             file = folder "/" $2
             printf "" > file
         }
-        END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/commands/*.md || fail "see above"
+        END { exit failed }' "$root"/README.md "$root"/docs/*.md "$root"/docs/*/*.md || fail "see above"
     mkdir -p "$2"
     for name in "$new"/*; do
         [ -e "$name" ] || fail "the documentation has no program in $1"
@@ -90,6 +90,25 @@ serve() {
     REDIS_URL=${REDIS_URLS%% *} REDIS_PORT=${REDIS_URLS%% *}
     REDIS_PORT=${REDIS_PORT##*:}
     export REDIS_URLS REDIS_URL REDIS_PORT
+}
+
+# serve_cluster: after `serve`, one more server, which is a cluster of one node: CLUSTER_URL.
+serve_cluster() {
+    local port bus
+    mkdir "$data/cluster"
+    read -r port bus < <(perl -MIO::Socket::INET -e '
+        my @free = map { IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1") } 1, 2;
+        print join(" ", map { $_->sockport } @free), "\n"')
+    "$REDISLOCK_SERVER" --port "$port" --bind 127.0.0.1 --dir "$data/cluster" --save '' --logfile "$data/cluster/log" \
+        --cluster-enabled yes --cluster-port "$bus" --cluster-announce-ip 127.0.0.1 \
+        --loadmodule "$REDISLOCK_SO" >/dev/null &
+    servers+=($!)
+    up "$port" $! || { cat "$data/cluster/log"; fail "the cluster's server ended at once"; }
+    until (
+        exec 3<>"/dev/tcp/127.0.0.1/$port" &&
+            printf 'CLUSTER ADDSLOTSRANGE 0 16383\r\nCLUSTER INFO\r\nQUIT\r\n' >&3 && grep -q '^cluster_state:ok' <&3
+    ); do sleep 0.05; done
+    export CLUSTER_URL=redis://127.0.0.1:$port
 }
 
 # up PORT PROCESS: waits until that server, and not another one that has the port, answers; fails if it ends.
