@@ -151,7 +151,8 @@ def test_a_task_leaves_nothing_behind_wherever_it_is_cancelled(run, other):
             async with locks.lock("door"):
                 await asyncio.sleep(0)
 
-        connection = other.execute_command("CLIENT", "LIST").count("cmd=subscribe")
+        await enter()
+        before = other.info("stats")["total_connections_received"]
         for steps in range(60):
             task = asyncio.create_task(enter())
             for _ in range(steps):
@@ -160,8 +161,8 @@ def test_a_task_leaves_nothing_behind_wherever_it_is_cancelled(run, other):
             with suppress(asyncio.CancelledError):
                 await task
             await until(lambda: info(other, "door") is None, f"it is released, after {steps} steps")
-        assert connection == 1
-        assert await all_at_once(locks, 10) == list(range(10))
+        # The connection that holds all places is still the same.
+        assert other.info("stats")["total_connections_received"] == before
 
     run(body)
 
