@@ -68,10 +68,12 @@ async fn all_at_once<C>(locks: Arc<Locks<C>>, count: usize, cut: Option<Multiple
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    let (key, inside, done) = (Arc::new(key()), Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (key, inside, done) =
+        (Arc::new(key()), Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
     let mut jobs = JoinSet::new();
     for number in 0..count {
-        let (locks, key, inside, done, cut) = (locks.clone(), key.clone(), inside.clone(), done.clone(), cut.clone());
+        let (locks, key, inside, done, cut) =
+            (locks.clone(), key.clone(), inside.clone(), done.clone(), cut.clone());
         jobs.spawn(async move {
             let job = async |_| {
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
@@ -236,7 +238,8 @@ async fn a_task_leaves_nothing_behind_wherever_it_is_dropped() {
 async fn a_task_waits_no_longer_than_asked_and_leaves_the_queue() {
     let (locks, key) = (locks().await, key());
     let inner = async |_| {
-        let told = locks.with_lock(&key, 30_000, 20, async |_| -> RedisResult<()> { panic!("two have it") }).await;
+        let told =
+            locks.with_lock(&key, 30_000, 20, async |_| -> RedisResult<()> { panic!("two have it") }).await;
         assert!(told.unwrap_err().to_string().contains("someone else holds"));
         until_waiters(0, &key).await;
         Ok(())
