@@ -147,6 +147,14 @@ for (const [name, open] of Object.entries(clients)) {
     await other.set("door", "no lock");
     await assert.rejects(withLock("door", () => assert.fail("no lock")), /WRONGTYPE /);
   });
+
+  testWithLocks("a task that is sent away is told why", async ({ withLock }, other) => {
+    await other.call("LOCK.ACQUIRE", "door", "OWNER", "other");
+    const told = assert.rejects(withLock("door", () => assert.fail("no lock"), { waitMs: 60_000 }), /WRONGTYPE /);
+    await waitFor(async () => (await info(other, "door")).waiters === 1, "it waits");
+    await other.set("door", "no lock");
+    await told;
+  });
 }
 
 for (const [name, open] of Object.entries(clusters)) {

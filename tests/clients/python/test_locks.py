@@ -195,6 +195,22 @@ def test_a_lost_lock_does_not_go_unnoticed_and_hides_nothing(run, other):
     run(body)
 
 
+def test_a_task_that_is_sent_away_is_told_why(run, other):
+    async def body(locks):
+        async def enter():
+            async with locks.lock("door", wait_ms=60_000):
+                pytest.fail("no lock")
+
+        other.execute_command("LOCK.ACQUIRE", "door", "OWNER", "other")
+        waiting = asyncio.create_task(enter())
+        await until(lambda: info(other, "door")["waiters"] == 1, "it waits")
+        other.set("door", "no lock")
+        with pytest.raises(ResponseError, match="^WRONGTYPE "):
+            await waiting
+
+    run(body)
+
+
 def test_in_a_cluster_500_tasks_are_served_one_by_one_as_they_asked(run):
     async def body(locks):
         assert await all_at_once(locks, 500) == list(range(500))

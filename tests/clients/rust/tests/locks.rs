@@ -262,3 +262,16 @@ async fn a_lost_lock_does_not_go_unnoticed_and_hides_nothing() {
     let no_lock = locks.with_lock(&key, 30_000, 0, async |_| -> RedisResult<()> { panic!("no lock") }).await;
     assert_eq!(no_lock.unwrap_err().code(), Some("WRONGTYPE"));
 }
+
+#[tokio::test]
+async fn a_task_that_is_sent_away_is_told_why() {
+    let (locks, mut other, key) = (locks().await, other().await, key());
+    send::<Value>(&format!("LOCK.ACQUIRE {key} OWNER other"), &mut other).await.unwrap();
+    let waiting = tokio::spawn({
+        let key = key.clone();
+        async move { locks.with_lock(&key, 30_000, 60_000, async |fence| Ok(fence)).await }
+    });
+    until_waiters(1, &key).await;
+    send::<()>(&format!("SET {key} no-lock"), &mut other).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), Some("WRONGTYPE"));
+}
