@@ -77,6 +77,7 @@ impl KeyspaceEvents for Listener {
             heartbeat::begin();
         } else {
             STATE.with(|state| state.stand_down());
+            tick::arm();
         }
     }
 

@@ -54,7 +54,7 @@ impl<C: Copy> State<C> {
 
     /// The owner of that grant has been told of it: whatever was to be claimed of it is.
     pub(super) fn claim(&mut self, at: At<'_>, fence: Fence) {
-        let unclaimed = self.unclaimed(at, fence);
+        let unclaimed: Vec<Ticket> = self.unclaimed(at, fence).collect();
         if unclaimed.is_empty() {
             return;
         }
@@ -65,8 +65,8 @@ impl<C: Copy> State<C> {
     }
 
     /// The places that have been given that grant, and have not claimed it.
-    fn unclaimed(&self, at: At<'_>, fence: Fence) -> Vec<Ticket> {
-        self.given(at, fence).filter(|ticket| self.is_place(*ticket)).collect()
+    fn unclaimed(&self, at: At<'_>, fence: Fence) -> impl Iterator<Item = Ticket> {
+        self.given(at, fence).filter(|ticket| self.is_place(*ticket))
     }
 
     fn is_place(&self, ticket: Ticket) -> bool {
@@ -79,7 +79,7 @@ impl<C: Copy> State<C> {
         let queued = self.place_in_queue(at, owner).map(|(ticket, _)| ticket);
         let is_its =
             |ticket: &Ticket| self.waiters.get(ticket).is_some_and(|waiter| waiter.ask.owner == *owner);
-        let granted = || self.unclaimed(at, held?).into_iter().rfind(is_its);
+        let granted = || self.unclaimed(at, held?).find(is_its);
         let Some(ticket) = queued.or_else(granted) else { return false };
         self.give_up(ticket);
         true
@@ -91,7 +91,7 @@ impl<C: Copy> State<C> {
         let (place, granted) = (waiter.place.clone(), waiter.phase.granted());
         self.depart(ticket);
         self.drop_waiter(ticket);
-        if granted.is_some_and(|fence| self.unclaimed(place.at(), fence).is_empty()) {
+        if granted.is_some_and(|fence| self.unclaimed(place.at(), fence).next().is_none()) {
             self.watch_claimed(place.at());
         }
     }

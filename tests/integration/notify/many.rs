@@ -54,3 +54,21 @@ fn a_process_that_dies_with_many_places_leaves_none() {
     }
     assert_eq!(client.info("lock", "lock_places"), LOCKS.to_string());
 }
+
+/// One owner with many places: whatever ends them takes no longer for each than for one.
+#[test]
+fn many_places_of_one_owner_end_in_a_moment() {
+    const PLACES: usize = 20_000;
+    let server = Server::start();
+    let (mut client, mut dies) = (server.client(), server.client());
+    let mut mail = Mailbox::of(&server, "ch");
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let lines = vec!["LOCK.ACQUIRE k OWNER bob PX 600000 BLOCK 0 NOTIFY ch"; PLACES];
+    dies.ask_all::<Value, _>(&lines);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    (0..PLACES).for_each(|_| assert!(mail.next().starts_with("granted ")));
+    drop(dies);
+    // The server answers nobody while it takes them back.
+    soon("all to be taken back", || client.holder("k").is_none());
+    assert_eq!(client.info("lock", "lock_places"), "0");
+}

@@ -1,7 +1,9 @@
 //! Servers that are demoted.
 
+use std::time::{Duration, Instant};
+
 use super::queue_up;
-use crate::support::{Mailbox, Server, Setup};
+use crate::support::{Mailbox, SOON, Server, Setup};
 
 #[test]
 fn a_demotion_sends_places_and_holders_away() {
@@ -10,8 +12,10 @@ fn a_demotion_sends_places_and_holders_away() {
     super::ask(&mut client, "alice", "PX 60000");
     queue_up(&mut client, "bob", "");
     assert!(mail.next().starts_with("wanted "));
+    let began = Instant::now();
     client.ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
     assert_eq!([mail.next(), mail.next()], ["gone bob", "gone alice"]);
+    assert!(began.elapsed() < SOON, "told after {:?}", began.elapsed());
     assert_eq!(client.info("lock", "lock_places"), "0");
 }
 
@@ -29,8 +33,8 @@ fn a_demotion_forgets_what_was_to_be_claimed() {
     client.ask::<()>("REPLICAOF 127.0.0.1 1");
     assert_eq!(mail.next(), "gone bob");
     client.ask::<()>("REPLICAOF NO ONE");
-    let (holds, began) = (client.holder("k").unwrap().holds, std::time::Instant::now());
-    while began.elapsed() < std::time::Duration::from_millis(500) {
+    let (holds, began) = (client.holder("k").unwrap().holds, Instant::now());
+    while began.elapsed() < Duration::from_millis(500) {
         assert_eq!(client.holder("k").unwrap().holds, holds);
     }
 }
