@@ -1,7 +1,8 @@
 // What the tests share: a server with the module, connections to it, worker processes that end with the test, waiting.
 //
-// With REDISLOCK_TEST_WITHOUT_LOCK=1 every LOCK.ACQUIRE and LOCK.RELEASE seems to succeed and does nothing. Each test
-// fails then, but for the control, which sets it for its own workers and shows that the race is real.
+// With REDISLOCK_TEST_WITHOUT_LOCK=1 every LOCK.ACQUIRE and LOCK.RELEASE on these connections seems to succeed and does
+// nothing. Each test that locks through them fails then, but for the control, which sets it for its own workers and shows
+// that the race is real.
 import assert from "node:assert/strict";
 import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
