@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { Redis } from "ioredis";
 import { createClient, createClientPool } from "redis";
-import { withLock } from "./docs/node-redis.mjs";
 import { testWithServer, waitFor } from "./support.mjs";
 
 const ioredis = (protocol) => async (port) => {
@@ -74,25 +73,6 @@ async function fromGrantToEnd(send, sendElsewhere, wait) {
   assert.equal(await send("LOCK.RELEASE", "door", "bob", "ALL"), 0);
   assert.equal(await send("LOCK.INFO", "door"), null);
 }
-
-testWithServer("node-redis: a lost lock does not go unnoticed, and hides nothing", async (scene) => {
-  const other = scene.connect();
-  const client = await createClient({ socket: { host: "127.0.0.1", port: scene.port } }).connect();
-  const lose = () => other.call("LOCK.BREAK", "door");
-  const loseAndThrow = async () => {
-    await lose();
-    throw new RangeError("of the body");
-  };
-  try {
-    assert.equal(await withLock(client, "door", async () => "result"), "result");
-    await assert.rejects(withLock(client, "door", lose), /NOTHELD /);
-    await assert.rejects(withLock(client, "door", loseAndThrow), RangeError);
-    assert(await other.call("LOCK.ACQUIRE", "door"));
-    await assert.rejects(withLock(client, "door", async () => assert.fail("two have it"), { waitMs: 20 }), /another's/);
-  } finally {
-    client.destroy();
-  }
-});
 
 // The way that the documentation has to one connection that stays, and is not made anew unseen.
 const sessions = {

@@ -1,64 +1,89 @@
-// The function of the docs, over RESP2 and RESP3: it waits, excludes, and always gives the lock back.
+// The programs of the docs, over RESP2 and RESP3: they wait, exclude, and always give the lock back.
 import assert from "node:assert/strict";
-import { info, testWithServer, waitFor, withLock } from "./support.mjs";
+import { createClient } from "redis";
+import { openLocks as openIoredis } from "./docs/locks.mjs";
+import { openLocks as openNodeRedis } from "./docs/locks-node-redis.mjs";
+import { connect, info, testWithServer, waitFor } from "./support.mjs";
+
+const ioredis = (options) => async (port) => {
+  const client = connect(port, options);
+  const { withLock, close } = await openIoredis(client);
+  return { withLock, end: () => (close(), client.disconnect()) };
+};
+
+const nodeRedis = (RESP) => async (port) => {
+  const client = await createClient({ socket: { host: "127.0.0.1", port }, RESP }).on("error", () => {}).connect();
+  const subscriber = await client.duplicate().on("error", () => {}).connect();
+  const { withLock, close } = await openNodeRedis((...words) => client.sendCommand(words), subscriber);
+  return { withLock, end: async () => (await close(), [client, subscriber].forEach((one) => one.destroy())) };
+};
+
+const clients = {
+  "ioredis, RESP2": ioredis({ protocol: 2 }),
+  "ioredis, RESP3": ioredis({ protocol: 3 }),
+  "ioredis, RESP3 with its types": ioredis({ protocol: 3, replyMapping: "resp3" }),
+  "node-redis, RESP2": nodeRedis(2),
+  "node-redis, RESP3": nodeRedis(3),
+};
 
 const tryAcquire = (client) => client.call("LOCK.ACQUIRE", "door", "OWNER", "other", "PX", 60_000);
 
-for (const options of [{ protocol: 2 }, { protocol: 3 }, { protocol: 3, replyMapping: "resp3" }]) {
-  const testWithClients = (name, body) =>
-    testWithServer(`${name} (${Object.values(options)})`, (scene) =>
-      body(scene.connect(options), scene.connect(options)));
+for (const [name, open] of Object.entries(clients)) {
+  const testWithLocks = (title, body) =>
+    testWithServer(`${title} (${name})`, async (scene) => {
+      const locks = await open(scene.port);
+      try {
+        await body(locks.withLock, scene);
+      } finally {
+        await locks.end();
+      }
+    });
 
-  testWithClients("the lock is held for the body and free after it", async (client, other) => {
-    const fence = await withLock(client, "door", async (fence) => {
+  testWithLocks("the lock is held for the body and free after it", async (withLock, scene) => {
+    const other = scene.connect();
+    const fence = await withLock("door", async (fence) => {
       assert.equal(await tryAcquire(other), null);
       const now = await info(other, "door");
       assert.deepEqual([now.fence, now.holds, now.waiters], [fence, 1, 0]);
       assert(0 < now["lease-ms"] && now["lease-ms"] <= 10_000);
       return fence;
-    });
+    }, { leaseMs: 10_000 });
     const [owner, nextFence, holds, lease] = await tryAcquire(other);
     assert.deepEqual([owner, holds, lease], ["other", 1, 60_000]);
     assert(nextFence > fence);
   });
 
-  testWithClients("an exception gives the lock back", async (client, other) => {
+  testWithLocks("an exception gives the lock back", async (withLock, scene) => {
+    const other = scene.connect();
     const body = async () => {
       assert.equal(await tryAcquire(other), null);
       throw new RangeError("of the body");
     };
-    await assert.rejects(withLock(client, "door", body), RangeError);
+    await assert.rejects(withLock("door", body), RangeError);
     assert(await tryAcquire(other));
   });
 
-  testWithClients("it waits for its turn", async (client, other) => {
+  testWithLocks("it waits for its turn, behind another process too", async (withLock, scene) => {
+    const other = scene.connect();
+    const elsewhere = await open(scene.port);
     const entered = [];
-    let second;
-    await withLock(client, "door", async () => {
-      second = withLock(other, "door", async () => entered.push("second"));
-      await waitFor(async () => (await info(client, "door")).waiters === 1, "the other one waits");
-      entered.push("first");
-    });
-    await second;
+    try {
+      let second;
+      await withLock("door", async () => {
+        second = elsewhere.withLock("door", async () => entered.push("second"));
+        await waitFor(async () => (await info(other, "door")).waiters === 1, "the other one waits");
+        entered.push("first");
+      });
+      await second;
+    } finally {
+      await elsewhere.end();
+    }
     assert.deepEqual(entered, ["first", "second"]);
   });
 
-  testWithClients("it waits no longer than asked", async (client, other) => {
-    const body = () => assert.fail("two have the lock");
-    const attempt = () => assert.rejects(withLock(client, "door", body, { waitMs: 20 }), /door is another's/);
-    await withLock(other, "door", attempt, { leaseMs: 60_000 });
-  });
-
-  testWithClients("a lost lock does not go unnoticed", async (client, other) => {
+  testWithLocks("a lock that lapsed meanwhile does not go unnoticed", async (withLock, scene) => {
+    const other = scene.connect();
     const body = () => waitFor(() => tryAcquire(other), "the lease lapses");
-    await assert.rejects(withLock(client, "door", body, { leaseMs: 50 }), /^ReplyError: NOTHELD /);
-  });
-
-  testWithClients("a lost lock does not hide what went wrong in the body", async (client, other) => {
-    const body = async () => {
-      await waitFor(() => tryAcquire(other), "the lease lapses");
-      throw new RangeError("of the body");
-    };
-    await assert.rejects(withLock(client, "door", body, { leaseMs: 50 }), RangeError);
+    await assert.rejects(withLock("door", body, { leaseMs: 50 }), /NOTHELD /);
   });
 }

@@ -1,6 +1,6 @@
 // Stock: more buyers than pieces, a lock per article. The stock is read and written in two steps.
 import assert from "node:assert/strict";
-import { info, testWithServer, waitFor, withLock } from "./support.mjs";
+import { info, openLocks, testWithServer, waitFor } from "./support.mjs";
 
 /** The answers that all buyers got. */
 async function sell(scene, sku, { pieces, buyers, processes }) {
@@ -26,6 +26,7 @@ testWithServer("no piece is sold twice", async (scene) => {
 testWithServer("other articles are sold unhindered", async (scene) => {
   const sale = { pieces: 10, buyers: 50, processes: 2 };
   const client = scene.connect();
+  const { withLock, close } = await openLocks(client);
   let first;
   const hold = async () => {
     first = sell(scene, 25, sale);
@@ -33,6 +34,7 @@ testWithServer("other articles are sold unhindered", async (scene) => {
     assert.equal(await client.get("stock:25"), "10");
     await waitFor(async () => (await info(client, "lock:sku:25")).waiters === 50, "all buyers of the first wait");
   };
-  await withLock(client, "lock:sku:25", hold, { leaseMs: 60_000 });
+  await withLock("lock:sku:25", hold, { leaseMs: 60_000 });
+  close();
   await assertSold(scene, 25, await first, sale);
 });

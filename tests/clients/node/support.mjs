@@ -1,7 +1,8 @@
 // What the tests share: a server with the module, connections to it, worker processes that end with the test, waiting.
 //
-// With REDISLOCK_TEST_WITHOUT_LOCK=1 every LOCK.ACQUIRE and LOCK.RELEASE seems to succeed and does nothing. Each test
-// fails then, but for the control, which sets it for its own workers and shows that the race is real.
+// With REDISLOCK_TEST_WITHOUT_LOCK=1 every LOCK.ACQUIRE and LOCK.RELEASE on these connections seems to succeed and does
+// nothing. Each test that locks through them fails then, but for the control, which sets it for its own workers and shows
+// that the race is real.
 import assert from "node:assert/strict";
 import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +13,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { withLock as withLockOfReadme } from "./docs/lock.mjs";
+import { openLocks as openLocksOfDocs } from "./docs/locks.mjs";
 
 /** A client whose lock commands do nothing. It expects LOCK.ACQUIRE key OWNER owner PX milliseconds ... */
 class WithoutLock extends Redis {
@@ -28,9 +29,11 @@ export function connect(port, options = {}) {
   return new Client({ host: "127.0.0.1", port, ...options });
 }
 
-/** The function of the docs; here it waits as long as it takes. */
-export function withLock(client, key, body, { leaseMs = 10_000, waitMs = 0 } = {}) {
-  return withLockOfReadme(client, key, body, { leaseMs, waitMs });
+/** The locks of the docs; here they wait as long as it takes. */
+export async function openLocks(client) {
+  const { withLock, close } = await openLocksOfDocs(client);
+  const patient = (key, body, options) => withLock(key, body, { leaseMs: 10_000, waitMs: 600_000, ...options });
+  return { withLock: patient, close };
 }
 
 /** The condition's value, as soon as it is true. */

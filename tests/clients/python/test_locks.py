@@ -70,6 +70,17 @@ def test_100_tasks_are_served_one_by_one_as_they_asked_over_two_connections(run,
     run(body)
 
 
+def test_the_lock_is_held_for_the_block_and_free_after_it(run, other):
+    async def body(locks):
+        async with locks.lock("door", lease_ms=10_000) as fence:
+            now = info(other, "door")
+            assert (now["fence"], now["holds"], now["waiters"]) == (fence, 1, 0)
+            assert 0 < now["lease-ms"] <= 10_000
+        assert info(other, "door") is None
+
+    run(body)
+
+
 def test_500_buyers_of_5_articles_nothing_is_sold_twice(server, run, other):
     stock = [f"stock:{sku}" for sku in range(5)]
     other.mset(dict.fromkeys(stock, 20))

@@ -104,12 +104,15 @@ class ClientsTest {
         }
     }
 
-    @Test
-    void theLockOfTheDocsForLettuce() throws Exception {
+    @ParameterizedTest
+    @EnumSource(ProtocolVersion.class)
+    void theLockOfTheDocsForLettuce(ProtocolVersion protocol) throws Exception {
         try (var client = io.lettuce.core.RedisClient.create(Support.URL)) {
+            client.setOptions(ClientOptions.builder().protocolVersion(protocol).build());
+            var locks = new LettuceLocks(client.connect().async(), client.connectPubSub());
             Duration lease = Duration.ofMinutes(1);
-            aroundABlock(key -> LettuceLock.acquire(client, key, lease, Duration.ofMillis(100)),
-                key -> LettuceLock.acquire(client, key, lease, Duration.ofMinutes(1)));
+            aroundABlock(key -> locks.acquire(key, lease, Duration.ofMillis(100)),
+                key -> locks.acquire(key, lease, Duration.ofMinutes(1)));
         }
     }
 

@@ -1,12 +1,9 @@
 //! Raw commands through redis-rs: on connections of threads and on a shared one of async tasks, in RESP2 and RESP3; and
-//! the programs of the documentation.
+//! the guard of the documentation.
 
 #[allow(dead_code)]
 #[path = "../docs/guard.rs"]
 mod guard;
-#[allow(dead_code)]
-#[path = "../docs/shared.rs"]
-mod shared;
 
 use std::collections::HashMap;
 use std::thread;
@@ -14,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use guard::Guard;
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, Connection, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
-use shared::{connection_to_wait, with_lock};
+use redis::{AsyncConnectionConfig, Client, Cmd, Connection, FromRedisValue, RedisError, RedisResult, Value};
 
 type Grant = Option<(String, u64, u64, i64)>;
 
@@ -116,8 +112,12 @@ fn a_lock_from_its_grant_to_its_end_with_threads_in_resp3() {
 
 fn tasks(protocol: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // A shared one's replies may be late on a busy machine, too: all have the time-out of those that wait.
-    let connect = || runtime.block_on(connection_to_wait(&client(protocol), 60_000)).unwrap();
+    // A shared one's replies may be late on a busy machine, too: all have the time-out of the one that waits.
+    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
+    let connect = || {
+        let client = client(protocol);
+        runtime.block_on(client.get_multiplexed_async_connection_with_config(&patient)).unwrap()
+    };
     let send = |connection: &MultiplexedConnection, line| {
         let mut clone = connection.clone();
         runtime.block_on(async { words(line).query_async(&mut clone).await })
@@ -165,26 +165,4 @@ fn a_guard_tells_that_the_lock_was_lost() {
     let guard = Guard::acquire(&mut connection, &key, 60_000, 0).unwrap().unwrap();
     words(format!("LOCK.BREAK {key}")).exec(&mut other).unwrap();
     assert!(not_held(&guard.release().unwrap_err()));
-}
-
-#[tokio::test]
-async fn the_function_tells_that_the_lock_was_lost_and_hides_nothing() {
-    let (client, key) = (client("resp3"), key());
-    let lose = async || {
-        let mut connection = connection_to_wait(&client, 60_000).await?;
-        words(format!("LOCK.BREAK {key}")).exec_async(&mut connection).await
-    };
-    let fence = with_lock(&client, &key, 60_000, 0, async |fence| Ok(fence)).await.unwrap();
-    assert!(fence > 0);
-    let lost = with_lock(&client, &key, 60_000, 0, async |_| lose().await).await.unwrap_err();
-    assert!(not_held(&lost));
-    let failed = with_lock(&client, &key, 60_000, 0, async |_| -> RedisResult<()> {
-        lose().await?;
-        Err((ErrorKind::Client, "of the body").into())
-    });
-    assert!(failed.await.unwrap_err().to_string().contains("of the body"));
-    let inner = with_lock(&client, &key, 60_000, 0, async |_| {
-        Ok(with_lock(&client, &key, 60_000, 20, async |_| -> RedisResult<()> { panic!("two have it") }).await)
-    });
-    assert!(inner.await.unwrap().unwrap_err().to_string().contains("another's"));
 }
