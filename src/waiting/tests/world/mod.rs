@@ -76,6 +76,8 @@ pub(super) struct World {
     on_the_way: Vec<Effect>,
     /// The owners that connections wait for.
     waiting: Vec<Option<(Who, Kind)>>,
+    /// The owners that were sent away from a connection on which they had asked for a session.
+    sent_away: Vec<Option<Who>>,
     /// Those who wait, first come first.
     arrivals: Vec<Stands>,
     /// The connections on which owners have asked last for a place.
@@ -114,6 +116,7 @@ impl World {
             replica: size.failover.map(|_| Server::new(size.conns)),
             on_the_way: Vec::new(),
             waiting: vec![None; size.conns.into()],
+            sent_away: vec![None; size.conns.into()],
             arrivals: Vec::new(),
             places: vec![None; size.owners.into()],
             to_claim: None,

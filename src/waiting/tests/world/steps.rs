@@ -156,9 +156,10 @@ impl World {
 
     /// The client of a connection is gone. A grant that it was to keep alive, or asked to, its owner does not count on.
     fn go(&mut self, conn: Conn) {
+        let sent_away = self.sent_away[usize::from(conn)].take();
         let asked = match self.waiting[usize::from(conn)].take() {
             Some((who, Kind::WaitWithSession)) => Some(who),
-            _ => None,
+            _ => sent_away,
         };
         self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
         for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
@@ -193,7 +194,12 @@ impl World {
         for (conn, reply) in told {
             self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
             match self.waiting[usize::from(conn)].take() {
-                Some((who, kind)) => self.told(size, Site::Primary, who, kind, reply),
+                Some((who, kind)) => {
+                    // It can't know whether it had been told before, and has a session there.
+                    let had_asked = reply == Reply::Unblocked && kind == Kind::WaitWithSession;
+                    self.sent_away[usize::from(conn)] = had_asked.then_some(who);
+                    self.told(size, Site::Primary, who, kind, reply);
+                }
                 None if self.primary.has_vanished(conn) => self.told_in_vain(reply),
                 None => _ = self.faults.insert(Fault::ToldUnasked),
             }
@@ -231,6 +237,7 @@ impl World {
         self.untold = None;
         self.to_claim = None;
         self.waiting.fill(None);
+        self.sent_away.fill(None);
         self.arrivals.clear();
         self.places.fill(None);
         self.hears.fill(None);
