@@ -10,27 +10,38 @@ use crate::lock::{Millis, Now};
 /// fails). Costs a call for each lock that is due.
 const WHILE_REFUSED: Millis = 100;
 
+/// How many grants in a row that nobody hears of are handed on in one turn of the server.
+const UNHEARD: usize = 64;
+
 /// Does all that is due by then, in that order: locks are settled, waits end, clients are told. How many waits ended.
 pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
-    match host.rest(now) {
-        Rest::No => settle_due(host, now.millis()),
-        Rest::Replica => host.state(|state| state.stand_down()),
-        Rest::Until(then) => host.state(|state| state.be_quiet_until(then)),
+    let mut timeouts = 0;
+    for _ in 0..UNHEARD {
+        match host.rest(now) {
+            Rest::No => settle_due(host, now.millis()),
+            Rest::Replica => host.state(|state| state.stand_down()),
+            Rest::Until(then) => host.state(|state| state.be_quiet_until(then)),
+        }
+        timeouts += host.state(|state| state.time_out(now.micros));
+        if !answer(host) {
+            break;
+        }
     }
-    let timeouts = host.state(|state| state.time_out(now.micros));
-    answer(host);
     timeouts
 }
 
-/// Has those told whose grant has been made, or whose wait has ended; and holders, what has become of their grants.
-pub(crate) fn answer<H: Host>(host: &mut H) {
+/// Has those told whose grant has been made, or whose wait has ended; and holders, what has become of their grants. Whether a
+/// grant has been given up, since nobody heard of it.
+pub(crate) fn answer<H: Host>(host: &mut H) -> bool {
+    let mut unheard = false;
     for tell in host.state(|state| state.take_answered()) {
         match tell {
             Tell::Client(client) => host.unblock(client),
-            Tell::Place(ticket) => tell_place(host, ticket),
+            Tell::Place(ticket) => unheard |= tell_place(host, ticket),
             Tell::Message(message) => _ = host.publish(&message),
         }
     }
+    unheard
 }
 
 fn settle_due<H: Host>(host: &mut H, now: Millis) {

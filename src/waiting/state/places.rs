@@ -61,7 +61,8 @@ impl<C: Copy> State<C> {
         for ticket in unclaimed {
             self.drop_waiter(ticket);
         }
-        self.watch_claimed(at);
+        self.watch_claimed(at, fence);
+        self.tell_wanted(at);
     }
 
     /// The places that have been given that grant, and have not claimed it.
@@ -91,8 +92,9 @@ impl<C: Copy> State<C> {
         let (place, granted) = (waiter.place.clone(), waiter.phase.granted());
         self.depart(ticket);
         self.drop_waiter(ticket);
-        if granted.is_some_and(|fence| self.unclaimed(place.at(), fence).next().is_none()) {
-            self.watch_claimed(place.at());
+        let fence = granted.filter(|fence| self.unclaimed(place.at(), *fence).next().is_none());
+        if let Some(fence) = fence {
+            self.watch_claimed(place.at(), fence);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Holders that want to hear what becomes of their grant.
 
+use super::line::Line;
 use super::message::{Due, Message, Wanted, Watch, Word};
 use super::waiter::Channel;
 use super::{At, State};
@@ -27,10 +28,13 @@ impl<C: Copy> State<C> {
         line.watch = Some(Box::new(watch));
     }
 
-    /// The owner has claimed its grant.
-    pub(super) fn watch_claimed(&mut self, at: At<'_>) {
-        self.with_line(at, |line| line.watch.iter_mut().for_each(|watch| watch.claimed = true));
-        self.tell_wanted(at);
+    /// The owner has claimed that grant, or goes on with it by other holds.
+    pub(super) fn watch_claimed(&mut self, at: At<'_>, claimed: Fence) {
+        let claim = |line: &mut Line| {
+            let same = line.watch.iter_mut().filter(|watch| watch.fence == claimed);
+            same.for_each(|watch| watch.claimed = true);
+        };
+        self.with_line(at, claim);
     }
 
     /// The grant is over: its holder hears no more than that word.
@@ -43,7 +47,7 @@ impl<C: Copy> State<C> {
     }
 
     /// Has the holder told that somebody waits, once for each queue that forms behind it.
-    pub(super) fn tell_wanted(&mut self, at: At<'_>) {
+    pub(crate) fn tell_wanted(&mut self, at: At<'_>) {
         let Some(line) = self.lines.get_mut(at).filter(|line| !line.queue.is_empty()) else { return };
         let untold = |watch: &&mut Box<Watch>| watch.claimed && watch.wanted == Wanted::No;
         let Some(watch) = line.watch.as_mut().filter(untold) else { return };

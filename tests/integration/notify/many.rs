@@ -72,3 +72,18 @@ fn many_places_of_one_owner_end_in_a_moment() {
     soon("all to be taken back", || client.holder("k").is_none());
     assert_eq!(client.info("lock", "lock_places"), "0");
 }
+
+/// However many nobody hears of, the next one who hears has the lock in a moment.
+#[test]
+fn many_unheard_grants_are_handed_on_in_a_moment() {
+    const UNHEARD: usize = 2000;
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let ask = |owner: usize| format!("LOCK.ACQUIRE k OWNER {owner} BLOCK 0 NOTIFY nobody");
+    client.ask_all::<Value, _>(&(0..UNHEARD).map(ask).collect::<Vec<_>>());
+    client.ask::<Value>("LOCK.ACQUIRE k OWNER heard BLOCK 0 NOTIFY ch");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    soon("the last one's grant", || client.holder("k").is_some_and(|held| held.owner == "heard"));
+    assert!(mail.next().ends_with(" heard"));
+}

@@ -124,3 +124,44 @@ fn a_lock_is_kept_until_it_is_wanted() {
         bob.client.ask::<()>(&format!("LOCK.RELEASE k bob FENCE {}", granted.fence));
     }
 }
+
+#[test]
+fn a_wish_is_not_told_of_a_grant_that_is_taken_back() {
+    let server = Server::start();
+    let (mut client, mut dies, mut mail) = (server.client(), server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut dies, "bob", "");
+    queue_up(&mut client, "carol", "");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    assert!(mail.next().ends_with(" bob"));
+    drop(dies);
+    assert!(mail.next().starts_with("granted "));
+    assert_eq!(client.holder("k").unwrap().owner, "carol");
+    assert!(mail.rest(&mut client).is_empty());
+}
+
+#[test]
+fn an_old_place_says_nothing_of_the_next_grant() {
+    let server = Server::start();
+    let (mut client, mut old, mut mail) = (server.client(), server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut old, "bob", "");
+    queue_up(&mut client, "carol", "");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let bobs = client.holder("k").unwrap().fence;
+    client.ask::<()>("LOCK.BREAK k");
+    let carols = client.holder("k").unwrap().fence;
+    let told = [mail.next(), mail.next(), mail.next()];
+    let expected = ["granted", "lost", "granted"].iter().zip([bobs, bobs, carols]);
+    let expected =
+        expected.zip(["bob", "bob", "carol"]).map(|((word, fence), owner)| format!("{word} {fence} {owner}"));
+    assert_eq!(told.to_vec(), expected.collect::<Vec<_>>());
+    let _dave = Waiter::new(&server, "k", "OWNER dave");
+    // Bob's place is gone with his connection. Carol has not claimed hers.
+    let id: i64 = old.ask("CLIENT ID");
+    drop(old);
+    soon("bob's connection to be gone", || client.ask::<String>(&format!("CLIENT LIST ID {id}")).is_empty());
+    assert!(mail.rest(&mut client).is_empty());
+    client.acquire("k", "OWNER carol ONCE").unwrap();
+    assert_eq!(mail.next(), format!("wanted {carols} carol"));
+}

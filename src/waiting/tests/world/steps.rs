@@ -156,18 +156,16 @@ impl World {
 
     /// The client of a connection is gone. A grant that it was to keep alive, or asked to, its owner does not count on.
     fn go(&mut self, conn: Conn) {
-        let sent_away = self.sent_away[usize::from(conn)].take();
-        let asked = match self.waiting[usize::from(conn)].take() {
+        let waited = match self.waiting[usize::from(conn)].take() {
             Some((who, Kind::WaitWithSession)) => Some(who),
-            _ => sent_away,
+            _ => None,
         };
+        let asked = [waited, self.sent_away[usize::from(conn)].take()];
         self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
         for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
-            let ended = belief.take_if(|belief| match belief.session {
-                Some(session) => session == conn,
-                None => asked == Some(who),
-            });
-            if ended.is_some() || asked == Some(who) {
+            let asked = asked.contains(&Some(who));
+            let ended = belief.take_if(|belief| belief.session.map_or(asked, |session| session == conn));
+            if ended.is_some() || asked {
                 lost.insert(conn);
             }
         }
