@@ -1,5 +1,7 @@
 //! From the decision what a waiter is told to the moment in which it is.
 
+use std::collections::BTreeSet;
+
 use super::message::{Due, Tell};
 use super::queue::Ticket;
 use super::waiter::{Answer, Phase, Told, Waiter, Way};
@@ -69,11 +71,14 @@ impl<C: Copy> State<C> {
         Some(Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer, channel })
     }
 
-    /// Who has been given that grant, and may turn out to be gone, first come first.
+    /// The blocked clients that have been given that grant, and may turn out to be gone, first come first.
     pub(super) fn given(&self, at: At<'_>, fence: Fence) -> impl Iterator<Item = Ticket> {
-        let given = self.line(at).map(|line| line.given.range((fence, Ticket::MIN)..));
-        let given = given.into_iter().flatten().take_while(move |(other, _)| *other == fence);
-        given.map(|(_, ticket)| *ticket)
+        self.line(at).into_iter().flat_map(move |line| of_grant(&line.given, fence))
+    }
+
+    /// The places that have been given that grant, and have not claimed it, first come first.
+    pub(super) fn unclaimed(&self, at: At<'_>, fence: Fence) -> impl Iterator<Item = Ticket> {
+        self.line(at).into_iter().flat_map(move |line| of_grant(&line.unclaimed, fence))
     }
 
     /// The connection of a waiter that has been told that it has the lock, and whether that was since its answer was due.
@@ -82,4 +87,9 @@ impl<C: Copy> State<C> {
         matches!(waiter.phase, Phase::Told(Answer::Granted { .. }))
             .then_some((waiter.client_id, waiter.unblocked))
     }
+}
+
+fn of_grant(given: &BTreeSet<(Fence, Ticket)>, fence: Fence) -> impl Iterator<Item = Ticket> {
+    let given = given.range((fence, Ticket::MIN)..=(fence, Ticket::MAX));
+    given.map(|(_, ticket)| *ticket)
 }

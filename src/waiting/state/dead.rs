@@ -22,7 +22,8 @@ impl<C: Copy> State<C> {
         }
         self.alarm_at(place.at(), 0);
         self.with_line(place.at(), |line| {
-            if line.given.remove(&(granted, ticket)) && !line.bequeath(granted, ticket) {
+            let given = line.given.remove(&(granted, ticket)) || line.unclaimed.remove(&(granted, ticket));
+            if given && !line.bequeath(granted, ticket) {
                 line.dead.push(granted);
             }
         });
@@ -77,6 +78,7 @@ impl<C: Copy> State<C> {
         if let Some(fence) = waiter.phase.granted() {
             self.with_line(waiter.place.at(), |line| {
                 line.given.remove(&(fence, ticket));
+                line.unclaimed.remove(&(fence, ticket));
                 line.sharers.remove(&(fence, ticket));
             });
         }

@@ -17,6 +17,8 @@ pub(super) struct Line {
     pub(super) alarm: Option<Millis>,
     /// By grant, those who were given it and may turn out to be gone: until the server has freed them, told or not.
     pub(super) given: BTreeSet<(Fence, Ticket)>,
+    /// The same of those who are notified: until they claim it, or give it up.
+    pub(super) unclaimed: BTreeSet<(Fence, Ticket)>,
     /// Those of them who were given it without a hold of their own (`ONCE`).
     pub(super) sharers: BTreeSet<(Fence, Ticket)>,
     /// Grants whose waiter went away before it was answered, one for each hold.
@@ -54,6 +56,7 @@ impl Line {
         self.queue.is_empty()
             && self.session.is_none()
             && self.given.is_empty()
+            && self.unclaimed.is_empty()
             && self.dead.is_empty()
             && self.lapsed.is_none()
             && self.watch.is_none()

@@ -97,6 +97,7 @@ impl<C: Copy> State<C> {
         waiter.phase = next;
         let place = waiter.place.clone();
         let owner = waiter.ask.owner.clone();
+        let is_place = waiter.channel().is_some();
         if let Some(at) = waiter.ends.take() {
             self.timeouts.remove(&(at, ticket));
         }
@@ -107,7 +108,8 @@ impl<C: Copy> State<C> {
             {
                 watch.wanted = Wanted::No;
             }
-            line.given.extend(next.granted().map(|fence| (fence, ticket)));
+            let given = if is_place { &mut line.unclaimed } else { &mut line.given };
+            given.extend(next.granted().map(|fence| (fence, ticket)));
         });
         true
     }

@@ -65,11 +65,6 @@ impl<C: Copy> State<C> {
         self.tell_wanted(at);
     }
 
-    /// The places that have been given that grant, and have not claimed it.
-    fn unclaimed(&self, at: At<'_>, fence: Fence) -> impl Iterator<Item = Ticket> {
-        self.given(at, fence).filter(|ticket| self.is_place(*ticket))
-    }
-
     fn is_place(&self, ticket: Ticket) -> bool {
         self.waiters.get(&ticket).is_some_and(|waiter| waiter.channel().is_some())
     }
@@ -120,9 +115,9 @@ impl<C: Copy> State<C> {
     /// take back.
     pub(super) fn send_away(&mut self, at: At<'_>) {
         let Some(line) = self.line(at) else { return };
-        let given: Vec<Ticket> = line.given.iter().map(|(_, ticket)| *ticket).collect();
+        let unclaimed: Vec<Ticket> = line.unclaimed.iter().map(|(_, ticket)| *ticket).collect();
         let queued: Vec<Ticket> = line.queue.iter().collect();
-        for ticket in given.into_iter().filter(|ticket| self.is_place(*ticket)).collect::<Vec<_>>() {
+        for ticket in unclaimed {
             self.drop_waiter(ticket);
         }
         for ticket in queued.into_iter().filter(|ticket| self.is_place(*ticket)).collect::<Vec<_>>() {
@@ -135,6 +130,6 @@ impl<C: Copy> State<C> {
 impl Line {
     /// Whether somebody is told by messages; somebody in the queue, perhaps.
     pub(super) fn has_messages(&self) -> bool {
-        self.watch.is_some() || !self.queue.is_empty() || !self.given.is_empty()
+        self.watch.is_some() || !self.queue.is_empty() || !self.unclaimed.is_empty()
     }
 }

@@ -78,7 +78,7 @@ impl State<Ticket> {
             for ticket in queued {
                 line.queue.join(new[&ticket], self.waiters[&ticket].ask.owner.clone());
             }
-            for set in [&mut line.given, &mut line.sharers] {
+            for set in [&mut line.given, &mut line.unclaimed, &mut line.sharers] {
                 *set = set.iter().map(|(fence, ticket)| (*fence, new[ticket])).collect();
             }
         }
