@@ -77,7 +77,7 @@ pub(super) struct World {
     /// The owners that connections wait for.
     waiting: Vec<Option<(Who, Kind)>>,
     /// The owners that were sent away from a connection on which they had asked for a session.
-    sent_away: Vec<Option<Who>>,
+    sent_away: Vec<BTreeSet<Who>>,
     /// Those who wait, first come first.
     arrivals: Vec<Stands>,
     /// The connections on which owners have asked last for a place.
@@ -116,7 +116,7 @@ impl World {
             replica: size.failover.map(|_| Server::new(size.conns)),
             on_the_way: Vec::new(),
             waiting: vec![None; size.conns.into()],
-            sent_away: vec![None; size.conns.into()],
+            sent_away: vec![BTreeSet::new(); size.conns.into()],
             arrivals: Vec::new(),
             places: vec![None; size.owners.into()],
             to_claim: None,

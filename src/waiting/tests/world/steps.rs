@@ -1,5 +1,7 @@
 //! What happens in a world, and what its owners believe from then on.
 
+use std::collections::BTreeSet;
+
 use super::{Belief, Clients, Failover, Fault, Hears, Kind, Site, Size, Who, World, owner};
 use crate::lock::{Deadline, Millis};
 use crate::waiting::tests::server::{Conn, Reply, Stands, Writes};
@@ -160,10 +162,11 @@ impl World {
             Some((who, Kind::WaitWithSession)) => Some(who),
             _ => None,
         };
-        let asked = [waited, self.sent_away[usize::from(conn)].take()];
+        let mut asked = std::mem::take(&mut self.sent_away[usize::from(conn)]);
+        asked.extend(waited);
         self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
         for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
-            let asked = asked.contains(&Some(who));
+            let asked = asked.contains(&who);
             let ended = belief.take_if(|belief| belief.session.map_or(asked, |session| session == conn));
             if ended.is_some() || asked {
                 lost.insert(conn);
@@ -194,8 +197,9 @@ impl World {
             match self.waiting[usize::from(conn)].take() {
                 Some((who, kind)) => {
                     // It can't know whether it had been told before, and has a session there.
-                    let had_asked = reply == Reply::Unblocked && kind == Kind::WaitWithSession;
-                    self.sent_away[usize::from(conn)] = had_asked.then_some(who);
+                    if reply == Reply::Unblocked && kind == Kind::WaitWithSession {
+                        self.sent_away[usize::from(conn)].insert(who);
+                    }
                     self.told(size, Site::Primary, who, kind, reply);
                 }
                 None if self.primary.has_vanished(conn) => self.told_in_vain(reply),
@@ -235,7 +239,7 @@ impl World {
         self.untold = None;
         self.to_claim = None;
         self.waiting.fill(None);
-        self.sent_away.fill(None);
+        self.sent_away.fill(BTreeSet::new());
         self.arrivals.clear();
         self.places.fill(None);
         self.hears.fill(None);
