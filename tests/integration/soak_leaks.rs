@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Server, blocked_clients, figure, size, wait_for};
+use crate::support::{Client, Mailbox, Server, blocked_clients, figure, size, wait_for};
 
 /// What the server itself may keep for the sake of speed, in bytes. A leak of a few bytes a time is more.
 const SLACK: i64 = 96 * 1024;
@@ -17,6 +17,7 @@ fn memory(client: &mut Client) -> i64 {
     wait_for("the others to be gone", || client.info("clients", "connected_clients") == "1");
     assert_eq!(blocked_clients(client), 0);
     assert_eq!(client.info("lock", "lock_waiters"), "0");
+    wait_for("no places", || client.info("lock", "lock_places") == "0");
     wait_for("no sessions", || client.info("lock", "lock_sessions") == "0");
     wait_for("no keys", || client.ask::<i64>("DBSIZE") == 0);
     client.ask::<()>("MEMORY PURGE");
@@ -128,6 +129,49 @@ fn wait_and_grant() {
             }
             holder.ask::<i64>("LOCK.RELEASE k alice ALL");
         }
+    });
+}
+
+#[test]
+fn place_and_claim_and_leave() {
+    nothing_stays("place, claim and leave", |server, rounds| {
+        let (mut client, mut mail) = (server.client(), Mailbox::of(server, "ch"));
+        let lines: Vec<String> = (0..rounds)
+            .flat_map(|round| {
+                let key = format!("k{}", round % 100);
+                [
+                    format!("LOCK.ACQUIRE {key} OWNER alice NOTIFY ch"),
+                    format!("LOCK.ACQUIRE {key} OWNER bob BLOCK 0 NOTIFY ch ONCE"),
+                    format!("LOCK.ACQUIRE {key} OWNER carol BLOCK 0 NOTIFY ch ONCE"),
+                    format!("LOCK.RELEASE {key} alice"),
+                    format!("LOCK.ACQUIRE {key} OWNER bob ONCE SESSION"),
+                    format!("LOCK.BREAK {key}"),
+                    format!("LOCK.LEAVE {key} carol"),
+                ]
+            })
+            .collect();
+        // A subscriber that does not read is cut off.
+        for some in lines.chunks(7_000) {
+            for reply in client.send_all(some) {
+                reply.unwrap();
+            }
+            mail.rest(&mut client);
+        }
+    });
+}
+
+#[test]
+fn places_and_a_close() {
+    nothing_stays("places and a close", |server, rounds| {
+        let mut holder = server.client();
+        holder.acquire("k", "OWNER alice PX 600000").unwrap();
+        for _ in 0..rounds / 1000 {
+            let mut client = server.client();
+            let ask = |owner| format!("LOCK.ACQUIRE k OWNER o{owner} BLOCK 0 NOTIFY ch ONCE");
+            client.ask_all::<redis::Value, _>(&(0..1000).map(ask).collect::<Vec<_>>());
+        }
+        wait_for("no places", || holder.info("lock", "lock_places") == "0");
+        holder.ask::<i64>("LOCK.RELEASE k alice");
     });
 }
 
