@@ -197,7 +197,8 @@ impl World {
             match self.waiting[usize::from(conn)].take() {
                 Some((who, kind)) => {
                     // It can't know whether it had been told before, and has a session there.
-                    if reply == Reply::Unblocked && kind == Kind::WaitWithSession {
+                    let may_have_been_told = reply == Reply::Unblocked && size.rules.keeps_answers;
+                    if may_have_been_told && kind == Kind::WaitWithSession {
                         self.sent_away[usize::from(conn)].insert(who);
                     }
                     self.told(size, Site::Primary, who, kind, reply);
