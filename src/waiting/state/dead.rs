@@ -13,11 +13,11 @@ impl<C: Copy> State<C> {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
         let place = waiter.place.clone();
-        let client = waiter.client_id;
+        let blocked = waiter.channel().is_none().then_some(waiter.client_id);
         let Some(granted) = phase.granted() else { return };
-        // Told, but in vain.
+        // Told, but in vain. A place has no session.
         let session = self.session(place.at());
-        if session.is_some_and(|session| (session.client, session.fence) == (client, granted)) {
+        if session.is_some_and(|session| Some(session.client) == blocked && session.fence == granted) {
             self.end_session(place.at());
         }
         self.alarm_at(place.at(), 0);

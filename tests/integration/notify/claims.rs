@@ -178,3 +178,16 @@ fn a_lease_that_is_claimed_is_told_to_replicas() {
     replica.wait_for_sync_with(&server);
     assert!(replica.client().holder("k").unwrap().lease > 5000);
 }
+
+#[test]
+fn a_session_of_another_hold_outlives_an_unclaimed_one() {
+    let (_server, mut client, mut mail) = with_claim(300);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    mail.next();
+    // On the connection that waited, but another hold.
+    assert_eq!(client.acquire("k", "OWNER bob SESSION PX 60000").unwrap().holds, 2);
+    soon("the first hold to be taken back", || client.holder("k").unwrap().holds == 1);
+    assert_eq!(client.lock_info("k").unwrap()["session"], "1");
+}
