@@ -22,7 +22,8 @@ const clients = {
   async "node-redis"(url) {
     const client = await createClient({ url }).on("error", () => {}).connect();
     const subscriber = await client.duplicate().on("error", () => {}).connect();
-    const { withLock, close } = await openNodeRedis((...words) => client.sendCommand(words), subscriber);
+    const { withLock, wakeAll, close } = await openNodeRedis((...words) => client.sendCommand(words), subscriber);
+    client.on("ready", wakeAll);
     const end = async () => {
       await close();
       await Promise.all([client.close(), subscriber.close()]);
@@ -99,6 +100,32 @@ for (const [name, open] of Object.entries(clients)) {
       if (done === 30) assert.equal(await other.call("CLIENT", "KILL", "TYPE", "pubsub"), 1);
     };
     assert.deepEqual((await allAtOnce(withLock, 100, cut)).sort((a, b) => a - b), inOrder(100));
+  });
+
+  testWithLocks("all queue up again at once when the connection of their commands is cut", async ({ withLock }, other) => {
+    await other.call("LOCK.ACQUIRE", "door", "OWNER", "other");
+    const waiting = times(20, () => withLock("door", async () => {}, { waitMs: 60_000 }));
+    const begin = performance.now();
+    for (let cut = 0; cut < 5; cut += 1) {
+      await waitFor(async () => (await info(other, "door")).waiters === 20, "all wait");
+      assert.equal(await other.call("CLIENT", "KILL", "TYPE", "normal"), 1);
+    }
+    await waitFor(async () => (await info(other, "door")).waiters === 20, "all wait");
+    assert(performance.now() - begin < 10_000); // by the timer alone it would take 16 s at least
+    await other.call("LOCK.RELEASE", "door", "other");
+    await waiting;
+  });
+
+  testWithLocks("a grant whose reply is lost is given back", async ({ withLock, client }, other) => {
+    const name = client instanceof Redis ? "call" : "sendCommand";
+    const send = client[name].bind(client);
+    client[name] = async (...words) => {
+      const reply = await send(...words);
+      if (words.flat()[0] === "LOCK.ACQUIRE") throw new RangeError("lost");
+      return reply;
+    };
+    await assert.rejects(withLock("door", () => assert.fail("no reply")), RangeError);
+    assert.equal(await info(other, "door"), null);
   });
 
   testWithLocks("a lost message costs seconds, not the lock", async ({ withLock }, other) => {

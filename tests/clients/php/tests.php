@@ -83,6 +83,19 @@ $tests = [
         same('told', refused(fn() => withLock($redis, 'busy', $body, waitMs: 20)), 'someone else holds busy');
     },
 
+    'the program takes user, password and database of the URL' => function (): void {
+        $redis = connect();
+        same('a user', $redis->rawCommand('ACL', 'SETUSER', 'app', 'on', '>p@ss/', '~*', '&*', '+@all'), true);
+        $run = function (string $password): string {
+            $url = "redis://app:$password@127.0.0.1:" . getenv('REDIS_PORT') . "/2";
+            return (string) shell_exec("REDIS_URL='$url' php " . __DIR__ . '/docs/lock.php 2>&1');
+        };
+        $redis->rawCommand('LOCK.ACQUIRE', 'invoice:42', 'OWNER', 'other', 'PX', 60_000);
+        ok('held in another database', str_contains($run('p%40ss%2F'), 'held with fence'));
+        ok('not with another password', !str_contains($run('wrong'), 'held with fence'));
+        $redis->rawCommand('ACL', 'DELUSER', 'app');
+    },
+
     'an exception of the body is the one to see' => function (): void {
         [$redis, $other] = [connect(), connect()];
         $seen = function (callable $body) use ($redis): string {

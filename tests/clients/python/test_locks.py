@@ -7,6 +7,8 @@ from contextlib import suppress
 import pytest
 import redis.asyncio as redis
 from locks import Locks
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, ResponseError
 from session_async import session
 
@@ -115,6 +117,19 @@ def test_all_are_served_though_the_subscription_is_cut(run, other):
         assert sorted(await all_at_once(locks, 100, cut)) == list(range(100))
 
     run(body)
+
+
+def test_all_are_served_though_the_connection_of_their_commands_is_cut(run, other, server):
+    def cut(done):
+        if done in (30, 60):
+            assert other.client_kill_filter(_type="normal") == 1
+
+    async def body(locks):
+        assert sorted(await all_at_once(locks, 100, cut)) == list(range(100))
+        assert other.keys() == []
+
+    retry = Retry(ExponentialWithJitterBackoff(base=0.01, cap=1), 10)
+    run(body, redis.Redis.from_url(server.url, retry=retry))  # as the documentation does it
 
 
 def test_a_lost_message_costs_seconds_not_the_lock(run, other):

@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
-from lock import Locks
+from lock import Locks, connect
 
 from support import info, locks_for_threads, run_threads, wait_for
 
 
 @pytest.fixture
 def client(server):
-    with redis.Redis.from_url(server.url) as client:
+    with connect(server.url) as client:
         yield client
 
 
@@ -108,3 +108,38 @@ def test_waits_need_none_of_the_clients_connections(server):
             for number, done in enumerate(waiting):
                 client.execute_command("LOCK.RELEASE", f"door:{number}", "other")
                 done.result(30)
+
+
+def test_all_are_served_though_their_connections_are_cut(server):
+    """Three times, with new clients: redis-py gives up on a connection that it has just made anew and that is cut at once."""
+    for _ in range(3):
+        served = []
+        with server.connect() as other, connect(server.url) as client, connect(server.url, socket_timeout=65) as waiting:
+            locks = Locks(client, waiting, wait_ms=60_000)
+
+            def work(number):
+                for turn in range(3):
+                    try:
+                        with locks.hold(f"door:{number % 10}"):
+                            served.append(number)
+                            if (number, turn) == (0, 0):
+                                wait_for(lambda: info(other, "door:0")["waiters"] == 1, "someone waits")
+                                assert other.client_kill_filter(_type="normal") > 0
+                    except redis.ResponseError as error:  # the release was sent again: the first one had done its work
+                        assert str(error).startswith("NOTHELD ")
+
+            run_threads(100, work)
+            assert Counter(served) == dict.fromkeys(range(100), 3)
+            assert other.keys() == []
+
+
+def test_more_threads_than_connections_find_one_each(client, locks):
+    """Each has a lock of its own, so nobody waits for a lock, and all acquire and release at the same time."""
+
+    def work(number):
+        for _ in range(10):
+            with locks.hold(f"door:{number}"):
+                pass
+
+    run_threads(300, work)
+    assert client.keys() == []
