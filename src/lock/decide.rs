@@ -130,15 +130,21 @@ pub(crate) fn release(
 
 /// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence, or has been held for
 /// as long as it may be.
+///
+/// A grant in whose last millisecond the clock moves on is held for as long as the server has its key: it may be extended to
+/// the end that it has.
 pub(crate) fn extend(
-    grant: Option<&Grant>,
+    held: Option<Held<'_>>,
     owner: &Owner<'_>,
     fence: Option<u64>,
     lease: Millis,
     limits: Limits,
     now: Millis,
 ) -> Option<Deadline> {
-    within_age(holder(grant, owner, fence)?, lease, limits, now)
+    let held = held?;
+    let grant = holder(Some(held.grant), owner, fence)?;
+    let until = lease_from(now, lease, grant, limits);
+    within_age(grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
 /// The end of that lease from now; `None`: the grant has been held for as long as it may be. The last millisecond counts,

@@ -80,10 +80,11 @@ fn step(
             None => assert!(held.is_none_or(|held| held.grant.owner() != owner)),
         },
         3 => {
-            let grant = held.map(|held| held.grant);
-            if let Some(deadline) = extend(grant, &owner, None, lease, limits, now) {
-                assert!(deadline >= Deadline::At(now) && deadline <= Deadline::after(now, lease));
-                assert!(deadline <= grant?.limit(limits.max_hold));
+            let held = held?;
+            if let Some(deadline) = extend(Some(held), &owner, None, lease, limits, now) {
+                let least = Deadline::At(now).min(held.deadline);
+                assert!(deadline >= least && deadline <= Deadline::after(now, lease));
+                assert!(deadline <= held.grant.limit(limits.max_hold));
                 lock.as_mut()?.1 = deadline;
             }
         }

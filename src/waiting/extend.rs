@@ -15,7 +15,7 @@ pub(crate) fn extend<S: Site>(
 ) -> Result<Deadline, Refusal> {
     settle(site, now);
     let limits = site.limits();
-    let until = lock::extend(site.grant(), owner, fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
+    let until = lock::extend(site.held(), owner, fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
     if !limits.lengthen {
         return Err(Refusal::GraceOfLeases(site.grace().leases));
     }

@@ -37,8 +37,10 @@ fn settle_all<S: Site>(site: &mut S, now: Now) {
             reenter(site, &owner, now);
             let deadline = site.deadline();
             lease_moved(site, deadline, now);
-            // Where an unclaimed hold has been taken back, the grant may go on by others.
-            site.here(|state, at| state.tell_wanted(at));
+            if due.watched.is_some() {
+                // Where an unclaimed hold has been taken back, the grant may go on by others.
+                site.here(|state, at| state.tell_wanted(at));
+            }
         }
         None => {
             grant_head(site, now);
