@@ -91,26 +91,9 @@ fn no_lease_goes_beyond_the_greatest_age() {
         acquire(now_held, &ask("a", 500), age(None), later),
         Ok(Acquired::Reentered { holds: 2, deadline: end })
     );
+    assert_eq!(extend(held(&grant, Deadline::Never), &owner("a"), None, 500, age(None), later), Some(end));
     assert_eq!(
-        extend(
-            Some(Held { grant: &grant, deadline: Deadline::Never }),
-            &owner("a"),
-            None,
-            500,
-            age(None),
-            later
-        ),
-        Some(end)
-    );
-    assert_eq!(
-        extend(
-            Some(Held { grant: &grant, deadline: Deadline::Never }),
-            &owner("a"),
-            None,
-            500,
-            age(Some(280)),
-            later
-        ),
+        extend(held(&grant, Deadline::Never), &owner("a"), None, 500, age(Some(280)), later),
         Some(Deadline::At(NOW + 280))
     );
     assert_eq!(lengthen(now_held.unwrap(), 500, age(None), later), end);
@@ -126,14 +109,7 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     let end = Deadline::At(NOW + 1500);
     assert_eq!(lengthen(now_held.unwrap(), 60_000, age(Some(1500)), NOW + 200), end);
     assert_eq!(
-        extend(
-            Some(Held { grant: &grant, deadline: Deadline::Never }),
-            &owner("a"),
-            None,
-            60_000,
-            age(Some(1500)),
-            NOW + 200
-        ),
+        extend(held(&grant, Deadline::Never), &owner("a"), None, 60_000, age(Some(1500)), NOW + 200),
         Some(end)
     );
     let told = Grant::told(owner("a"), ahead, 2, None, None, NOW + 300);
@@ -148,22 +124,12 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
 #[test]
 fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
     let grant = Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Some(300), NOW);
-    let extended = |now| {
-        extend(
-            Some(Held { grant: &grant, deadline: Deadline::Never }),
-            &owner("a"),
-            None,
-            500,
-            age(None),
-            now,
-        )
-    };
+    let extended = |now| extend(held(&grant, Deadline::Never), &owner("a"), None, 500, age(None), now);
     assert_eq!(extended(NOW + 300), Some(Deadline::At(NOW + 300)));
     assert_eq!(extended(NOW + 301), None);
     // The server has the key, by the time that it goes by: its owner would get the grant back.
     let end = Deadline::At(NOW + 300);
-    let held = Held { grant: &grant, deadline: end };
-    assert_eq!(extend(Some(held), &owner("a"), None, 500, age(None), NOW + 301), Some(end));
+    assert_eq!(extend(held(&grant, end), &owner("a"), None, 500, age(None), NOW + 301), Some(end));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! server granted: it is the time since the grant, and what is capped by it ends in time.
 
 use crate::support::{
-    Client, Payload, SOON, Server, Setup, Waiter, server_time, wait_for, wait_until, wall_clock,
+    Client, Payload, SOON, Server, Waiter, in_each_kind_of_file, server_time, wait_for, wait_until,
+    wall_clock,
 };
 
 /// An hour, in ms.
@@ -202,27 +203,11 @@ fn a_replica_that_copied_the_grant_keeps_its_age() {
 
 #[test]
 fn files_keep_the_age() {
-    let aof = || Setup::new().set("appendonly", "yes").set("appendfsync", "always");
-    let plain = || aof().set("aof-use-rdb-preamble", "no");
-    for (way, setup) in [Setup::new(), aof(), aof(), plain()].into_iter().enumerate() {
-        let mut server = setup.start();
-        let mut client = server.client();
-        run_ahead(&mut client);
-        let made = take(&mut client, "PX 10000 MAXHOLD 20000");
-        match way {
-            0 => client.ask("SAVE"),
-            1 => (),
-            _ => {
-                client.ask::<redis::Value>("BGREWRITEAOF");
-                wait_for("the rewrite", || {
-                    client.info("persistence", "aof_rewrite_in_progress") == "0"
-                        && client.info("persistence", "aof_rewrite_scheduled") == "0"
-                });
-            }
-        }
-        server.kill_and_restart();
-        is_kept(&server, made);
-    }
+    let make = |client: &mut Client| {
+        run_ahead(client);
+        take(client, "PX 10000 MAXHOLD 20000")
+    };
+    in_each_kind_of_file(make, is_kept);
 }
 
 #[test]

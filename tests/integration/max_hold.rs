@@ -1,6 +1,6 @@
 //! `MAXHOLD`, `lock.max-hold`: an age that no grant outlives, whatever keeps it alive.
 
-use crate::support::{Client, Grant, Server, Setup, Waiter, grant, is_left_of, wait_for};
+use crate::support::{Client, Grant, Server, Waiter, grant, in_each_kind_of_file, is_left_of, wait_for};
 
 /// Bob, who waits, gets the lock when alice's grant has reached that age: not before, and soon after.
 #[track_caller]
@@ -125,27 +125,7 @@ fn take(client: &mut Client) -> Grant {
 
 #[test]
 fn files_keep_it() {
-    let aof = || Setup::new().set("appendonly", "yes").set("appendfsync", "always");
-    for (way, setup) in
-        [Setup::new(), aof(), aof().set("aof-use-rdb-preamble", "no"), aof()].into_iter().enumerate()
-    {
-        let mut server = setup.start();
-        let mut client = server.client();
-        let first = take(&mut client);
-        match way {
-            0 => client.ask("SAVE"),
-            1 => (),
-            _ => {
-                client.ask::<redis::Value>("BGREWRITEAOF");
-                wait_for("the rewrite", || {
-                    client.info("persistence", "aof_rewrite_in_progress") == "0"
-                        && client.info("persistence", "aof_rewrite_scheduled") == "0"
-                });
-            }
-        }
-        server.kill_and_restart();
-        is_kept(&mut server.client(), &first);
-    }
+    in_each_kind_of_file(take, |server, first| is_kept(&mut server.client(), &first));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Who waits without being blocked: a place in the queue, and a grant that is to be claimed.
 
+use std::collections::BTreeSet;
+
 use super::line::Line;
 use super::message::Word;
 use super::queue::Ticket;
@@ -10,12 +12,12 @@ use crate::lock::{Fence, Millis, Owner};
 impl<C: Copy> State<C> {
     /// How many places a connection has.
     pub(crate) fn places_of(&self, client: u64) -> usize {
-        self.places.get(&client).map_or(0, std::collections::BTreeSet::len)
+        self.places.get(&client).map_or(0, BTreeSet::len)
     }
 
     /// How many places there are.
     pub(crate) fn places(&self) -> usize {
-        self.places.values().map(std::collections::BTreeSet::len).sum()
+        self.places.values().map(BTreeSet::len).sum()
     }
 
     /// The last place that an owner has taken in a queue, and its connection.

@@ -4,6 +4,7 @@ With REDISLOCK_TEST_WITHOUT_LOCK=1 every LOCK.ACQUIRE and LOCK.RELEASE seems to 
 fails then, but for the control, which sets it for its own workers and shows that the race is real.
 """
 
+import asyncio
 import multiprocessing
 import os
 import socket
@@ -71,6 +72,15 @@ def wait_for(condition, what, seconds=30):
 def pairs(reply):
     """A reply of pairs as a dict: RESP3 sends a map, RESP2 a flat array."""
     return reply if reply is None or isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+
+
+async def until(condition, what):
+    """Returns as soon as the condition is true."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError(f"not within 20 s: {what}")
 
 
 def info(client, key):

@@ -12,7 +12,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import ConnectionError, ResponseError
 from session_async import session
 
-from support import info, pairs
+from support import info, pairs, until
 
 
 @pytest.fixture
@@ -33,14 +33,6 @@ def run(server):
         asyncio.run(opened())
 
     return run
-
-
-async def until(condition, what):
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError(f"not within 20 s: {what}")
 
 
 async def all_at_once(locks, count, meanwhile=lambda done: None):

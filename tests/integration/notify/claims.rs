@@ -14,15 +14,22 @@ fn with_claim(ms: u32) -> (Server, Client, Mailbox) {
     (server, client, mail)
 }
 
+/// Bob waits for `k` on this connection, gets it from alice, and is told.
+#[track_caller]
+fn grant_to_bob(client: &mut Client, mail: &mut Mailbox) {
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(client, "bob", "PX 60000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let fence = client.holder("k").unwrap().fence;
+    assert_eq!(mail.next(), format!("granted {fence} bob"));
+}
+
 #[test]
 fn a_claim_gets_the_lease_that_it_asks_for() {
     let (_server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "PX 60000");
-    client.ask::<()>("LOCK.RELEASE k alice");
+    grant_to_bob(&mut client, &mut mail);
     let held = client.holder("k").unwrap();
     assert!(is_left_of(5000, held.lease), "{}", held.lease);
-    assert_eq!(mail.next(), format!("granted {} bob", held.fence));
     let claimed = grant(ask(&mut client, "bob", "PX 60000")).unwrap();
     assert_eq!((claimed.fence, claimed.holds, claimed.lease), (held.fence, 1, 60_000));
     assert_eq!(client.info("lock", "lock_places"), "0");
@@ -63,10 +70,7 @@ fn what_is_not_claimed_goes_to_the_next() {
 #[test]
 fn a_hold_that_is_not_claimed_is_taken_back() {
     let (_server, mut client, mut mail) = with_claim(300);
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "PX 60000");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    mail.next();
+    grant_to_bob(&mut client, &mut mail);
     // Another hold, which says nothing of the first.
     assert_eq!(client.acquire("k", "OWNER bob PX 60000").unwrap().holds, 2);
     soon("the first hold to be taken back", || client.holder("k").unwrap().holds == 1);
@@ -137,10 +141,7 @@ fn an_unclaimed_grant_is_given_up_by_leave() {
 #[test]
 fn an_extension_is_a_claim() {
     let (_server, mut client, mut mail) = with_claim(300);
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "PX 60000");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    mail.next();
+    grant_to_bob(&mut client, &mut mail);
     assert_eq!(client.ask::<i64>("LOCK.EXTEND k bob PX 60000"), 60_000);
     assert_eq!(client.info("lock", "lock_places"), "0");
 }
@@ -166,10 +167,7 @@ fn a_lease_that_is_claimed_is_told_to_replicas() {
     let server = Server::start();
     let replica = server.replica();
     let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "PX 60000");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    mail.next();
+    grant_to_bob(&mut client, &mut mail);
     replica.wait_for_sync_with(&server);
     let seen = replica.client().holder("k").unwrap();
     assert_eq!(&seen.owner, "bob");
@@ -182,10 +180,7 @@ fn a_lease_that_is_claimed_is_told_to_replicas() {
 #[test]
 fn a_session_of_another_hold_outlives_an_unclaimed_one() {
     let (_server, mut client, mut mail) = with_claim(300);
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "PX 60000");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    mail.next();
+    grant_to_bob(&mut client, &mut mail);
     // On the connection that waited, but another hold.
     assert_eq!(client.acquire("k", "OWNER bob SESSION PX 60000").unwrap().holds, 2);
     soon("the first hold to be taken back", || client.holder("k").unwrap().holds == 1);

@@ -2,6 +2,7 @@
 
 mod client;
 mod clock;
+mod files;
 mod ledger;
 mod link;
 mod load;
@@ -17,6 +18,7 @@ mod waiter;
 
 pub(crate) use client::{Client, Grant, convert, grant};
 pub(crate) use clock::WallClock;
+pub(crate) use files::in_each_kind_of_file;
 pub(crate) use ledger::{Belief, Ledger};
 pub(crate) use link::{Link, Outcome};
 pub(crate) use load::{Load, Route};
