@@ -51,7 +51,7 @@ pub(crate) use arg::{Arg, Args};
 pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};
 pub(crate) use call::Called;
 pub(crate) use cell::ServerCell;
-pub(crate) use clock::{lease_start, now, ran, since_boot};
+pub(crate) use clock::{lease_start, now, ran, since_boot, ticks};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::Ctx;

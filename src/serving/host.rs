@@ -6,8 +6,8 @@ use super::desk::Desk;
 use super::state::{STATE, now};
 use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
-use crate::lock::{Deadline, Fence, Limits, Millis, Now};
-use crate::server::{Blocked, Called, Ctx, client_exists};
+use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now};
+use crate::server::{Blocked, Called, Ctx, client_exists, ticks};
 use crate::waiting::{self, Around, Host, Message, Place, Rest, Settled, State};
 
 /// The command that an alarm runs, so that the server applies to a handover by timer what it applies to every write:
@@ -17,7 +17,17 @@ pub(crate) const SETTLE: &CStr = c"lock.settle";
 /// How long in ms to wait before looking again whether clients are still paused. Costs one call.
 const WHILE_PAUSED: Millis = 2;
 
-pub(super) struct Server<'a>(pub(super) &'a Ctx<'a>);
+pub(super) struct Server<'a> {
+    ctx: &'a Ctx<'a>,
+    /// When it was asked first how long this turn has lasted.
+    began: Option<Micros>,
+}
+
+impl<'a> Server<'a> {
+    pub(super) fn new(ctx: &'a Ctx<'a>) -> Self {
+        Self { ctx, began: None }
+    }
+}
 
 impl Around for Server<'_> {
     type Client = Blocked;
@@ -37,48 +47,53 @@ impl Around for Server<'_> {
 
 impl Host for Server<'_> {
     fn rest(&mut self, now: Now) -> Rest {
-        if self.0.is_replica() {
+        if self.ctx.is_replica() {
             return Rest::Replica;
         }
-        if self.0.must_keep_still() {
+        if self.ctx.must_keep_still() {
             return Rest::Until(now.millis().saturating_add(WHILE_PAUSED));
         }
-        match heartbeat::replicas_uncounted(self.0) {
+        match heartbeat::replicas_uncounted(self.ctx) {
             0 => Rest::No,
             left => Rest::Until(now.millis().saturating_add(left)),
         }
     }
 
+    fn used(&mut self) -> Micros {
+        let now = ticks();
+        now - *self.began.get_or_insert(now)
+    }
+
     fn settle(&mut self, place: &Place) -> Settled {
-        if !self.0.select_db(place.db) {
+        if !self.ctx.select_db(place.db) {
             return Settled::Refused;
         }
-        match self.0.call_write(SETTLE, &place.key) {
+        match self.ctx.call_write(SETTLE, &place.key) {
             Called::Done => Settled::Done,
-            Called::Elsewhere if self.0.slot_arrives(&place.key) => Settled::Arriving,
+            Called::Elsewhere if self.ctx.slot_arrives(&place.key) => Settled::Arriving,
             Called::Elsewhere => Settled::Elsewhere,
             Called::Refused => Settled::Refused,
         }
     }
 
     fn settle_arriving(&mut self, place: &Place) {
-        if self.0.select_db(place.db) {
+        if self.ctx.select_db(place.db) {
             let now = now();
             let settle = |desk: &mut Desk<'_>| {
                 waiting::settle(desk, now);
                 Ok(())
             };
             // The alarms are ringing: the timers are set when that is done.
-            self.0.with_string(&place.key, |key| _ = Desk::step(self.0, key, settle, |_| ()));
+            self.ctx.with_string(&place.key, |key| _ = Desk::step(self.ctx, key, settle, |_| ()));
         }
     }
 
     fn look(&mut self, place: &Place) -> Option<(Fence, Deadline)> {
-        if !self.0.select_db(place.db) {
+        if !self.ctx.select_db(place.db) {
             return None;
         }
-        self.0.with_string(&place.key, |key| {
-            let lock = LockKey::read(self.0, key).ok()?;
+        self.ctx.with_string(&place.key, |key| {
+            let lock = LockKey::read(self.ctx, key).ok()?;
             let held = lock.held()?;
             Some((held.grant.fence(), held.deadline))
         })
@@ -89,6 +104,6 @@ impl Host for Server<'_> {
     }
 
     fn publish(&mut self, message: &Message) -> bool {
-        messages::publish(self.0, message)
+        messages::publish(self.ctx, message)
     }
 }

@@ -38,7 +38,9 @@ fn is_empty() -> bool {
 
 /// Looks at a lock again, soon: something happened to its key.
 fn rouse(db: i32, key: &[u8]) {
-    if STATE.with(|state| state.alarm_at(At { db, key }, 0)) {
+    // At a lapse an alarm is due already, and stays.
+    let now = now().millis();
+    if STATE.with(|state| state.alarm_at(At { db, key }, now)) {
         tick::arm();
     }
 }
@@ -47,7 +49,7 @@ impl KeyspaceEvents for Listener {
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
         let Some(lapse) = keyspace::expired(ctx, key) else { return };
         let at = At { db: ctx.db(), key: key.bytes() };
-        if is_empty() || !waiting::outlives(&mut Server(ctx), at, lapse.grant(), now()) {
+        if is_empty() || !waiting::outlives(&mut Server::new(ctx), at, lapse.grant(), now()) {
             lapse.publish(ctx, key);
         }
     }
@@ -75,6 +77,7 @@ impl KeyspaceEvents for Listener {
     fn role_changed(primary: bool) {
         if primary {
             heartbeat::begin();
+            STATE.with(|state| state.stand_up());
         } else {
             STATE.with(|state| state.stand_down());
             tick::arm();

@@ -16,7 +16,7 @@ pub(super) struct Telling;
 impl BlockedEvents for Telling {
     fn answer(ctx: &Ctx<'_>, number: NonZeroU64) {
         let now = now();
-        let Some(told) = waiting::tell(&mut Server(ctx), Ticket(number), now) else { return };
+        let Some(told) = waiting::tell(&mut Server::new(ctx), Ticket(number), now) else { return };
         match told.answer {
             Answer::Granted { fence, holds, until } => {
                 reply_grant(ctx, told.ask.owner.text().as_ref(), fence, holds, until.left(now.start));
@@ -34,7 +34,7 @@ impl BlockedEvents for Telling {
     }
 
     fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool) {
-        waiting::ended(&mut Server(ctx), Ticket(number), gone, answer_arrived);
+        waiting::ended(&mut Server::new(ctx), Ticket(number), gone, answer_arrived);
     }
 
     fn freed(number: NonZeroU64) {

@@ -61,8 +61,8 @@ impl Alarm for Answers {
 
     fn ring(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.answering = false);
-        waiting::answer(&mut Server(ctx));
-        // A grant that nobody has heard of goes to the next.
+        waiting::answer(&mut Server::new(ctx));
+        // More is to be told, or a grant that nobody has heard of goes to the next.
         arm();
     }
 }
@@ -77,7 +77,7 @@ impl Alarm for Alarms {
             tick.timer = None;
             tick.ringing = true;
         });
-        let timeouts = waiting::ring(&mut Server(ctx), now());
+        let timeouts = waiting::ring(&mut Server::new(ctx), now());
         stats::TIMEOUTS.add(timeouts);
         TICK.with(|tick| tick.ringing = false);
         arm();

@@ -17,7 +17,7 @@ pub(super) fn lease_moved<S: Site>(site: &mut S, until: Deadline, now: Now) {
             state.alarm_at(at, last.saturating_add(1));
         }
         if session.is_some_and(|session| last < session.renew_at) {
-            state.alarm_at(at, sessions::look_again(until.left(now.millis()), now.millis()));
+            state.renew_by(at, sessions::look_again(until.left(now.millis()), now.millis()));
         }
     });
 }

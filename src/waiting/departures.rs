@@ -16,10 +16,10 @@ pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<To
     Some(told)
 }
 
-/// Tells a waiter that is notified. A grant that nobody hears of is taken back (then: true); else it is to be claimed.
-pub(super) fn tell_place<H: Host>(host: &mut H, ticket: Ticket) -> bool {
-    let Some(told) = host.state(|state| state.tell(ticket)) else { return false };
-    let Told { ask, answer, channel: Some(channel), .. } = told else { return false };
+/// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed.
+pub(super) fn tell_place<H: Host>(host: &mut H, ticket: Ticket) {
+    let Some(told) = host.state(|state| state.tell(ticket)) else { return };
+    let Told { ask, answer, channel: Some(channel), .. } = told else { return };
     let word = match answer {
         Answer::Granted { fence, .. } => Word::Granted(fence),
         Answer::TimedOut => Word::Timeout,
@@ -32,7 +32,6 @@ pub(super) fn tell_place<H: Host>(host: &mut H, ticket: Ticket) -> bool {
         (true, false) => host.state(|state| state.give_up(ticket)),
         (false, _) => host.state(|state| state.forget(ticket)),
     }
-    granted && !heard
 }
 
 /// The server is done with a waiter. `gone` tells that it was before it came to this: the connection closed, or an operator

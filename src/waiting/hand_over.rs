@@ -24,9 +24,10 @@ pub(super) fn pass_on<S: Site>(site: &mut S, ended: Note, now: impl FnOnce() -> 
 
 /// Gives the lock, whoever had it, to the head of its queue; `false`: nobody waits, or nothing is granted now.
 pub(super) fn grant_head<S: Site>(site: &mut S, now: Now) -> bool {
+    let most = site.at_once();
     let head = site.here(|state, at| {
         state.end_session(at);
-        state.head(at)
+        state.next_head(at, most)
     });
     let Some((ticket, ask)) = head else { return false };
     let grace = site.grace().grants;
@@ -47,9 +48,13 @@ pub(super) fn grant_head<S: Site>(site: &mut S, now: Now) -> bool {
     true
 }
 
-/// The holder's own waiters re-enter at once, wherever they stand in the queue.
+/// The holder's own waiters re-enter at once, wherever they stand in the queue. Of many, the rest does in the next step.
 pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
-    while let Some((ticket, ask)) = site.here(|state, at| state.head_of(at, owner)) {
+    for _ in 0..site.at_once() {
+        let Some((ticket, ask)) = site.here(|state, at| state.head_of(at, owner)) else { return };
+        if site.state(|state| state.give_up_if_gone(ticket)) {
+            continue;
+        }
         let limits = site.limits();
         let held = site.held();
         let fence = held.map(|held| held.grant.fence());
@@ -68,6 +73,11 @@ pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
             site.state(|state| state.share_hold_with(ticket));
         }
     }
+    site.here(|state, at| {
+        if state.head_of(at, owner).is_some() {
+            state.alarm_at(at, 0);
+        }
+    });
 }
 
 /// Has a waiter told that it has the lock, or why not.

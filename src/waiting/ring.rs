@@ -1,78 +1,119 @@
 //! What is done when its time has come, not when somebody asks: leases that are over, sessions to be renewed, waiters whose
 //! time is up, clients to be told.
+//!
+//! However much falls due at once, a turn of the server lasts no longer than `TURN`; the rest goes on in the next, in order.
+//! A command in between finds the truth, since it settles its own lock first.
 
 use super::departures::tell_place;
 use super::site::{Host, Rest, Settled};
-use super::state::{Place, Tell};
-use crate::lock::{Millis, Now};
+use super::state::{Alarm, Left, Place, Tell};
+use crate::lock::{Micros, Millis, Now};
+
+/// How long, in µs, one turn of ours may last: others wait meanwhile.
+const TURN: Micros = 2_000;
+
+/// How many blocked clients are answered in one turn, at most. The server has the work with most of that afterwards: some 10 to
+/// 20 µs each.
+const ANSWERS: usize = 100;
 
 /// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that
 /// fails). Costs a call for each lock that is due.
 const WHILE_REFUSED: Millis = 100;
 
-/// How many grants in a row that nobody hears of are handed on in one turn of the server.
-const UNHEARD: usize = 64;
-
-/// Does all that is due by then, in that order: locks are settled, waits end, clients are told. How many waits ended.
+/// Does what is due by then, as far as one turn allows. How many waits ended.
+///
+/// What has closed, and what has been flushed, is seen to first: that is quickly done, and much follows from it. Then by turns
+/// a session is renewed, a lock is looked at for another reason, a wait ends, and somebody is told: each of them in order, and
+/// none held up by many of another.
 pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
-    let mut timeouts = 0;
-    for _ in 0..UNHEARD {
-        match host.rest(now) {
-            Rest::No => settle_due(host, now.millis()),
-            Rest::Replica => host.state(|state| state.stand_down()),
-            Rest::Until(then) => host.state(|state| state.be_quiet_until(then)),
-        }
-        timeouts += host.state(|state| state.time_out(now.micros));
-        if !answer(host) {
+    let rest = host.rest(now);
+    if let Rest::Until(then) = rest {
+        host.state(|state| state.be_quiet_until(then));
+    }
+    while host.state(|state| state.clear_up()) && host.used() < TURN / 2 {}
+    let (mut timeouts, mut answers) = (0, 0);
+    loop {
+        let renewed = look_at_next(host, rest, Alarm::Renewal, now.millis());
+        let looked = look_at_next(host, rest, Alarm::Look, now.millis());
+        let ended = host.state(|state| state.time_out(now.micros));
+        timeouts += u64::from(ended == Some(true));
+        let told = answers < ANSWERS && answer_next(host, &mut answers);
+        if !(renewed || looked || ended.is_some() || told) || host.used() >= TURN {
             break;
         }
+    }
+    if rest == Rest::No {
+        host.state(|state| state.rang(now.millis()));
     }
     timeouts
 }
 
-/// Has those told whose grant has been made, or whose wait has ended; and holders, what has become of their grants. Whether a
-/// grant has been given up, since nobody heard of it.
-pub(crate) fn answer<H: Host>(host: &mut H) -> bool {
-    let mut unheard = false;
-    for tell in host.state(|state| state.take_answered()) {
-        match tell {
-            Tell::Client(client) => host.unblock(client),
-            Tell::Place(ticket) => unheard |= tell_place(host, ticket),
-            Tell::Message(message) => _ = host.publish(&message),
-        }
-    }
-    unheard
+/// Has those told whose grant has been made, or whose wait has ended; and holders, what has become of their grants; as far as
+/// one turn allows.
+pub(crate) fn answer<H: Host>(host: &mut H) {
+    let mut answers = 0;
+    while answers < ANSWERS && answer_next(host, &mut answers) && host.used() < TURN {}
 }
 
-fn settle_due<H: Host>(host: &mut H, now: Millis) {
-    let mut refused = Vec::new();
-    for place in host.state(|state| state.take_due(now)) {
-        let again = match host.settle(&place) {
-            Settled::Done => false,
-            Settled::Refused => true,
-            Settled::Arriving => settle_arriving(host, &place),
-            Settled::Elsewhere => host.state(|state| state.moved_away(place.at())),
-        };
-        if again {
-            refused.push(place);
+/// Tells the next one; whether there was one. A grant that nobody hears of is given up, and goes to the next.
+fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
+    match host.state(|state| state.next_answer()) {
+        Some(Tell::Client(client)) => {
+            *answers += 1;
+            host.unblock(client);
         }
+        Some(Tell::Place(ticket)) => tell_place(host, ticket),
+        Some(Tell::Message(message)) => _ = host.publish(&message),
+        None => return false,
     }
-    host.state(|state| {
-        for place in refused {
-            state.alarm_at(place.at(), now.saturating_add(WHILE_REFUSED));
-        }
-        state.rang(now);
+    true
+}
+
+/// Looks at the lock that was due first for that; whether there was one.
+fn look_at_next<H: Host>(host: &mut H, rest: Rest, alarm: Alarm, now: Millis) -> bool {
+    if matches!(rest, Rest::Until(_)) {
+        return false;
+    }
+    let Some(place) = host.state(|state| state.take_due(alarm, now)) else { return false };
+    let again = match rest {
+        // It is for the primary to do.
+        Rest::Replica => (!host.state(|state| state.stand_down_at(&place))).then_some(1),
+        _ => settle(host, &place),
+    };
+    host.state(|state| match again {
+        Some(again) => _ = state.set_alarm(alarm, place.at(), now.saturating_add(again)),
+        None => state.put_off(alarm, place.at(), now),
     });
+    true
 }
 
-/// Does what is due for a grant that a connection keeps alive here; whether to look again for another reason.
-fn settle_arriving<H: Host>(host: &mut H, place: &Place) -> bool {
+/// Settles a lock; where that could not be done, in how many ms to try again.
+fn settle<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
+    match host.settle(place) {
+        Settled::Done => None,
+        Settled::Refused => Some(WHILE_REFUSED),
+        Settled::Arriving => settle_arriving(host, place),
+        Settled::Elsewhere => moved_away(host, place),
+    }
+}
+
+/// The lock is another server's now; in how many ms to look again.
+fn moved_away<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
+    match host.state(|state| state.moved_away(place.at())) {
+        Left::Nobody => None,
+        Left::Blocked => Some(WHILE_REFUSED),
+        Left::More => Some(1),
+    }
+}
+
+/// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.
+fn settle_arriving<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
     let held = host.look(place).map(|(fence, _)| fence);
     let (session, due) = host.state(|state| (state.session(place.at()), state.due(place.at())));
     if due.lapsed || session.is_some_and(|session| Some(session.fence) == held) {
         host.settle_arriving(place);
-        return false;
+        return None;
     }
-    host.state(|state| state.moved_away(place.at()))
+    moved_away(host, place)
 }

@@ -57,7 +57,7 @@ fn bind<C: Copy>(
     state.start_session(at, Session { client, fence, lease, renew_at, over: false });
     // The lease may end before that: so it was allowed.
     if until < Deadline::At(renew_at) {
-        state.alarm_at(at, look_again(until.left(now), now));
+        state.renew_by(at, look_again(until.left(now), now));
     }
 }
 

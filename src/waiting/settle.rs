@@ -19,7 +19,10 @@ pub(crate) fn settle<S: Site>(site: &mut S, now: Now) {
 /// Apart, so that an idle lock pays for the question alone.
 #[inline(never)]
 fn settle_all<S: Site>(site: &mut S, now: Now) {
-    let due = site.here(|state, at| state.due(at));
+    let due = site.here(|state, at| {
+        state.is_looked_at(at, now.millis());
+        state.due(at)
+    });
     if due.lapsed {
         sessions::revive(site, now);
     }
@@ -87,6 +90,6 @@ fn settle_session<S: Site>(site: &mut S, now: Now) {
         let renew_at = sessions::next_renewal(lease, now.millis());
         site.here(|state, at| state.start_session(at, Session { renew_at, ..session }));
     } else {
-        site.here(|state, at| state.alarm_at(at, session.renew_at));
+        site.here(|state, at| state.renew_by(at, session.renew_at));
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! What is behind these methods is code that no model sees. So they are few, and none of them decides.
 
-use super::state::{At, Message, Place, State};
-use crate::lock::{Deadline, Fence, Grant, Held, Limits, Millis, Now};
+use super::state::{AT_ONCE, At, Message, Place, State};
+use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now};
 
 /// What every rule needs.
 pub(crate) trait Around {
@@ -58,6 +58,11 @@ pub(crate) trait Site: Around {
     /// Nobody waits for this lock, no connection keeps it alive, and nothing of it is left to take back.
     fn idle(&mut self) -> bool;
 
+    /// How many waiters one step sees to, where all are to be seen to at once.
+    fn at_once(&self) -> usize {
+        AT_ONCE
+    }
+
     /// Lends the state, and says where in it this lock is.
     fn here<R>(&mut self, body: impl FnOnce(&mut State<Self::Client>, At<'_>) -> R) -> R {
         let (db, key) = (self.db(), self.key());
@@ -95,6 +100,9 @@ pub(crate) trait Caller<S: Site> {
 pub(crate) trait Host: Around {
     /// Whether what is due has to wait.
     fn rest(&mut self, now: Now) -> Rest;
+
+    /// How long, in µs, this turn of ours has lasted.
+    fn used(&mut self) -> Micros;
 
     /// Settles a lock by a command, so that the server applies what it applies to every write.
     fn settle(&mut self, place: &Place) -> Settled;

@@ -70,3 +70,4 @@ mod waiting_random;
 mod waiting_same_owner;
 mod waiting_same_step;
 mod waiting_stats;
+mod waiting_turns;

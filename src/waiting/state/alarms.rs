@@ -1,23 +1,60 @@
 //! Which lock to look at when.
 
+use std::collections::BTreeSet;
+
+use super::line::Line;
+use super::waiter::{Answer, Phase};
 use super::{At, Place, State};
-use crate::lock::Millis;
+use crate::lock::{Micros, Millis};
+
+/// What a lock is to be looked at for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    /// Its session is to be renewed.
+    Renewal,
+    /// Anything else.
+    Look,
+}
+
+impl Line {
+    fn alarm(&mut self, alarm: Alarm) -> &mut Option<Millis> {
+        match alarm {
+            Alarm::Renewal => &mut self.renewal,
+            Alarm::Look => &mut self.alarm,
+        }
+    }
+}
 
 impl<C: Copy> State<C> {
+    fn alarms(&mut self, alarm: Alarm) -> &mut BTreeSet<(Millis, Place)> {
+        match alarm {
+            Alarm::Renewal => &mut self.renewals,
+            Alarm::Look => &mut self.alarms,
+        }
+    }
+
     /// Has a lock looked at at that time at the latest, if anybody waits for it or keeps it alive; whether somebody does.
-    pub(crate) fn alarm_at(&mut self, at: At<'_>, time: Millis) -> bool {
-        let Some(line) = self.lines.get_mut(at) else { return false };
-        let earlier = line.alarm;
-        if earlier.is_some_and(|earlier| earlier <= time) {
+    pub(crate) fn set_alarm(&mut self, alarm: Alarm, at: At<'_>, time: Millis) -> bool {
+        let Some((place, line)) = self.lines.get_key_mut(at) else { return false };
+        let set = line.alarm(alarm);
+        if set.is_some_and(|earlier| earlier <= time) {
             return true;
         }
-        line.alarm = Some(time);
-        let Some(place) = self.place(at) else { return false };
-        if let Some(later) = earlier {
-            self.alarms.remove(&(later, place.clone()));
+        let place = place.clone();
+        if let Some(later) = set.replace(time) {
+            self.alarms(alarm).remove(&(later, place.clone()));
         }
-        self.alarms.insert((time, place));
+        self.alarms(alarm).insert((time, place));
         true
+    }
+
+    pub(crate) fn alarm_at(&mut self, at: At<'_>, time: Millis) -> bool {
+        self.set_alarm(Alarm::Look, at, time)
+    }
+
+    /// Has the session of a lock looked at at that time at the latest.
+    pub(crate) fn renew_by(&mut self, at: At<'_>, time: Millis) -> bool {
+        self.set_alarm(Alarm::Renewal, at, time)
     }
 
     /// Something has been done to a lock's key: it is looked at now, if anybody waits for it or keeps it alive; whether somebody
@@ -27,30 +64,67 @@ impl<C: Copy> State<C> {
         self.alarm_at(at, 0)
     }
 
-    /// The same with all locks of a database, or of all.
-    pub(crate) fn touched_db(&mut self, db: Option<i32>) {
-        let places = self.lines.iter().map(|(place, _)| place.clone());
-        let places: Vec<Place> = places.filter(|place| db.is_none_or(|db| db == place.db)).collect();
-        for place in places {
-            self.touched(place.at());
+    pub(super) fn forget_alarms(&mut self, at: At<'_>) {
+        let Some((place, line)) = self.lines.get_key_mut(at) else { return };
+        let (alarm, renewal, place) = (line.alarm.take(), line.renewal.take(), place.clone());
+        if let Some(time) = renewal {
+            self.renewals.remove(&(time, place.clone()));
+        }
+        if let Some(time) = alarm {
+            self.alarms.remove(&(time, place));
         }
     }
 
-    /// The locks that are to be looked at now. Not one more, though looking at them may make others due: a server that
-    /// does not let keys expire would have them due for ever.
-    pub(crate) fn take_due(&mut self, now: Millis) -> Vec<Place> {
-        let mut due = Vec::new();
-        while self.alarms.first().is_some_and(|(at, _)| *at <= now) {
-            let Some((_, place)) = self.alarms.pop_first() else { break };
-            self.with_line(place.at(), |line| line.alarm = None);
-            due.push(place);
+    /// The lock that is to be looked at first for that, if its time has come.
+    pub(crate) fn take_due(&mut self, alarm: Alarm, now: Millis) -> Option<Place> {
+        self.alarms(alarm).first().filter(|(at, _)| *at <= now)?;
+        let (_, place) = self.alarms(alarm).pop_first()?;
+        if let Some((_, line)) = self.lines.get_key_mut(place.at()) {
+            *line.alarm(alarm) = None;
         }
-        due
+        Some(place)
     }
 
-    /// All that was due by then has been looked at.
+    /// A lock is being looked at: its alarms that are due are over.
+    pub(crate) fn is_looked_at(&mut self, at: At<'_>, now: Millis) {
+        for alarm in [Alarm::Look, Alarm::Renewal] {
+            let Some((place, line)) = self.lines.get_key_mut(at) else { return };
+            if let Some(time) = line.alarm(alarm).take_if(|time| *time <= now) {
+                let place = place.clone();
+                self.alarms(alarm).remove(&(time, place));
+            }
+        }
+    }
+
+    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time. Whether it stood in its queue;
+    /// none where nobody's time is up.
+    pub(crate) fn time_out(&mut self, now: Micros) -> Option<bool> {
+        let (_, ticket) = *self.timeouts.first().filter(|(at, _)| *at <= now / 1000)?;
+        let queued = self.waiters.get(&ticket).is_some_and(|waiter| waiter.phase == Phase::Queued);
+        if queued {
+            self.answer(ticket, Answer::TimedOut, now);
+        } else {
+            self.give_up(ticket);
+        }
+        Some(queued)
+    }
+
+    /// A lock has been looked at, and is due as it was: not again in this millisecond. A server that does not let keys expire
+    /// would have it due for ever. (What asks to be gone on with is due at 0.)
+    pub(crate) fn put_off(&mut self, alarm: Alarm, at: At<'_>, now: Millis) {
+        let Some((place, line)) = self.lines.get_key_mut(at) else { return };
+        let set = line.alarm(alarm);
+        let Some(time) = set.filter(|time| (1..=now).contains(time)) else { return };
+        *set = Some(now.saturating_add(1));
+        let place = place.clone();
+        self.alarms(alarm).remove(&(time, place.clone()));
+        self.alarms(alarm).insert((now.saturating_add(1), place));
+    }
+
+    /// A turn has come to its end.
     pub(crate) fn rang(&mut self, now: Millis) {
-        self.rang_at = now;
+        let left = self.renewals.first().map_or(now, |(at, _)| at.saturating_sub(1));
+        self.rang_at = left.min(now);
     }
 
     /// No alarm is to ring before that.
@@ -58,10 +132,13 @@ impl<C: Copy> State<C> {
         self.quiet_until = then;
     }
 
-    /// When something else is to be done next.
+    /// When something else is to be done next; 0: now.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        let alarm = self.alarms.first().map(|(at, _)| (*at).max(self.quiet_until));
-        let timeout = self.timeouts.first().map(|(at, _)| *at);
-        alarm.into_iter().chain(timeout).min()
+        if self.connections.has_closed() || !self.sweeps.is_empty() {
+            return Some(0);
+        }
+        let alarms = [self.alarms.first(), self.renewals.first()].into_iter().flatten();
+        let alarms = alarms.map(|(at, _)| (*at).max(self.quiet_until));
+        alarms.chain(self.timeouts.first().map(|(at, _)| *at)).min()
     }
 }

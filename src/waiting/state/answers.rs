@@ -14,24 +14,10 @@ impl<C: Copy> State<C> {
         if !self.leave(ticket, Phase::Answered(answer)) {
             return None;
         }
-        self.answered.push(Due::Waiter(ticket));
+        self.answered.push_back(Due::Waiter(ticket));
         let Answer::Granted { fence, .. } = answer else { return None };
         self.grant_to_place(ticket, fence, now / 1000);
         Some(now.saturating_sub(self.waiters.get(&ticket)?.since) / 1000)
-    }
-
-    /// Answers those whose time is up, and takes back what nobody has claimed in time; how many were answered.
-    pub(crate) fn time_out(&mut self, now: Micros) -> u64 {
-        let mut late = 0;
-        while let Some(&(_, ticket)) = self.timeouts.first().filter(|(at, _)| *at <= now / 1000) {
-            if self.waiters.get(&ticket).is_some_and(|waiter| waiter.phase == Phase::Queued) {
-                self.answer(ticket, Answer::TimedOut, now);
-                late += 1;
-            } else {
-                self.give_up(ticket);
-            }
-        }
-        late
     }
 
     /// Whether somebody is to be told something.
@@ -39,23 +25,28 @@ impl<C: Copy> State<C> {
         !self.answered.is_empty()
     }
 
-    /// Who is to be told, in that order.
-    pub(crate) fn take_answered(&mut self) -> Vec<Tell<C>> {
-        let due = std::mem::take(&mut self.answered).into_iter();
-        due.filter_map(|due| match due {
-            Due::Message(message) => Some(Tell::Message(message)),
-            Due::Wanted(place) => self.wanted(place.at()).map(Tell::Message),
-            Due::Waiter(ticket) => {
-                let waiter = self.waiters.get_mut(&ticket)?;
-                // One whom an operator sent away in this step has been told already.
-                waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
-                Some(match waiter.way {
-                    Way::Blocked(client) => Tell::Client(client),
-                    Way::Notified(_) => Tell::Place(ticket),
-                })
+    /// Who is to be told next.
+    pub(crate) fn next_answer(&mut self) -> Option<Tell<C>> {
+        loop {
+            let tell = match self.answered.pop_front()? {
+                Due::Message(message) => Some(Tell::Message(message)),
+                Due::Wanted(place) => self.wanted(place.at()).map(Tell::Message),
+                Due::Waiter(ticket) => self.answer_due(ticket),
+            };
+            if tell.is_some() {
+                return tell;
             }
+        }
+    }
+
+    fn answer_due(&mut self, ticket: Ticket) -> Option<Tell<C>> {
+        let waiter = self.waiters.get_mut(&ticket)?;
+        // One whom an operator sent away in this step has been told already.
+        waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+        Some(match waiter.way {
+            Way::Blocked(client) => Tell::Client(client),
+            Way::Notified(_) => Tell::Place(ticket),
         })
-        .collect()
     }
 
     /// What a waiter whom the server lets us answer now is told, and by what name: one that still stands in line is sent away

@@ -71,7 +71,7 @@ impl<C: Copy> State<C> {
     /// Drops all that is known of a waiter that stands in no queue.
     pub(super) fn drop_waiter(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiters.remove(&ticket) else { return };
-        self.forget_place(waiter.client_id, ticket);
+        self.connections.remove_place(waiter.client_id, ticket);
         if let Some(at) = waiter.ends {
             self.timeouts.remove(&(at, ticket));
         }

@@ -15,6 +15,7 @@ pub(super) struct Line {
     /// Keeps the grant alive.
     pub(super) session: Option<Session>,
     pub(super) alarm: Option<Millis>,
+    pub(super) renewal: Option<Millis>,
     /// By grant, those who were given it and may turn out to be gone: until the server has freed them, told or not.
     pub(super) given: BTreeSet<(Fence, Ticket)>,
     /// The same of those who are notified: until they claim it, or give it up.

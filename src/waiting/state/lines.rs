@@ -16,10 +16,9 @@ impl<C: Copy> State<C> {
     pub(super) fn with_line<R>(&mut self, at: At<'_>, body: impl FnOnce(&mut Line) -> R) -> Option<R> {
         let line = self.lines.get_mut(at)?;
         let result = body(line);
-        if line.is_over()
-            && let Some((place, Line { alarm: Some(alarm), .. })) = self.lines.remove(at)
-        {
-            self.alarms.remove(&(alarm, place));
+        if line.is_over() {
+            self.forget_alarms(at);
+            self.lines.remove(at);
         }
         Some(result)
     }
@@ -66,17 +65,30 @@ impl<C: Copy> State<C> {
         let (place, line) = self.open_line(at);
         line.queue.join(ticket, arrival.ask.owner.clone());
         if let Way::Notified(_) = arrival.way {
-            self.places.entry(arrival.client_id).or_default().insert(ticket);
+            self.connections.add_place(arrival.client_id, ticket);
         }
         let waiter = Waiter::new(place, arrival);
         self.timeouts.extend(waiter.ends.map(|at| (at, ticket)));
         self.waiters.insert(ticket, waiter);
+        self.queued += 1;
         self.tell_wanted(at);
     }
 
     /// The first waiter of a line, and what it asks for.
     pub(crate) fn head(&self, at: At<'_>) -> Option<(Ticket, Ask<'static>)> {
         self.asked(self.line(at)?.queue.head()?)
+    }
+
+    /// The first waiter of a line that is still there, and what it asks for. Places of connections that have closed are given up
+    /// on the way, so many at most.
+    pub(crate) fn next_head(&mut self, at: At<'_>, most: usize) -> Option<(Ticket, Ask<'static>)> {
+        for _ in 0..most {
+            let (ticket, ask) = self.head(at)?;
+            if !self.give_up_if_gone(ticket) {
+                return Some((ticket, ask));
+            }
+        }
+        self.head(at)
     }
 
     /// The first waiter of a line with that owner, and what it asks for.
@@ -95,6 +107,7 @@ impl<C: Copy> State<C> {
             return false;
         }
         waiter.phase = next;
+        self.queued -= 1;
         let place = waiter.place.clone();
         let owner = waiter.ask.owner.clone();
         let is_place = waiter.channel().is_some();

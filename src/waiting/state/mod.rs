@@ -4,20 +4,25 @@
 //!   is dropped: a lock without a line costs one look-up.
 //! - `waiters`: by ticket, everything about one waiter, from the time it joins until the server has freed it: also for
 //!   the moment after it left its queue, answered or departed.
-//! - `sessions`: by connection, the locks whose grants live as long as it.
+//! - `connections`: by connection, the locks whose grants live as long as it, and the waiters that are notified, in a queue or
+//!   with a grant to claim.
 //! - `timeouts`: who gives up when. Ours, not the server's: some servers lose the answer of a client whose time is up
 //!   in the very moment in which it is unblocked.
-//! - `alarms`: which lock to look at when; at most one for a line, the earliest (`Line::alarm`). It may be too early,
-//!   when the lease was moved since: looking costs little, and sets the next one.
-//! - `places`: by connection, the waiters that are notified, in a queue or with a grant to claim.
+//! - `alarms`: which lock to look at when, and `renewals`: whose lease to renew. At most one of each for a line, the earliest
+//!   (`Line::alarm`, `Line::renewal`). It may be too early, when the lease was moved since: looking costs little, and sets the
+//!   next one.
+//! - `sweeps`: what is being done to all lines.
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `places` who waits without being
-//! blocked, and claims; `watches` what holders hear; `alarms` when to look again.
+//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `clear_up` what is much at once, and
+//! done piece by piece.
 
 mod alarms;
 mod answers;
+mod clear_up;
+mod connections;
 mod dead;
 mod line;
 mod lines;
@@ -26,40 +31,60 @@ mod place;
 mod places;
 mod queue;
 mod sessions;
+mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
 mod waiter;
 mod watches;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
 use crate::lock::Millis;
+use connections::Connections;
 use message::Due;
+use sweep::Sweep;
 use table::Lines;
 use waiter::Waiter;
 
+pub(crate) use alarms::Alarm;
 pub(crate) use line::Lapsed;
 pub(crate) use message::{Message, Tell, Word};
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
 pub(crate) use waiter::{Answer, Arrival, Channel, Session, Told, WaiterInfo, Way};
 
+/// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
+pub(crate) const AT_ONCE: usize = 100;
+
+/// Who still waits for a lock that is another server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nobody,
+    /// The server sends them away when the move is done.
+    Blocked,
+    /// There are more to be sent away.
+    More,
+}
+
 /// Who waits where; `C` is how the server knows a client that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 pub(crate) struct State<C> {
     lines: Lines,
     waiters: BTreeMap<Ticket, Waiter<C>>,
-    sessions: BTreeMap<u64, BTreeSet<Place>>,
-    places: BTreeMap<u64, BTreeSet<Ticket>>,
+    connections: Connections,
     timeouts: BTreeSet<(Millis, Ticket)>,
     alarms: BTreeSet<(Millis, Place)>,
-    answered: Vec<Due>,
+    renewals: BTreeSet<(Millis, Place)>,
+    sweeps: Vec<Sweep>,
+    answered: VecDeque<Due>,
+    /// How many stand in queues.
+    queued: usize,
     last_ticket: NonZeroU64,
     /// No alarm is to ring before that.
     quiet_until: Millis,
-    /// When all that was due had been looked at last.
+    /// All sessions that were to be renewed by then have been looked at.
     rang_at: Millis,
 }
 
@@ -68,11 +93,13 @@ impl<C: Copy> State<C> {
         Self {
             lines: Lines::new(),
             waiters: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            places: BTreeMap::new(),
+            connections: Connections::new(),
             timeouts: BTreeSet::new(),
             alarms: BTreeSet::new(),
-            answered: Vec::new(),
+            renewals: BTreeSet::new(),
+            sweeps: Vec::new(),
+            answered: VecDeque::new(),
+            queued: 0,
             last_ticket: NonZeroU64::MIN,
             quiet_until: 0,
             rang_at: 0,
@@ -91,15 +118,18 @@ impl<C: Copy> State<C> {
 
     /// How many wait, and how many grants are kept alive by a connection.
     pub(crate) fn totals(&self) -> (usize, usize) {
-        let waiters = self.lines.values().map(|line| line.queue.len()).sum();
-        (waiters, self.lines.values().filter(|line| line.session.is_some()).count())
+        (self.queued, self.connections.sessions())
     }
 
     /// The key holds something else: nobody waits for that, and nothing of a lock is left. Whether a grant that was kept has
     /// lapsed by that.
     pub(crate) fn overwritten(&mut self, at: At<'_>) -> bool {
-        while let Some((ticket, _)) = self.head(at) {
+        for _ in 0..AT_ONCE {
+            let Some((ticket, _)) = self.head(at) else { break };
             self.answer(ticket, Answer::WrongType, 0);
+        }
+        if self.head(at).is_some() {
+            self.alarm_at(at, 0);
         }
         let lapsed = self.line(at).is_some_and(|line| line.lapsed.is_some());
         self.end_watch(at, Some(Word::Lost));
@@ -108,33 +138,19 @@ impl<C: Copy> State<C> {
     }
 
     /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
-    /// when it comes back one day. Those who are notified are sent away. Whether anybody is still blocked here; the server sends
-    /// them away when the move is done.
-    pub(crate) fn moved_away(&mut self, at: At<'_>) -> bool {
-        self.send_away(at);
+    /// when it comes back one day. Those who are notified are sent away. Who is left after that.
+    pub(crate) fn moved_away(&mut self, at: At<'_>) -> Left {
+        let all = self.send_away(at);
         self.forget_grants(at);
-        self.waiters_of(at) > 0
+        match self.waiters_of(at) {
+            _ if !all => Left::More,
+            0 => Left::Nobody,
+            _ => Left::Blocked,
+        }
     }
 
     fn forget_grants(&mut self, at: At<'_>) {
         self.end_session(at);
         self.with_line(at, |line| line.forget_grants());
-    }
-
-    /// On a replica nothing is to be done: the server sends away those who are blocked, and we the others; sessions end with
-    /// the lease, and the rest is the primary's to tell.
-    pub(crate) fn stand_down(&mut self) {
-        let lines = self.lines.iter().filter(|(_, line)| line.has_messages());
-        for place in lines.map(|(place, _)| place.clone()).collect::<Vec<_>>() {
-            self.send_away(place.at());
-        }
-        self.alarms.clear();
-        self.sessions.clear();
-        self.lines.retain(|line| {
-            line.alarm = None;
-            line.session = None;
-            line.forget_grants();
-            !line.is_over()
-        });
     }
 }

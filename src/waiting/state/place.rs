@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use hashbrown::Equivalent;
+use indexmap::Equivalent;
 
 /// A lock, by database and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

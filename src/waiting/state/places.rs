@@ -1,23 +1,20 @@
 //! Who waits without being blocked: a place in the queue, and a grant that is to be claimed.
 
-use std::collections::BTreeSet;
-
-use super::line::Line;
 use super::message::Word;
 use super::queue::Ticket;
 use super::waiter::{Answer, Arrival, Way};
-use super::{At, State};
+use super::{AT_ONCE, At, State};
 use crate::lock::{Fence, Millis, Owner};
 
 impl<C: Copy> State<C> {
     /// How many places a connection has.
     pub(crate) fn places_of(&self, client: u64) -> usize {
-        self.places.get(&client).map_or(0, BTreeSet::len)
+        self.connections.places_of(client)
     }
 
     /// How many places there are.
     pub(crate) fn places(&self) -> usize {
-        self.places.values().map(BTreeSet::len).sum()
+        self.connections.places()
     }
 
     /// The last place that an owner has taken in a queue, and its connection.
@@ -39,8 +36,8 @@ impl<C: Copy> State<C> {
         let Arrival { ask, way, client_id, timeout, .. } = arrival;
         (waiter.ask, waiter.way, waiter.client_id, waiter.timeout) = (ask, way, client_id, timeout);
         self.timeouts.extend(ends.map(|at| (at, ticket)));
-        self.forget_place(earlier, ticket);
-        self.places.entry(client_id).or_default().insert(ticket);
+        self.connections.remove_place(earlier, ticket);
+        self.connections.add_place(client_id, ticket);
     }
 
     /// A waiter has been granted its lock: if it is notified, it has so long to claim it, and hears what becomes of the grant.
@@ -95,43 +92,30 @@ impl<C: Copy> State<C> {
         }
     }
 
-    /// A connection has closed: its places are given up; whether it had any.
-    pub(super) fn give_up_places(&mut self, client: u64) -> bool {
-        let Some(tickets) = self.places.remove(&client) else { return false };
-        for ticket in tickets {
+    /// Gives up a place whose connection has closed, before its turn to be cleared up; whether it was such.
+    pub(crate) fn give_up_if_gone(&mut self, ticket: Ticket) -> bool {
+        let its = self.waiters.get(&ticket).filter(|waiter| waiter.channel().is_some());
+        let gone = its.is_some_and(|waiter| self.connections.is_closed(waiter.client_id));
+        if gone {
             self.give_up(ticket);
         }
-        true
-    }
-
-    pub(super) fn forget_place(&mut self, client: u64, ticket: Ticket) {
-        if let Some(tickets) = self.places.get_mut(&client) {
-            tickets.remove(&ticket);
-            if tickets.is_empty() {
-                self.places.remove(&client);
-            }
-        }
+        gone
     }
 
     /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to
-    /// take back.
-    pub(super) fn send_away(&mut self, at: At<'_>) {
-        let Some(line) = self.line(at) else { return };
+    /// take back. Whether all are told.
+    pub(super) fn send_away(&mut self, at: At<'_>) -> bool {
+        let Some(line) = self.line(at) else { return true };
         let unclaimed: Vec<Ticket> = line.unclaimed.iter().map(|(_, ticket)| *ticket).collect();
-        let queued: Vec<Ticket> = line.queue.iter().collect();
+        let places = line.queue.iter().filter(|ticket| self.is_place(*ticket));
+        let queued: Vec<Ticket> = places.take(AT_ONCE).collect();
         for ticket in unclaimed {
             self.drop_waiter(ticket);
         }
-        for ticket in queued.into_iter().filter(|ticket| self.is_place(*ticket)).collect::<Vec<_>>() {
-            self.answer(ticket, Answer::Gone, 0);
+        for ticket in &queued {
+            self.answer(*ticket, Answer::Gone, 0);
         }
         self.end_watch(at, Some(|_| Word::Gone));
-    }
-}
-
-impl Line {
-    /// Whether somebody is told by messages; somebody in the queue, perhaps.
-    pub(super) fn has_messages(&self) -> bool {
-        self.watch.is_some() || !self.queue.is_empty() || !self.unclaimed.is_empty()
+        queued.len() < AT_ONCE
     }
 }

@@ -2,12 +2,13 @@
 
 use super::line::Lapsed;
 use super::waiter::{Phase, Session};
-use super::{At, Place, State};
+use super::{At, State};
 use crate::lock::{Fence, Grant, Millis};
 
 impl<C: Copy> State<C> {
     pub(crate) fn session(&self, at: At<'_>) -> Option<Session> {
-        self.line(at)?.session
+        let session = self.line(at)?.session?;
+        Some(Session { over: session.over || self.connections.is_closed(session.client), ..session })
     }
 
     /// Whether somebody is to hear of a lapse, since they wait or hold the lock; and the session.
@@ -26,10 +27,10 @@ impl<C: Copy> State<C> {
         let (place, line) = self.open_line(at);
         let earlier = line.session.replace(session);
         if let Some(earlier) = earlier.filter(|earlier| earlier.client != session.client) {
-            self.forget_session(earlier.client, &place);
+            self.connections.remove_session(earlier.client, &place);
         }
-        self.sessions.entry(session.client).or_default().insert(place);
-        self.alarm_at(at, session.renew_at);
+        self.connections.add_session(session.client, place);
+        self.renew_by(at, session.renew_at);
     }
 
     /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
@@ -54,36 +55,11 @@ impl<C: Copy> State<C> {
     pub(crate) fn end_session(&mut self, at: At<'_>) {
         let Some(place) = self.place(at) else { return };
         if let Some(session) = self.with_line(at, |line| line.session.take()).flatten() {
-            self.forget_session(session.client, &place);
+            self.connections.remove_session(session.client, &place);
         }
     }
 
-    fn forget_session(&mut self, client: u64, place: &Place) {
-        if let Some(places) = self.sessions.get_mut(&client) {
-            places.remove(place);
-            if places.is_empty() {
-                self.sessions.remove(&client);
-            }
-        }
-    }
-
-    /// A connection has closed: what it kept alive is to be released now, and its places are given up. Whether there was
-    /// anything.
-    pub(crate) fn disconnected(&mut self, client: u64) -> bool {
-        let gave_up = self.give_up_places(client);
-        let Some(places) = self.sessions.remove(&client) else { return gave_up };
-        for place in places {
-            self.with_line(place.at(), |line| {
-                if let Some(session) = &mut line.session {
-                    session.over = true;
-                }
-            });
-            self.alarm_at(place.at(), 0);
-        }
-        true
-    }
-
-    /// The session of that grant, where its renewal has fallen due, and no alarm has rung since though alarms could.
+    /// The session of that grant, where its renewal has fallen due, and has not been seen to since though it could.
     pub(crate) fn overdue_session(&self, at: At<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at).filter(|session| {
             session.fence == fence
@@ -101,6 +77,7 @@ impl<C: Copy> State<C> {
 
     /// The grant that was kept so.
     pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Option<Lapsed> {
-        self.with_line(at, |line| line.lapsed.take()).flatten()
+        let Lapsed { grant, for_good } = self.with_line(at, |line| line.lapsed.take()).flatten()?;
+        Some(Lapsed { grant, for_good: for_good || self.is_touched(at.db) })
     }
 }

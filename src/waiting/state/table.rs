@@ -1,15 +1,17 @@
 //! The lines, by database and key.
 
-use hashbrown::{HashMap, hash_map};
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
 
 use super::line::Line;
 use super::place::{At, Place};
 
 /// A hash table, since each step on any lock asks it once. Its hash has a seed of its own: names are the clients' to choose. It
-/// is made when the first line comes. The lines are boxed, since a hash table has many empty places.
+/// is made when the first line comes. Each line has a number too, by which a way through all of them can be gone on with. The
+/// lines are boxed, since a table grows by whole copies.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
-pub(super) struct Lines(Option<HashMap<Place, Box<Line>>>);
+pub(super) struct Lines(Option<IndexMap<Place, Box<Line>, RandomState>>);
 
 impl Lines {
     pub(super) const fn new() -> Self {
@@ -17,7 +19,11 @@ impl Lines {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(HashMap::is_empty)
+        self.0.as_ref().is_none_or(IndexMap::is_empty)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, IndexMap::len)
     }
 
     pub(super) fn get(&self, at: At<'_>) -> Option<&Line> {
@@ -28,9 +34,19 @@ impl Lines {
         self.0.as_mut()?.get_mut(&at).map(Box::as_mut)
     }
 
+    /// A line and its name, which is shared with it.
+    pub(super) fn get_key_mut(&mut self, at: At<'_>) -> Option<(&Place, &mut Line)> {
+        self.0.as_mut()?.get_full_mut(&at).map(|(_, place, line)| (place, line.as_mut()))
+    }
+
     /// The name of a line, shared with it.
     pub(super) fn place(&self, at: At<'_>) -> Option<Place> {
         self.0.as_ref()?.get_key_value(&at).map(|(place, _)| place.clone())
+    }
+
+    /// The name of the line of that number. Numbers begin at 0; the last line takes the number of one that is dropped.
+    pub(super) fn nth(&self, number: usize) -> Option<&Place> {
+        self.0.as_ref()?.get_index(number).map(|(place, _)| place)
     }
 
     /// The line of that name, made where there is none.
@@ -38,28 +54,24 @@ impl Lines {
         self.0.get_or_insert_default().entry(place).or_default()
     }
 
-    pub(super) fn remove(&mut self, at: At<'_>) -> Option<(Place, Line)> {
-        self.0.as_mut()?.remove_entry(&at).map(|(place, line)| (place, *line))
-    }
-
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Line) -> bool) {
+    pub(super) fn remove(&mut self, at: At<'_>) {
         if let Some(lines) = &mut self.0 {
-            lines.retain(|_, line| keep(line));
+            lines.swap_remove(&at);
         }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Place, &Line)> {
-        self.0.iter().flat_map(hash_map::HashMap::iter).map(|(place, line)| (place, line.as_ref()))
-    }
-
-    pub(super) fn values(&self) -> impl Iterator<Item = &Line> {
-        self.iter().map(|(_, line)| line)
     }
 }
 
 #[cfg(test)]
 impl Lines {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Place, &Line)> {
+        self.0.iter().flat_map(IndexMap::iter).map(|(place, line)| (place, line.as_ref()))
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Line> {
+        self.iter().map(|(_, line)| line)
+    }
+
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Line> {
-        self.0.iter_mut().flat_map(hash_map::HashMap::values_mut).map(Box::as_mut)
+        self.0.iter_mut().flat_map(IndexMap::values_mut).map(Box::as_mut)
     }
 }

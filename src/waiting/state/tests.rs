@@ -14,10 +14,11 @@ impl<C: Hash> Hash for State<C> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.lines.iter().collect::<BTreeMap<_, _>>().hash(hasher);
         self.waiters.hash(hasher);
-        self.sessions.hash(hasher);
-        self.places.hash(hasher);
+        self.connections.hash(hasher);
         self.timeouts.hash(hasher);
         self.alarms.hash(hasher);
+        self.renewals.hash(hasher);
+        self.sweeps.hash(hasher);
         self.answered.hash(hasher);
         (self.quiet_until, self.rang_at).hash(hasher);
     }
@@ -27,7 +28,8 @@ impl<C: Copy> State<C> {
     /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
     pub(crate) fn is_unsettled(&self, at: At<'_>) -> bool {
         self.line(at).is_some_and(|line| {
-            !line.dead.is_empty() || line.lapsed.is_some() || line.session.is_some_and(|session| session.over)
+            let over = self.session(at).is_some_and(|session| session.over);
+            !line.dead.is_empty() || line.lapsed.is_some() || over
         })
     }
 
@@ -42,7 +44,7 @@ impl<C: Copy> State<C> {
         let lines = self.lines.values();
         let sessions = lines.filter_map(|line| Some(line.session?.client));
         let waiters = self.waiters.values().map(|waiter| waiter.client_id);
-        sessions.chain(waiters).chain(self.sessions.keys().copied())
+        sessions.chain(waiters).chain(self.connections.clients())
     }
 
     /// Gives the connections other numbers.
@@ -55,10 +57,7 @@ impl<C: Copy> State<C> {
         for waiter in self.waiters.values_mut() {
             waiter.client_id = ids[&waiter.client_id];
         }
-        self.places =
-            std::mem::take(&mut self.places).into_iter().map(|(id, tickets)| (ids[&id], tickets)).collect();
-        self.sessions =
-            std::mem::take(&mut self.sessions).into_iter().map(|(id, places)| (ids[&id], places)).collect();
+        self.connections.renumber_clients(ids);
     }
 }
 
@@ -83,9 +82,7 @@ impl State<Ticket> {
             }
         }
         self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
-        for tickets in self.places.values_mut() {
-            *tickets = tickets.iter().map(|ticket| new[ticket]).collect();
-        }
+        self.connections.renumber_tickets(&new);
         self.answered = std::mem::take(&mut self.answered)
             .into_iter()
             .filter_map(|due| match due {

@@ -42,7 +42,7 @@ impl<C: Copy> State<C> {
         let Some(watch) = self.with_line(at, |line| line.watch.take()).flatten() else { return };
         if let Some(word) = word {
             let Watch { fence, owner, channel, .. } = *watch;
-            self.answered.push(Due::Message(Message { channel, word: word(fence), owner }));
+            self.answered.push_back(Due::Message(Message { channel, word: word(fence), owner }));
         }
     }
 

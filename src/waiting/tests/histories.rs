@@ -239,7 +239,7 @@ impl Pair {
             Step::Demote(conn) => {
                 self.send_all_away()?;
                 self.server.close(rules, now, conn);
-                self.server.ring(rules, now, Writes::Replica);
+                self.server.demote(rules, now);
                 self.reference.end_session();
             }
             Step::MoveAway(ms) => {

@@ -176,6 +176,20 @@ fn a_server_that_stands_still_ends_no_session() {
     holds("stalls", Size { kinds, happens, horizon: soak(4, 5), ..ONE_SERVER });
 }
 
+/// More is due than one turn of the server does: others are served in between.
+#[test]
+fn what_is_due_takes_several_turns() {
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let size = Size { rules, horizon: soak(2, 3), ..ONE_SERVER };
+    let kinds = &[Kind::Once, Kind::Wait, Kind::WaitBriefly];
+    holds("several turns", Size { kinds, holds: 2, grants: soak(1, 2), ..size });
+    let kinds = &[Kind::Session, Kind::WaitWithSession];
+    holds("several turns, sessions", Size { kinds, horizon: soak(3, 4), ..size });
+    let happens = Happens { unheard: true, ..NOTHING_ELSE };
+    let size = Size { happens, conns: 2, grants: 1, horizon: soak(3, 4), ..size };
+    holds("several turns, places", Size { kinds: &[Kind::Once, Kind::Place], ..size });
+}
+
 #[test]
 fn a_session_on_a_slot_that_arrives() {
     let kinds = &[Kind::Plain, Kind::Session];

@@ -37,11 +37,20 @@ pub(crate) struct Rules {
     /// The answer of an unblocked client is lost where an operator sends it away before the server is done with it, as on
     /// Valkey.
     pub(crate) keeps_answers: bool,
+    /// A turn is over as soon as a little of each has been done.
+    pub(crate) slow: bool,
 }
 
 impl Rules {
-    pub(crate) const PLAIN: Self =
-        Self { max_hold: None, grace: 0, max_lease: None, claim: 1, late: false, keeps_answers: false };
+    pub(crate) const PLAIN: Self = Self {
+        max_hold: None,
+        grace: 0,
+        max_lease: None,
+        claim: 1,
+        late: false,
+        keeps_answers: false,
+        slow: false,
+    };
 }
 
 /// What a client is told.
@@ -131,6 +140,12 @@ impl Server {
     /// A replica becomes a primary.
     pub(crate) fn promote(&mut self, now: Millis) {
         self.grace.begin(moment(now));
+    }
+
+    /// A primary becomes a replica.
+    pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
+        self.state.stand_down();
+        self.ring(rules, now, Writes::Replica);
     }
 
     /// How long this server grants nothing new.

@@ -1,7 +1,7 @@
 //! The seam: what `serving` is for a real server.
 
 use super::{AT, Conn, Effect, Rules, Server, Writes, moment, time};
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Millis, Now};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now};
 use crate::waiting::{
     self, Around, Caller, GraceLeft, GraceLength, Host, Message, Note, Place, Rest, Settled, Site, State,
     Ticket,
@@ -36,7 +36,7 @@ impl Turn<'_> {
             let lapsed = self.server.lock.take();
             self.server.effects.push(Effect::Free);
             // What the server says of a lock that it has taken out of the keyspace.
-            self.server.state.alarm_at(AT, 0);
+            self.server.state.alarm_at(AT, self.now);
             if let Some((grant, _)) = lapsed {
                 waiting::outlives(self, AT, &grant, time(self.now));
             }
@@ -115,6 +115,10 @@ impl Site for Turn<'_> {
         self.grace_left()
     }
 
+    fn at_once(&self) -> usize {
+        if self.rules.slow { 1 } else { 100 }
+    }
+
     fn idle(&mut self) -> bool {
         self.server.state.is_idle(AT)
     }
@@ -127,6 +131,10 @@ impl Host for Turn<'_> {
             Writes::Replica => Rest::Replica,
             _ => Rest::No,
         }
+    }
+
+    fn used(&mut self) -> Micros {
+        if self.rules.slow { Micros::MAX } else { 0 }
     }
 
     fn settle(&mut self, place: &Place) -> Settled {

@@ -1,0 +1,227 @@
+//! What is done to many locks at once, piece by piece: a connection has closed, a database was flushed, this server has become a
+//! replica.
+
+use super::place::At;
+use super::sweep::{Kind, Sweep};
+use super::{Place, State};
+
+impl<C: Copy> State<C> {
+    /// Does a little of what is to be done to many locks; whether there was anything to do.
+    pub(crate) fn clear_up(&mut self) -> bool {
+        let swept = self.sweep();
+        self.clear_closed() || swept
+    }
+
+    /// A connection has closed: what it kept alive is to be released, and its places are given up. Whether there was anything.
+    pub(crate) fn disconnected(&mut self, client: u64) -> bool {
+        self.connections.close(client)
+    }
+
+    /// Takes one session and one place off a connection that has closed; whether there was such.
+    pub(super) fn clear_closed(&mut self) -> bool {
+        let Some((client, session, ticket)) = self.connections.next_of_closed() else { return false };
+        if let Some(place) = session {
+            self.connections.remove_session(client, &place);
+            self.with_line(place.at(), |line| {
+                let its = line.session.iter_mut().filter(|session| session.client == client);
+                its.for_each(|session| session.over = true);
+            });
+            self.alarm_at(place.at(), 0);
+        }
+        if let Some(ticket) = ticket {
+            self.connections.remove_place(client, ticket);
+            self.give_up(ticket);
+        }
+        true
+    }
+
+    /// Something has happened to all keys of a database, or to all: locks that somebody waits for, or keeps alive, are looked
+    /// at soon.
+    pub(crate) fn touched_db(&mut self, db: Option<i32>) {
+        self.sweep_anew(Kind::Touched(db));
+    }
+
+    /// This server has become a replica, on which nothing is to be done.
+    pub(crate) fn stand_down(&mut self) {
+        self.sweep_anew(Kind::StandDown);
+    }
+
+    /// This server has become a primary: what it knew as one before is forgotten.
+    pub(crate) fn stand_up(&mut self) {
+        while self.sweeps.iter().any(|sweep| sweep.kind == Kind::StandDown) {
+            self.sweep();
+        }
+    }
+
+    fn sweep_anew(&mut self, kind: Kind) {
+        self.sweeps.retain(|sweep| sweep.kind != kind);
+        self.sweeps.push(Sweep { kind, left: self.lines.len() });
+    }
+
+    /// Whether something has happened to all keys of a database that not all of its locks have been told of yet.
+    pub(super) fn is_touched(&self, db: i32) -> bool {
+        let all = [Kind::Touched(None), Kind::Touched(Some(db))];
+        self.sweeps.iter().any(|sweep| all.contains(&sweep.kind))
+    }
+
+    /// Does what is to be done to one more line; whether there was anything to do.
+    pub(super) fn sweep(&mut self) -> bool {
+        let lines = self.lines.len();
+        let Some(sweep) = self.sweeps.first_mut() else { return false };
+        sweep.left = sweep.left.min(lines);
+        let kind = sweep.kind;
+        let next = sweep.left.checked_sub(1);
+        let Some(place) = next.and_then(|next| self.lines.nth(next)).cloned() else {
+            self.sweeps.remove(0);
+            return true;
+        };
+        let done = match kind {
+            Kind::Touched(db) => {
+                if db.is_none_or(|db| db == place.db) {
+                    self.touched(place.at());
+                }
+                true
+            }
+            Kind::StandDown => self.stand_down_at(&place),
+        };
+        if let Some(sweep) = self.sweeps.first_mut().filter(|_| done) {
+            sweep.left -= 1;
+        }
+        true
+    }
+
+    /// On a replica nothing is to be done: the server sends away those who are blocked, and we the others; sessions end with
+    /// the lease, and the rest is the primary's to tell. Whether all are sent away.
+    pub(crate) fn stand_down_at(&mut self, place: &Place) -> bool {
+        let at: At<'_> = place.at();
+        let done = self.send_away(at);
+        self.end_session(at);
+        self.forget_alarms(at);
+        self.with_line(at, |line| line.forget_grants());
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::{Arrival, State, Ticket, Way};
+    use super::*;
+    use crate::lock::{Ask, Owner};
+
+    fn key(number: u8) -> [u8; 1] {
+        [number]
+    }
+
+    /// Somebody waits for that lock, on a connection of its own number.
+    fn join(state: &mut State<Ticket>, db: i32, number: u8) -> Ticket {
+        let owner = Owner::new(b"a").unwrap().into_owned();
+        let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false };
+        let ticket = state.next_ticket();
+        let way = Way::Blocked(ticket);
+        let arrival = Arrival { ask, way, client_id: number.into(), since: 0, timeout: 0 };
+        state.join(At { db, key: &key(number) }, ticket, arrival);
+        ticket
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Sweep,
+        Join(u8),
+        Leave(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![Just(Step::Sweep), (0..20u8).prop_map(Step::Join), (0..20u8).prop_map(Step::Leave)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever comes and goes meanwhile.
+        #[test]
+        fn a_sweep_leaves_out_no_lock(before in vec(0..20u8, 0..20), steps in vec(step(), 0..40)) {
+            let mut state = State::new();
+            let mut waiting: Vec<(u8, Ticket)> =
+                before.into_iter().map(|number| (number, join(&mut state, 0, number))).collect();
+            let mut to_be_seen = waiting.clone();
+            state.touched_db(Some(0));
+            for step in steps {
+                match step {
+                    Step::Sweep => _ = state.clear_up(),
+                    Step::Join(number) => waiting.push((number, join(&mut state, 0, number))),
+                    Step::Leave(number) => {
+                        to_be_seen.retain(|(waits, _)| *waits != number);
+                        for (_, ticket) in waiting.extract_if(.., |(waits, _)| *waits == number) {
+                            state.depart(ticket);
+                            state.forget(ticket);
+                        }
+                    }
+                }
+            }
+            while state.clear_up() {}
+            for (number, _) in to_be_seen {
+                let line = state.line(At { db: 0, key: &key(number) });
+                prop_assert_eq!(line.and_then(|line| line.alarm), Some(0), "lock {}", number);
+            }
+        }
+    }
+
+    #[test]
+    fn a_flush_of_one_database_is_no_other_s_business() {
+        let mut state = State::new();
+        join(&mut state, 0, 1);
+        join(&mut state, 1, 2);
+        state.touched_db(Some(1));
+        assert!(state.is_touched(1) && !state.is_touched(0));
+        while state.clear_up() {}
+        let alarm = |db, number| state.line(At { db, key: &key(number) }).unwrap().alarm;
+        assert_eq!((alarm(0, 1), alarm(1, 2)), (None, Some(0)));
+        assert!(!state.is_touched(1));
+    }
+
+    #[test]
+    fn a_connection_that_closed_keeps_nothing_alive_from_then_on() {
+        let mut state = State::<Ticket>::new();
+        let fence = crate::lock::Fence::new(1).unwrap();
+        for number in 0..3 {
+            let at = At { db: 0, key: &key(number) };
+            let session = super::super::Session { client: 7, fence, lease: 9, renew_at: 3, over: false };
+            state.start_session(at, session);
+        }
+        assert_eq!(state.totals(), (0, 3));
+        assert!(state.disconnected(7) && !state.disconnected(8));
+        let is_alive = |state: &State<Ticket>, number| state.is_alive(At { db: 0, key: &key(number) }, fence);
+        assert!((0..3).all(|number| !is_alive(&state, number)));
+        assert!(state.clear_up() && state.clear_up() && state.clear_up());
+        assert!(!state.clear_up());
+        assert_eq!(state.next_due(), Some(0));
+        assert!((0..3).all(|number| !is_alive(&state, number)));
+        assert_eq!(state.totals(), (0, 0));
+    }
+
+    #[test]
+    fn a_replica_forgets_what_it_knew_as_a_primary() {
+        let mut state = State::new();
+        let ticket = join(&mut state, 0, 1);
+        let fence = crate::lock::Fence::new(1).unwrap();
+        let at = At { db: 0, key: &key(2) };
+        state.start_session(
+            at,
+            super::super::Session { client: 7, fence, lease: 9, renew_at: 3, over: false },
+        );
+        state.stand_down();
+        state.stand_up();
+        assert_eq!(state.next_due(), None);
+        assert_eq!(state.session(at).map(|session| session.client), None);
+        // The server sends it away.
+        state.depart(ticket);
+        state.forget(ticket);
+        assert!(state.is_empty());
+        assert_eq!(ticket.0, NonZeroU64::new(2).unwrap());
+    }
+}

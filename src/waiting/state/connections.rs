@@ -1,0 +1,113 @@
+//! What hangs on each connection: grants that live as long as it, and places. `clear_up` takes off what hung on
+//! one that has closed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::place::Place;
+use super::queue::Ticket;
+
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+struct Connection {
+    sessions: BTreeSet<Place>,
+    places: BTreeSet<Ticket>,
+}
+
+/// Connections on which nothing hangs are not here.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Connections {
+    by_client: BTreeMap<u64, Connection>,
+    /// Those that have closed.
+    closed: BTreeSet<u64>,
+    sessions: usize,
+    places: usize,
+}
+
+impl Connections {
+    pub(super) const fn new() -> Self {
+        Self { by_client: BTreeMap::new(), closed: BTreeSet::new(), sessions: 0, places: 0 }
+    }
+
+    /// How many grants are kept alive.
+    pub(super) fn sessions(&self) -> usize {
+        self.sessions
+    }
+
+    pub(super) fn places(&self) -> usize {
+        self.places
+    }
+
+    pub(super) fn places_of(&self, client: u64) -> usize {
+        self.by_client.get(&client).map_or(0, |connection| connection.places.len())
+    }
+
+    pub(super) fn add_session(&mut self, client: u64, place: Place) {
+        self.sessions += usize::from(self.by_client.entry(client).or_default().sessions.insert(place));
+    }
+
+    pub(super) fn remove_session(&mut self, client: u64, place: &Place) {
+        let Some(connection) = self.by_client.get_mut(&client) else { return };
+        self.sessions -= usize::from(connection.sessions.remove(place));
+        self.drop_empty(client);
+    }
+
+    pub(super) fn add_place(&mut self, client: u64, ticket: Ticket) {
+        self.places += usize::from(self.by_client.entry(client).or_default().places.insert(ticket));
+    }
+
+    pub(super) fn remove_place(&mut self, client: u64, ticket: Ticket) {
+        let Some(connection) = self.by_client.get_mut(&client) else { return };
+        self.places -= usize::from(connection.places.remove(&ticket));
+        self.drop_empty(client);
+    }
+
+    fn drop_empty(&mut self, client: u64) {
+        let is_empty =
+            |connection: &Connection| connection.sessions.is_empty() && connection.places.is_empty();
+        if self.by_client.get(&client).is_some_and(is_empty) {
+            self.by_client.remove(&client);
+            self.closed.remove(&client);
+        }
+    }
+
+    /// Takes note that a connection has closed; whether anything hung on it.
+    pub(super) fn close(&mut self, client: u64) -> bool {
+        self.by_client.contains_key(&client) && self.closed.insert(client)
+    }
+
+    pub(super) fn is_closed(&self, client: u64) -> bool {
+        !self.closed.is_empty() && self.closed.contains(&client)
+    }
+
+    pub(super) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
+    /// A connection that has closed, and what is to be taken off it next. The place that came last, so that none of its own
+    /// is granted what another of its own gives up.
+    pub(super) fn next_of_closed(&self) -> Option<(u64, Option<Place>, Option<Ticket>)> {
+        let client = *self.closed.first()?;
+        let connection = self.by_client.get(&client)?;
+        Some((client, connection.sessions.first().cloned(), connection.places.last().copied()))
+    }
+}
+
+#[cfg(test)]
+impl Connections {
+    pub(super) fn clients(&self) -> impl Iterator<Item = u64> {
+        self.by_client.keys().copied()
+    }
+
+    pub(super) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
+        let by_client = std::mem::take(&mut self.by_client).into_iter();
+        self.by_client = by_client.map(|(id, connection)| (ids[&id], connection)).collect();
+        self.closed = self.closed.iter().map(|id| ids[id]).collect();
+    }
+
+    pub(super) fn renumber_tickets(&mut self, tickets: &BTreeMap<Ticket, Ticket>) {
+        for connection in self.by_client.values_mut() {
+            connection.places = connection.places.iter().map(|ticket| tickets[ticket]).collect();
+        }
+    }
+}

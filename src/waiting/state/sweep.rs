@@ -1,0 +1,20 @@
+//! Something that is being done to all locks of a database, or of all.
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Kind {
+    /// Something has happened to the keys of that database, or to all.
+    Touched(Option<i32>),
+    /// This server has become a replica.
+    StandDown,
+}
+
+/// A way through all lines, from the last to the first: one that is dropped makes room for the last, which has been seen.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Sweep {
+    pub(super) kind: Kind,
+    /// So many lines are still to be seen: the first ones.
+    pub(super) left: usize,
+}

@@ -1,0 +1,153 @@
+//! However much falls due at once, other clients are served in between: the server does not stand still until all is done.
+
+use std::collections::BTreeSet;
+
+use redis::Value;
+
+use crate::support::{Client, Mailbox, Server, Setup, server_time, wait_for, wait_until};
+
+const MANY: usize = 10_000;
+
+/// Watches a field of `INFO lock` until it is `end`. Others have been served in between if it was seen on its way there.
+#[track_caller]
+fn others_are_served(client: &mut Client, field: &str, begin: usize, end: usize) {
+    let mut between = 0;
+    wait_for("all is done", || {
+        let now: usize = client.info("lock", field).parse().unwrap();
+        between += usize::from(now != begin && now != end);
+        now == end
+    });
+    assert!(between > 2, "all is done in one go: {field} was seen {between} times on its way");
+}
+
+fn acquires(options: impl Fn(usize) -> String) -> Vec<String> {
+    (0..MANY).map(|lock| format!("LOCK.ACQUIRE lock:{lock} {}", options(lock))).collect()
+}
+
+/// A server that gives its clients time to claim what they have been granted.
+fn patient() -> Server {
+    Setup::new().set("lock.claim", "60000").start()
+}
+
+/// Locks, each of which somebody waits for: with a place, all on one connection.
+fn waited_for(server: &Server) -> (Client, Client) {
+    let (mut holder, mut waiter) = (server.client(), server.client());
+    holder.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600".into()));
+    waiter.ask_all::<Value, _>(&acquires(|_| "OWNER bob EX 600 BLOCK 0 NOTIFY told ONCE".into()));
+    (holder, waiter)
+}
+
+#[test]
+fn leases_that_end_together() {
+    let server = patient();
+    let (mut holder, _waiter) = waited_for(&server);
+    let _told = Mailbox::of(&server, "told");
+    let end = server_time(&mut holder) + 2000;
+    let ends: Vec<String> = (0..MANY).map(|lock| format!("PEXPIREAT lock:{lock} {end}")).collect();
+    holder.ask_all::<i64, _>(&ends);
+    wait_until(&mut holder, end);
+    others_are_served(&mut holder, "lock_handovers", 0, MANY);
+}
+
+#[test]
+fn a_flushed_database() {
+    let server = patient();
+    let (mut holder, _waiter) = waited_for(&server);
+    let _told = Mailbox::of(&server, "told");
+    holder.ask::<Value>("FLUSHALL");
+    others_are_served(&mut holder, "lock_handovers", 0, MANY);
+}
+
+#[test]
+fn sessions_of_a_connection_that_closes() {
+    let server = Server::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600 SESSION".into()));
+    drop(client);
+    others_are_served(&mut other, "lock_sessions_ended", 0, MANY);
+    assert_eq!(other.ask::<i64>("DBSIZE"), 0);
+}
+
+/// Whoever asks in between finds them gone already.
+#[test]
+fn a_session_is_over_for_whoever_asks_before_its_turn() {
+    let server = Server::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600 SESSION".into()));
+    let ends = server.client();
+    let id: i64 = client.ask("CLIENT ID");
+    // All in one go: the connection closes, and its last lock is asked for.
+    let last = format!("lock:{}", MANY - 1);
+    let taken = [
+        "MULTI".to_string(),
+        format!("CLIENT KILL ID {id}"),
+        format!("LOCK.ACQUIRE {last} OWNER bob"),
+        "EXEC".into(),
+    ];
+    let replies = other.send_all(&taken);
+    let Some(Ok(Value::Array(replies))) = replies.last().cloned() else { panic!("{replies:?}") };
+    assert!(matches!(&replies[1], Value::Array(grant) if grant.len() == 4), "{replies:?}");
+    drop(ends);
+}
+
+#[test]
+fn places_of_a_connection_that_closes() {
+    let server = patient();
+    let (mut holder, waiter) = waited_for(&server);
+    drop(waiter);
+    others_are_served(&mut holder, "lock_places", MANY, 0);
+    assert_eq!(holder.info("lock", "lock_waiters"), "0");
+}
+
+#[test]
+fn waits_that_end_together() {
+    let server = Server::start();
+    let (mut holder, mut waiter) = (server.client(), server.client());
+    holder.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600".into()));
+    let end = server_time(&mut holder) + 3000;
+    // In batches, each of which is told anew how long that is.
+    for lines in (0..MANY).collect::<Vec<_>>().chunks(500) {
+        let left = end - server_time(&mut holder);
+        let ask = |lock: &usize| format!("LOCK.ACQUIRE lock:{lock} OWNER bob BLOCK {left} NOTIFY told ONCE");
+        waiter.ask_all::<Value, _>(&lines.iter().map(ask).collect::<Vec<_>>());
+    }
+    wait_until(&mut holder, end - 20);
+    others_are_served(&mut holder, "lock_timeouts", 0, MANY);
+}
+
+/// The first and the last to be renewed are seen to be renewed at different times.
+#[test]
+fn sessions_that_are_renewed_together() {
+    let server = Server::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    // Renewals are made in passes of 300 ms.
+    client.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 9 SESSION".into()));
+    let fresh = |other: &mut Client| -> usize {
+        let ends: Vec<i64> = other
+            .ask_all(&(0..MANY).step_by(100).map(|lock| format!("PTTL lock:{lock}")).collect::<Vec<_>>());
+        ends.iter().filter(|left| **left > 8_000).count()
+    };
+    wait_for("none is fresh", || fresh(&mut other) == 0);
+    // They were taken in one or two passes.
+    let (mut seen, all) = (BTreeSet::new(), MANY / 100);
+    wait_for("all are renewed", || {
+        seen.insert(fresh(&mut other));
+        seen.contains(&all)
+    });
+    assert!(seen.len() > 4, "all are renewed in one go: {seen:?} of {all}");
+}
+
+#[test]
+fn an_owner_that_waits_many_times() {
+    let server = patient();
+    let (mut holder, mut waiter) = (server.client(), server.client());
+    holder.acquire("k", "OWNER alice EX 600").unwrap();
+    let asks: Vec<String> =
+        (0..MANY).map(|_| "LOCK.ACQUIRE k OWNER bob EX 600 BLOCK 0 NOTIFY told".into()).collect();
+    waiter.ask_all::<Value, _>(&asks);
+    waiter.ask::<Value>("CONFIG SET lock.claim 60000");
+    let _told = Mailbox::of(&server, "told");
+    holder.ask::<i64>("LOCK.RELEASE k alice");
+    others_are_served(&mut holder, "lock_waiters", MANY, 0);
+    assert_eq!(holder.lock_info("k").unwrap()["holds"], MANY.to_string());
+}
