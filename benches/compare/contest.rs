@@ -14,6 +14,8 @@ use crate::server::Server;
 pub(crate) enum Wait {
     /// `LOCK.ACQUIRE ... BLOCK 0`.
     Redislock,
+    /// The same with `SESSION`.
+    Session,
     /// A token that `BLMOVE` takes from a list and `LMOVE` puts back: no owner, no lease.
     Blmove,
     /// The hash in Lua, and a subscription that tells of each unlock.
@@ -26,6 +28,7 @@ impl Wait {
     pub(crate) fn name(self) -> String {
         match self {
             Self::Redislock => "Redislock".into(),
+            Self::Session => "Redislock, SESSION".into(),
             Self::Blmove => "BLMOVE of a token".into(),
             Self::PubSub => "hash in Lua, PUBLISH/SUBSCRIBE".into(),
             Self::Poll(ms) => format!("SET NX PX every {ms} ms"),
@@ -33,7 +36,11 @@ impl Wait {
     }
 
     pub(crate) fn needs_module(self) -> bool {
-        self == Self::Redislock
+        matches!(self, Self::Redislock | Self::Session)
+    }
+
+    fn option(self) -> &'static str {
+        if self == Self::Session { " SESSION" } else { "" }
     }
 
     /// Its colour in pictures.
@@ -44,6 +51,7 @@ impl Wait {
             Self::PubSub => 2,
             Self::Poll(..50) => 3,
             Self::Poll(_) => 4,
+            Self::Session => 5,
         }
     }
 }
@@ -97,8 +105,8 @@ impl Contest {
         let client = |number| {
             let owner = resp::owner(number);
             let (acquire, release) = match wait {
-                Wait::Redislock => (
-                    words(&format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LEASE} BLOCK 0")),
+                Wait::Redislock | Wait::Session => (
+                    words(&format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LEASE} BLOCK 0{}", wait.option())),
                     scripts.release(Rival::Redislock, key, &owner),
                 ),
                 Wait::Blmove => (
@@ -255,7 +263,7 @@ impl Client {
                 assert!(wait.returned(reply), "not returned: {}", reply.escape_ascii());
                 match wait {
                     _ if stopping => self.state = State::Out,
-                    Wait::Redislock | Wait::Blmove => self.ask(out, conn),
+                    Wait::Redislock | Wait::Session | Wait::Blmove => self.ask(out, conn),
                     // It has had its turn, and waits as the others do. Asking again at once, it would nearly always be
                     // quicker than they, and keep the lock for itself.
                     Wait::PubSub | Wait::Poll(_) => {
@@ -273,7 +281,7 @@ impl Client {
 impl Wait {
     pub(crate) fn granted(self, reply: &[u8]) -> bool {
         match self {
-            Self::Redislock => reply.starts_with(b"*4\r\n"),
+            Self::Redislock | Self::Session => reply.starts_with(b"*4\r\n"),
             Self::Blmove => reply.starts_with(b"$5\r\n"),
             Self::PubSub => reply.starts_with(b"$-1\r\n"),
             Self::Poll(_) => reply.starts_with(b"+OK\r\n"),
@@ -282,7 +290,7 @@ impl Wait {
 
     fn returned(self, reply: &[u8]) -> bool {
         match self {
-            Self::Redislock => reply.starts_with(b":0\r\n"),
+            Self::Redislock | Self::Session => reply.starts_with(b":0\r\n"),
             Self::Blmove => reply.starts_with(b"$5\r\n"),
             Self::PubSub | Self::Poll(_) => reply.starts_with(b":1\r\n"),
         }

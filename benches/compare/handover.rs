@@ -8,7 +8,11 @@ use crate::server::{Server, Setup};
 use crate::stats::{Spread, percentile, sorted};
 
 const CLIENTS: usize = 8;
-const WAITS: [Wait; 5] = [Wait::Redislock, Wait::Blmove, Wait::PubSub, Wait::Poll(10), Wait::Poll(100)];
+const WAITS: [Wait; 6] =
+    [Wait::Redislock, Wait::Blmove, Wait::PubSub, Wait::Poll(10), Wait::Poll(100), Wait::Session];
+
+/// The place of Redislock with `SESSION` among them.
+const SESSION: usize = 5;
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (starts, rounds, length) = (plan.pick(5, 2), plan.pick(10, 6), plan.ms(200, 150));
@@ -58,6 +62,15 @@ fn tell(report: &mut Report, samples: &[Vec<Sample>; WAITS.len()]) {
             cpu: Some(Spread::of(pairs().map(|(ours, theirs)| theirs.cpu_ns / ours.cpu_ns))),
         });
     }
+    let sessions = || samples[SESSION].iter().zip(ours);
+    report.row(Row {
+        work: "handovers/s with SESSION, 8 clients on one lock".into(),
+        beside: "Redislock without it".into(),
+        bound: Some(Bound::AtLeast(0.9)),
+        unit: "x".into(),
+        value: Spread::of(sessions().map(|(session, plain)| session.handovers / plain.handovers)),
+        cpu: Some(Spread::of(sessions().map(|(session, plain)| plain.cpu_ns / session.cpu_ns))),
+    });
     for (wait, samples) in WAITS.iter().zip(samples) {
         let gaps = gaps(*wait, samples).values;
         let share = Spread::of(samples.iter().map(|sample| sample.to_others)).median;

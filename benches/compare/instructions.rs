@@ -169,9 +169,9 @@ pub(crate) fn run(report: &mut Report) {
     let mut rivals = Rival::all(&mut Server::start(Setup::PLAIN), report);
     // All are counted on a server with the module.
     rivals.retain(|rival| *rival != Rival::SetDelBesideModule);
-    let works = rivals.into_iter().map(Work::Pair).chain([Work::Token, Work::Handover]);
+    let works = rivals.into_iter().map(Work::Pair).chain([Work::PairBeside, Work::Token, Work::Handover]);
     let counts = count(&works.collect::<Vec<_>>());
-    for ours in [PAIR, Work::Handover] {
+    for ours in [PAIR, Work::PairBeside, Work::Handover] {
         let of_its_kind = || counts.iter().filter(move |(work, _)| work.name() == ours.name());
         let (_, our_count) = of_its_kind().find(|(work, _)| *work == ours).expect("it was counted");
         for &(work, Cost { all: count, .. }) in of_its_kind() {

@@ -25,6 +25,7 @@ mod resp;
 mod rivals;
 mod server;
 mod session;
+mod stall;
 mod stats;
 mod throughput;
 mod waiters;
@@ -55,6 +56,7 @@ fn main() {
             "memory" => memory::run(&plan, &mut report),
             "instructions" => instructions::run(&mut report),
             "session" => session::run(&plan, &mut report),
+            "stall" => stall::run(&plan, &mut report),
             "notify" => notify::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }

@@ -42,12 +42,13 @@ const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 44, 52);
 const FAINT: RGBColor = RGBColor(208, 212, 218);
 /// The first is Redislock's; told apart by people who see colours differently, too.
-const COLOURS: [RGBColor; 5] = [
+const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(120, 120, 120),
+    RGBColor(86, 180, 233),
 ];
 
 fn colour(place: usize) -> RGBColor {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 10] = [
+pub(crate) const PARTS: [&str; 11] = [
     "instructions",
     "throughput",
     "handover",
@@ -15,6 +15,7 @@ pub(crate) const PARTS: [&str; 10] = [
     "memory",
     "session",
     "notify",
+    "stall",
     "durability",
 ];
 

@@ -94,7 +94,7 @@ impl Server {
         let port = listener.local_addr().expect("its address").port();
         drop(listener);
         let mut config = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 15000\ntcp-backlog 1024\nloglevel warning\n\
+            "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 19000\ntcp-backlog 1024\nloglevel warning\n\
              repl-diskless-sync-delay 0\nappendonly {}\nappendfsync everysec\n\
              auto-aof-rewrite-percentage 0\n",
             folder.path().display(),
@@ -179,6 +179,11 @@ impl Server {
     }
 
     /// How many clients wait.
+    /// A field of the module's own section of `INFO`.
+    pub(crate) fn lock_info(&mut self, name: &str) -> f64 {
+        number(&self.control.info("lock"), name)
+    }
+
     pub(crate) fn blocked_clients(&mut self) -> usize {
         number(&self.control.info("clients"), "blocked_clients") as usize
     }

@@ -1,0 +1,273 @@
+//! What falls due at once: the longest `PING` of another client meanwhile.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::net::Net;
+use crate::plan::{Plan, progress};
+use crate::report::{Bound, Figure, Report, Row};
+use crate::resp::{owner, words};
+use crate::server::{Server, Setup};
+use crate::stats::Spread;
+
+/// Clients that wait, each on a connection of its own.
+const WAITERS: usize = 18_000;
+/// Sessions, or places, of one connection.
+const MANY: usize = 100_000;
+/// How many requests go out before their replies are read.
+const BATCH: usize = 500;
+/// In ms; longer than this takes.
+const LEASE: &str = "600000";
+
+/// Longer than an answer takes on a server that has nothing else to do, in ms.
+const SLOW: f64 = 5.0;
+
+/// What falls due.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// The server's own part of a flush: as many keys with a TTL, and nobody waits.
+    FlushPlain,
+    Flush,
+    /// The server's own part of lapses.
+    ExpiryPlain,
+    Lapses,
+    Timeouts,
+    SessionsEnd,
+    Renewals,
+    PlacesEnd,
+    Reentries,
+}
+
+impl Event {
+    const ALL: [Self; 9] = [
+        Self::FlushPlain,
+        Self::Flush,
+        Self::ExpiryPlain,
+        Self::Lapses,
+        Self::Timeouts,
+        Self::SessionsEnd,
+        Self::Renewals,
+        Self::PlacesEnd,
+        Self::Reentries,
+    ];
+
+    fn name(self) -> String {
+        match self {
+            Self::FlushPlain => format!("FLUSHALL of {WAITERS} plain keys with a TTL"),
+            Self::Flush => format!("FLUSHALL of {WAITERS} locks that are waited for"),
+            Self::ExpiryPlain => format!("{WAITERS} plain keys expire in one ms"),
+            Self::Lapses => format!("{WAITERS} leases end in one ms, each waited for"),
+            Self::Timeouts => format!("{WAITERS} clients wait no longer"),
+            Self::SessionsEnd => format!("a connection with {MANY} sessions closes"),
+            Self::Renewals => format!("{MANY} sessions are renewed"),
+            Self::PlacesEnd => format!("a connection with {MANY} places of NOTIFY closes"),
+            Self::Reentries => format!("a lock goes to an owner that waits {WAITERS} times"),
+        }
+    }
+
+    /// Whether it is the server's own part alone, without the module.
+    fn is_plain(self) -> bool {
+        matches!(self, Self::FlushPlain | Self::ExpiryPlain)
+    }
+
+    /// How many fall due at once.
+    fn many(self) -> usize {
+        match self {
+            Self::SessionsEnd | Self::Renewals | Self::PlacesEnd => MANY,
+            _ => WAITERS,
+        }
+    }
+
+    /// The connections beside the first.
+    fn waiters(self) -> usize {
+        match self {
+            Self::Flush | Self::Lapses | Self::Timeouts | Self::Reentries => WAITERS,
+            _ => 0,
+        }
+    }
+}
+
+/// What was seen of an event.
+struct Seen {
+    /// The longest `PING` before it, in ms.
+    quiet: f64,
+    longest: f64,
+    /// The server's processor time for it, in µs for each of the many; without that for `PING`.
+    cpu_us: f64,
+}
+
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    for event in Event::ALL {
+        let seen: Vec<Seen> = (0..plan.pick(3, 1)).map(|_| stall(event)).collect();
+        let spread = |of: fn(&Seen) -> f64| Spread::of(seen.iter().map(of));
+        let (longest, quiet) = (spread(|seen| seen.longest), spread(|seen| seen.quiet).max);
+        progress(&format!("  stall, {}: {:.1} ms", event.name(), longest.median));
+        if !event.is_plain() {
+            report.row(Row {
+                work: "longest PING of another client".into(),
+                beside: event.name(),
+                bound: Some(Bound::AtMost(10.0)),
+                unit: " ms".into(),
+                value: longest,
+                cpu: None,
+            });
+        }
+        report.figure(Figure {
+            work: "longest PING of another client".into(),
+            who: event.name(),
+            unit: "ms".into(),
+            value: longest,
+            cpu_us: Some(spread(|seen| seen.cpu_us)),
+            remark: format!("before it at most {quiet:.1} ms"),
+        });
+    }
+}
+
+fn stall(event: Event) -> Seen {
+    let mut server = Server::start(if event.is_plain() { Setup::PLAIN } else { Setup::MODULE });
+    let mut net = Net::with(1 + event.waiters(), server.port);
+    prepare(event, &mut net, &mut server);
+    let mut ping = Ping::new(server.port);
+    let idle = server.cpu_ns();
+    let (quiet, before) = (ping.longest_for(Duration::from_millis(500)), server.cpu_ns());
+    let (quiet, cpu_quiet) = (quiet.longest, (before - idle) / f64::from(quiet.count));
+    let begin = Instant::now();
+    let request = match event {
+        Event::FlushPlain | Event::Flush => Some("FLUSHALL SYNC"),
+        Event::Reentries => Some("LOCK.BREAK lock:0"),
+        Event::SessionsEnd | Event::PlacesEnd => {
+            net.close(0);
+            None
+        }
+        Event::ExpiryPlain | Event::Lapses | Event::Timeouts | Event::Renewals => None,
+    };
+    let requests = request.iter().map(|request| net.out.send(0, &words(request))).count();
+    net.out.flush();
+    let pings = ping.until_quick(begin, event);
+    let cpu = server.cpu_ns() - before - cpu_quiet * f64::from(pings.count);
+    // All of it has happened.
+    net.replies(event.waiters() + requests, |_, _| ());
+    let ended = match event {
+        Event::SessionsEnd => server.lock_info("lock_sessions_ended") >= MANY as f64,
+        Event::Renewals => server.lock_info("lock_sessions") >= MANY as f64,
+        Event::PlacesEnd => server.lock_info("lock_places") == 0.0,
+        _ => true,
+    };
+    assert!(ended, "{}: not all of it has happened", event.name());
+    Seen { quiet, longest: pings.longest, cpu_us: cpu.max(0.0) / 1e3 / event.many() as f64 }
+}
+
+/// Brings the server to where the event comes next.
+fn prepare(event: Event, net: &mut Net, server: &mut Server) {
+    let lock = |number: usize, more: &str| {
+        format!("LOCK.ACQUIRE lock:{number} OWNER {} PX {LEASE}{more}", owner(number))
+    };
+    match event {
+        Event::FlushPlain | Event::ExpiryPlain => {
+            fill(net, WAITERS, |number| format!("SET lock:{number} {} PX {LEASE}", owner(number)));
+        }
+        Event::SessionsEnd => fill(net, MANY, |number| lock(number, " SESSION")),
+        Event::Renewals => {
+            // All are renewed in one pass, after 20 s.
+            let lease = |number: usize| lock(number, " SESSION").replace(LEASE, "60000");
+            fill(net, MANY, lease);
+            std::thread::sleep(Duration::from_secs(15));
+        }
+        Event::PlacesEnd => {
+            fill(net, MANY, |number| lock(number, ""));
+            fill(net, MANY, |number| {
+                let owner = owner(MANY + number);
+                format!("LOCK.ACQUIRE lock:{number} OWNER {owner} BLOCK 0 NOTIFY told ONCE")
+            });
+        }
+        Event::Reentries => fill(net, 1, |number| lock(number, "")),
+        Event::Flush | Event::Lapses | Event::Timeouts => fill(net, WAITERS, |number| lock(number, "")),
+    }
+    let due = now() + Duration::from_secs(10);
+    for number in 0..event.waiters() {
+        let timeout = if event == Event::Timeouts { (due - now()).as_millis() } else { 0 };
+        let lock = if event == Event::Reentries { 0 } else { number };
+        let owner = if event == Event::Reentries { owner(WAITERS) } else { owner(WAITERS + number) };
+        let request = format!("LOCK.ACQUIRE lock:{lock} OWNER {owner} PX {LEASE} BLOCK {timeout}");
+        net.out.send(1 + number, &words(&request));
+        if number % BATCH == 0 {
+            net.out.flush();
+            // Waits are to end together: each is told how long it is to last.
+            while server.blocked_clients() < number {}
+        }
+    }
+    while server.blocked_clients() < event.waiters() {
+        net.turn(Duration::from_millis(5), |_, conn, _| panic!("client {conn} does not wait"));
+    }
+    if matches!(event, Event::Lapses | Event::ExpiryPlain) {
+        let due = (now() + Duration::from_secs(2)).as_millis();
+        fill(net, WAITERS, |number| format!("PEXPIREAT lock:{number} {due}"));
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time after 1970")
+}
+
+/// Sends that many requests on the first connection.
+fn fill(net: &mut Net, count: usize, request: impl Fn(usize) -> String) {
+    for first in (0..count).step_by(BATCH) {
+        let batch = first..count.min(first + BATCH);
+        for number in batch.clone() {
+            net.out.send(0, &words(&request(number)));
+        }
+        net.replies(batch.len(), |_, _| ());
+    }
+}
+
+/// How often `PING` was asked, and the longest it took, in ms.
+#[derive(Clone, Copy, Default)]
+struct Pings {
+    count: u32,
+    longest: f64,
+}
+
+/// Another client, which asks the server for nothing but an answer.
+struct Ping(TcpStream);
+
+impl Ping {
+    fn new(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection to the server");
+        stream.set_nodelay(true).expect("TCP_NODELAY");
+        Self(stream)
+    }
+
+    /// How long an answer takes, in ms.
+    fn ping(&mut self) -> f64 {
+        let begin = Instant::now();
+        self.0.write_all(b"PING\r\n").expect("a request that goes out");
+        let mut answer = [0; 7];
+        self.0.read_exact(&mut answer).expect("an answer");
+        begin.elapsed().as_secs_f64() * 1e3
+    }
+
+    fn longest_for(&mut self, time: Duration) -> Pings {
+        let (begin, mut pings) = (Instant::now(), Pings::default());
+        while begin.elapsed() < time {
+            let took = self.ping();
+            pings = Pings { count: pings.count + 1, longest: pings.longest.max(took) };
+        }
+        pings
+    }
+
+    /// Goes on until answers have been quick for a while.
+    fn until_quick(&mut self, begin: Instant, event: Event) -> Pings {
+        // What is to come by itself comes within that time.
+        let at_least = Duration::from_secs(if event == Event::Renewals { 9 } else { 4 });
+        let (mut pings, mut slow) = (Pings::default(), begin);
+        while begin.elapsed() < at_least || slow.elapsed() < Duration::from_secs(1) {
+            let took = self.ping();
+            pings = Pings { count: pings.count + 1, longest: pings.longest.max(took) };
+            if took > SLOW {
+                slow = Instant::now();
+            }
+        }
+        pings
+    }
+}
