@@ -11,6 +11,7 @@
 mod clients;
 mod contest;
 mod handover;
+mod hosts;
 mod instructions;
 mod keep;
 mod lapse;
@@ -20,6 +21,7 @@ mod net;
 mod notify;
 mod pictures;
 mod plan;
+mod programs;
 mod report;
 mod resp;
 mod rivals;
