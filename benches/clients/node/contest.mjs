@@ -37,12 +37,13 @@ function library(key) {
     acquire: () => mutex.acquire(),
     release: () => mutex.release(),
     // It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
-    rest: () => sleep(RETRY_MS),
+    rest: (part = 1) => sleep(part * RETRY_MS),
   };
 }
 
 async function contend(lock, seconds) {
   await lines.next();
+  await lock.rest(Math.random()); // so that those who ask from time to time don't ask all at once
   const grants = [];
   const end = performance.now() + 1000 * seconds;
   while (performance.now() < end) {

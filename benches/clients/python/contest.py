@@ -9,6 +9,7 @@ Times are in ns of the one clock that all processes read.
 
 import sys
 import time
+from random import random
 from uuid import uuid4
 
 from redis import Redis
@@ -31,7 +32,7 @@ class Redislock:
     def release(self):
         client.execute_command("LOCK.RELEASE", self.key, self.owner, "FENCE", self.fence)
 
-    def rest(self):
+    def rest(self, part=1):
         pass
 
 
@@ -45,13 +46,14 @@ class Library:
     def release(self):
         self.lock.release()
 
-    def rest(self):
+    def rest(self, part=1):
         # It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
-        time.sleep(self.lock.sleep)
+        time.sleep(part * self.lock.sleep)
 
 
 def contend(lock, seconds):
     sys.stdin.readline()
+    lock.rest(random())  # so that those who ask from time to time don't ask all at once
     grants = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
