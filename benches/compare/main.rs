@@ -10,6 +10,7 @@
 
 mod clients;
 mod contest;
+mod failures;
 mod handover;
 mod hosts;
 mod instructions;
@@ -52,6 +53,7 @@ fn main() {
             "throughput" => throughput::run(&plan, &mut report),
             "handover" => handover::run(&plan, &mut report),
             "clients" => clients::run(&plan, &mut report),
+            "failures" => failures::run(&plan, &mut report),
             "waiters" => waiters::run(&plan, &mut report),
             "lapse" => lapse::run(&plan, &mut report),
             "memory" => memory::run(&plan, &mut report),

@@ -5,11 +5,12 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 10] = [
+pub(crate) const PARTS: [&str; 11] = [
     "instructions",
     "throughput",
     "handover",
     "clients",
+    "failures",
     "waiters",
     "lapse",
     "memory",

@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::hosts::Kind;
 
 /// How long a program may take to get ready, or to end: there are many of them, and a JVM takes its time.
@@ -130,6 +132,10 @@ impl Program {
         let said = self.lines.iter().collect();
         assert!(self.child.wait().expect("the program's end").success(), "{} failed", self.run);
         said
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a signal that arrives");
     }
 }
 
