@@ -1,36 +1,12 @@
-//! Real client programs, in their own languages, that want one lock: through `LOCK.ACQUIRE ... BLOCK 0`, and through a
-//! lock library as its users take it. The programs are in benches/clients.
+//! Real client programs, in their own languages, that want one lock: through `LOCK.ACQUIRE ... BLOCK 0`, and through other
+//! locks as their users take them. The programs are in benches/clients.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
-
+use crate::hosts::Host;
+use crate::pictures::{Bar, Group, bars};
 use crate::plan::{Plan, progress};
+use crate::programs::{LANGUAGES, Language, Lock, PLAIN, Program, install};
 use crate::report::{Figure, Report, Row};
-use crate::server::{Server, Setup};
 use crate::stats::{Spread, percentile, sorted};
-
-const CLIENTS: usize = 8;
-
-/// A client of a language, and a lock library for it.
-struct Language {
-    /// What installs what the program needs, and runs it.
-    run: &'static str,
-    client: &'static str,
-    library: &'static str,
-}
-
-const LANGUAGES: [Language; 2] = [
-    Language {
-        run: "benches/clients/python/run",
-        client: "redis-py",
-        library: "redis-py's Lock: SET NX PX every 100 ms",
-    },
-    Language {
-        run: "benches/clients/node/run",
-        client: "ioredis",
-        library: "redis-semaphore's Mutex: SET NX PX every 10 ms",
-    },
-];
 
 /// What a stretch of contest came to.
 struct Sample {
@@ -40,96 +16,107 @@ struct Sample {
     gaps_us: Vec<f64>,
 }
 
-impl Language {
-    /// Installs what the program needs; the reason where that can't be had.
-    fn install(&self) -> Result<(), String> {
-        let output = Command::new(self.run).output().unwrap_or_else(|error| panic!("{}: {error}", self.run));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        match output.status.code() {
-            Some(0) => Ok(()),
-            Some(77) => Err(said.lines().last().unwrap_or_default().into()),
-            _ => panic!("{}: {said}{}", self.run, String::from_utf8_lossy(&output.stderr)),
-        }
-    }
+/// A lock with what hosts it, and what was measured.
+struct Contestant<'a> {
+    lock: &'a Lock,
+    host: Host,
+    samples: Vec<Sample>,
+}
 
-    fn contest(&self, who: &str, server: &mut Server, seconds: u32) -> Sample {
-        let mut clients: Vec<Child> = (0..CLIENTS)
-            .map(|_| {
-                let mut command = Command::new(self.run);
-                command.args([&server.port.to_string(), who, &seconds.to_string()]);
-                command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a client")
-            })
-            .collect();
-        let mut outputs: Vec<_> = clients
-            .iter_mut()
-            .map(|client| BufReader::new(client.stdout.take().expect("its output")))
-            .collect();
-        for output in &mut outputs {
-            let mut line = String::new();
-            output.read_line(&mut line).expect("a line");
-            assert_eq!(line, "ready\n", "{}", self.run);
+impl Contestant<'_> {
+    fn contest(&mut self, language: &Language, seconds: u32) {
+        let (address, seconds) = (self.host.address(), seconds.to_string());
+        let start = |_| Program::start(language.run, "contend", &address, self.lock.who, &seconds);
+        let mut programs: Vec<Program> = (0..language.processes).map(start).collect();
+        programs.iter_mut().for_each(Program::wait_until_ready);
+        let cpu_before = self.host.cpu_ns();
+        programs.iter_mut().for_each(|program| program.tell("go"));
+        // Each with the client that it was for: a process, or one of several in a process.
+        let mut grants: Vec<(u64, (usize, String))> = Vec::new();
+        for (number, program) in programs.into_iter().enumerate() {
+            grants.extend(program.finish().iter().map(|line| {
+                let (time, client) = line.split_once(' ').unwrap_or((line, ""));
+                (time.parse().expect("a time"), (number, client.into()))
+            }));
         }
-        let cpu_before = server.cpu_ns();
-        for client in &mut clients {
-            client.stdin.as_mut().expect("its input").write_all(b"go\n").expect("a line that goes out");
-        }
-        let mut grants: Vec<(u64, usize)> = Vec::new();
-        for (number, output) in outputs.iter_mut().enumerate() {
-            let mut text = String::new();
-            output.read_to_string(&mut text).expect("the grants");
-            grants.extend(text.lines().map(|line| (line.parse().expect("a time"), number)));
-        }
-        let cpu = server.cpu_ns() - cpu_before;
-        for mut client in clients {
-            assert!(client.wait().expect("the client's end").success(), "{} failed", self.run);
-        }
+        let cpu = self.host.cpu_ns() - cpu_before;
         grants.sort_unstable();
         let wall = (grants[grants.len() - 1].0 - grants[0].0) as f64 / 1e9;
         let changes = grants.windows(2).filter(|pair| pair[0].1 != pair[1].1);
         let gaps_us: Vec<f64> = changes.map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e3).collect();
         let handovers = gaps_us.len() as f64;
-        Sample { handovers: handovers / wall, cpu_us: cpu / 1e3 / handovers, gaps_us }
+        self.samples.push(Sample { handovers: handovers / wall, cpu_us: cpu / 1e3 / handovers, gaps_us });
+    }
+
+    fn handovers(&self) -> Spread {
+        Spread::of(self.samples.iter().map(|sample| sample.handovers))
+    }
+
+    fn beside(&self, other: &Self, client: &str) -> Row {
+        let words = if self.lock.who == PLAIN.who { "" } else { " and SESSION" };
+        let pairs = || self.samples.iter().zip(&other.samples);
+        Row {
+            work: format!("handovers/s, 8 clients with {client}{words}"),
+            beside: other.lock.name.into(),
+            bound: None,
+            unit: "x".into(),
+            value: Spread::of(pairs().map(|(ours, theirs)| ours.handovers / theirs.handovers)),
+            cpu: Some(Spread::of(pairs().map(|(ours, theirs)| theirs.cpu_us / ours.cpu_us))),
+        }
+    }
+
+    fn figure(&self, client: &str) -> Figure {
+        let gaps = sorted(self.samples.iter().flat_map(|sample| sample.gaps_us.iter().copied()));
+        Figure {
+            work: format!("handovers, 8 clients with {client}"),
+            who: self.lock.name.into(),
+            unit: "per second".into(),
+            value: self.handovers(),
+            cpu_us: Some(Spread::of(self.samples.iter().map(|sample| sample.cpu_us))),
+            remark: format!(
+                "from grant to grant p50 {:.0}, p99 {:.0}, max {:.0} µs",
+                percentile(&gaps, 50.0),
+                percentile(&gaps, 99.0),
+                percentile(&gaps, 100.0),
+            ),
+        }
     }
 }
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (rounds, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
+    let mut groups = Vec::new();
     for language in &LANGUAGES {
-        if let Err(reason) = language.install() {
-            report.note(format!("clients, {}: left out, {reason}", language.client));
+        let client = language.client;
+        if let Err(reason) = install(language.run) {
+            report.note(format!("clients, {client}: left out, {reason}"));
             continue;
         }
-        let (mut plain, mut module) = (Server::start(Setup::PLAIN), Server::start(Setup::MODULE));
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut contestants = Vec::new();
+        for lock in language.ours.iter().chain(language.peers) {
+            match Host::start(plan, lock.host) {
+                Ok(host) => contestants.push(Contestant { lock, host, samples: Vec::new() }),
+                Err(reason) => report.note(format!("{}: left out, {reason}", lock.name)),
+            }
+        }
         for round in 1..=rounds {
-            ours.push(language.contest("redislock", &mut module, seconds));
-            theirs.push(language.contest("library", &mut plain, seconds));
-            progress(&format!("  clients, {}: {round}/{rounds}", language.client));
+            for contestant in &mut contestants {
+                contestant.contest(language, seconds);
+            }
+            progress(&format!("  clients, {client}: {round}/{rounds}"));
         }
-        let pairs = || ours.iter().zip(&theirs);
-        report.row(Row {
-            work: format!("handovers/s, 8 clients with {}", language.client),
-            beside: language.library.into(),
-            bound: None,
-            unit: "x".into(),
-            value: Spread::of(pairs().map(|(ours, theirs)| ours.handovers / theirs.handovers)),
-            cpu: Some(Spread::of(pairs().map(|(ours, theirs)| theirs.cpu_us / ours.cpu_us))),
-        });
-        for (who, samples) in [("LOCK.ACQUIRE ... BLOCK 0", &ours), (language.library, &theirs)] {
-            let gaps = sorted(samples.iter().flat_map(|sample| sample.gaps_us.iter().copied()));
-            report.figure(Figure {
-                work: format!("handovers, 8 clients with {}", language.client),
-                who: who.into(),
-                unit: "per second".into(),
-                value: Spread::of(samples.iter().map(|sample| sample.handovers)),
-                cpu_us: Some(Spread::of(samples.iter().map(|sample| sample.cpu_us))),
-                remark: format!(
-                    "from grant to grant p50 {:.0}, p99 {:.0}, max {:.0} µs",
-                    percentile(&gaps, 50.0),
-                    percentile(&gaps, 99.0),
-                    percentile(&gaps, 100.0),
-                ),
-            });
+        let (ours, peers) = contestants.split_at(language.ours.len());
+        report.rows(ours.iter().flat_map(|ours| peers.iter().map(|peer| ours.beside(peer, client))));
+        for contestant in &contestants {
+            report.figure(contestant.figure(client));
         }
+        let bar = |contestant: &Contestant<'_>| Bar {
+            name: contestant.lock.name.into(),
+            value: contestant.handovers().median,
+        };
+        groups.push(Group { title: format!("with {client}"), bars: contestants.iter().map(bar).collect() });
+    }
+    if !groups.is_empty() {
+        bars(plan, "clients", "Handovers a second, 8 clients on one lock", &groups);
     }
 }

@@ -10,7 +10,9 @@
 
 mod clients;
 mod contest;
+mod failures;
 mod handover;
+mod hosts;
 mod instructions;
 mod keep;
 mod lapse;
@@ -20,6 +22,7 @@ mod net;
 mod notify;
 mod pictures;
 mod plan;
+mod programs;
 mod report;
 mod resp;
 mod rivals;
@@ -51,6 +54,7 @@ fn main() {
             "throughput" => throughput::run(&plan, &mut report),
             "handover" => handover::run(&plan, &mut report),
             "clients" => clients::run(&plan, &mut report),
+            "failures" => failures::run(&plan, &mut report),
             "waiters" => waiters::run(&plan, &mut report),
             "lapse" => lapse::run(&plan, &mut report),
             "memory" => memory::run(&plan, &mut report),

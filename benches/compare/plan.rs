@@ -10,6 +10,7 @@ pub(crate) const PARTS: [&str; 11] = [
     "throughput",
     "handover",
     "clients",
+    "failures",
     "waiters",
     "lapse",
     "memory",

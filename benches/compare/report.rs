@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use serde::{Deserialize, Serialize};
 
+use crate::failures::{EVENTS, LIMIT};
 use crate::stats::Spread;
 
 /// How a note begins that is a warning.
@@ -20,6 +21,9 @@ pub(crate) struct Report {
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
     figures: Vec<Figure>,
+    /// What failures cost. Kept results may be older.
+    #[serde(default)]
+    costs: Vec<Cost>,
 }
 
 /// Where and when it was measured.
@@ -68,6 +72,14 @@ pub(crate) struct Figure {
     pub(crate) remark: String,
 }
 
+/// What failures cost the users of a lock.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Cost {
+    pub(crate) who: String,
+    /// One for each of `EVENTS`: how long until the next holder had it, in ms; none: it was not waited for any longer.
+    pub(crate) waits_ms: [Option<f64>; EVENTS.len()],
+}
+
 impl Report {
     pub(crate) fn new(server: String, quick: bool) -> Self {
         Self {
@@ -76,6 +88,7 @@ impl Report {
             notes: Vec::new(),
             rows: Vec::new(),
             figures: Vec::new(),
+            costs: Vec::new(),
         }
     }
 
@@ -96,6 +109,10 @@ impl Report {
 
     pub(crate) fn figure(&mut self, figure: Figure) {
         self.figures.push(figure);
+    }
+
+    pub(crate) fn cost(&mut self, cost: Cost) {
+        self.costs.push(cost);
     }
 
     /// Says that figures are not to be believed as they stand.
@@ -138,10 +155,17 @@ impl Report {
             );
             text.push('\n');
         }
-        text += &table(
-            &["work", "who", "median (min..max)", "unit", "server CPU, µs each", "remark"],
-            self.figures.iter().map(Figure::cells),
-        );
+        if !self.figures.is_empty() {
+            text += &table(
+                &["work", "who", "median (min..max)", "unit", "server CPU, µs each", "remark"],
+                self.figures.iter().map(Figure::cells),
+            );
+        }
+        if !self.costs.is_empty() {
+            text += "\nWhat a failure costs: how long until the next holder has the lock.\n\n";
+            let titles: Vec<&str> = ["lock"].into_iter().chain(EVENTS).collect();
+            text += &table(&titles, self.costs.iter().map(Cost::cells));
+        }
         text
     }
 }
@@ -229,6 +253,16 @@ impl Figure {
             self.cpu_us.map_or(String::new(), |cpu| cpu.to_string()),
             self.remark.clone(),
         ]
+    }
+}
+
+impl Cost {
+    fn cells(&self) -> Vec<String> {
+        let waits = self.waits_ms.iter().map(|wait| match wait {
+            Some(ms) => format!("{} ms", Spread::one(*ms)),
+            None => format!("over {} s", LIMIT.as_secs()),
+        });
+        [self.who.clone()].into_iter().chain(waits).collect()
     }
 }
 

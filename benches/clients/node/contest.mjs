@@ -1,42 +1,73 @@
-// One of several clients that want one lock; benches/compare/clients.rs starts them and puts together what they say.
+// A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
 //
-// contest.mjs PORT redislock|library SECONDS says "ready", waits for a line, contends for so long, and prints a line for each
-// grant: when it came, in ns of the one clock that all processes read.
+// contest.mjs contend ADDRESS WHO SECONDS: says "ready", waits for a line, contends for so long, and prints a line for each
+// grant: when it came. contest.mjs hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines
+// "acquire" and "release" say, and prints when it had it, or began to give it back.
+//
+// Times are in ns of the one clock that all processes read.
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { Mutex } from "redis-semaphore";
 
-const KEY = "contested";
 const LEASE_MS = 30_000;
 const RETRY_MS = 10; // redis-semaphore's default
-const [port, who, seconds] = process.argv.slice(2);
-const client = new Redis(Number(port));
-const grants = [];
+const [mode, address, who, last] = process.argv.slice(2);
+const [host, port] = address.split(":");
+const client = new Redis(Number(port), host);
 
-async function redislock() {
-  const owner = randomUUID();
-  const [, fence] = await client.call("LOCK.ACQUIRE", KEY, "OWNER", owner, "PX", LEASE_MS, "BLOCK", 0, "ONCE");
-  grants.push(process.hrtime.bigint());
-  await client.call("LOCK.RELEASE", KEY, owner, "FENCE", fence);
+function redislock(key, ...words) {
+  let owner, fence;
+  return {
+    async acquire() {
+      owner = randomUUID();
+      const command = [key, "OWNER", owner, "PX", LEASE_MS, "BLOCK", 0, "ONCE", ...words];
+      [, fence] = await client.call("LOCK.ACQUIRE", ...command);
+    },
+    release: () => client.call("LOCK.RELEASE", key, owner, "FENCE", fence),
+    async rest() {},
+  };
 }
 
-async function library() {
-  const mutex = new Mutex(client, KEY, { lockTimeout: LEASE_MS, acquireTimeout: LEASE_MS });
-  await mutex.acquire();
-  grants.push(process.hrtime.bigint());
-  await mutex.release();
-  // It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
-  await sleep(RETRY_MS);
+/** It renews its lease by itself. */
+function library(key) {
+  const mutex = new Mutex(client, key, { lockTimeout: LEASE_MS, acquireTimeout: 10 * LEASE_MS });
+  return {
+    acquire: () => mutex.acquire(),
+    release: () => mutex.release(),
+    // It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
+    rest: (part = 1) => sleep(part * RETRY_MS),
+  };
 }
 
-const turn = { redislock, library }[who];
+async function contend(lock, seconds) {
+  await lines.next();
+  await lock.rest(Math.random()); // so that those who ask from time to time don't ask all at once
+  const grants = [];
+  const end = performance.now() + 1000 * seconds;
+  while (performance.now() < end) {
+    await lock.acquire();
+    grants.push(process.hrtime.bigint());
+    await lock.release();
+    await lock.rest();
+  }
+  console.log(grants.join("\n"));
+}
+
+async function hold(lock) {
+  for await (const line of lines) {
+    if (line === "acquire") await lock.acquire();
+    console.log(String(process.hrtime.bigint()));
+    if (line === "release") await lock.release();
+  }
+}
+
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const locks = { redislock, session: (key) => redislock(key, "SESSION"), library };
+const lock = locks[who](mode === "hold" ? last : "contested");
 await client.ping();
 console.log("ready");
-await once(process.stdin, "data");
-const end = performance.now() + 1000 * Number(seconds);
-while (performance.now() < end) await turn();
+await (mode === "hold" ? hold(lock) : contend(lock, Number(last)));
 process.stdin.destroy();
 await client.quit();
-console.log(grants.join("\n"));

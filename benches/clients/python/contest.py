@@ -1,42 +1,81 @@
-"""One of several clients that want one lock; benches/compare/clients.rs starts them and puts together what they say.
+"""A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
 
-contest.py PORT redislock|library SECONDS says "ready", waits for a line, contends for so long, and prints a line for each
-grant: when it came, in ns of the one clock that all processes read.
+contest.py contend ADDRESS WHO SECONDS: says "ready", waits for a line, contends for so long, and prints a line for each grant:
+when it came. contest.py hold ADDRESS WHO KEY: says "ready", then takes and gives back one lock as the lines "acquire" and
+"release" say, and prints when it had it, or began to give it back.
+
+Times are in ns of the one clock that all processes read.
 """
 
 import sys
 import time
+from random import random
 from uuid import uuid4
 
 from redis import Redis
 
-KEY, LEASE = "contested", 30
-client = Redis("127.0.0.1", int(sys.argv[1]), socket_timeout=None)
-grants = []
+LEASE = 30
+mode, address, who, last = sys.argv[1:]
+host, port = address.split(":")
+client = Redis(host, int(port), socket_timeout=None)
 
 
-def redislock():
-    owner = str(uuid4())
-    grant = client.execute_command("LOCK.ACQUIRE", KEY, "OWNER", owner, "PX", LEASE * 1000, "BLOCK", 0, "ONCE")
-    now = time.monotonic_ns()
-    client.execute_command("LOCK.RELEASE", KEY, owner, "FENCE", grant[1])
-    return now
+class Redislock:
+    def __init__(self, key, *words):
+        self.key, self.words = key, words
+
+    def acquire(self):
+        self.owner = str(uuid4())
+        words = ("OWNER", self.owner, "PX", LEASE * 1000, "BLOCK", 0, "ONCE", *self.words)
+        self.fence = client.execute_command("LOCK.ACQUIRE", self.key, *words)[1]
+
+    def release(self):
+        client.execute_command("LOCK.RELEASE", self.key, self.owner, "FENCE", self.fence)
+
+    def rest(self, part=1):
+        pass
 
 
-def library():
-    lock = client.lock(KEY, timeout=LEASE)
-    with lock:
-        now = time.monotonic_ns()
-    # It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
-    time.sleep(lock.sleep)
-    return now
+class Library:
+    def __init__(self, key):
+        self.lock = client.lock(key, timeout=LEASE)
+
+    def acquire(self):
+        self.lock.acquire()
+
+    def release(self):
+        self.lock.release()
+
+    def rest(self, part=1):
+        # It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
+        time.sleep(part * self.lock.sleep)
 
 
-turn = {"redislock": redislock, "library": library}[sys.argv[2]]
+def contend(lock, seconds):
+    sys.stdin.readline()
+    lock.rest(random())  # so that those who ask from time to time don't ask all at once
+    grants = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        lock.acquire()
+        grants.append(time.monotonic_ns())
+        lock.release()
+        lock.rest()
+    print(*grants, sep="\n")
+
+
+def hold(lock):
+    for line in sys.stdin:
+        if line == "acquire\n":
+            lock.acquire()
+            print(time.monotonic_ns(), flush=True)
+        else:
+            print(time.monotonic_ns(), flush=True)
+            lock.release()
+
+
+key = last if mode == "hold" else "contested"
+lock = {"redislock": Redislock, "session": lambda key: Redislock(key, "SESSION"), "library": Library}[who](key)
 client.ping()
 print("ready", flush=True)
-sys.stdin.readline()
-end = time.monotonic() + float(sys.argv[3])
-while time.monotonic() < end:
-    grants.append(turn())
-print(*grants, sep="\n")
+hold(lock) if mode == "hold" else contend(lock, float(last))

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+)
+
+const lease = 30 * time.Second
+
+var ctx = context.Background()
+
+// A client of its own, and its lock, as the users of the library take it.
+type lock struct {
+	acquire, release func()
+	// What a client does after its turn, before it asks again.
+	rest func()
+}
+
+var locks = map[string]func(address, key string) lock{
+	"redislock": func(address, key string) lock { return redislock(address, key) },
+	"session":   func(address, key string) lock { return redislock(address, key, "SESSION") },
+	"redsync":   withRedsync,
+	"postgres":  withPostgres,
+	"etcd":      withEtcd,
+}
+
+func goRedis(address string) *redis.Client {
+	// One connection; a wait has no end.
+	return redis.NewClient(&redis.Options{Addr: address, PoolSize: 1, ReadTimeout: -1})
+}
+
+func redislock(address, key string, words ...any) lock {
+	client := goRedis(address)
+	check(client.Ping(ctx).Err())
+	var owner string
+	var fence any
+	return lock{
+		acquire: func() {
+			owner = uuid.NewString()
+			command := []any{"LOCK.ACQUIRE", key, "OWNER", owner, "PX", lease.Milliseconds(), "BLOCK", 0, "ONCE"}
+			grant, err := client.Do(ctx, append(command, words...)...).Slice()
+			check(err)
+			fence = grant[1]
+		},
+		release: func() { check(client.Do(ctx, "LOCK.RELEASE", key, owner, "FENCE", fence).Err()) },
+		rest:    func() {},
+	}
+}
+
+func withRedsync(address, key string) lock {
+	client := goRedis(address)
+	check(client.Ping(ctx).Err())
+	// It asks until it has it, instead of 32 times.
+	mutex := redsync.New(goredis.NewPool(client)).NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt32))
+	return lock{
+		acquire: func() { check(mutex.Lock()) },
+		release: func() {
+			ok, err := mutex.Unlock()
+			check(err)
+			if !ok {
+				check(errors.New("redsync has lost the lock"))
+			}
+		},
+		// It has had its turn, and waits as the others do: asking at once, it would nearly always get the lock again.
+		rest: func() { time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond)) },
+	}
+}
+
+func withPostgres(address, key string) lock {
+	connection, err := pgx.Connect(ctx, "postgres://postgres@"+address+"/postgres?sslmode=disable")
+	check(err)
+	ask := func(function string) func() {
+		return func() {
+			_, err := connection.Exec(ctx, "SELECT "+function+"(hashtextextended($1, 0))", key)
+			check(err)
+		}
+	}
+	return lock{acquire: ask("pg_advisory_lock"), release: ask("pg_advisory_unlock"), rest: func() {}}
+}
+
+func withEtcd(address, key string) lock {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
+	check(err)
+	session, err := concurrency.NewSession(client) // its lease: 60 s, renewed by the client
+	check(err)
+	mutex := concurrency.NewMutex(session, key)
+	return lock{
+		acquire: func() { check(mutex.Lock(ctx)) },
+		release: func() { check(mutex.Unlock(ctx)) },
+		rest:    func() {},
+	}
+}

@@ -1,0 +1,81 @@
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.BiFunction;
+import org.redisson.Redisson;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.commands.ProtocolCommand;
+
+/** A client of its own, and its lock, as the users of the library take it. */
+interface Locks {
+    void acquire();
+
+    void release();
+
+    static Locks open(String who, String address, String key) {
+        return switch (who) {
+            case "redislock" -> new Redislock(address, key);
+            case "session" -> new Redislock(address, key, "SESSION");
+            case "rlock" -> new OfRedisson(address, key, RedissonClient::getLock);
+            case "fair" -> new OfRedisson(address, key, RedissonClient::getFairLock);
+            default -> throw new IllegalArgumentException(who);
+        };
+    }
+
+    final class Redislock implements Locks {
+        private static final ProtocolCommand ACQUIRE = "LOCK.ACQUIRE"::getBytes, RELEASE = "LOCK.RELEASE"::getBytes;
+        private final Jedis client;
+        private final String key;
+        private final String[] words;
+        private String owner;
+        private long fence;
+
+        Redislock(String address, String key, String... words) {
+            var parts = address.split(":");
+            client = new Jedis(parts[0], Integer.parseInt(parts[1]));
+            client.ping();
+            this.key = key;
+            this.words = words;
+        }
+
+        @Override
+        public void acquire() {
+            owner = UUID.randomUUID().toString();
+            var command = new ArrayList<>(List.of(key, "OWNER", owner, "PX", "30000", "BLOCK", "0", "ONCE"));
+            Collections.addAll(command, words);
+            var grant = (List<?>) client.sendBlockingCommand(ACQUIRE, command.toArray(String[]::new));
+            fence = (Long) grant.get(1);
+        }
+
+        @Override
+        public void release() {
+            client.sendCommand(RELEASE, key, owner, "FENCE", Long.toString(fence));
+        }
+    }
+
+    /** With the watchdog, which keeps the lease at 30 s. */
+    final class OfRedisson implements Locks {
+        private final RLock lock;
+
+        OfRedisson(String address, String key, BiFunction<RedissonClient, String, RLock> kind) {
+            var config = new Config();
+            // One connection for commands, as the others have it; at its start it would open 24.
+            config.useSingleServer().setAddress("redis://" + address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(1);
+            lock = kind.apply(Redisson.create(config), key);
+        }
+
+        @Override
+        public void acquire() {
+            lock.lock();
+        }
+
+        @Override
+        public void release() {
+            lock.unlock();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What it costs when somebody fails: how long until the next holder has the lock. Each holder and waiter is a process.
+
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::hosts::{Host, Kind};
+use crate::plan::{Plan, progress};
+use crate::programs::{LANGUAGES, Language, Lock, PLAIN, Program, SESSION, install};
+use crate::report::{Cost, Report};
+
+/// What happens. In the end of it, one process waits.
+pub(crate) const EVENTS: [&str; 3] =
+    ["the holder is killed", "the holder is stopped", "the first waiter is killed"];
+const WAITER_KILLED: usize = 2;
+
+/// No wait is looked at for longer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(35);
+/// After this, a process that was told to acquire waits for the lock.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Between the beginnings of trials, which then are not in each other's way at the moment that counts.
+const APART: Duration = Duration::from_millis(200);
+
+/// An event, and the processes that it hits: the holder, and who waits, in the order in which they ask.
+struct Trial {
+    event: usize,
+    processes: Vec<Program>,
+}
+
+impl Trial {
+    fn prepare(language: &Language, lock: &Lock, host: &Host, event: usize) -> Self {
+        let key = format!("trial-{event}");
+        let count = if event == WAITER_KILLED { 3 } else { 2 };
+        let start = |_| Program::start(language.run, "hold", &host.address(), lock.who, &key);
+        let mut processes: Vec<Program> = (0..count).map(start).collect();
+        processes.iter_mut().for_each(Program::wait_until_ready);
+        Self { event, processes }
+    }
+
+    /// How long the last one waited, in ms.
+    fn run(mut self) -> Option<f64> {
+        let [holder, waiters @ ..] = &mut self.processes[..] else { panic!("no processes") };
+        holder.tell("acquire");
+        holder.hear(LIMIT).expect("a lock that nobody holds");
+        for waiter in &mut *waiters {
+            waiter.tell("acquire");
+            thread::sleep(SETTLED);
+        }
+        let from = match self.event {
+            0 => {
+                let from = now_ns();
+                holder.signal(Signal::KILL);
+                from
+            }
+            1 => {
+                let from = now_ns();
+                holder.signal(Signal::STOP);
+                from
+            }
+            _ => {
+                waiters[0].signal(Signal::KILL);
+                thread::sleep(SETTLED);
+                holder.tell("release");
+                time(&holder.hear(LIMIT).expect("the time of the release"))
+            }
+        };
+        let granted = waiters.last_mut().expect("a waiter").hear(LIMIT)?;
+        Some((time(&granted) - from) / 1e6)
+    }
+}
+
+fn time(line: &str) -> f64 {
+    line.parse().unwrap_or_else(|_| panic!("no time: {line}"))
+}
+
+/// The clock that all processes read.
+fn now_ns() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+}
+
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    let (mut hosts, mut names, mut trials) = (Vec::new(), Vec::new(), Vec::new());
+    for language in &LANGUAGES {
+        let client = language.client;
+        if let Err(reason) = install(language.run) {
+            report.note(format!("failures, {client}: left out, {reason}"));
+            continue;
+        }
+        for lock in [PLAIN, SESSION].iter().chain(language.peers) {
+            let host = match Host::start(plan, lock.host) {
+                Ok(host) => host,
+                Err(reason) => {
+                    report.note(format!("{}: left out, {reason}", lock.name));
+                    continue;
+                }
+            };
+            trials.extend((0..EVENTS.len()).map(|event| Trial::prepare(language, lock, &host, event)));
+            let ours = lock.host == Kind::Module;
+            names.push(if ours { format!("{client}: {}", lock.name) } else { lock.name.into() });
+            hosts.push(host);
+        }
+        progress(&format!("  failures, {client}: ready"));
+    }
+    let running: Vec<_> = trials
+        .into_iter()
+        .map(|trial| {
+            thread::sleep(APART);
+            thread::spawn(|| trial.run())
+        })
+        .collect();
+    let waits: Vec<_> = running.into_iter().map(|trial| trial.join().expect("a trial's end")).collect();
+    for (who, waits) in names.into_iter().zip(waits.as_chunks().0) {
+        report.cost(Cost { who, waits_ms: *waits });
+    }
+}

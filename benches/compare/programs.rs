@@ -1,0 +1,148 @@
+//! The programs of benches/clients: real clients in their own languages, with Redislock and with other locks.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::hosts::Kind;
+
+/// How long a program may take to get ready, or to end: there are many of them, and a JVM takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client of a language, and the locks that its users have.
+pub(crate) struct Language {
+    /// What installs what the program needs, and runs it.
+    pub(crate) run: &'static str,
+    pub(crate) client: &'static str,
+    /// How many processes 8 clients are.
+    pub(crate) processes: usize,
+    pub(crate) ours: &'static [Lock],
+    pub(crate) peers: &'static [Lock],
+}
+
+/// A way to lock.
+pub(crate) struct Lock {
+    /// Its name for the program.
+    pub(crate) who: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) host: Kind,
+}
+
+pub(crate) const PLAIN: Lock =
+    Lock { who: "redislock", name: "LOCK.ACQUIRE ... BLOCK 0", host: Kind::Module };
+pub(crate) const SESSION: Lock =
+    Lock { who: "session", name: "LOCK.ACQUIRE ... BLOCK 0 SESSION", host: Kind::Module };
+
+pub(crate) const LANGUAGES: [Language; 4] = [
+    Language {
+        run: "benches/clients/python/run",
+        client: "redis-py",
+        processes: 8,
+        ours: &[PLAIN],
+        peers: &[Lock { who: "library", name: "redis-py's Lock: SET NX PX every 100 ms", host: Kind::Plain }],
+    },
+    Language {
+        run: "benches/clients/node/run",
+        client: "ioredis",
+        processes: 8,
+        ours: &[PLAIN],
+        peers: &[Lock {
+            who: "library",
+            name: "redis-semaphore's Mutex: SET NX PX every 10 ms",
+            host: Kind::Plain,
+        }],
+    },
+    Language {
+        run: "benches/clients/java/run",
+        client: "Jedis",
+        processes: 1,
+        ours: &[PLAIN, SESSION],
+        peers: &[
+            Lock { who: "rlock", name: "Redisson's RLock", host: Kind::Plain },
+            Lock { who: "fair", name: "Redisson's RFairLock", host: Kind::Plain },
+        ],
+    },
+    Language {
+        run: "benches/clients/go/run",
+        client: "go-redis",
+        processes: 1,
+        ours: &[PLAIN],
+        peers: &[
+            Lock { who: "redsync", name: "redsync: SET NX PX every 50 to 250 ms", host: Kind::Plain },
+            Lock { who: "postgres", name: "PostgreSQL's pg_advisory_lock, with pgx", host: Kind::Postgres },
+            Lock { who: "etcd", name: "etcd's Mutex", host: Kind::Etcd },
+        ],
+    },
+];
+
+/// Installs what a script of benches/clients needs; the reason where that can't be had.
+pub(crate) fn install(run: &str) -> Result<(), String> {
+    let output = Command::new(run).output().unwrap_or_else(|error| panic!("{run}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.code() {
+        Some(0) => Ok(()),
+        Some(77) => Err(said.lines().last().unwrap_or_default().into()),
+        _ => panic!("{run}: {said}{}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+/// A program that runs; killed when dropped.
+pub(crate) struct Program {
+    run: &'static str,
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Program {
+    /// `last` is how long to contend, or the key to hold.
+    pub(crate) fn start(run: &'static str, mode: &str, address: &str, who: &str, last: &str) -> Self {
+        let mut command = Command::new(run);
+        command.args([mode, address, who, last]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{run}: {error}"));
+        let output = BufReader::new(child.stdout.take().expect("its output"));
+        let (said, lines) = channel();
+        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
+        Self { run, child, lines }
+    }
+
+    pub(crate) fn wait_until_ready(&mut self) {
+        assert_eq!(self.hear(PATIENCE).as_deref(), Some("ready"), "{}", self.run);
+    }
+
+    pub(crate) fn tell(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("its input");
+        writeln!(input, "{line}").expect("a line that goes out");
+    }
+
+    /// The next line that it says; none within that time.
+    pub(crate) fn hear(&mut self, within: Duration) -> Option<String> {
+        match self.lines.recv_timeout(within) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => panic!("{} ended", self.run),
+        }
+    }
+
+    /// All that it still says, to its end.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        let said = self.lines.iter().collect();
+        assert!(self.child.wait().expect("the program's end").success(), "{} failed", self.run);
+        said
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a signal that arrives");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Already ended, or being killed: there is nothing to save.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
