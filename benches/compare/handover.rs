@@ -2,7 +2,7 @@
 
 use crate::contest::{Contest, Sample, Wait};
 use crate::pictures::{self, Curve};
-use crate::plan::{Plan, progress};
+use crate::plan::{Plan, order, progress};
 use crate::report::{Bound, Figure, Report, Row};
 use crate::server::{Server, Setup};
 use crate::stats::{Spread, percentile, sorted};
@@ -25,8 +25,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             Contest::new(wait, server, &format!("contested:{wait:?}"), CLIENTS)
         });
         for round in 0..=rounds {
-            for turn in 0..contests.len() {
-                let place = (turn + round) % contests.len();
+            for place in order(contests.len(), round) {
                 let contest = &mut contests[place];
                 let server = if contest.wait.needs_module() { &mut module } else { &mut plain };
                 let sample = contest.run(server, length);

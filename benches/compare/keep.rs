@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::plan::{Plan, progress};
-use crate::report::{Machine, Report, Row, table};
+use crate::report::{Machine, Report, table};
 
 /// The kinds of server whose figures are kept, as their names begin; also of their folders.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
@@ -57,25 +57,17 @@ fn insert(page: &Path, name: &str, figures: &str) {
     write(page, &format!("{before}{begin}\n\n{figures}\n{end}{after}"));
 }
 
-impl Row {
-    /// Whether it helps to choose a lock: not where the time goes, and how much the module costs the others.
-    fn is_for_users(&self) -> bool {
-        !self.work.starts_with("instructions") && !self.beside.ends_with("module loaded")
-    }
-
-    fn is_of(&self, other: &Self) -> bool {
-        (&self.work, &self.beside) == (&other.work, &other.beside)
-    }
-
-    fn cell(&self) -> String {
-        let verdict = match self.bound.map(|bound| bound.is_met(self.value)) {
-            Some(true) => ", met",
-            Some(false) => ", **missed**",
-            None => "",
-        };
-        self.value.in_short(&self.unit) + verdict
-    }
-}
+/// What a newcomer decides by, by its work and what it stands beside; the rest is in docs/bench.md.
+const FOR_NEWCOMERS: [(&str, &str); 8] = [
+    ("acquire + release, P=16", "SET NX PX + compare-and-delete in Lua"),
+    ("acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
+    ("handovers/s, 8 clients with Jedis", "Redisson's RFairLock"),
+    ("handovers/s, 8 clients with go-redis", "redsync: SET NX PX every 50 to 250 ms"),
+    ("handovers/s, 8 clients with redis-py", "redis-py's Lock: SET NX PX every 100 ms"),
+    ("handovers/s, 8 clients with go-redis", "PostgreSQL's pg_advisory_lock, with pgx"),
+    ("lapse to next holder, p99", "200,000 other volatile keys"),
+    ("memory of a held lock, UUID owner", "SET of the token with PX"),
+];
 
 /// The ratios on all kinds of server.
 fn side_by_side() -> String {
@@ -88,19 +80,13 @@ fn side_by_side() -> String {
             if report.has_warnings() { "; with [warnings](docs/bench.md#the-latest-figures)" } else { "" };
         text += &format!("- {server}: {date}, {processor}, {cores} cores{warned}\n");
     }
-    let mut rows: Vec<&Row> = Vec::new();
-    for row in kept.iter().flat_map(|kept| &kept.rows).filter(|row| row.is_for_users()) {
-        if !rows.iter().any(|known| known.is_of(row)) {
-            rows.push(row);
-        }
-    }
-    let titles =
-        ["work", "beside", "bound"].into_iter().chain(kept.iter().map(|kept| &kept.machine.server[..]));
-    let lines = rows.into_iter().map(|row| {
-        let bound = row.bound.map_or(String::new(), |bound| bound.text(&row.unit));
-        let found = kept.iter().map(|kept| kept.rows.iter().find(|other| other.is_of(row)));
-        let cells = found.map(|row| row.map_or(String::new(), Row::cell));
-        [row.work.clone(), row.beside.clone(), bound].into_iter().chain(cells).collect()
+    let titles = ["work", "beside"].into_iter().chain(kept.iter().map(|kept| &kept.machine.server[..]));
+    let lines = FOR_NEWCOMERS.map(|(work, beside)| {
+        let row = |kept: &Report| {
+            let row = kept.rows.iter().find(|row| (&row.work[..], &row.beside[..]) == (work, beside));
+            row.map_or(String::new(), |row| row.value.in_short(&row.unit))
+        };
+        [work.into(), beside.into()].into_iter().chain(kept.iter().map(row)).collect()
     });
-    format!("{text}\n{}", table(&titles.collect::<Vec<_>>(), lines))
+    format!("{text}\n{}", table(&titles.collect::<Vec<_>>(), lines.into_iter()))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::load::{Load, Sample};
 use crate::pictures::{self, Bar, Group};
-use crate::plan::{Plan, progress};
+use crate::plan::{Plan, order, progress};
 use crate::report::{Bound, Figure, Report, Row};
 use crate::rivals::Rival;
 use crate::server::{Server, Setup};
@@ -93,7 +93,7 @@ struct Effort {
     length: Duration,
 }
 
-/// Measures the rivals in turn, round by round; each round begins with another one.
+/// Measures the rivals in turn, round by round.
 fn measure(
     work: &str,
     start: impl Fn() -> Servers,
@@ -107,8 +107,7 @@ fn measure(
         let mut loads: Vec<Load> =
             rivals.iter().map(|&rival| Load::new(rival, servers.of(rival), pipeline)).collect();
         for round in 0..=rounds {
-            for turn in 0..loads.len() {
-                let place = (turn + round) % loads.len();
+            for place in order(loads.len(), round) {
                 let load = &mut loads[place];
                 let sample = load.run(servers.of(load.rival), length);
                 // The first round warms up.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::net::{Conn, Net, Outbox, PATIENCE};
 use crate::pictures::{self, Line};
-use crate::plan::{Plan, progress};
+use crate::plan::{Plan, order, progress};
 use crate::report::{Bound, Figure, Report, Row};
 use crate::resp::{owner, words};
 use crate::rivals::LEASE;
@@ -133,8 +133,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         let mut samples = COUNTS.map(|_| Vec::new());
         let (rounds, handovers) = (plan.pick(30, 10), plan.pick(2_000, 1_000));
         for round in 0..=rounds {
-            for turn in 0..circles.len() {
-                let place = (turn + round) % circles.len();
+            for place in order(circles.len(), round) {
                 let sample = circles[place].run_within(&mut server, handovers, LONGEST);
                 // The first round warms up.
                 if round > 0 {

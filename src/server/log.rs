@@ -19,10 +19,15 @@ pub(super) fn log(ctx: *mut raw::RedisModuleCtx, level: LogLevel, line: &str) {
         LogLevel::Warning => c"warning",
     };
     let mut text = String::with_capacity(line.len() + 1);
-    for character in line.chars() {
-        match character {
-            control if control.is_control() => text.extend(control.escape_default()),
-            other => text.push(other),
+    // As nearly all are. Most are not even written, as the server's `loglevel` has it.
+    if line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        text.push_str(line);
+    } else {
+        for character in line.chars() {
+            match character {
+                control if control.is_control() => text.extend(control.escape_default()),
+                other => text.push(other),
+            }
         }
     }
     text.push('\0');
