@@ -5,7 +5,7 @@
 //! that the value is being taken out; what came out last is kept until then.
 
 use crate::lock::{Grant, Micros};
-use crate::server::{self, Arg, Ctx, LogLevel, ServerCell, Unlinked};
+use crate::server::{self, Arg, Ctx, LogLevel, ServerCell, Stint, Unlinked};
 use crate::stats;
 
 struct Lapses {
@@ -24,10 +24,12 @@ struct Last {
     key: Vec<u8>,
     grant: Grant,
     at: Micros,
+    /// Where a session hangs on it: the process may have to wait for a processor right then, for longer than `SAME_STEP`.
+    stint: Option<Stint>,
 }
 
-/// How long, in µs, the server may take to say that what it took out has expired. There is nothing in between, but the
-/// process may have to wait for a processor. (So a lock that is overwritten by a value that expires at once counts as lapsed.)
+/// How long, in µs, the server may take to say that what it took out has expired. There is nothing in between. (So a lock that
+/// is overwritten by a value that expires as soon as that counts as lapsed.)
 const SAME_STEP: Micros = 1_000;
 
 /// A server that evicts locks may evict thousands a second: one warning in so many µs is enough.
@@ -43,13 +45,14 @@ pub(super) fn none_in(body: impl FnOnce()) {
     LAPSES.with(|lapses| lapses.own = false);
 }
 
-/// A lock is being taken out of the keyspace. Whether by us.
-pub(crate) fn unlinked(grant: &Grant, from: &Unlinked) -> bool {
+/// A lock is being taken out of the keyspace. Whether by us. `precious` tells whether more hangs on a lapse than a count.
+pub(crate) fn unlinked(grant: &Grant, from: &Unlinked, precious: impl FnOnce() -> bool) -> bool {
     if LAPSES.with(|lapses| lapses.own) {
         return true;
     }
     let key = from.key().bytes().to_vec();
-    let last = Last { db: from.db(), key, grant: grant.clone(), at: server::now() };
+    let stint = precious().then(Stint::now);
+    let last = Last { db: from.db(), key, grant: grant.clone(), at: server::now(), stint };
     LAPSES.with(|lapses| lapses.last = Some(last));
     false
 }
@@ -106,7 +109,8 @@ fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let db = ctx.db();
     let last = LAPSES.with(|lapses| lapses.last.take())?;
     // An earlier lock of the same name, whose key was overwritten and then expired, went at another time.
-    let same_step = server::now() - last.at <= SAME_STEP;
+    let same_step =
+        server::now() - last.at <= SAME_STEP || last.stint.is_some_and(|stint| stint == Stint::now());
     (last.db == db && last.key == key.bytes() && same_step).then_some(last)
 }
 

@@ -44,6 +44,7 @@ mod rdb;
 mod register;
 mod required;
 mod section;
+mod stint;
 mod timer;
 mod type_handle;
 
@@ -66,5 +67,6 @@ pub(crate) use log::LogLevel;
 pub(crate) use module::Module;
 pub(crate) use native_type::{AofRewrite, Defrag, Digest, NativeType, TypeSpec, Unlinked, ValueEvents};
 pub(crate) use rdb::{RdbReader, RdbWriter, Truncated};
+pub(crate) use stint::Stint;
 pub(crate) use timer::{AFTER_PANIC, Alarm, Timer};
 pub(crate) use type_handle::TypeHandle;

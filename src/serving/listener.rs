@@ -8,17 +8,20 @@ use super::state::{STATE, now};
 use super::{heartbeat, tick};
 use crate::keyspace;
 use crate::lock::Grant;
-use crate::server::{Arg, Ctx, KeyspaceEvents, Unlinked, ValueEvents, listen_to_keys};
-use crate::waiting::{self, At};
+use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, Unlinked, ValueEvents, listen_to_keys};
+use crate::waiting::{self, At, State};
 
 /// Listens for all of it.
 pub(crate) struct Listener;
 
 impl ValueEvents<Grant> for Listener {
     fn unlinked(grant: &Grant, from: &Unlinked) {
+        let at = At { db: from.db(), key: from.key().bytes() };
+        let overdue = |state: &mut State<Blocked>| state.overdue_session(at, grant.fence(), now().millis());
+        let outlives = || !is_empty() && STATE.with(overdue).is_some();
         // What we delete ourselves we see to in the same step.
-        if !keyspace::unlinked(grant, from) && !is_empty() {
-            rouse(from.db(), from.key().bytes());
+        if !keyspace::unlinked(grant, from, outlives) && !is_empty() {
+            rouse(at);
         }
     }
 }
@@ -37,10 +40,10 @@ fn is_empty() -> bool {
 }
 
 /// Looks at a lock again, soon: something happened to its key.
-fn rouse(db: i32, key: &[u8]) {
+fn rouse(at: At<'_>) {
     // At a lapse an alarm is due already, and stays.
     let now = now().millis();
-    if STATE.with(|state| state.alarm_at(At { db, key }, now)) {
+    if STATE.with(|state| state.alarm_at(at, now)) {
         tick::arm();
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use redis::Value;
 
-use crate::support::{Client, Mailbox, Server, Setup, server_time, wait_for, wait_until};
+use crate::support::{Client, Grant, Mailbox, Server, Setup, grant, server_time, wait_for, wait_until};
 
 const MANY: usize = 10_000;
 
@@ -150,4 +150,28 @@ fn an_owner_that_waits_many_times() {
     holder.ask::<i64>("LOCK.RELEASE k alice");
     others_are_served(&mut holder, "lock_waiters", MANY, 0);
     assert_eq!(holder.lock_info("k").unwrap()["holds"], MANY.to_string());
+}
+
+/// The server stands still for longer than any lease here. What a connection keeps alive goes on; the rest is handed over.
+#[test]
+fn a_late_turn_lapses_no_session() {
+    let server = patient();
+    let (mut holder, mut waiter, mut keeper) = (server.client(), server.client(), server.client());
+    let _told = Mailbox::of(&server, "told");
+    let lines = |what: &str, options: &str| -> Vec<String> {
+        (0..MANY / 2).map(|lock| format!("LOCK.ACQUIRE {what}:{lock} {options}")).collect()
+    };
+    let before: Vec<Grant> = keeper
+        .ask_all::<Value, _>(&lines("kept", "OWNER carol PX 1500 SESSION"))
+        .into_iter()
+        .filter_map(grant)
+        .collect();
+    holder.ask_all::<Value, _>(&lines("lapses", "OWNER alice PX 1500"));
+    waiter.ask_all::<Value, _>(&lines("lapses", "OWNER bob EX 600 BLOCK 0 NOTIFY told ONCE"));
+    holder.ask::<Value>("DEBUG SLEEP 3");
+    wait_for("all is done", || holder.info("lock", "lock_handovers") == (MANY / 2).to_string());
+    assert_eq!(holder.info("lock", "lock_sessions"), (MANY / 2).to_string());
+    for (lock, before) in before.iter().enumerate().step_by(97) {
+        assert_eq!(holder.holder(&format!("kept:{lock}")).map(|now| now.fence), Some(before.fence));
+    }
 }
