@@ -89,6 +89,7 @@ impl KeyspaceEvents for Listener {
 
     fn on_duty() {
         heartbeat::on_duty();
+        tick::on_duty();
     }
 
     fn disconnected(client: u64) {

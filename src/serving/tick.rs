@@ -19,34 +19,76 @@ use crate::stats;
 use crate::waiting;
 
 struct Tick {
-    /// The timer of the server's that rings the next alarm, and when.
-    timer: Option<(Millis, Timer)>,
-    /// A timer of the server's that answers those whose answers are due has been set.
-    answering: bool,
+    /// What rings the next alarm.
+    alarms: Option<Set>,
+    /// What answers those whose answers are due, and how many turns of duty it has outlasted.
+    answers: Option<(Timer, u8)>,
     /// The alarms are ringing now.
     ringing: bool,
 }
 
-static TICK: ServerCell<Tick> = ServerCell::new(Tick { timer: None, answering: false, ringing: false });
+/// A timer of the server's that has been set.
+struct Set {
+    /// When it rings, by the wall clock.
+    at: Millis,
+    /// The same in ms since boot, which nobody sets: the server's timers go by the wall clock.
+    due: Millis,
+    timer: Timer,
+}
+
+impl Set {
+    fn new<A: Alarm>(delay: Millis, now: Millis) -> Self {
+        let timer = Timer::after::<A>(delay);
+        Self { at: now.saturating_add(delay), due: server::since_boot().saturating_add(delay), timer }
+    }
+}
+
+/// A timer that is so much too late, in ms, waits for a wall clock that has been set back.
+const LATE: Millis = 250;
+
+static TICK: ServerCell<Tick> = ServerCell::new(Tick { alarms: None, answers: None, ringing: false });
 
 /// Sets the timers for what is due next, where they are not set for that or earlier.
 pub(super) fn arm() {
     let (answered, next) = STATE.with(|state| (state.has_answered(), state.next_due()));
-    let (answer, late) = TICK.with(|tick| {
-        let answer = answered && !tick.ringing && !std::mem::replace(&mut tick.answering, true);
-        let next = next.filter(|_| !tick.ringing);
-        let next = next.filter(|&next| tick.timer.as_ref().is_none_or(|(at, _)| *at > next));
-        (answer, next.map(|next| (next, tick.timer.take())))
+    TICK.with(|tick| {
+        if tick.ringing {
+            return;
+        }
+        if answered && tick.answers.is_none() {
+            tick.answers = Some((Timer::after::<Answers>(0), 0));
+        }
+        let Some(next) = next.filter(|&next| tick.alarms.as_ref().is_none_or(|set| set.at > next)) else {
+            return;
+        };
+        let now = server::now() / 1000;
+        // One that is set for now is not set again.
+        if tick.alarms.as_ref().is_some_and(|set| set.at <= now) {
+            return;
+        }
+        if let Some(late) = tick.alarms.take() {
+            late.timer.stop();
+        }
+        tick.alarms = Some(Set::new::<Alarms>(next.saturating_sub(now).max(0), now));
     });
-    if answer {
-        Timer::after::<Answers>(0);
-    }
-    let Some((next, late)) = late else { return };
-    if let Some((_, timer)) = late {
-        timer.stop();
-    }
-    let timer = Timer::after::<Alarms>(next.saturating_sub(server::now() / 1000));
-    TICK.with(|tick| tick.timer = Some((next, timer)));
+}
+
+/// The server is on duty: timers that wait for the wall clock, which has been set back, are set anew.
+pub(super) fn on_duty() {
+    let now = server::since_boot();
+    TICK.with(|tick| {
+        if let Some(late) = tick.alarms.take_if(|set| now > set.due.saturating_add(LATE)) {
+            late.timer.stop();
+        }
+        let is_late = |(_, turns): &mut (Timer, u8)| {
+            *turns += 1;
+            *turns > 2
+        };
+        if let Some((late, _)) = tick.answers.take_if(is_late) {
+            late.stop();
+        }
+    });
+    arm();
 }
 
 /// Whether the alarms are ringing now.
@@ -60,7 +102,7 @@ impl Alarm for Answers {
     const NAME: &'static CStr = c"answers";
 
     fn ring(ctx: &Ctx<'_>) {
-        TICK.with(|tick| tick.answering = false);
+        TICK.with(|tick| tick.answers = None);
         waiting::answer(&mut Server::new(ctx));
         // More is to be told, or a grant that nobody has heard of goes to the next.
         arm();
@@ -74,7 +116,7 @@ impl Alarm for Alarms {
 
     fn ring(ctx: &Ctx<'_>) {
         TICK.with(|tick| {
-            tick.timer = None;
+            tick.alarms = None;
             tick.ringing = true;
         });
         let timeouts = waiting::ring(&mut Server::new(ctx), now());
@@ -84,11 +126,10 @@ impl Alarm for Alarms {
     }
 
     fn ring_again() {
-        let at = (server::now() / 1000).saturating_add(AFTER_PANIC);
-        let timer = Timer::after::<Self>(AFTER_PANIC);
+        let set = Set::new::<Self>(AFTER_PANIC, server::now() / 1000);
         TICK.with(|tick| {
             tick.ringing = false;
-            tick.timer = Some((at, timer));
+            tick.alarms = Some(set);
         });
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     loop {
         let renewed = look_at_next(host, rest, Alarm::Renewal, now.millis());
         let looked = look_at_next(host, rest, Alarm::Look, now.millis());
-        let ended = host.state(|state| state.time_out(now.micros));
+        let ended = end_next_wait(host, rest, now);
         timeouts += u64::from(ended == Some(true));
         let told = answers < ANSWERS && answer_next(host, &mut answers);
         if !(renewed || looked || ended.is_some() || told) || host.used() >= TURN {
@@ -69,22 +69,37 @@ fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     true
 }
 
+/// Ends the wait whose time was up first; as `State::time_out`.
+fn end_next_wait<H: Host>(host: &mut H, rest: Rest, now: Now) -> Option<bool> {
+    if rest == Rest::No
+        && let Some(place) = host.state(|state| state.overdue_with_wait(now.millis()))
+    {
+        // The lock may be the waiter's by now, and only be kept from it by others that are due.
+        look(host, rest, Alarm::Look, &place, now.millis());
+    }
+    host.state(|state| state.time_out(now.micros))
+}
+
 /// Looks at the lock that was due first for that; whether there was one.
 fn look_at_next<H: Host>(host: &mut H, rest: Rest, alarm: Alarm, now: Millis) -> bool {
     if matches!(rest, Rest::Until(_)) {
         return false;
     }
     let Some(place) = host.state(|state| state.take_due(alarm, now)) else { return false };
+    look(host, rest, alarm, &place, now);
+    true
+}
+
+fn look<H: Host>(host: &mut H, rest: Rest, alarm: Alarm, place: &Place, now: Millis) {
     let again = match rest {
         // It is for the primary to do.
-        Rest::Replica => (!host.state(|state| state.stand_down_at(&place))).then_some(1),
-        _ => settle(host, &place),
+        Rest::Replica => (!host.state(|state| state.stand_down_at(place))).then_some(1),
+        _ => settle(host, place),
     };
     host.state(|state| match again {
         Some(again) => _ = state.set_alarm(alarm, place.at(), now.saturating_add(again)),
         None => state.put_off(alarm, place.at(), now),
     });
-    true
 }
 
 /// Settles a lock; where that could not be done, in how many ms to try again.

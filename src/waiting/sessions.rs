@@ -83,7 +83,9 @@ fn renewed<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now
 
 /// Gives a lock that `outlives` kept back to its owner, with the same fence.
 pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
-    let Some(Lapsed { grant, for_good }) = site.here(|state, at| state.take_lapsed(at)) else { return };
+    let Some(Lapsed { grant, for_good, .. }) = site.here(|state, at| state.take_lapsed(at)) else {
+        return;
+    };
     let session = site.here(|state, at| state.session(at)).filter(|session| session.fence == grant.fence());
     let until = session.and_then(|session| renewed(site, &grant, &session, now));
     match until.filter(|_| !for_good && site.grant().is_none()) {

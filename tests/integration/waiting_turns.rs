@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use redis::Value;
 
-use crate::support::{Client, Grant, Mailbox, Server, Setup, grant, server_time, wait_for, wait_until};
+use crate::support::{
+    Client, Grant, Mailbox, Server, Setup, Waiter, WallClock, grant, server_time, wait_for, wait_until,
+};
 
 const MANY: usize = 10_000;
 
@@ -174,4 +176,34 @@ fn a_late_turn_lapses_no_session() {
     for (lock, before) in before.iter().enumerate().step_by(97) {
         assert_eq!(holder.holder(&format!("kept:{lock}")).map(|now| now.fence), Some(before.fence));
     }
+}
+
+/// Its lock is free, and only kept from it by others that are due before.
+#[test]
+fn a_wait_that_ends_meanwhile_gets_what_is_free() {
+    let server = patient();
+    let (mut holder, _waiter) = waited_for(&server);
+    let _told = Mailbox::of(&server, "told");
+    holder.acquire("z", "OWNER alice EX 600").unwrap();
+    let end = server_time(&mut holder) + 700;
+    let mut ends: Vec<String> = (0..MANY).map(|lock| format!("PEXPIREAT lock:{lock} {end}")).collect();
+    ends.push(format!("PEXPIREAT z {end}"));
+    holder.ask_all::<i64, _>(&ends);
+    let wait = end + 20 - server_time(&mut holder);
+    let carol = server.client().ask(&format!("LOCK.ACQUIRE z OWNER carol BLOCK {wait}"));
+    assert!(grant(carol).is_some(), "the lock was free");
+}
+
+/// The wall clock is set back while the server is at it. Its timers go by that clock.
+#[test]
+fn a_clock_that_is_set_back_meanwhile() {
+    let clock = WallClock::new();
+    let server = clock.of(Setup::new()).start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600 SESSION".into()));
+    drop(client);
+    clock.set(-3600);
+    wait_for("all is done", || other.info("lock", "lock_sessions_ended") == MANY.to_string());
+    other.acquire("k", "OWNER alice PX 100").unwrap();
+    Waiter::new(&server, "k", "OWNER bob BLOCK 0").granted();
 }

@@ -60,7 +60,16 @@ impl<C: Copy> State<C> {
     /// Something has been done to a lock's key: it is looked at now, if anybody waits for it or keeps it alive; whether somebody
     /// does.
     pub(crate) fn touched(&mut self, at: At<'_>) -> bool {
-        self.with_line(at, |line| line.lapsed.iter_mut().for_each(|lapsed| lapsed.for_good = true));
+        self.happened += 1;
+        self.touched_by(at, self.happened)
+    }
+
+    /// The same, by what has that number. A grant that was kept later is not meant.
+    pub(super) fn touched_by(&mut self, at: At<'_>, number: u64) -> bool {
+        self.with_line(at, |line| {
+            let earlier = line.lapsed.iter_mut().filter(|lapsed| lapsed.kept_at < number);
+            earlier.for_each(|lapsed| lapsed.for_good = true);
+        });
         self.alarm_at(at, 0)
     }
 
@@ -94,6 +103,16 @@ impl<C: Copy> State<C> {
                 self.alarms(alarm).remove(&(time, place));
             }
         }
+    }
+
+    /// The lock of the waiter whose time was up first, where it may have been free for some time: it is still to be looked at.
+    pub(crate) fn overdue_with_wait(&self, now: Millis) -> Option<Place> {
+        let (_, ticket) = self.timeouts.first().filter(|(at, _)| *at <= now)?;
+        let place = &self.waiters.get(ticket)?.place;
+        let line = self.line(place.at())?;
+        let is_due = [line.alarm, line.renewal].into_iter().flatten().any(|at| at <= now);
+        let over = self.session(place.at()).is_some_and(|session| session.over);
+        (is_due || over || self.is_touched_since(place.db, 0)).then(|| place.clone())
     }
 
     /// Answers the waiter whose time was up first, or takes back what it has not claimed in time. Whether it stood in its queue;

@@ -53,15 +53,22 @@ impl<C: Copy> State<C> {
         }
     }
 
+    /// Another way through all lines: after the one that is on for the same, where there is one, so that none is left out
+    /// however often it happens.
     fn sweep_anew(&mut self, kind: Kind) {
-        self.sweeps.retain(|sweep| sweep.kind != kind);
-        self.sweeps.push(Sweep { kind, left: self.lines.len() });
+        self.happened += 1;
+        let number = self.happened;
+        match self.sweeps.iter_mut().find(|sweep| sweep.kind == kind) {
+            Some(sweep) => sweep.again = Some(number),
+            None => self.sweeps.push(Sweep { kind, left: self.lines.len(), number, again: None }),
+        }
     }
 
-    /// Whether something has happened to all keys of a database that not all of its locks have been told of yet.
-    pub(super) fn is_touched(&self, db: i32) -> bool {
-        let all = [Kind::Touched(None), Kind::Touched(Some(db))];
-        self.sweeps.iter().any(|sweep| all.contains(&sweep.kind))
+    /// Whether something has happened to all keys of a database, since the given number, that not all of its locks have been
+    /// told of yet.
+    pub(super) fn is_touched_since(&self, db: i32, number: u64) -> bool {
+        let mut sweeps = self.sweeps.iter().filter(|sweep| sweep.kind.touches(db));
+        sweeps.any(|sweep| sweep.again.unwrap_or(sweep.number) > number)
     }
 
     /// Does what is to be done to one more line; whether there was anything to do.
@@ -69,19 +76,24 @@ impl<C: Copy> State<C> {
         let lines = self.lines.len();
         let Some(sweep) = self.sweeps.first_mut() else { return false };
         sweep.left = sweep.left.min(lines);
-        let kind = sweep.kind;
+        if sweep.left == 0 && lines > 0 {
+            (sweep.left, sweep.number) = match sweep.again.take() {
+                Some(number) => (lines, number),
+                None => (0, sweep.number),
+            };
+        }
+        let (kind, number) = (sweep.kind, sweep.number);
         let next = sweep.left.checked_sub(1);
         let Some(place) = next.and_then(|next| self.lines.nth(next)).cloned() else {
             self.sweeps.remove(0);
             return true;
         };
         let done = match kind {
-            Kind::Touched(db) => {
-                if db.is_none_or(|db| db == place.db) {
-                    self.touched(place.at());
-                }
+            Kind::Touched(_) if kind.touches(place.db) => {
+                self.touched_by(place.at(), number);
                 true
             }
+            Kind::Touched(_) => true,
             Kind::StandDown => self.stand_down_at(&place),
         };
         if let Some(sweep) = self.sweeps.first_mut().filter(|_| done) {
@@ -131,12 +143,18 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Sweep,
+        Again,
         Join(u8),
         Leave(u8),
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![Just(Step::Sweep), (0..20u8).prop_map(Step::Join), (0..20u8).prop_map(Step::Leave)]
+        prop_oneof![
+            Just(Step::Sweep),
+            Just(Step::Again),
+            (0..20u8).prop_map(Step::Join),
+            (0..20u8).prop_map(Step::Leave)
+        ]
     }
 
     proptest! {
@@ -152,6 +170,10 @@ mod tests {
             state.touched_db(Some(0));
             for step in steps {
                 match step {
+                    Step::Again => {
+                        to_be_seen = waiting.clone();
+                        state.touched_db(Some(0));
+                    }
                     Step::Sweep => _ = state.clear_up(),
                     Step::Join(number) => waiting.push((number, join(&mut state, 0, number))),
                     Step::Leave(number) => {
@@ -172,16 +194,31 @@ mod tests {
     }
 
     #[test]
+    fn flushes_that_keep_coming_leave_out_no_lock() {
+        let mut state = State::new();
+        let locks = [1, 2, 3];
+        for number in locks {
+            join(&mut state, 0, number);
+        }
+        for _ in locks {
+            state.touched_db(Some(0));
+            state.clear_up();
+        }
+        let alarm = |number| state.line(At { db: 0, key: &key(number) }).unwrap().alarm;
+        assert_eq!(locks.map(alarm), [Some(0); 3]);
+    }
+
+    #[test]
     fn a_flush_of_one_database_is_no_other_s_business() {
         let mut state = State::new();
         join(&mut state, 0, 1);
         join(&mut state, 1, 2);
         state.touched_db(Some(1));
-        assert!(state.is_touched(1) && !state.is_touched(0));
+        assert!(state.is_touched_since(1, 0) && !state.is_touched_since(0, 0));
         while state.clear_up() {}
         let alarm = |db, number| state.line(At { db, key: &key(number) }).unwrap().alarm;
         assert_eq!((alarm(0, 1), alarm(1, 2)), (None, Some(0)));
-        assert!(!state.is_touched(1));
+        assert!(!state.is_touched_since(1, 0));
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) struct Lapsed {
     pub(crate) grant: Grant,
     /// Something has been done to the key since: it is not given back.
     pub(crate) for_good: bool,
+    /// How much had happened to keys when it was kept.
+    pub(super) kept_at: u64,
 }
 
 /// What there is of a line that a look at the lock sees to.

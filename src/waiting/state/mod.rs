@@ -78,6 +78,8 @@ pub(crate) struct State<C> {
     alarms: BTreeSet<(Millis, Place)>,
     renewals: BTreeSet<(Millis, Place)>,
     sweeps: Vec<Sweep>,
+    /// The number of the last thing that happened to keys.
+    happened: u64,
     answered: VecDeque<Due>,
     /// How many stand in queues.
     queued: usize,
@@ -98,6 +100,7 @@ impl<C: Copy> State<C> {
             alarms: BTreeSet::new(),
             renewals: BTreeSet::new(),
             sweeps: Vec::new(),
+            happened: 0,
             answered: VecDeque::new(),
             queued: 0,
             last_ticket: NonZeroU64::MIN,

@@ -71,13 +71,15 @@ impl<C: Copy> State<C> {
 
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_lapsed(&mut self, at: At<'_>, grant: Grant) {
-        self.with_line(at, |line| line.lapsed = Some(Lapsed { grant, for_good: false }));
+        let kept_at = self.happened;
+        self.with_line(at, |line| line.lapsed = Some(Lapsed { grant, for_good: false, kept_at }));
         self.alarm_at(at, 0);
     }
 
     /// The grant that was kept so.
     pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Option<Lapsed> {
-        let Lapsed { grant, for_good } = self.with_line(at, |line| line.lapsed.take()).flatten()?;
-        Some(Lapsed { grant, for_good: for_good || self.is_touched(at.db) })
+        let mut lapsed = self.with_line(at, |line| line.lapsed.take()).flatten()?;
+        lapsed.for_good |= self.is_touched_since(at.db, lapsed.kept_at);
+        Some(lapsed)
     }
 }

@@ -17,4 +17,15 @@ pub(super) struct Sweep {
     pub(super) kind: Kind,
     /// So many lines are still to be seen: the first ones.
     pub(super) left: usize,
+    /// The number of what happened, or of the last such where it goes on.
+    pub(super) number: u64,
+    /// The same has happened once more: all are to be seen again, for what has that number.
+    pub(super) again: Option<u64>,
+}
+
+impl Kind {
+    /// Whether that has happened to the keys of that database.
+    pub(super) fn touches(self, db: i32) -> bool {
+        matches!(self, Self::Touched(which) if which.is_none_or(|which| which == db))
+    }
 }

@@ -19,6 +19,7 @@ impl<C: Hash> Hash for State<C> {
         self.alarms.hash(hasher);
         self.renewals.hash(hasher);
         self.sweeps.hash(hasher);
+        self.happened.hash(hasher);
         self.answered.hash(hasher);
         (self.quiet_until, self.rang_at).hash(hasher);
     }

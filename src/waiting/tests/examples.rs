@@ -1,6 +1,6 @@
 //! What takes too long for a small world, and is too rare for a history.
 
-use super::server::{Reply, Rules, Server, Writes};
+use super::server::{Conn, Reply, Rules, Server, Writes};
 use crate::lock::{Ask, Millis, Owner};
 use crate::waiting::Wait;
 
@@ -19,5 +19,47 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
         assert!(matches!(reply, Reply::Granted { .. }));
         server.ring(rules, NOW + away, Writes::Taken);
         assert_eq!(server.held(NOW + away).is_some(), is_held);
+    }
+}
+
+fn ask(owner: &'static str, lease: Millis, session: bool) -> Ask<'static> {
+    Ask { owner: Owner::new(owner.as_bytes()).unwrap(), lease, max_hold: None, once: false, session }
+}
+
+/// Places of a connection that has closed are passed over, before it is their turn to be taken off.
+#[test]
+fn a_place_of_a_closed_connection_gets_nothing() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    let mut server = Server::new(3);
+    let place = |channel: &str| Wait { timeout: Some(0), channel: Some(channel.as_bytes().into()) };
+    server.acquire(rules, NOW, 0, &ask("holder", 100, false), &Wait::default());
+    for (conn, name) in [(1, "gone"), (1, "gone too"), (2, "next")] as [(Conn, _); 3] {
+        assert_eq!(server.acquire(rules, NOW, conn, &ask(name, 100, false), &place(name)), Reply::Queued);
+    }
+    server.close(rules, NOW, 1);
+    assert_eq!(server.release(rules, NOW, &Owner::new(b"holder").unwrap(), None, false), Some(0));
+    assert_eq!(server.held(NOW).unwrap().grant.owner(), Owner::new(b"next").unwrap());
+    server.ring(rules, NOW, Writes::Taken);
+    let words: Vec<_> = server.messages.iter().map(|message| message.owner.clone()).collect();
+    assert_eq!(words, [Owner::new(b"next").unwrap()]);
+    assert_eq!(server.queued(), []);
+}
+
+/// The lease ended while the server stood still; then the database was flushed, and nobody has looked since.
+#[test]
+fn what_lapsed_before_a_flush_is_not_given_back() {
+    for (flushed_before, flushed) in [(false, false), (true, false), (false, true)] {
+        let rules = Rules::PLAIN;
+        let mut server = Server::new(2);
+        if flushed_before {
+            server.flush();
+        }
+        server.acquire(rules, NOW, 0, &ask("a", 30, true), &Wait::default());
+        server.expire(rules, NOW + 50);
+        if flushed {
+            server.flush();
+        }
+        let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &Wait::default());
+        assert_eq!(matches!(reply, Reply::Granted { .. }), flushed, "{reply:?}");
     }
 }

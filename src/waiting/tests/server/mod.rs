@@ -142,6 +142,17 @@ impl Server {
         self.grace.begin(moment(now));
     }
 
+    /// A lease that is over ends the grant: the server's own expiry looks.
+    pub(crate) fn expire(&mut self, rules: Rules, now: Millis) {
+        self.turn(rules, now).expire();
+    }
+
+    /// The database is flushed.
+    pub(crate) fn flush(&mut self) {
+        self.lock = None;
+        self.state.touched_db(Some(AT.db));
+    }
+
     /// A primary becomes a replica.
     pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
         self.state.stand_down();

@@ -32,6 +32,8 @@ enum Fault {
     ByAStranger,
     NotTheFirst,
     FreeWithAQueue,
+    /// An owner holds the lock, and still waits for it.
+    WaitsForItself,
     ToNobody,
     /// A connection that was closed, or answered, is told something.
     ToldUnasked,

@@ -230,6 +230,7 @@ impl Model for Size {
                 !world.has(Fault::NotTheFirst)
             }),
             Property::always("5: no lost wake-up", |_, world: &World| !world.has(Fault::FreeWithAQueue)),
+            Property::always("own waiters re-enter", |_, world: &World| !world.has(Fault::WaitsForItself)),
             Property::always("6: never to one who went away", |_, world: &World| !world.has(Fault::ToNobody)),
             Property::always("sessions are renewed in time", |_, world: &World| {
                 !world.has(Fault::NotRenewed)

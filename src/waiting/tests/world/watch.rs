@@ -133,6 +133,15 @@ impl World {
         if held.is_none() && !self.primary.queued().is_empty() && may_grant {
             self.faults.insert(Fault::FreeWithAQueue);
         }
+        let holder = self.primary.held(self.now).map(|held| held.grant.owner().into_owned());
+        let waits_for_itself = |stands: &Stands| match stands {
+            Stands::Blocked(conn) => self.waiting[usize::from(*conn)].map(|(who, _)| owner(who)) == holder,
+            Stands::Notified(name) => Some(name) == holder.as_ref(),
+        };
+        let refused = size.happens.refusals || size.happens.arrives;
+        if holder.is_some() && self.primary.queued().iter().any(waits_for_itself) && !refused {
+            self.faults.insert(Fault::WaitsForItself);
+        }
         // What is not claimed ends soon.
         let claim = size.rules.claim;
         let may_be_claimed =
