@@ -121,9 +121,9 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::{Arrival, State, Ticket, Way};
+    use super::super::{Alarm, Arrival, Session, State, Ticket, Way};
     use super::*;
-    use crate::lock::{Ask, Owner};
+    use crate::lock::{Ask, Fence, Owner};
 
     fn key(number: u8) -> [u8; 1] {
         [number]
@@ -224,10 +224,10 @@ mod tests {
     #[test]
     fn a_connection_that_closed_keeps_nothing_alive_from_then_on() {
         let mut state = State::<Ticket>::new();
-        let fence = crate::lock::Fence::new(1).unwrap();
+        let fence = Fence::new(1).unwrap();
         for number in 0..3 {
             let at = At { db: 0, key: &key(number) };
-            let session = super::super::Session { client: 7, fence, lease: 9, renew_at: 3, over: false };
+            let session = Session { client: 7, fence, lease: 9, renew_at: 3, over: false };
             state.start_session(at, session);
         }
         assert_eq!(state.totals(), (0, 3));
@@ -245,12 +245,9 @@ mod tests {
     fn a_replica_forgets_what_it_knew_as_a_primary() {
         let mut state = State::new();
         let ticket = join(&mut state, 0, 1);
-        let fence = crate::lock::Fence::new(1).unwrap();
+        let fence = Fence::new(1).unwrap();
         let at = At { db: 0, key: &key(2) };
-        state.start_session(
-            at,
-            super::super::Session { client: 7, fence, lease: 9, renew_at: 3, over: false },
-        );
+        state.start_session(at, Session { client: 7, fence, lease: 9, renew_at: 3, over: false });
         state.stand_down();
         state.stand_up();
         assert_eq!(state.next_due(), None);
@@ -260,5 +257,20 @@ mod tests {
         state.forget(ticket);
         assert!(state.is_empty());
         assert_eq!(ticket.0, NonZeroU64::new(2).unwrap());
+    }
+
+    /// What a turn has not come to has not been seen to.
+    #[test]
+    fn a_session_whose_renewal_is_left_for_the_next_turn_may_outlive_its_lease() {
+        let mut state = State::<Ticket>::new();
+        let fence = Fence::new(1).unwrap();
+        for (number, renew_at) in [(1, 3), (2, 4)] {
+            let session = Session { client: 7, fence, lease: 9, renew_at, over: false };
+            state.start_session(At { db: 0, key: &key(number) }, session);
+        }
+        assert!(state.take_due(Alarm::Renewal, 5).is_some());
+        state.rang(5);
+        let is_overdue = |number| state.overdue_session(At { db: 0, key: &key(number) }, fence, 5).is_some();
+        assert_eq!([1, 2].map(is_overdue), [false, true]);
     }
 }

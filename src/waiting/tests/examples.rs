@@ -63,3 +63,22 @@ fn what_lapsed_before_a_flush_is_not_given_back() {
         assert_eq!(matches!(reply, Reply::Granted { .. }), flushed, "{reply:?}");
     }
 }
+
+/// One step sees to one of them here; the others are not forgotten.
+#[test]
+fn all_waits_of_an_owner_re_enter_in_the_end() {
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let mut server = Server::new(4);
+    let blocked = Wait { timeout: Some(0), channel: None };
+    server.acquire(rules, NOW, 0, &ask("holder", 100, false), &Wait::default());
+    for conn in 1..4 {
+        assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 100, false), &blocked), Reply::Waits);
+    }
+    server.release(rules, NOW, &Owner::new(b"holder").unwrap(), None, false);
+    let mut told = Vec::new();
+    while server.next_due().is_some_and(|at| at <= NOW) {
+        told.extend(server.ring(rules, NOW, Writes::Taken).into_iter().map(|(conn, _)| conn));
+    }
+    assert_eq!(told, [1, 2, 3]);
+    assert_eq!(server.held(NOW).unwrap().grant.holds(), 3);
+}
