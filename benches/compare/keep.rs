@@ -78,7 +78,8 @@ fn side_by_side() -> String {
         let Machine { date, server, processor, cores, .. } = &report.machine;
         let warned =
             if report.has_warnings() { "; with [warnings](docs/bench.md#the-latest-figures)" } else { "" };
-        text += &format!("- {server}: {date}, {processor}, {cores} cores{warned}\n");
+        let quick = if report.quick { ", a quick run" } else { "" };
+        text += &format!("- {server}: {date}{quick}, {processor}, {cores} cores{warned}\n");
     }
     let titles = ["work", "beside"].into_iter().chain(kept.iter().map(|kept| &kept.machine.server[..]));
     let lines = FOR_NEWCOMERS.map(|(work, beside)| {

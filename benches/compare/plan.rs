@@ -70,8 +70,8 @@ impl Plan {
                 }
             }
         }
-        if plan.save && (plan.quick || !plan.parts.is_empty()) {
-            eprintln!("error: --save keeps the figures of a whole run, not of parts or of a quick one");
+        if plan.save && !plan.parts.is_empty() {
+            eprintln!("error: --save keeps the figures of a whole run, not of parts");
             process::exit(2);
         }
         plan

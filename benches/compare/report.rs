@@ -16,7 +16,7 @@ const WARNING: &str = "WARNING: ";
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
-    quick: bool,
+    pub(crate) quick: bool,
     /// What is to be known before the figures are believed.
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
