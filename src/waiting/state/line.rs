@@ -24,8 +24,8 @@ pub(super) struct Line {
     pub(super) sharers: BTreeSet<(Fence, Ticket)>,
     /// Grants whose waiter went away before it was answered, one for each hold.
     pub(super) dead: Vec<Fence>,
-    /// A grant whose lease ended while this server stood still, and whose session outlives that.
-    pub(super) lapsed: Option<Lapsed>,
+    /// A grant whose lease ended while this server stood still, and whose session outlives that. A box, since that is rare.
+    pub(super) lapsed: Option<Box<Lapsed>>,
     /// The holder hears what becomes of its grant. A box, since few do.
     pub(super) watch: Option<Box<Watch>>,
 }
@@ -71,3 +71,6 @@ impl Line {
         self.lapsed = None;
     }
 }
+
+/// There is one for each lock that is waited for, or kept alive. Allocators step from 256 bytes to 320.
+const _: () = assert!(size_of::<Line>() <= 256);

@@ -72,13 +72,13 @@ impl<C: Copy> State<C> {
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_lapsed(&mut self, at: At<'_>, grant: Grant) {
         let kept_at = self.happened;
-        self.with_line(at, |line| line.lapsed = Some(Lapsed { grant, for_good: false, kept_at }));
+        self.with_line(at, |line| line.lapsed = Some(Box::new(Lapsed { grant, for_good: false, kept_at })));
         self.alarm_at(at, 0);
     }
 
     /// The grant that was kept so.
     pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Option<Lapsed> {
-        let mut lapsed = self.with_line(at, |line| line.lapsed.take()).flatten()?;
+        let mut lapsed = *self.with_line(at, |line| line.lapsed.take()).flatten()?;
         lapsed.for_good |= self.is_touched_since(at.db, lapsed.kept_at);
         Some(lapsed)
     }
