@@ -76,16 +76,12 @@ impl<C: Copy> State<C> {
         let lines = self.lines.len();
         let Some(sweep) = self.sweeps.first_mut() else { return false };
         sweep.left = sweep.left.min(lines);
-        if sweep.left == 0 && lines > 0 {
-            (sweep.left, sweep.number) = match sweep.again.take() {
-                Some(number) => (lines, number),
-                None => (0, sweep.number),
-            };
-        }
         let (kind, number) = (sweep.kind, sweep.number);
         let next = sweep.left.checked_sub(1);
         let Some(place) = next.and_then(|next| self.lines.nth(next)).cloned() else {
-            self.sweeps.remove(0);
+            // What is to be done again comes after all others: flushes that keep coming hold nothing up.
+            let again = self.sweeps.remove(0).again;
+            self.sweeps.extend(again.map(|number| Sweep { kind, left: lines, number, again: None }));
             return true;
         };
         let done = match kind {
@@ -206,6 +202,20 @@ mod tests {
         }
         let alarm = |number| state.line(At { db: 0, key: &key(number) }).unwrap().alarm;
         assert_eq!(locks.map(alarm), [Some(0); 3]);
+    }
+
+    #[test]
+    fn flushes_that_keep_coming_hold_up_no_demotion() {
+        let mut state = State::new();
+        let ticket = join(&mut state, 0, 1);
+        state.touched_db(None);
+        state.stand_down();
+        for _ in 0..10 {
+            state.touched_db(None);
+            state.clear_up();
+        }
+        assert!(state.sweeps.iter().all(|sweep| sweep.kind != Kind::StandDown));
+        state.depart(ticket);
     }
 
     #[test]
