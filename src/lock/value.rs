@@ -80,6 +80,12 @@ impl Value {
         }
     }
 
+    /// The end of the lease of the grant with that fence, where it is not over by then. Of one alone, the server says so.
+    pub(crate) fn end_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
+        let end = self.with_fence(fence, || until)?.deadline;
+        Some(end).filter(|end| self.is_one() || *end >= Deadline::At(now))
+    }
+
     /// The end of the lease that ends first.
     pub(crate) fn first_end(&self, until: Deadline) -> Deadline {
         match self {

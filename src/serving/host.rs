@@ -88,14 +88,13 @@ impl Host for Server<'_> {
         }
     }
 
-    fn look(&mut self, place: &Place, fence: Fence) -> Option<Deadline> {
+    fn look(&mut self, place: &Place, fence: Fence, now: Millis) -> Option<Deadline> {
         if !self.ctx.select_db(place.db) {
             return None;
         }
         self.ctx.with_string(&place.key, |key| {
             let lock = LockKey::read(self.ctx, key).ok()?;
-            let held = lock.value()?.with_fence(fence, || lock.deadline())?;
-            Some(held.deadline)
+            lock.value()?.end_of(fence, lock.deadline(), now)
         })
     }
 

@@ -207,9 +207,16 @@ fn take_place<S: Site>(
     {
         return Err(Refusal::MaxPlaces);
     }
+    let ask_room = ask.room;
     let arrival = Arrival { ask, way: Way::Notified(channel.clone()), client_id, since: now.micros, timeout };
     match place {
-        Some((ticket, _)) => site.state(|state| state.keep_place(ticket, arrival)),
+        Some((ticket, _)) => site.here(|state, at| {
+            state.keep_place(ticket, arrival);
+            if !ask_room.is_exclusive() {
+                // It may fit now.
+                state.alarm_at(at, 0);
+            }
+        }),
         None => {
             may_join(site, caller)?;
             let ticket = site.state(|state| state.next_ticket());

@@ -10,7 +10,7 @@ pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<To
     let told = host.state(|state| state.tell(ticket))?;
     if let Answer::Granted { fence, .. } = told.answer
         && told.ask.session
-        && let Some(until) = host.look(&told.place, fence)
+        && let Some(until) = host.look(&told.place, fence, now.millis())
     {
         let lease = host.limits().allowed(told.ask.lease);
         host.state(|state| sessions::bind_told(state, &told, fence, lease, until, now.millis()));

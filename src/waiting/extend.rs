@@ -22,6 +22,12 @@ pub(crate) fn extend<S: Site>(
     }
     let Some(grant) = held.map(|held| held.grant) else { return Err(Refusal::NotHeld) };
     let (fence, holds, room) = (grant.fence(), grant.holds(), grant.room());
+    // An upgrade may be lost, and its owner believe to be alone: it has to say what it wants, by asking again.
+    if !room.is_exclusive()
+        && let grace @ 1.. = site.grace().grants
+    {
+        return Err(Refusal::GraceOfLeases(grace));
+    }
     site.update(fence, holds, room, until);
     if !site.idle() {
         // Who extends it knows of it.

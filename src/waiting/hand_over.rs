@@ -114,7 +114,12 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
         let (held, others) = if alone { (None, Others::NONE) } else { site.seen_by(&ask.owner) };
         let until = match lock::acquire(held, others, &ask, limits, now.start) {
             Ok(Acquired::Granted { deadline }) => deadline,
-            Ok(Acquired::Refused | Acquired::UpgradeRefused) => return granted,
+            Ok(Acquired::Refused) => return granted,
+            Ok(Acquired::UpgradeRefused) => {
+                // Others of its waiters may fit.
+                reenter(site, &ask.owner, now);
+                return granted;
+            }
             // Only where its owner holds the lock.
             Ok(Acquired::Reentered { .. } | Acquired::Upgraded { .. }) | Err(lock::TooManyHolds) => {
                 reenter(site, &ask.owner, now);
@@ -157,11 +162,12 @@ fn is_grace<S: Site>(site: &mut S, now: Now) -> bool {
 /// A holder's own waiters re-enter at once, wherever they stand in the queue. One that is to have less room than the other holders
 /// leave waits in front. Of many, the rest does in the next step.
 pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
-    let mut seen = None;
-    for _ in 0..site.at_once() {
+    let (mut seen, mut done) = (None, 0);
+    while done < site.at_once() {
         let Some((ticket, ask)) = site.here(|state, at| state.next_of(at, owner, seen)) else { return };
         seen = Some(ticket);
         if site.state(|state| state.give_up_if_gone(ticket)) {
+            done += 1;
             continue;
         }
         let limits = site.limits();
@@ -195,16 +201,15 @@ pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
             // For those who don't hold it.
             Ok(Acquired::Granted { .. } | Acquired::Refused) => return,
         };
+        done += 1;
         answer(site, ticket, told, now);
         if ask.once {
             site.state(|state| state.share_hold_with(ticket));
         }
     }
-    site.here(|state, at| {
-        if state.next_of(at, owner, seen).is_some() {
-            state.look_through(at, 0);
-        }
-    });
+    if site.here(|state, at| state.next_of(at, owner, seen)).is_some() {
+        site.here(|state, at| state.look_through(at, 0));
+    }
 }
 
 /// Has a waiter told that it has the lock, or why not.

@@ -125,7 +125,7 @@ fn moved_away<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
 fn settle_arriving<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
     let sessions = host.state(|state| state.fences_of_sessions(place.at()));
-    let alive = sessions.into_iter().any(|fence| host.look(place, fence).is_some());
+    let alive = sessions.into_iter().any(|fence| host.look(place, fence, Millis::MIN).is_some());
     if alive || host.state(|state| state.has_lapsed(place.at())) {
         host.settle_arriving(place);
         return None;

@@ -21,10 +21,7 @@ pub(crate) fn settle<S: Site>(site: &mut S, now: Now) {
 /// Apart, so that an idle lock pays for the question alone.
 #[inline(never)]
 fn settle_all<S: Site>(site: &mut S, now: Now) {
-    let due = site.here(|state, at| {
-        state.is_looked_at(at, now.millis());
-        state.take_up(at)
-    });
+    let due = site.here(|state, at| state.take_up(at, now.millis()));
     if due.lapsed {
         sessions::revive(site, now);
     }
@@ -36,7 +33,7 @@ fn settle_all<S: Site>(site: &mut S, now: Now) {
         bury_dead(site, now);
     }
     if due.session {
-        settle_sessions(site, due.through, now);
+        settle_sessions(site, due.sessions, now);
     }
     reenter_all(site, due.through, now);
     if site.has_room() {
@@ -113,45 +110,48 @@ fn bury_dead<S: Site>(site: &mut S, now: Now) {
     }
 }
 
-/// Does for the sessions of a lock what is due: renews leases, and releases the grants of closed connections.
-fn settle_sessions<S: Site>(site: &mut S, through: bool, now: Now) {
-    let mut seen = None;
-    let next =
-        |site: &mut S, seen| site.here(|state, at| state.next_session(at, seen, through, now.millis()));
-    for _ in 0..site.at_once() {
-        let Some(session) = next(site, seen) else { break };
+/// Does for the sessions of a lock what is due: renews leases, and releases the grants of closed connections. Of many, the rest in
+/// the next step.
+fn settle_sessions<S: Site>(site: &mut S, all: bool, now: Now) {
+    let (mut seen, mut done) = (None, 0);
+    while done < site.at_once() {
+        let Some(session) = site.here(|state, at| state.next_session(at, seen, all)) else {
+            site.here(|state, at| state.renew_next(at));
+            return;
+        };
         seen = Some(session.fence);
-        settle_session(site, session, now);
+        done += usize::from(settle_session(site, session, now));
     }
-    let more = seen.is_some() && next(site, seen).is_some();
-    site.here(|state, at| match more {
-        true => _ = state.look_through(at, 0),
-        false => state.renew_next(at),
-    });
+    site.here(|state, at| state.look_through(at, 0));
 }
 
-fn settle_session<S: Site>(site: &mut S, session: Session, now: Now) {
+/// Whether there was anything to do.
+fn settle_session<S: Site>(site: &mut S, session: Session, now: Now) -> bool {
     let fence = session.fence;
     let Some(held) = site.with_fence(fence) else {
         site.here(|state, at| state.end_session(at, fence));
-        return;
+        return true;
     };
     // Somebody may have cut the lease short: then it ends before it would be renewed.
     let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !site.is_open(session.client) {
         // Some servers tell only after the timers have rung: then the session is that waiter's.
-        if !site.here(|state, at| state.has_heir(at, fence)) {
-            end_with_others(site, fence, Note::SessionEnded, now);
+        if site.here(|state, at| state.has_heir(at, fence)) {
+            return false;
         }
+        end_with_others(site, fence, Note::SessionEnded, now);
     } else if renew {
         let limits = site.limits();
         let lease = limits.allowed(session.lease);
-        let Some(held) = site.with_fence(fence) else { return };
+        let Some(held) = site.with_fence(fence) else { return true };
         let (holds, room) = (held.grant.holds(), held.grant.room());
         let until = lock::lengthen(held, lease, limits, now.start);
         site.update(fence, holds, room, until);
         let renew_at = sessions::next_renewal(lease, now.millis());
         site.here(|state, at| state.start_session(at, Session { renew_at, ..session }));
+    } else {
+        return false;
     }
+    true
 }

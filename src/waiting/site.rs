@@ -131,8 +131,8 @@ pub(crate) trait Host: Around {
     /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
     fn settle_arriving(&mut self, place: &Place);
 
-    /// The end of the lease of the grant with that fence; none where that holds the lock no more.
-    fn look(&mut self, place: &Place, fence: Fence) -> Option<Deadline>;
+    /// The end of the lease of the grant with that fence; none where that holds the lock no more, or by then.
+    fn look(&mut self, place: &Place, fence: Fence, now: Millis) -> Option<Deadline>;
 
     /// Has a client asked to be told: it is, in this call or soon.
     fn unblock(&mut self, client: Self::Client);

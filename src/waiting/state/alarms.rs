@@ -95,7 +95,7 @@ impl<C: Copy> State<C> {
     }
 
     /// A lock is being looked at: its alarms that are due are over.
-    pub(crate) fn is_looked_at(&mut self, at: At<'_>, now: Millis) {
+    pub(super) fn end_alarms(&mut self, at: At<'_>, now: Millis) {
         for alarm in [Alarm::Look, Alarm::Renewal] {
             let Some((place, line)) = self.lines.get_key_mut(at) else { return };
             if let Some(time) = line.alarm(alarm).take_if(|time| *time <= now) {

@@ -54,12 +54,23 @@ impl<C: Copy> State<C> {
     /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
     pub(crate) fn tell(&mut self, ticket: Ticket) -> Option<Told> {
         self.leave(ticket, Phase::Answered(Answer::TimedOut));
+        let kept_alive = self.is_kept_by_its_own(ticket);
         let waiter = self.waiters.get_mut(&ticket)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);
         let channel = waiter.channel().cloned();
         let Waiter { place, ask, client_id, .. } = waiter;
-        Some(Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer, channel })
+        let told = Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer, channel };
+        // If it turns out to be gone, what it kept alive before is not that of this answer.
+        ask.session &= !kept_alive;
+        Some(told)
+    }
+
+    /// Whether the connection of a waiter keeps the grant alive that it has been given.
+    fn is_kept_by_its_own(&self, ticket: Ticket) -> bool {
+        let Some(waiter) = self.waiters.get(&ticket) else { return false };
+        let session = waiter.phase.granted().and_then(|fence| self.session(waiter.place.at(), fence));
+        session.is_some_and(|session| session.client == waiter.client_id)
     }
 
     /// The blocked clients that have been given that grant, and may turn out to be gone, first come first.

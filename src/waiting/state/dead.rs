@@ -13,11 +13,12 @@ impl<C: Copy> State<C> {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
         let place = waiter.place.clone();
-        let blocked = waiter.channel().is_none().then_some(waiter.client_id);
+        let told = matches!(phase, Phase::Told(_)) && waiter.ask.session;
+        let bound = told.then_some(waiter.client_id);
         let Some(granted) = phase.granted() else { return };
-        // Told, but in vain. A place has no session.
+        // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
         let session = self.session(place.at(), granted);
-        if session.is_some_and(|session| Some(session.client) == blocked) {
+        if session.is_some_and(|session| Some(session.client) == bound) {
             self.end_session(place.at(), granted);
         }
         self.alarm_at(place.at(), 0);

@@ -61,6 +61,8 @@ pub(crate) struct Due {
     /// A grant whose waiter went away.
     pub(crate) dead: bool,
     pub(crate) session: bool,
+    /// All sessions, not only those of connections that have closed.
+    pub(crate) sessions: bool,
     /// A grant whose holder hears what becomes of it.
     pub(crate) watched: bool,
     /// All that is known of the lock is to be compared with what it is now.

@@ -31,15 +31,21 @@ impl<C: Copy> State<C> {
         (place.clone(), self.lines.open(place))
     }
 
-    /// What of a lock is to be looked at: it is looked at now.
-    pub(crate) fn take_up(&mut self, at: At<'_>) -> Due {
+    /// What of a lock is to be looked at: it is looked at now, and its alarms that are due are over.
+    pub(crate) fn take_up(&mut self, at: At<'_>, now: Millis) -> Due {
+        // None is set where it rings right now.
+        let renewal = self.line(at).and_then(|line| line.renewal).is_none_or(|due| due <= now);
+        self.end_alarms(at, now);
         let Some(line) = self.lines.get_mut(at) else { return Due::default() };
+        let through = std::mem::take(&mut line.through);
         Due {
             lapsed: line.lapsed.is_some(),
             dead: !line.dead.is_empty(),
             session: !line.sessions.is_empty(),
+            // One is quickly looked at.
+            sessions: through || renewal || line.sessions.len() == 1,
             watched: !line.watches.is_empty(),
-            through: std::mem::take(&mut line.through),
+            through,
         }
     }
 

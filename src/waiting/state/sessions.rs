@@ -14,19 +14,12 @@ impl<C: Copy> State<C> {
         Session { over: session.over || self.connections.is_closed(session.client), ..*session }
     }
 
-    /// The next session of a lock, by its fence, for which something is due; with `all`, and where there is just one, any.
-    pub(crate) fn next_session(
-        &self,
-        at: At<'_>,
-        seen: Option<Fence>,
-        all: bool,
-        now: Millis,
-    ) -> Option<Session> {
+    /// The next session of a lock, by its fence; of one whose connection has closed only, where not all are to be looked at.
+    pub(crate) fn next_session(&self, at: At<'_>, seen: Option<Fence>, all: bool) -> Option<Session> {
         let sessions = &self.line(at)?.sessions;
-        let all = all || sessions.len() == 1;
         let unseen = sessions.partition_point(|session| Some(session.fence) <= seen);
         let mut unseen = sessions.iter().skip(unseen).map(|session| self.as_it_is(session));
-        unseen.find(|session| all || session.over || session.renew_at <= now)
+        unseen.find(|session| all || session.over)
     }
 
     /// The grants of a lock that connections keep alive.

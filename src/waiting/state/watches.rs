@@ -35,6 +35,8 @@ impl<C: Copy> State<C> {
                 if known.wanted == Wanted::Due {
                     watch.wanted = Wanted::Due;
                 }
+                // Who knows of its grant knows of it still.
+                watch.claimed |= known.claimed;
                 *known = watch;
             }
             Err(next) => line.watches.insert(next, watch),

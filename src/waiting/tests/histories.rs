@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::reference::{Answered, Reference, Told, Wish};
+use super::reference::{Answered, Comes, Holder, Reference, Told, Wish};
 use super::server::{Conn, Reply, Rules, Server, Stands, Writes};
 use crate::lock::{Ask, Deadline, Millis, Owner, Room};
 use crate::waiting::Wait;
@@ -34,6 +34,7 @@ enum Step {
         fence: Option<bool>,
     },
     Break {
+        who: usize,
         fence: Option<bool>,
     },
     Close(Conn),
@@ -67,8 +68,12 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (conn, who, lease) = (0..CONNS, 0..NAMES.len(), 1..50i64);
-    let wish = (who.clone(), lease.clone(), option::weighted(0.2, 1..80i64), any::<bool>(), any::<bool>())
-        .prop_map(|(who, lease, max_hold, once, session)| Wish { who, lease, max_hold, once, session });
+    let wish =
+        (who.clone(), lease.clone(), option::weighted(0.2, 1..80i64), any::<bool>(), any::<bool>()).prop_map(
+            |(who, lease, max_hold, once, session)| Wish { who, lease, max_hold, once, session, room: 1 },
+        );
+    let room = prop_oneof![3 => Just(1), 1 => 2..4usize, 2 => Just(usize::MAX)];
+    let wish = (wish, room).prop_map(|(wish, room)| Wish { room, ..wish });
     // The right fence, or an older one.
     let fence = option::of(any::<bool>());
     prop_oneof![
@@ -77,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (who.clone(), any::<bool>(), fence.clone())
             .prop_map(|(who, all, fence)| Step::Release { who, all, fence }),
         6 => (who.clone(), lease.clone(), fence.clone()).prop_map(|(who, lease, fence)| Step::Extend { who, lease, fence }),
-        3 => fence.prop_map(|fence| Step::Break { fence }),
+        3 => (who.clone(), fence).prop_map(|(who, fence)| Step::Break { who, fence }),
         6 => conn.clone().prop_map(Step::Close),
         3 => conn.clone().prop_map(Step::SendAway),
         3 => (conn.clone(), any::<bool>()).prop_map(|(conn, closes)| Step::Unblock { conn, closes }),
@@ -131,10 +136,13 @@ impl Pair {
         }
     }
 
-    /// The fence to name: the holder's, or an older one.
-    fn fence(&self, right: Option<bool>) -> Option<u64> {
-        let fence = self.server.held(self.now).map_or(1, |held| held.grant.fence().get());
-        right.map(|right| if right { fence } else { fence - 1 })
+    /// The fence to name: that of an owner's grant, or an older one.
+    fn fence(&self, who: usize, right: Option<bool>) -> Option<u64> {
+        let holders = self.server.holders(self.now).into_iter();
+        let mut its = holders.filter(|held| held.grant.owner() == owner(who));
+        let fence = its.next().map_or(1, |held| held.grant.fence().get());
+        // No other grant has that.
+        right.map(|right| if right { fence } else { 1 })
     }
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -156,19 +164,23 @@ impl Pair {
                 }
             }
             Step::Acquire { conn, wish, block } => {
-                let Wish { who, lease, max_hold, once, session } = wish;
-                let ask = Ask { owner: owner(who), lease, max_hold, once, session, room: Room::ONE };
+                let Wish { who, lease, max_hold, once, session, room } = wish;
+                let room = u32::try_from(room).ok().and_then(Room::limit).unwrap_or(Room::ANY);
+                let ask = Ask { owner: owner(who), lease, max_hold, once, session, room };
                 self.reference.lapse(now);
-                let renewed = self.reference.holder.and_then(|holder| holder.renewed(now));
+                let renewed = self.reference.holder(who).and_then(|holder| holder.renewed(now));
                 let reply =
                     self.server.acquire(rules, now, conn, &ask, &Wait { timeout: block, channel: None });
-                let expected = self.reference.acquire(conn, wish, now);
+                let comes = self.reference.acquire(conn, wish, block.is_some(), now);
+                let expected = comes.told();
                 prop_assert!(agrees(told(reply), expected, renewed), "{:?} for {:?}", reply, expected);
-                if let (Some((_, until)), Some(holder)) = (told(reply), &mut self.reference.holder) {
+                if let (Some((_, until)), Some(holder)) = (told(reply), self.reference.holder_mut(who)) {
                     holder.until = until;
                 }
-                prop_assert_eq!(reply == Reply::Waits, expected.is_none() && block.is_some());
-                if let Some(block) = block.filter(|_| expected.is_none()) {
+                prop_assert_eq!(reply == Reply::Deadlock, comes == Comes::Deadlock);
+                let waits = comes == Comes::Null && block.is_some();
+                prop_assert_eq!(reply == Reply::Waits, waits);
+                if let Some(block) = block.filter(|_| waits) {
                     self.reference.waiting.push((conn, wish, (block > 0).then_some(now + block + 1)));
                 }
             }
@@ -177,7 +189,7 @@ impl Pair {
                 if fence.is_some() {
                     self.ring()?;
                 }
-                let left = self.server.release(rules, now, &owner(who), self.fence(fence), all);
+                let left = self.server.release(rules, now, &owner(who), self.fence(who, fence), all);
                 let expected =
                     if fence == Some(false) { None } else { self.reference.release(who, all, now) };
                 prop_assert_eq!(left, expected);
@@ -186,18 +198,19 @@ impl Pair {
                 if fence.is_some() {
                     self.ring()?;
                 }
-                let extended = self.server.extend(rules, now, &owner(who), self.fence(fence), lease);
+                let extended = self.server.extend(rules, now, &owner(who), self.fence(who, fence), lease);
                 let expected =
                     if fence == Some(false) { None } else { self.reference.extend(who, lease, now) };
                 prop_assert_eq!(extended, expected.map(Deadline::At));
             }
-            Step::Break { fence } => {
+            Step::Break { who, fence } => {
                 self.ring()?;
-                let broken = self.server.break_(rules, now, self.fence(fence));
-                let expected = self.reference.holder.is_some() && fence != Some(false);
-                prop_assert_eq!(broken, usize::from(expected));
-                if expected {
-                    self.reference.end(now);
+                let fence = self.fence(who, fence);
+                let broken = self.server.break_(rules, now, fence);
+                let meant = |holder: &&Holder| fence.is_none_or(|fence| fence == holder.fence);
+                prop_assert_eq!(broken, self.reference.holders.iter().filter(meant).count());
+                if broken > 0 {
+                    self.reference.end(fence, now);
                 }
             }
             Step::Close(conn) => {
@@ -209,7 +222,7 @@ impl Pair {
                 let waits = self.server.blocked().contains(&conn);
                 let told = self.server.unblock(rules, now, conn, true);
                 prop_assert_eq!(told.len(), usize::from(waits));
-                self.reference.send_away(conn, now);
+                self.reference.send_away(conn);
                 self.ring()?;
             }
             Step::Wait(ms) => self.now += ms,
@@ -240,12 +253,12 @@ impl Pair {
                 self.send_all_away()?;
                 self.server.close(rules, now, conn);
                 self.server.demote(rules, now);
-                self.reference.end_session();
+                self.reference.end_sessions();
             }
             Step::MoveAway(ms) => {
                 self.send_all_away()?;
                 self.server.move_away(rules, now);
-                self.reference.end_session();
+                self.reference.end_sessions();
                 self.now += ms;
             }
         }
@@ -312,38 +325,37 @@ impl Pair {
         self.ring()?;
         for conn in self.server.blocked() {
             self.server.unblock(self.rules, self.now, conn, true);
-            self.reference.send_away(conn, self.now);
+            self.reference.send_away(conn);
         }
         Ok(())
     }
 
     fn compare(&mut self) -> Result<(), TestCaseError> {
-        let held = self.server.held(self.now);
-        let fence = self.reference.fence;
-        let mut holder = self.reference.holder;
+        let now = self.now;
         // The server may renew a lease that a connection keeps alive, and says when it will again.
-        if let (Some(holder), Some(held)) = (&mut holder, held)
-            && let Some(renewed) = holder.renewed(self.now)
-            && let Deadline::At(until) = held.deadline
-        {
+        for held in self.server.holders(now) {
+            let fence = held.grant.fence();
+            let mut holders = self.reference.holders.iter_mut();
+            let Some(holder) = holders.find(|holder| holder.fence == fence.get()) else { continue };
+            let (Some(renewed), Deadline::At(until)) = (holder.renewed(now), held.deadline) else { continue };
             prop_assert!((holder.until..=renewed).contains(&until), "{} for {:?}", until, holder);
-            let renews_by = holder.renews_by(self.now);
+            let renews_by = holder.renews_by(now);
             holder.until = until;
-            if let (Some(session), Some(at)) =
-                (&mut holder.session, self.server.renews_at(held.grant.fence()))
-            {
+            if let (Some(session), Some(at)) = (&mut holder.session, self.server.renews_at(fence)) {
                 prop_assert!(at <= renews_by, "renewed at {}, not by {}", at, renews_by);
-                prop_assert!(self.now < at || session.renew_at <= self.now, "not renewed at {}", at);
+                prop_assert!(now < at || session.renew_at <= now, "not renewed at {}", at);
                 session.renew_at = at;
             }
-            self.reference.holder = Some(*holder);
         }
         // Where nobody has looked since, what is over is still to be dealt with.
-        let holder = holder.filter(|holder| self.now <= holder.until);
-        let seen = held
-            .map(|held| (held.grant.owner(), held.grant.fence().get(), held.grant.holds(), held.deadline));
-        let expected =
-            holder.map(|holder| (owner(holder.who), fence, holder.holds, Deadline::At(holder.until)));
+        let holders = self.reference.holders.iter().filter(|holder| now <= holder.until);
+        let seen = self.server.holders(now).into_iter();
+        let seen: Vec<_> = seen
+            .map(|held| (held.grant.owner(), held.grant.fence().get(), held.grant.holds(), held.deadline))
+            .collect();
+        let expected: Vec<_> = holders
+            .map(|holder| (owner(holder.who), holder.fence, holder.holds, Deadline::At(holder.until)))
+            .collect();
         prop_assert_eq!(seen, expected);
         let waiting = self.reference.waiting.iter().map(|(conn, ..)| Stands::Blocked(*conn));
         prop_assert_eq!(self.server.queued(), waiting.collect::<Vec<_>>());

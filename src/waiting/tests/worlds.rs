@@ -165,18 +165,19 @@ fn what_befalls_readers() {
     let kinds = &[Kind::Read, Kind::WaitToRead, Kind::Wait];
     let size = Size { kinds, leases: &[1, 2], horizon: soak(2, 3), ..ONE_SERVER };
     let happens = Happens { cuts: true, unblocks: true, ..NOTHING_ELSE };
-    holds("readers, and operators", Size { happens, leases: &[2], ..size });
+    holds("readers, and operators", Size { happens, leases: &[2], horizon: soak(1, 2), ..size });
     let happens = Happens { refusals: true, ..NOTHING_ELSE };
     holds("readers, refused", Size { happens, ..size });
     let rules = Rules { slow: true, ..Rules::PLAIN };
     holds("readers, several turns", Size { rules, ..size });
     let happens = Happens { stalls: true, ..NOTHING_ELSE };
     let kinds = &[Kind::ReadWithSession, Kind::Read, Kind::Wait];
-    holds("readers, stalls", Size { kinds, happens, horizon: soak(3, 4), leases: &[1], ..size });
+    holds("readers, stalls", Size { kinds, happens, horizon: soak(2, 3), leases: &[1], ..size });
     let rules = Rules { late: true, ..Rules::PLAIN };
     let happens = Happens { vanishes: true, ..NOTHING_ELSE };
     let kinds = &[Kind::WaitToRead, Kind::Wait];
-    holds("readers, late", Size { kinds, rules, happens, leases: &[1], horizon: soak(1, 2), ..size });
+    let size = Size { kinds, rules, happens, leases: &[1], ..size };
+    holds("readers, late", Size { horizon: soak(1, 2), ..size });
 }
 
 #[test]
@@ -257,11 +258,10 @@ fn a_failover_with_a_grace_keeps_owners_apart() {
 #[test]
 fn a_failover_with_a_grace_keeps_readers_and_writers_apart() {
     let kinds = &[Kind::Plain, Kind::Read];
-    let strict = Size { kinds, grants: 2, ..FAILOVER };
-    two_owners("readers that extend without a fence", strict);
-    let size = Size { kinds, ..failover(|failover| failover.clients = Clients::NameFences) };
+    let size = Size { kinds, ..FAILOVER };
     holds("failover with readers", Size { grants: 2, holds: 1, ..size });
-    holds("failover with upgrades", Size { grants: 2, horizon: 5, ..size });
+    let lag = failover(|failover| failover.lag = 1);
+    holds("failover with upgrades", Size { kinds, grants: 1, horizon: soak(5, 6), ..lag });
     let kinds = &[Kind::WaitToRead, Kind::Wait, Kind::Read];
     holds("failover with readers that wait", Size { kinds, grants: 2, holds: 1, horizon: 5, ..size });
     two_owners("readers without a grace", with_grace(0, size));

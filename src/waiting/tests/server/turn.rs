@@ -171,10 +171,10 @@ impl Host for Turn<'_> {
         waiting::settle(self, time(self.now));
     }
 
-    fn look(&mut self, _place: &Place, fence: Fence) -> Option<Deadline> {
+    fn look(&mut self, _place: &Place, fence: Fence, now: Millis) -> Option<Deadline> {
         self.expire();
         let (value, until) = self.server.lock.as_ref()?;
-        value.with_fence(fence, || *until).map(|held| held.deadline)
+        value.end_of(fence, *until, now)
     }
 
     fn unblock(&mut self, ticket: Ticket) {

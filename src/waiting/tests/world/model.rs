@@ -267,7 +267,7 @@ impl Model for Size {
         }
         let rooms: BTreeSet<Room> = self.kinds.iter().map(|kind| kind.room()).collect();
         let least = |kind: &Kind| Some(kind.room()) == rooms.first().copied();
-        if rooms.len() > 1 && self.kinds.iter().any(|kind| kind.waits() && least(kind)) {
+        if self.holds > 1 && rooms.len() > 1 && self.kinds.iter().any(|kind| kind.waits() && least(kind)) {
             all.push(Property::sometimes(
                 "a holder waits to have its grant with less room",
                 |_, world: &World| world.upgrades().next().is_some(),

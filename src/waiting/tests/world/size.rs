@@ -62,8 +62,6 @@ pub(in crate::waiting::tests) enum Clients {
     /// They extend only what they were told to hold; 0 holds left is the end of it; and a grant that they gave back is not
     /// theirs, whatever they are told of it later.
     Strict,
-    /// The same, and they name the fence of what they extend.
-    NameFences,
     /// They use their names again, and take what they are given back by that.
     ReuseNames,
     /// They also extend what they do not believe to hold.

@@ -50,7 +50,12 @@ impl World {
         // By its own count: another connection's hold may not have been told yet.
         let holds = known.map_or(0, |belief| belief.holds);
         let holds = if kind.once() { holds.max(1) } else { holds + 1 };
-        let until = known.map_or(deadline, |belief| belief.until.max(deadline));
+        // What it is told holds for what it asked for: with more room than it had, it says nothing of that.
+        let until = match known {
+            Some(belief) if kind.room() > belief.room => belief.until,
+            Some(belief) => belief.until.max(deadline),
+            None => deadline,
+        };
         let room = known.map_or(kind.room(), |belief| belief.room.min(kind.room()));
         self.believe(at, who, Belief { fence, holds, room, until, session: None });
     }
@@ -95,11 +100,8 @@ impl World {
 
     pub(super) fn extend(&mut self, size: Size, at: Site, who: Who, lease: Millis) {
         let now = self.now;
-        let named = self.believes(who).filter(|_| self.clients(size) == Clients::NameFences);
-        let fence = named.map(|belief| belief.fence.get());
-        let extended = self.step_of(size, at, who, |server, rules, now| {
-            server.extend(rules, now, &owner(who), fence, lease)
-        });
+        let extended = self
+            .step_of(size, at, who, |server, rules, now| server.extend(rules, now, &owner(who), None, lease));
         let held = self.server(at).holders(now).into_iter();
         let held = held.filter(|held| held.grant.owner() == owner(who)).next();
         let held = held.map(|held| (held.grant.fence(), held.grant.room()));
@@ -112,11 +114,8 @@ impl World {
                 let room = belief.map_or(room, |belief| belief.room);
                 self.believe(at, who, Belief { fence, holds, room, until, session: None });
             }
-            // Not now, or not that one.
-            (None, Some((held, _))) => {
-                let other = |belief: &mut Belief| Some(belief.fence.get()) == fence && belief.fence != held;
-                self.beliefs[usize::from(who)].take_if(other);
-            }
+            // Not now.
+            (None, Some(_)) => {}
             (_, None) => self.beliefs[usize::from(who)] = None,
         }
     }
