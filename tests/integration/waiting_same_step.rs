@@ -315,10 +315,10 @@ fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
     for _ in 0..10 {
         client.acquire("k", "OWNER alice").unwrap();
         let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
-        // The threads work from the moment on in which many are answered at once.
+        let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 150"]);
+        // The threads work from the moment on in which many are answered at once, until a few are.
         while_stopped(&server, || others.iter_mut().for_each(|other| other.begin("PING")));
         others.iter_mut().for_each(|other| _ = other.finish());
-        let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 150"]);
         while_stopped(&server, || {
             wait_for("the end of the lease", || wall_clock() > ends + 2);
             client.begin(&format!("CLIENT UNBLOCK {} TIMEOUT", bob.id));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
+use super::group::LONG;
 use crate::support::{Client, Link, Outcome, Proxy, Server, Setup, Waiter, freeze, grant, wait_for, wake};
 
 const fn ms(count: u64) -> Duration {
@@ -48,7 +49,7 @@ impl Pair {
     }
 
     fn open(&self) -> Link {
-        Link::open(self.old.port(), ms(30_000)).expect("a connection")
+        Link::open(self.old.port(), LONG).expect("a connection")
     }
 
     /// The replica becomes a primary, and the old one does not hear of it. An eager owner then asks it for the lock; the outcome is its link's next one.
@@ -57,7 +58,7 @@ impl Pair {
         self.relay.lose_effects(true);
         self.relay.hide_ends();
         self.new.client().ask::<()>("REPLICAOF NO ONE");
-        let mut link = Link::open(self.new.port(), ms(30_000)).expect("a connection");
+        let mut link = Link::open(self.new.port(), LONG).expect("a connection");
         assert!(link.begin(&format!("LOCK.ACQUIRE k OWNER successor PX {} BLOCK 0", self.lease)));
         link
     }
