@@ -265,6 +265,8 @@ fn no_grant_without_the_replica(setup: Setup) {
         drop(replica);
         sleep(FREEZE);
     });
+    // A command may come before the server has looked at its replica's connection.
+    wait_for("the replica's end", || client.info("replication", "connected_slaves") == "0");
     let error = client.refused("LOCK.ACQUIRE free");
     assert!(error.starts_with("NOREPLICAS "), "{error}");
     // For as long as it takes to try again a few times.

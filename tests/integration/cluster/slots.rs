@@ -82,8 +82,8 @@ fn a_slot_moves_and_takes_its_locks_but_not_its_waiters() {
         ["k", "k", "{k}lapses"].map(|key| Waiter::new(old, key, &format!("OWNER waiter-of-{key}")));
     let mut given = Waiter::new(old, "{k}given", "OWNER bob");
     let mut later = Waiter::new(old, "{k}given", "OWNER carol");
-    here.ask::<i64>("LOCK.EXTEND {k}lapses alice PX 1500");
     cluster.begin_move(slot, from, to);
+    here.ask::<i64>("LOCK.EXTEND {k}lapses alice PX 300");
 
     // What is still here is served here.
     assert_eq!(here.ask::<i64>("LOCK.RELEASE {k}given alice"), 0);
@@ -132,8 +132,8 @@ fn a_move_that_is_called_off_leaves_the_waiters_where_they_are() {
     let mut here = old.client();
     here.acquire("k", "OWNER alice").unwrap();
     let mut waiter = Waiter::new(old, "k", "OWNER bob");
-    here.ask::<i64>("LOCK.EXTEND k alice PX 1500");
     cluster.begin_move(slot, from, to);
+    here.ask::<i64>("LOCK.EXTEND k alice PX 300");
     wait_for("the lapse", || here.send("LOCK.INFO k").is_err_and(|error| error.starts_with("ASK ")));
     still_waits(old, &waiter);
     for node in [from, to] {
