@@ -4,7 +4,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Server, Setup, Waiter, server_time, soon, transaction, wait_for, wait_until, while_stopped,
+    Client, Server, Setup, Stopwatch, Waiter, lease_end_after, server_time, soon, transaction, wait_for,
+    wait_until, while_stopped,
 };
 
 /// A freeze that counts as a sleep.
@@ -80,6 +81,7 @@ fn holders_go_on(server: &Server) {
 /// A waiter for a free lock, and a moment before which it must not be granted: it is when the grace ends.
 #[track_caller]
 fn granted_at_its_end(server: &Server) {
+    let watch = Stopwatch::start();
     let mut client = server.client();
     let before = server_time(&mut client);
     let left = left(&mut client);
@@ -98,7 +100,7 @@ fn granted_at_its_end(server: &Server) {
         let grant = waiter.granted();
         let at = grant.granted_at();
         assert!(at >= before + left - 1, "{grant:?}: {} ms early", before + left - at);
-        assert!(at < after + left + 500, "{grant:?}: {} ms late", at - after - left);
+        assert!(at < after + left + watch.allowed(), "{grant:?}: {} ms late", at - after - left);
     }
     assert_eq!(client.acquire("free", "").unwrap().holds, 1);
 }
@@ -115,9 +117,9 @@ fn off_by_default() {
 
 #[test]
 fn after_a_start() {
-    let server = with_grace(2000).start();
+    let server = with_grace(4000).start();
     let left = left(&mut server.client());
-    assert!(left > 0 && left <= 2000, "{left}");
+    assert!(left > 0 && left <= 4000, "{left}");
     granted_at_its_end(&server);
 }
 
@@ -148,14 +150,14 @@ fn after_a_promotion() {
 #[test]
 fn after_a_promotion_waiters_are_granted_at_its_end() {
     let primary = Server::start();
-    let replica = primary.replica_with(with_grace(1500));
+    let replica = primary.replica_with(with_grace(3000));
     replica.client().ask::<()>("REPLICAOF NO ONE");
     granted_at_its_end(&replica);
 }
 
 #[test]
 fn after_an_awakening() {
-    let server = past_its_start(with_grace(1500));
+    let server = past_its_start(with_grace(3000));
     while_stopped(&server, || sleep(FREEZE));
     granted_at_its_end(&server);
 }
@@ -164,10 +166,12 @@ fn after_an_awakening() {
 fn a_lease_that_ended_in_a_freeze_passes_to_nobody_before_the_grace_is_over() {
     let server = past_its_start(with_grace(1000));
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 700").unwrap();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
     client.acquire("held", "OWNER alice PX 600000").unwrap();
     let mut waiters: Vec<_> = (0..3).map(|n| Waiter::new(&server, "k", &format!("OWNER w{n}"))).collect();
     let mut patient = Waiter::new(&server, "held", "OWNER bob");
+    let watch = Stopwatch::start();
+    client.ask::<i64>("LOCK.EXTEND k alice PX 1000");
     let began = server_time(&mut client);
     // What reaches a frozen server it finds all at once, together with the end of the lease.
     let mut newcomer = server.client();
@@ -183,7 +187,7 @@ fn a_lease_that_ended_in_a_freeze_passes_to_nobody_before_the_grace_is_over() {
     let grants = [waiters[0].granted(), patient.granted()];
     for grant in grants {
         assert!(grant.granted_at() >= thawed + 1000, "{grant:?} after {thawed}");
-        assert!(grant.granted_at() < thawed + 2000, "{grant:?} after {thawed}");
+        assert!(grant.granted_at() < thawed + 1500 + watch.allowed(), "{grant:?} after {thawed}");
     }
     client.ask::<i64>("LOCK.BREAK k");
     assert_eq!(waiters[1].granted().owner, "w1");
@@ -254,13 +258,15 @@ fn no_grant_without_the_replica(setup: Setup) {
     wait_for("the end of the grace", || client.send("LOCK.ACQUIRE first").is_ok());
     client.ask::<()>("CONFIG SET min-replicas-to-write 1");
     wait_for("the replica to count", || client.send("LOCK.BREAK first").is_ok());
-    client.acquire("k", "OWNER alice PX 700").unwrap();
-    let ends: i64 = client.ask("PEXPIRETIME k");
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiter = Waiter::new(&primary, "k", "OWNER bob PX 600000");
+    let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 1000"]);
     while_stopped(&primary, || {
         drop(replica);
         sleep(FREEZE);
     });
+    // A command may come before the server has looked at its replica's connection.
+    wait_for("the replica's end", || client.info("replication", "connected_slaves") == "0");
     let error = client.refused("LOCK.ACQUIRE free");
     assert!(error.starts_with("NOREPLICAS "), "{error}");
     // For as long as it takes to try again a few times.

@@ -25,20 +25,19 @@ fn has_session(client: &mut Client, key: &str) -> bool {
 fn a_session_keeps_the_lease_alive() {
     let server = Server::start();
     let (mut alice, mut client) = (server.client(), server.client());
-    let granted = alice.acquire("k", "OWNER alice PX 450 SESSION").unwrap();
-    assert_eq!(granted.lease, 450);
+    let granted = alice.acquire("k", "OWNER alice PX 1500 SESSION").unwrap();
+    assert_eq!(granted.lease, 1500);
     let beyond = client.ttl_beyond_lease();
-    let end = server_time(&mut client) + 1500;
+    let end = server_time(&mut client) + 3000;
     let mut ends = 0;
     let mut renewals = 0;
-    while server_time(&mut client) < end {
+    while server_time(&mut client) < end || renewals < 5 {
         let left: i64 = client.ask("PTTL k");
-        assert!(left > 0 && left <= 450 + beyond, "{left} ms left");
+        assert!(left > 0 && left <= 1500 + beyond, "{left} ms left");
         let now: i64 = client.ask("PEXPIRETIME k");
         renewals += i32::from(now > ends);
         ends = now;
     }
-    assert!(renewals >= 5, "{renewals}");
     let holder = client.holder("k").unwrap();
     assert_eq!((holder.owner, holder.fence, holder.holds), (granted.owner, granted.fence, 1));
     assert!(has_session(&mut client, "k"));
@@ -48,8 +47,8 @@ fn a_session_keeps_the_lease_alive() {
 fn without_a_session_the_lease_ends_though_the_connection_is_open() {
     let server = Server::start();
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 100").unwrap();
-    client.acquire("s", "OWNER alice PX 100 SESSION").unwrap();
+    client.acquire("k", "OWNER alice PX 900").unwrap();
+    client.acquire("s", "OWNER alice PX 900 SESSION").unwrap();
     assert!(!has_session(&mut client, "k"));
     wait_for("the lapse", || client.holder("k").is_none());
     assert!(has_session(&mut client, "s"));
@@ -135,7 +134,7 @@ fn in_another_database_too() {
 fn a_lock_renamed_away_is_no_longer_the_sessions() {
     let server = Server::start();
     let (mut alice, mut client) = (server.client(), server.client());
-    let first = alice.acquire("k", "OWNER alice PX 200 SESSION").unwrap();
+    let first = alice.acquire("k", "OWNER alice PX 1000 SESSION").unwrap();
     client.ask::<()>("RENAME k other");
     let ends: i64 = client.ask("PEXPIRETIME other");
     client.acquire("k", "OWNER bob PX 600000").unwrap();
@@ -297,9 +296,9 @@ fn renewals_are_replicated_and_the_replica_lets_nothing_lapse() {
     let primary = Server::start();
     let replica = primary.replica();
     let (mut alice, mut there) = (primary.client(), replica.client());
-    let granted = alice.acquire("k", "OWNER alice PX 450 SESSION").unwrap();
+    let granted = alice.acquire("k", "OWNER alice PX 1500 SESSION").unwrap();
     wait_for("the lock on the replica", || there.holder("k").is_some());
-    let end = server_time(&mut there) + 1000;
+    let end = server_time(&mut there) + 3000;
     while server_time(&mut there) < end {
         assert_eq!(there.holder("k").map(|holder| holder.fence), Some(granted.fence));
     }

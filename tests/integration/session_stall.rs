@@ -185,7 +185,7 @@ fn a_greatest_age_that_was_reached_meanwhile_ends_the_session() {
     for how in STALLS {
         let mut scene = Scene::new();
         let mut carol = scene.server.client();
-        carol.acquire("capped", "OWNER carol PX 1000 SESSION MAXHOLD 1500").unwrap();
+        carol.acquire("capped", "OWNER carol PX 1000 SESSION MAXHOLD 2000").unwrap();
         let mut dave = Waiter::new(&scene.server, "capped", "OWNER dave");
         stall(&scene.server, how, &mut scene.client, &["LOCK.ACQUIRE capped OWNER erin"]);
         assert_eq!(dave.granted().owner, "dave", "{how:?}");
@@ -196,7 +196,7 @@ fn a_greatest_age_that_was_reached_meanwhile_ends_the_session() {
 fn a_lease_without_a_session_lapses() {
     for how in STALLS {
         let mut scene = Scene::new();
-        scene.client.acquire("plain", "OWNER carol PX 1000").unwrap();
+        scene.client.acquire("plain", "OWNER carol PX 2000").unwrap();
         let mut dave = Waiter::new(&scene.server, "plain", "OWNER dave");
         let mut other = scene.server.client();
         stall(&scene.server, how, &mut other, &["LOCK.RELEASE plain carol"]);

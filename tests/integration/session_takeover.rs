@@ -184,8 +184,8 @@ fn after_the_servers_death_the_lease_ends_by_itself() {
     for (way, setup) in with_files().into_iter().enumerate() {
         let mut server = setup.start();
         let mut alice = server.client();
-        alice.acquire("k", "OWNER alice PX 1500 SESSION").unwrap();
-        alice.acquire("k", "OWNER alice PX 1500").unwrap();
+        alice.acquire("k", "OWNER alice PX 4000 SESSION").unwrap();
+        alice.acquire("k", "OWNER alice PX 4000").unwrap();
         if way == 0 {
             alice.ask::<()>("SAVE");
         }
@@ -206,8 +206,8 @@ fn an_owner_that_comes_back_keeps_its_grant() {
     for (way, setup) in with_files().into_iter().enumerate() {
         let mut server = setup.start();
         let mut alice = server.client();
-        let granted = alice.acquire("k", "OWNER alice PX 1500 SESSION").unwrap();
-        alice.acquire("k", "OWNER alice SESSION PX 1500").unwrap();
+        let granted = alice.acquire("k", "OWNER alice PX 4000 SESSION").unwrap();
+        alice.acquire("k", "OWNER alice SESSION PX 4000").unwrap();
         if way == 0 {
             alice.ask::<()>("SAVE");
         }
@@ -229,13 +229,13 @@ fn a_promoted_replica_lets_the_lease_end_and_takes_the_owner_back() {
     let primary = Server::start();
     let replica = primary.replica();
     let mut alice = primary.client();
-    let granted = alice.acquire("k", "OWNER alice PX 2000 SESSION").unwrap();
-    let lost = alice.acquire("lost", "OWNER alice PX 1000 SESSION").unwrap();
+    let granted = alice.acquire("k", "OWNER alice PX 20000 SESSION").unwrap();
+    let lost = alice.acquire("lost", "OWNER alice PX 3000 SESSION").unwrap();
     replica.wait_for_sync_with(&primary);
     drop(primary);
     let (mut alice, mut client) = (replica.client(), replica.client());
     client.ask::<()>("REPLICAOF NO ONE");
-    let again = alice.acquire("k", "OWNER alice ONCE SESSION PX 2000").unwrap();
+    let again = alice.acquire("k", "OWNER alice ONCE SESSION PX 20000").unwrap();
     assert_eq!((again.fence, again.holds), (granted.fence, 1));
     let mut bob = Waiter::new(&replica, "lost", "OWNER bob");
     let granted = grant(bob.client.finish().unwrap()).unwrap();

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use redis::{Value, from_redis_value};
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, grant, is_left_of, owners, queue, transaction, wait_for,
+    Client, Server, Waiter, blocked_clients, grant, is_left_of, lease_end_after, owners, queue, transaction,
+    wait_for,
 };
 
 #[test]
@@ -148,13 +149,13 @@ fn in_resp3_a_waiter_is_answered_as_in_resp2() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER alice").unwrap();
-    let mut late = Waiter::of(&server, server.client_resp3(), "k", "OWNER late BLOCK 50");
+    let mut late = Waiter::of(&server, server.client_resp3(), "k", "OWNER late BLOCK 1000");
     let mut bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob PX 5000");
-    assert_eq!(late.reply(), Ok(Value::Nil));
+    assert_eq!(late.client.finish(), Ok(Value::Nil));
     client.ask::<()>("LOCK.RELEASE k alice");
     let granted = bob.granted();
     assert_eq!((&granted.owner[..], granted.holds), ("bob", 1));
-    assert!(is_left_of(5000, granted.lease));
+    assert!(is_left_of(5000, &granted));
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn a_full_queue_takes_no_more() {
     client.acquire("k", "OWNER alice").unwrap();
     client.acquire("l", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol BLOCK 100");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol BLOCK 2000");
     let before = client.snapshot();
     assert_eq!(client.refused("LOCK.ACQUIRE k OWNER dave BLOCK 0"), FULL);
     assert_eq!(client.refused("LOCK.ACQUIRE k OWNER bob BLOCK 10"), FULL);
@@ -175,7 +176,7 @@ fn a_full_queue_takes_no_more() {
     assert_eq!(client.acquire("k", "OWNER dave"), None);
     assert_eq!(client.acquire("k", "OWNER alice BLOCK 0").unwrap().holds, 2);
     let _elsewhere = Waiter::new(&server, "l", "OWNER dave");
-    assert_eq!(carol.reply(), Ok(Value::Nil));
+    assert_eq!(carol.client.finish(), Ok(Value::Nil));
     let mut erin = Waiter::new(&server, "k", "OWNER erin");
     assert_eq!(owners(&mut client, "k"), ["bob", "erin"]);
     client.ask::<()>("CONFIG SET lock.max-waiters 1");
@@ -196,13 +197,13 @@ fn the_same_name_in_two_databases_is_two_locks_with_two_queues() {
     };
     let (mut zero, mut nine) = (in_db(0), in_db(9));
     zero.acquire("k", "OWNER alice").unwrap();
-    nine.acquire("k", "OWNER alice PX 300").unwrap();
-    let ends: i64 = nine.ask("PEXPIRETIME k");
+    nine.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::of(&server, in_db(0), "k", "OWNER bob");
     let mut carol = Waiter::of(&server, in_db(9), "k", "OWNER carol");
     let mut dave = Waiter::of(&server, in_db(9), "k", "OWNER dave");
     assert_eq!(owners(&mut zero, "k"), ["bob"]);
     assert_eq!(owners(&mut nine, "k"), ["carol", "dave"]);
+    let ends = lease_end_after(&mut nine, "k", &["LOCK.EXTEND k alice PX 100"]);
     wait_for("the lapse in database 9", || nine.holder("k").is_some_and(|grant| grant.owner == "carol"));
     let granted = carol.granted();
     assert!(granted.granted_at() >= ends, "{granted:?} {ends}");
@@ -257,8 +258,9 @@ fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
 fn an_empty_key_has_a_queue_too() {
     let server = Server::start();
     let mut client = server.client();
-    client.send_words([b"LOCK.ACQUIRE", &b""[..], b"OWNER", b"alice", b"PX", b"150"]).unwrap();
+    client.send_words([b"LOCK.ACQUIRE", &b""[..], b"OWNER", b"alice"]).unwrap();
     let mut waiter = Waiter::of_words(&server, server.client(), words_with(b"", b"bob"));
+    client.send_words([b"LOCK.EXTEND", &b""[..], b"alice", b"PX", b"20"]).unwrap();
     assert_eq!(owner_of(waiter.reply().unwrap()), b"bob");
 }
 

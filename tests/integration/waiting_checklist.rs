@@ -24,7 +24,7 @@ fn two_that_wait_for_each_other() {
     client.acquire("src", "OWNER alice PX 600000").unwrap();
     client.acquire("dst", "OWNER bob PX 600000").unwrap();
     let mut alice = Waiter::new(&server, "dst", "OWNER alice");
-    let mut bob = Waiter::new(&server, "src", "OWNER bob BLOCK 200");
+    let mut bob = Waiter::new(&server, "src", "OWNER bob BLOCK 2000");
     assert_eq!(blocked_clients(&mut client), 2);
     assert_eq!(bob.client.finish(), Ok(Value::Nil));
     client.ask::<()>("LOCK.RELEASE dst bob");
@@ -51,7 +51,7 @@ fn no_block() {
 #[test]
 fn timeout_and_a_kill_after_it() {
     let (server, mut client) = held();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 100");
+    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 1000");
     assert_eq!(bob.client.finish(), Ok(Value::Nil));
     assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);
     assert_eq!(owners(&mut client, "k"), [""; 0]);

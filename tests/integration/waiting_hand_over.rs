@@ -15,7 +15,7 @@ fn hands_over(lines: &[&str]) {
     }
     let second = bob.granted();
     assert_eq!((second.owner.as_str(), second.holds), ("bob", 1));
-    assert!(is_left_of(60_000, second.lease), "{second:?}");
+    assert!(is_left_of(60_000, &second), "{second:?}");
     assert!(second.fence > first.fence, "{first:?} {second:?}");
     assert_eq!(client.holder("k").unwrap().fence, second.fence);
     assert_eq!(owners(&mut client, "k"), [""; 0]);

@@ -2,7 +2,9 @@
 
 use redis::Value;
 
-use crate::support::{Client, Server, Waiter, blocked_clients, owners, transaction, wait_until};
+use crate::support::{
+    Client, Server, Waiter, blocked_clients, lease_end_after, owners, server_time, transaction, wait_until,
+};
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
@@ -50,9 +52,8 @@ fn rename_brings_the_lease_of_the_other_lock_with_it() {
     let mut client = server.client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.acquire("other", "OWNER carol PX 150").unwrap();
-    client.ask::<()>("RENAME other k");
-    let ends: i64 = client.ask("PEXPIRETIME k");
+    let lines = ["LOCK.ACQUIRE other OWNER carol PX 150", "RENAME other k"];
+    let ends = lease_end_after(&mut client, "k", &lines);
     let grant = bob.granted();
     assert!(grant.granted_at() >= ends, "{grant:?} {ends}");
 }
@@ -113,13 +114,14 @@ fn swapdb_with_a_lapsed_and_a_free_lock_serves_both_queues() {
     let server = Server::start();
     let (mut zero, mut one) = (server.client(), server.client());
     one.ask::<()>("SELECT 1");
-    zero.acquire("k", "OWNER alice PX 150").unwrap();
+    zero.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 150");
     zero.ask::<()>("SWAPDB 0 1");
     assert_eq!(bob.granted().owner, "bob");
     let mut client = server.client();
     client.ask::<()>("SELECT 1");
     let mut carol = Waiter::of(&server, client, "k", "OWNER carol");
+    assert_eq!(one.ask::<i64>("LOCK.EXTEND k alice PX 20"), 20);
     assert_eq!(carol.granted().owner, "carol");
 }
 
@@ -143,8 +145,9 @@ fn a_restored_lease_ends_when_it_ends() {
     let dump: Vec<u8> = client.ask("DUMP other");
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"150", &dump, b"REPLACE"]);
-    let ends: i64 = client.ask("PEXPIRETIME k");
+    let ends = server_time(&mut client) + 150;
+    let deadline = ends.to_string();
+    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], deadline.as_bytes(), &dump, b"REPLACE", b"ABSTTL"]);
     let grant = bob.granted();
     assert!(grant.granted_at() >= ends, "{grant:?} {ends}");
 }
@@ -219,7 +222,7 @@ fn a_store_of_nothing_over_the_key_frees_the_lock() {
 fn persist_makes_them_wait_on_until_the_lease_has_an_end_again() {
     let server = Server::start();
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 400").unwrap();
+    client.acquire("k", "OWNER alice PX 2000").unwrap();
     let ends: i64 = client.ask("PEXPIRETIME k");
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
     assert_eq!(client.ask::<i64>("PERSIST k"), 1);

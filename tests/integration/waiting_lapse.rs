@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Grant, Server, Setup, Waiter, grant, is_left_of, owners, server_time, wait_for,
+    Client, Grant, Server, Setup, Stopwatch, Waiter, grant, is_left_of, lease_end_after, owners, server_time,
+    wait_for,
 };
 
 #[test]
@@ -30,7 +31,7 @@ fn a_lapse_is_never_early_by_the_servers_clock() {
     let mut waiters: Vec<_> = (0..30)
         .map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX {}", 1 + number)))
         .collect();
-    let mut ends = server_time(&mut client) + 300;
+    let mut ends = server_time(&mut client) + 100;
     client.ask::<i64>(&format!("PEXPIREAT k {ends}"));
     for waiter in &mut waiters {
         let grant = waiter.granted();
@@ -62,36 +63,37 @@ fn a_lapse_is_not_early_by_a_microsecond() {
     }
 }
 
-/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended.
+/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended. Nothing but the
+/// change takes place within the lease.
 #[track_caller]
 fn waits_until_the_new_end(lease: i64, line: impl FnOnce(&mut Client) -> String) {
     let server = Server::start();
     let mut client = server.client();
-    client.acquire("k", &format!("OWNER alice PX {lease}")).unwrap();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let watch = Stopwatch::start();
+    let before = lease_end_after(&mut client, "k", &[&format!("LOCK.EXTEND k alice PX {lease}")]);
     let line = line(&mut client);
-    let before: i64 = client.ask("PEXPIRETIME k");
-    client.ask::<redis::Value>(&line);
-    let ends: i64 = client.ask("PEXPIRETIME k");
+    let ends = lease_end_after(&mut client, "k", &[&line]);
     assert_ne!(before, ends, "{line}");
     wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
     let grant = bob.granted();
     assert!(grant.granted_at() >= ends, "{line}: {} ms early", ends - grant.granted_at());
-    assert!(grant.granted_at() < ends + 500, "{line}: {} ms late", grant.granted_at() - ends);
+    assert!(grant.granted_at() < ends + watch.allowed(), "{line}: {} ms late", grant.granted_at() - ends);
 }
 
 #[test]
 fn a_lease_moved_later_ends_later() {
-    waits_until_the_new_end(400, |_| "LOCK.EXTEND k alice PX 800".into());
-    waits_until_the_new_end(400, |_| "LOCK.ACQUIRE k OWNER alice PX 800".into());
-    waits_until_the_new_end(400, |_| "LOCK.ACQUIRE k OWNER alice ONCE PX 800".into());
+    waits_until_the_new_end(1000, |_| "LOCK.EXTEND k alice PX 1600".into());
+    waits_until_the_new_end(1000, |_| "LOCK.ACQUIRE k OWNER alice PX 1600".into());
+    waits_until_the_new_end(1000, |_| "LOCK.ACQUIRE k OWNER alice ONCE PX 1600".into());
 }
 
 #[test]
 fn an_expiry_moved_later_by_a_general_command_comes_later() {
-    waits_until_the_new_end(400, |_| "PEXPIRE k 800".into());
-    waits_until_the_new_end(400, |_| "EXPIRE k 1".into());
-    waits_until_the_new_end(400, |client| format!("PEXPIREAT k {}", server_time(client) + 800));
+    waits_until_the_new_end(1000, |_| "PEXPIRE k 1600".into());
+    waits_until_the_new_end(1000, |_| "EXPIRE k 2".into());
+    waits_until_the_new_end(1000, |client| format!("PEXPIREAT k {}", server_time(client) + 1600));
 }
 
 #[test]
@@ -108,11 +110,10 @@ fn a_lease_moved_back_and_forth_ends_where_it_was_moved_last() {
     let mut client = server.client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    for line in ["PEXPIRE k 400", "LOCK.EXTEND k alice PX 500000", "PEXPIRE k 300", "PERSIST k"] {
+    for line in ["PEXPIRE k 1000", "LOCK.EXTEND k alice PX 500000", "PEXPIRE k 900", "PERSIST k"] {
         client.ask::<redis::Value>(line);
     }
-    client.ask::<()>("LOCK.EXTEND k alice PX 600");
-    let ends: i64 = client.ask("PEXPIRETIME k");
+    let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 1500"]);
     wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
     assert!(bob.granted().granted_at() >= ends);
 }
@@ -128,21 +129,22 @@ fn ends(client: &mut Client, at: i64) {
 fn a_waiters_own_lease_begins_when_it_is_granted() {
     let server = Server::start();
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 300").unwrap();
+    client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 5000");
     let mut carol = Waiter::new(&server, "k", "OWNER carol EX 7");
     let mut dave = Waiter::new(&server, "k", "OWNER dave");
+    client.ask::<i64>("LOCK.EXTEND k alice PX 300");
     wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
     let grant = bob.granted();
-    assert!(is_left_of(5000, grant.lease), "{grant:?}");
+    assert!(is_left_of(5000, &grant), "{grant:?}");
     ends(&mut client, grant.granted_at() + 5000);
     client.ask::<()>("LOCK.RELEASE k bob");
     let grant = carol.granted();
-    assert!(is_left_of(7000, grant.lease), "{grant:?}");
+    assert!(is_left_of(7000, &grant), "{grant:?}");
     ends(&mut client, grant.granted_at() + 7000);
     client.ask::<()>("LOCK.BREAK k");
     let grant = dave.granted();
-    assert!(is_left_of(30_000, grant.lease), "{grant:?}");
+    assert!(is_left_of(30_000, &grant), "{grant:?}");
 }
 
 #[test]
@@ -168,10 +170,10 @@ fn waiters_of_one_owner_are_all_granted_when_the_first_of_them_is() {
     let mut once = Waiter::new(&server, "k", "OWNER bob ONCE PX 5000");
     client.ask::<()>("LOCK.RELEASE k alice");
     let granted = first.granted();
-    assert!(granted.holds == 1 && is_left_of(10_000, granted.lease), "{granted:?}");
+    assert!(granted.holds == 1 && is_left_of(10_000, &granted), "{granted:?}");
     for granted_again in [second.granted(), once.granted()] {
         assert_eq!((granted_again.fence, granted_again.holds), (granted.fence, 2));
-        assert!(is_left_of(20_000, granted_again.lease), "{granted_again:?}");
+        assert!(is_left_of(20_000, &granted_again), "{granted_again:?}");
     }
     assert_eq!(owners(&mut client, "k"), ["carol"]);
     assert_eq!(client.holder("k").unwrap().holds, 2);
@@ -202,11 +204,11 @@ fn a_lapse_among_20000_other_keys_with_a_ttl_is_noticed_at_once() {
     for _ in 0..20_000 {
         client.finish().unwrap();
     }
-    client.acquire("k", "OWNER first PX 1500").unwrap();
+    client.acquire("k", "OWNER first PX 600000").unwrap();
     let mut waiters: Vec<_> =
         (0..50).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX 10"))).collect();
-    client.ask::<()>("LOCK.EXTEND k first PX 10");
-    let mut ends: i64 = client.ask("PEXPIRETIME k");
+    let watch = Stopwatch::start();
+    let mut ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k first PX 10"]);
     let mut late: Vec<f64> = Vec::new();
     for waiter in &mut waiters {
         let grant = waiter.granted();
@@ -218,5 +220,5 @@ fn a_lapse_among_20000_other_keys_with_a_ttl_is_noticed_at_once() {
     assert!(late[0] >= 0.0, "{late:?}");
     println!("from a lapse to the next grant: median {} ms, p99 {} ms", late[25], late[49]);
     // Two for the machine's own affairs.
-    assert!(late[47] < 50.0, "{late:?}");
+    assert!(late[47] < 50.0 + watch.lost().as_secs_f64() * 1000.0, "{late:?}");
 }

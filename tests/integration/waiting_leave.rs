@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use crate::support::{Server, Waiter, blocked_clients, owners, server_time, soon, wait_for};
+use crate::support::{SOON, Server, Stopwatch, Waiter, blocked_clients, owners, server_time, soon, wait_for};
 
 /// Bob and carol wait for alice's lock, and bob leaves as told: carol gets the lock when alice releases it.
 #[track_caller]
@@ -27,7 +27,7 @@ fn the_next_one_gets_it(options: &str, leave: impl FnOnce(&Server, Waiter)) {
 
 #[test]
 fn a_timeout_answers_null_not_early_and_soon() {
-    the_next_one_gets_it("OWNER bob BLOCK 150", |_, mut bob| {
+    the_next_one_gets_it("OWNER bob BLOCK 1000", |_, mut bob| {
         let reply = bob.client.finish();
         assert_eq!(reply, Ok(Value::Nil));
         assert_eq!(bob.client.ask::<String>("PING"), "PONG");
@@ -36,11 +36,11 @@ fn a_timeout_answers_null_not_early_and_soon() {
     let mut client = server.client();
     client.acquire("k", "OWNER alice").unwrap();
     for timeout in [1, 2, 10, 100, 130] {
-        let began = Instant::now();
+        let watch = Stopwatch::start();
         assert_eq!(client.acquire("k", &format!("OWNER bob BLOCK {timeout}")), None);
-        let after = began.elapsed();
+        let (after, worked) = (watch.elapsed(), watch.worked());
         let least = Duration::from_millis(timeout);
-        assert!(after >= least && after < least + crate::support::SOON, "{timeout} ms: {after:?}");
+        assert!(after >= least && worked < least + SOON, "{timeout} ms: {after:?}, {worked:?} of it");
     }
 }
 
@@ -49,15 +49,17 @@ fn timeouts_are_served_in_the_order_of_their_ends() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER alice").unwrap();
-    let timeouts = [900, 300, 600];
+    let timeouts = [3000, 1000, 2000];
     let waiters = timeouts.map(|timeout| {
         let began = Instant::now();
         (timeout, began, Waiter::new(&server, "k", &format!("OWNER w{timeout} BLOCK {timeout}")))
     });
-    wait_for("the first to leave", || owners(&mut client, "k").len() < 3);
-    assert_eq!(owners(&mut client, "k"), ["w900", "w600"]);
-    wait_for("the second to leave", || owners(&mut client, "k").len() < 2);
-    assert_eq!(owners(&mut client, "k"), ["w900"]);
+    // More than one may have left since the last look.
+    wait_for("all to leave", || {
+        let left = owners(&mut client, "k").join(" ");
+        assert!(["w3000 w1000 w2000", "w3000 w2000", "w3000", ""].contains(&&left[..]), "{left}");
+        left.is_empty()
+    });
     for (timeout, began, mut waiter) in waiters {
         assert_eq!(waiter.client.finish(), Ok(Value::Nil));
         assert!(began.elapsed() >= Duration::from_millis(timeout));
@@ -146,8 +148,8 @@ fn in_any_order_and_mixture() {
 fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
     let server = Server::start();
     let mut client = server.client();
-    let ends = server_time(&mut client) + 500;
-    client.acquire("k", "OWNER alice PX 500").unwrap();
+    let ends = server_time(&mut client) + 2000;
+    client.acquire("k", "OWNER alice PX 2000").unwrap();
     let mut waiters = ["bob", "carol"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));
     let mut session = Waiter::new(&server, "k", "OWNER session SESSION");
     client.ask::<()>("REPLICAOF 127.0.0.1 1");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{Client, PATIENCE, Server, blocked_clients, is_left_of, owners, wait_for};
+use crate::support::{Client, Grant, PATIENCE, Server, blocked_clients, is_left_of, owners, wait_for};
 
 const MANY: usize = 2000;
 
@@ -39,8 +39,8 @@ fn wait_in_line(server: &Server, client: &mut Client) -> Vec<TcpStream> {
     sockets
 }
 
-/// The lines of one grant's reply: the owner and the fence.
-fn read_grant(socket: &mut TcpStream) -> (String, i64) {
+/// The lines of one grant's reply.
+fn read_grant(socket: &mut TcpStream) -> Grant {
     let mut text = Vec::new();
     while text.iter().filter(|&&byte| byte == b'\n').count() < 6 {
         let mut bytes = [0; 256];
@@ -51,8 +51,10 @@ fn read_grant(socket: &mut TcpStream) -> (String, i64) {
     let text = String::from_utf8(text).unwrap();
     let lines: Vec<_> = text.split_terminator("\r\n").collect();
     let ["*4", _, owner, fence, ":1", lease] = lines[..] else { panic!("no grant: {text:?}") };
-    assert!(is_left_of(600_000, lease[1..].parse().unwrap()), "{lease}");
-    (owner.into(), fence.strip_prefix(':').unwrap().parse().unwrap())
+    let [fence, lease] = [fence, lease].map(|number| number[1..].parse().unwrap());
+    let granted = Grant { owner: owner.into(), fence, holds: 1, lease };
+    assert!(is_left_of(600_000, &granted), "{granted:?}");
+    granted
 }
 
 fn used_memory(client: &mut Client) -> i64 {
@@ -93,10 +95,10 @@ fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
     let mut last = 0;
     for owner in queue {
         let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
-        let (granted, fence) = read_grant(&mut sockets[place]);
-        assert_eq!(granted, owner);
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
+        let granted = read_grant(&mut sockets[place]);
+        assert_eq!(granted.owner, owner);
+        assert!(granted.fence > last, "{granted:?} after {last}");
+        last = granted.fence;
     }
     assert_eq!(client.holder("k"), None);
     assert_eq!(blocked_clients(client), 0);

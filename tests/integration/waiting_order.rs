@@ -3,7 +3,7 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Grant, Server, Waiter, grant, is_left_of, owners, soon, transaction, wait_until,
+    Client, Grant, Server, Waiter, grant, lease_end_after, owners, soon, transaction, wait_until,
 };
 
 #[test]
@@ -26,7 +26,7 @@ fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
         assert_eq!((&owner, holds), (&names[number], 1));
         assert!(fence > last);
         last = fence;
-        if is_left_of(60_000, lease) {
+        if lease > 20 {
             assert_eq!(owners(&mut client, "k"), names[number + 1..]);
             assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner}")), 0);
         }
@@ -124,22 +124,25 @@ fn a_newcomer_that_waits_joins_at_the_end() {
     assert_eq!(grant(newcomer.finish().unwrap()).unwrap().owner, "newcomer");
 }
 
-/// Keeps the server from noticing a lapse: it sleeps over the end of the lease, and then does what has come meanwhile,
-/// without a look at its timers.
-fn over_a_lapse(client: &mut Client, line: &str) {
-    client.begin("DEBUG SLEEP 0.4");
-    client.begin(line);
+/// Keeps the server from noticing a lapse: it sleeps over the end of the owner's lease, and then does what has come together
+/// with that, without a look at its timers. When the lease ended.
+fn over_a_lapse(client: &mut Client, owner: &str, line: &str) -> i64 {
+    let extend = format!("LOCK.EXTEND k {owner} PX 200");
+    let lines = [&extend[..], "PEXPIRETIME k", "DEBUG SLEEP 0.4", line];
+    client.begin_together(&lines.map(|line| line.split(' ').collect()));
+    assert_eq!(client.finish(), Ok(Value::Int(200)));
+    let Ok(Value::Int(ends)) = client.finish() else { panic!("no end of the lease") };
     assert_eq!(client.finish(), Ok(Value::Okay));
+    ends
 }
 
 #[test]
 fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
     let server = Server::start();
     let mut client = server.client();
-    let first = client.acquire("k", "OWNER alice PX 200").unwrap();
-    let ends: i64 = client.ask("PEXPIRETIME k");
+    let first = client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    over_a_lapse(&mut client, "LOCK.ACQUIRE k OWNER newcomer");
+    let ends = over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER newcomer");
     assert_eq!(client.finish(), Ok(Value::Nil));
     let second = bob.granted();
     assert!(second.fence > first.fence && second.granted_at() >= ends);
@@ -149,14 +152,13 @@ fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
 fn nor_does_the_old_holder() {
     let server = Server::start();
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 200").unwrap();
+    client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    over_a_lapse(&mut client, "LOCK.ACQUIRE k OWNER alice");
+    over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER alice");
     assert_eq!(client.finish(), Ok(Value::Nil));
     assert_eq!(bob.granted().owner, "bob");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    client.ask::<()>("LOCK.EXTEND k bob PX 200");
-    over_a_lapse(&mut client, "LOCK.EXTEND k bob PX 60000");
+    over_a_lapse(&mut client, "bob", "LOCK.EXTEND k bob PX 60000");
     assert_eq!(client.finish(), Err("NOTHELD the lock is not held by this owner".into()));
     assert_eq!(carol.granted().owner, "carol");
 }
@@ -165,10 +167,10 @@ fn nor_does_the_old_holder() {
 fn a_waiting_newcomer_in_that_moment_joins_at_the_end() {
     let server = Server::start();
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 200").unwrap();
+    client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    over_a_lapse(&mut client, "LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
+    over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
     assert_eq!(bob.granted().owner, "bob");
     let mut other = server.client();
     soon("the newcomer", || owners(&mut other, "k") == ["carol", "newcomer"]);
@@ -180,10 +182,10 @@ fn a_waiting_newcomer_in_that_moment_joins_at_the_end() {
 fn newcomers_held_back_by_a_pause_come_after_the_queue() {
     let server = Server::start();
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 200").unwrap();
-    let ends: i64 = client.ask("PEXPIRETIME k");
+    client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.ask::<()>("CLIENT PAUSE 60000 WRITE");
+    let lines = ["LOCK.EXTEND k alice PX 200", "CLIENT PAUSE 60000 WRITE"];
+    let ends = lease_end_after(&mut client, "k", &lines);
     let mut waiting = Waiter::new(&server, "k", "OWNER waiting");
     let mut newcomer = server.client();
     newcomer.begin("LOCK.ACQUIRE k OWNER newcomer");

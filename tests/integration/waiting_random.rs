@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use redis::{Connection, Value};
 
-use crate::support::{Client, PATIENCE, Server, Setup, blocked_clients, grant, queue};
+use crate::support::{Client, PATIENCE, Server, Setup, Stopwatch, blocked_clients, grant, queue};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 const DATABASES: [u32; 2] = [0, 1];
@@ -217,7 +217,7 @@ fn whatever_clients_do_no_lock_is_lost_and_none_is_held_twice() {
             for_each_lock(&mut client, |client, key| drop(client.send(&format!("LOCK.BREAK {key}"))));
         }
         shared.over.store(true, Ordering::Relaxed);
-        let over = Instant::now();
+        let over = Stopwatch::start();
         while blocked_clients(&mut client) > 0 {
             let mut state = String::new();
             for_each_lock(&mut client, |client, key| {
@@ -225,7 +225,7 @@ fn whatever_clients_do_no_lock_is_lost_and_none_is_held_twice() {
                 let info = client.send(&format!("LOCK.INFO {key} FULL"));
                 writeln!(state, "{key}: {info:?}").unwrap();
             });
-            let quiet = over.elapsed() < QUIET;
+            let quiet = over.worked() < QUIET;
             assert!(quiet, "some wait for ever:\n{state}{}", client.ask::<String>("CLIENT LIST"));
         }
     });

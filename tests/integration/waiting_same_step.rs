@@ -3,8 +3,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client, owners, soon, transaction,
-    wait_for, wait_until, wall_clock, while_stopped,
+    Client, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client, lease_end_after, owners,
+    soon, transaction, wait_for, wait_until, wall_clock, while_stopped,
 };
 
 struct Queue {
@@ -313,10 +313,10 @@ fn sent_away_as_if_its_time_were_up_when_it_got_the_lock_it_is_told_once() {
     let mut others: Vec<Client> = (0..8).map(|_| server.client()).collect();
     let mut told = 0;
     for _ in 0..10 {
-        client.acquire("k", "OWNER alice PX 150").unwrap();
-        let ends: i64 = client.ask("PEXPIRETIME k");
+        client.acquire("k", "OWNER alice").unwrap();
         let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
-        // The threads work from the moment on in which many are answered at once.
+        let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 150"]);
+        // The threads work from the moment on in which many are answered at once, until a few are.
         while_stopped(&server, || others.iter_mut().for_each(|other| other.begin("PING")));
         others.iter_mut().for_each(|other| _ = other.finish());
         while_stopped(&server, || {

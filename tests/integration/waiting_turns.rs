@@ -1,6 +1,7 @@
 //! However much falls due at once, other clients are served in between: the server does not stand still until all is done.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use redis::Value;
 
@@ -9,7 +10,7 @@ use crate::support::{
 };
 
 const MANY: usize = 30_000;
-/// So many leases can be begun long before the first of them ends.
+/// So many leases can be made short long before the first of them ends.
 const FEWER: usize = 5_000;
 
 /// Watches a field of `INFO lock` until it is `end`. Others have been served in between if it was seen on its way there.
@@ -22,6 +23,11 @@ fn others_are_served(client: &mut Client, field: &str, begin: usize, end: usize)
         now == end
     });
     assert!(between > 2, "all is done in one go: {field} was seen {between} times on its way");
+}
+
+/// How many ms to leave for something to be done to all locks, where something like it has been done to them since then.
+fn room(since: Instant) -> i64 {
+    3000.max(3 * since.elapsed().as_millis() as i64)
 }
 
 fn acquires(options: impl Fn(usize) -> String) -> Vec<String> {
@@ -44,9 +50,10 @@ fn waited_for(server: &Server) -> (Client, Client) {
 #[test]
 fn leases_that_end_together() {
     let server = patient();
+    let began = Instant::now();
     let (mut holder, _waiter) = waited_for(&server);
     let _told = Mailbox::of(&server, "told");
-    let end = server_time(&mut holder) + 3000;
+    let end = server_time(&mut holder) + room(began);
     let ends: Vec<String> = (0..MANY).map(|lock| format!("PEXPIREAT lock:{lock} {end}")).collect();
     holder.ask_all::<i64, _>(&ends);
     wait_until(&mut holder, end);
@@ -105,8 +112,9 @@ fn places_of_a_connection_that_closes() {
 fn waits_that_end_together() {
     let server = Server::start();
     let (mut holder, mut waiter) = (server.client(), server.client());
+    let began = Instant::now();
     holder.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600".into()));
-    let end = server_time(&mut holder) + 3000;
+    let end = server_time(&mut holder) + room(began);
     // In batches, each of which is told anew how long that is.
     for lines in (0..MANY).collect::<Vec<_>>().chunks(500) {
         let left = end - server_time(&mut holder);
@@ -122,21 +130,28 @@ fn waits_that_end_together() {
 fn sessions_that_are_renewed_together() {
     let server = Server::start();
     let (mut client, mut other) = (server.client(), server.client());
-    // Renewals are made in passes of 300 ms.
-    client.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 9 SESSION".into()));
+    // Renewals are made after 8 s, in passes of 800 ms.
+    client.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 24 SESSION".into()));
     let fresh = |other: &mut Client| -> usize {
         let ends: Vec<i64> = other
             .ask_all(&(0..MANY).step_by(100).map(|lock| format!("PTTL lock:{lock}")).collect::<Vec<_>>());
-        ends.iter().filter(|left| **left > 8_000).count()
+        ends.iter().filter(|left| **left > 20_000).count()
     };
-    wait_for("none is fresh", || fresh(&mut other) == 0);
-    // They were taken in one or two passes.
-    let (mut seen, all) = (BTreeSet::new(), MANY / 100);
-    wait_for("all are renewed", || {
-        seen.insert(fresh(&mut other));
-        seen.contains(&all)
-    });
-    assert!(seen.len() > 4, "all are renewed in one go: {seen:?} of {all}");
+    let all = MANY / 100;
+    let mut seen = BTreeSet::new();
+    // They were taken in one or two passes. On a busy machine all may be done between two looks.
+    for _ in 0..3 {
+        seen.clear();
+        wait_for("none is fresh", || fresh(&mut other) == 0);
+        wait_for("all are renewed", || {
+            seen.insert(fresh(&mut other));
+            seen.contains(&all)
+        });
+        if seen.len() > 4 {
+            return;
+        }
+    }
+    panic!("all are renewed in one go: {seen:?} of {all}");
 }
 
 #[test]
@@ -168,8 +183,11 @@ fn a_late_turn_lapses_no_session() {
         .into_iter()
         .filter_map(grant)
         .collect();
-    holder.ask_all::<Value, _>(&lines("lapses", "OWNER alice PX 1500"));
+    holder.ask_all::<Value, _>(&lines("lapses", "OWNER alice EX 600"));
     waiter.ask_all::<Value, _>(&lines("lapses", "OWNER bob EX 600 BLOCK 0 NOTIFY told ONCE"));
+    let short: Vec<String> =
+        (0..FEWER).map(|lock| format!("LOCK.EXTEND lapses:{lock} alice PX 1500")).collect();
+    holder.ask_all::<i64, _>(&short);
     holder.ask::<Value>("DEBUG SLEEP 3");
     wait_for("all is done", || holder.info("lock", "lock_handovers") == FEWER.to_string());
     assert_eq!(holder.info("lock", "lock_sessions"), FEWER.to_string());
@@ -182,10 +200,11 @@ fn a_late_turn_lapses_no_session() {
 #[test]
 fn a_wait_that_ends_meanwhile_gets_what_is_free() {
     let server = patient();
+    let began = Instant::now();
     let (mut holder, _waiter) = waited_for(&server);
     let _told = Mailbox::of(&server, "told");
     holder.acquire("z", "OWNER alice EX 600").unwrap();
-    let end = server_time(&mut holder) + 3000;
+    let end = server_time(&mut holder) + room(began);
     let mut ends: Vec<String> = (0..MANY).map(|lock| format!("PEXPIREAT lock:{lock} {end}")).collect();
     ends.push(format!("PEXPIREAT z {end}"));
     holder.ask_all::<i64, _>(&ends);
@@ -204,6 +223,8 @@ fn a_clock_that_is_set_back_meanwhile() {
     drop(client);
     clock.set(-3600);
     wait_for("all is done", || other.info("lock", "lock_sessions_ended") == MANY.to_string());
-    other.acquire("k", "OWNER alice PX 100").unwrap();
-    Waiter::new(&server, "k", "OWNER bob BLOCK 0").granted();
+    other.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 0");
+    other.ask::<i64>("LOCK.EXTEND k alice PX 100");
+    bob.granted();
 }

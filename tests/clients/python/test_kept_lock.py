@@ -9,7 +9,7 @@ from kept_lock import KeptLock
 
 from support import info, until
 
-LEASE = 600
+LEASE = 2000
 
 
 @pytest.fixture

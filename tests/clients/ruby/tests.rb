@@ -246,7 +246,7 @@ class Tests < Minitest::Test
   # What the page warns of.
   def test_a_wait_on_the_shared_connection_keeps_the_holder_from_its_release
     @redis.call("LOCK.ACQUIRE", "door", "OWNER", "alice", "PX", 60_000)
-    waiting = start { @redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob", "BLOCK", 500) }
+    waiting = start { @redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob", "BLOCK", 2000) }
     wait_for("bob waits") { waiters("door") == 1 }
     release = start { @redis.call("LOCK.RELEASE", "door", "alice") }
     assert_nil waiting.value
@@ -263,7 +263,7 @@ class Tests < Minitest::Test
 
   def test_a_read_timeout_closes_the_connection_and_sends_once_more
     @other.call("LOCK.ACQUIRE", "door", "OWNER", "other", "PX", 60_000)
-    redis = connect(read_timeout: 0.2)
+    redis = connect(read_timeout: 1)
     first = redis.call("CLIENT", "ID")
     waiting = start { redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob", "BLOCK", 0, "ONCE") }
     clients = []

@@ -76,13 +76,14 @@ fn a_slot_moves_and_takes_its_locks_but_not_its_waiters() {
     let (mut here, mut there) = (old.client(), new.client());
 
     let held = here.acquire("k", "OWNER alice PX 600000").unwrap();
-    here.acquire("{k}lapses", "OWNER alice PX 600").unwrap();
+    here.acquire("{k}lapses", "OWNER alice PX 600000").unwrap();
     here.acquire("{k}given", "OWNER alice PX 600000").unwrap();
     let mut waiters =
         ["k", "k", "{k}lapses"].map(|key| Waiter::new(old, key, &format!("OWNER waiter-of-{key}")));
     let mut given = Waiter::new(old, "{k}given", "OWNER bob");
     let mut later = Waiter::new(old, "{k}given", "OWNER carol");
     cluster.begin_move(slot, from, to);
+    here.ask::<i64>("LOCK.EXTEND {k}lapses alice PX 300");
 
     // What is still here is served here.
     assert_eq!(here.ask::<i64>("LOCK.RELEASE {k}given alice"), 0);
@@ -129,9 +130,10 @@ fn a_move_that_is_called_off_leaves_the_waiters_where_they_are() {
     let to = (from + 1) % 3;
     let old = &cluster.nodes[from];
     let mut here = old.client();
-    here.acquire("k", "OWNER alice PX 300").unwrap();
+    here.acquire("k", "OWNER alice").unwrap();
     let mut waiter = Waiter::new(old, "k", "OWNER bob");
     cluster.begin_move(slot, from, to);
+    here.ask::<i64>("LOCK.EXTEND k alice PX 300");
     wait_for("the lapse", || here.send("LOCK.INFO k").is_err_and(|error| error.starts_with("ASK ")));
     still_waits(old, &waiter);
     for node in [from, to] {

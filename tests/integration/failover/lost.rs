@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::awakening::assert_apart;
 use crate::support::{Client, Proxy, Server, Setup, Waiter, grant, wait_for};
 
-/// A primary whose effects can get lost, and its replica. The longest lease is 1.5 s, the grace 2 s.
+/// A primary whose effects can get lost, and its replica. The longest lease is 3 s, the grace 4 s.
 struct Pair {
     old: Server,
     relay: Proxy,
@@ -14,7 +14,7 @@ struct Pair {
 
 impl Pair {
     fn start() -> Self {
-        let args = "lock.default-lease 1500 lock.max-lease 1500 lock.failover-grace 2000";
+        let args = "lock.default-lease 3000 lock.max-lease 3000 lock.failover-grace 4000";
         let setup = Setup::new().module_args(args);
         let old = setup.clone().start();
         let relay = Proxy::to(old.port());
@@ -59,11 +59,11 @@ fn a_grant_lapses_before_the_next() {
 fn an_extension_lapses_before_the_next_grant() {
     let mut pair = Pair::start();
     let mut client = pair.old.client();
-    client.acquire("k", "OWNER alice PX 300").unwrap();
+    client.acquire("k", "OWNER alice PX 1500").unwrap();
     pair.new.wait_for_sync_with(&pair.old);
     pair.relay.lose_effects(true);
     let asked = Instant::now();
-    let lease: u64 = client.ask("LOCK.EXTEND k alice PX 1500");
+    let lease: u64 = client.ask("LOCK.EXTEND k alice PX 3000");
     pair.fail_over();
     let next = Waiter::new(&pair.new, "k", "OWNER bob").client.finish().unwrap();
     assert_eq!(grant(next).unwrap().owner, "bob");

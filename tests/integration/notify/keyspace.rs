@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::queue_up;
-use crate::support::{Mailbox, Server, Setup, owners, soon};
+use crate::support::{Mailbox, Server, Setup, lease_end_after, owners, wait_for};
 
 #[test]
 fn whatever_frees_the_lock_serves_the_first_place() {
@@ -23,7 +23,7 @@ fn whatever_frees_the_lock_serves_the_first_place() {
 fn a_lapse_serves_the_first_place() {
     let server = Server::start();
     let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice PX 200").unwrap();
+    client.acquire("k", "OWNER alice PX 1000").unwrap();
     queue_up(&mut client, "bob", "");
     assert!(mail.next().starts_with("granted "));
 }
@@ -45,7 +45,7 @@ fn a_key_that_holds_something_else_sends_places_away() {
 
 #[test]
 fn in_a_grace_places_wait_for_its_end() {
-    let server = Setup::new().module_args("failover-grace 1500 max-lease 1000").start();
+    let server = Setup::new().module_args("failover-grace 4000 max-lease 1000").start();
     let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
     queue_up(&mut client, "bob", "PX 1000");
     assert_eq!(client.holder("k"), None);
@@ -56,10 +56,11 @@ fn in_a_grace_places_wait_for_its_end() {
 fn a_server_that_refuses_writes_serves_places_later() {
     let server = Server::start();
     let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice PX 300").unwrap();
+    client.acquire("k", "OWNER alice").unwrap();
     queue_up(&mut client, "bob", "");
-    client.ask::<()>("CONFIG SET min-replicas-to-write 1");
-    soon("the lapse", || client.holder("k").is_none());
+    let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET min-replicas-to-write 1"];
+    lease_end_after(&mut client, "k", &lines);
+    wait_for("the lapse", || client.holder("k").is_none());
     assert!(client.refused("LOCK.LEAVE k bob").starts_with("NOREPLICAS"));
     client.ask::<()>("CONFIG SET min-replicas-to-write 0");
     assert!(mail.next().starts_with("granted "));

@@ -1,6 +1,7 @@
 //! A connection that speaks in one line: words between blanks, as one types them into `redis-cli`.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use redis::{Cmd, Connection, FromRedisValue, RedisResult, Value};
 
@@ -34,6 +35,11 @@ impl Client {
         connection.set_read_timeout(Some(PATIENCE))?;
         connection.set_write_timeout(Some(PATIENCE))?;
         Ok(Self(connection))
+    }
+
+    /// How long the server may take for an answer from now on.
+    pub(super) fn set_patience(&mut self, patience: Duration) {
+        self.0.set_read_timeout(Some(patience)).unwrap();
     }
 
     /// The reply to a command, or the text of the error, as the server sent it.

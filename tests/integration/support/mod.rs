@@ -8,6 +8,7 @@ mod link;
 mod load;
 mod mailbox;
 mod module;
+mod pace;
 mod payload;
 mod proxy;
 mod server;
@@ -24,6 +25,7 @@ pub(crate) use link::{Link, Outcome};
 pub(crate) use load::{Load, Route};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use module::{cli_program, meddler_path, module_path};
+pub(crate) use pace::{SOON, Stopwatch};
 pub(crate) use payload::{Item, Payload, seal};
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
@@ -31,6 +33,6 @@ pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_st
 pub(crate) use soak::{Rng, figure, size};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
-    SOON, Waiter, blocked_clients, is_left_of, owners, queue, server_time, soon, transaction, wait_until,
-    wait_until_gone,
+    Waiter, blocked_clients, is_left_of, lease_end_after, owners, queue, server_time, soon, transaction,
+    wait_until, wait_until_gone,
 };

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Client, Server, wait_for};
+use super::{Client, PATIENCE, Server, wait_for};
 
 /// Runs the body while the server's process is stopped.
 #[track_caller]
@@ -28,9 +28,11 @@ pub(crate) fn wake(server: &Server) {
     kill_process(pid(server), Signal::CONT).unwrap();
 }
 
-/// A script that keeps the server busy for so many seconds of its processor's time.
+/// A script that keeps the server busy for so many seconds of its processor's time. The client waits for as long as that
+/// takes on a busy machine.
 #[track_caller]
 pub(crate) fn busy_script(client: &mut Client, seconds: f64) -> String {
+    client.set_patience(4 * PATIENCE);
     // Redis 7.0 has no `os`, and later servers show a script the time at which it began.
     let clock = if client.version() < (7, 2) {
         "function() local now = redis.call('TIME') return now[1] + now[2] / 1000000 end"

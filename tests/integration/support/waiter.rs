@@ -1,15 +1,10 @@
 //! A client that waits for a lock, and how to look at those who wait.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
 use redis::{Value, from_redis_value};
 
-use super::{Client, Grant, Server, grant, wait_for};
-
-/// What is to happen at once has happened within that time, however busy the machine. A server that forgot it would
-/// come to it at the end of a lease, or never.
-pub(crate) const SOON: Duration = Duration::from_millis(500);
+use super::{Client, Grant, SOON, Server, Stopwatch, convert, grant, wait_for, wall_clock};
 
 /// A connection blocked in `LOCK.ACQUIRE`.
 pub(crate) struct Waiter {
@@ -69,9 +64,9 @@ impl Waiter {
     /// The one reply, or the text of the error, which must come soon.
     #[track_caller]
     pub(crate) fn reply(&mut self) -> Result<Value, String> {
-        let began = Instant::now();
+        let watch = Stopwatch::start();
         let reply = self.client.finish();
-        let after = began.elapsed();
+        let after = watch.worked();
         assert!(after < SOON, "the reply came after {after:?}: {reply:?}");
         assert_eq!(self.client.ask::<String>("PING"), "PONG", "a second reply");
         reply
@@ -91,10 +86,12 @@ impl Waiter {
     }
 }
 
-/// Whether a waiter was told what was left of a lease of that length: it began with the grant, and has gone by a little
-/// when the answer goes out.
-pub(crate) fn is_left_of(lease: i64, told: i64) -> bool {
-    (lease - 100..=lease).contains(&told)
+/// Whether what was told is left of a lease of that length, which began with the grant: its fence says when that was, and no
+/// more of it can have gone by when the answer went out than by now.
+pub(crate) fn is_left_of(lease: i64, granted: &Grant) -> bool {
+    let gone_by = wall_clock() - granted.granted_at();
+    // Both are rounded to ms.
+    (lease - gone_by - 1..=lease).contains(&granted.lease)
 }
 
 /// Who waits for a held lock, first come first.
@@ -130,9 +127,9 @@ pub(crate) fn blocked_clients(client: &mut Client) -> i64 {
 /// Waits for the condition, and panics where it does not come true soon.
 #[track_caller]
 pub(crate) fn soon(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
+    let watch = Stopwatch::start();
     wait_for(what, &mut condition);
-    let after = began.elapsed();
+    let after = watch.worked();
     assert!(after < SOON, "{what}: only after {after:?}");
 }
 
@@ -168,6 +165,19 @@ pub(crate) fn transaction(client: &mut Client, lines: &[&str]) -> Vec<Result<Val
         reply => Ok(reply),
     });
     replies.collect()
+}
+
+/// Does that in one step, so that no lease can run out in between; when that of the lock ends then.
+#[track_caller]
+pub(crate) fn lease_end_after(client: &mut Client, key: &str, lines: &[&str]) -> i64 {
+    let ends = format!("PEXPIRETIME {key}");
+    let lines: Vec<&str> = lines.iter().copied().chain([&ends[..]]).collect();
+    let mut replies = transaction(client, &lines);
+    let ends = replies.pop().unwrap();
+    for (reply, line) in replies.iter().zip(lines) {
+        assert!(reply.is_ok(), "{line}: {reply:?}");
+    }
+    convert(ends.unwrap())
 }
 
 impl Grant {
