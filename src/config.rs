@@ -1,6 +1,6 @@
 //! The settings of the module: `CONFIG SET lock.<name>`, the configuration file, or an argument of `loadmodule`.
 
-use crate::lock::{LONGEST_LEASE, Millis};
+use crate::lock::{LONGEST_LEASE, Millis, Room};
 use crate::server::NumericConfig;
 
 /// The lease in ms of a command that names none.
@@ -18,6 +18,10 @@ pub(crate) static FAILOVER_GRACE: NumericConfig = NumericConfig::new(c"failover-
 
 /// The most waiters on one lock; 0: no cap.
 pub(crate) static MAX_WAITERS: NumericConfig = NumericConfig::new(c"max-waiters", 0, 0, u32::MAX as i64);
+
+/// The most holders of one lock; 0: no cap.
+pub(crate) static MAX_HOLDERS: NumericConfig =
+    NumericConfig::new(c"max-holders", 1_000, 0, Room::MOST as i64);
 
 /// How long in ms a grant that its owner was told of by a message may be left unclaimed.
 pub(crate) static CLAIM: NumericConfig = NumericConfig::new(c"claim", 5_000, 1, LONGEST_LEASE);
@@ -38,6 +42,11 @@ pub(crate) fn max_lease() -> Millis {
 /// The most waiters on one lock, where there is a cap.
 pub(crate) fn max_waiters() -> Option<usize> {
     cap(&MAX_WAITERS)
+}
+
+/// The most holders of one lock.
+pub(crate) fn max_holders() -> u32 {
+    u32::try_from(MAX_HOLDERS.get()).ok().filter(|&most| most > 0).unwrap_or(Room::MOST)
 }
 
 /// The most places of one connection, where there is a cap.

@@ -21,12 +21,18 @@ pub(crate) enum Error {
     LeaseTooLong {
         max: i64,
     },
+    /// A `LIMIT` above `lock.max-holders`.
+    LimitTooGreat {
+        max: u32,
+    },
     OwnerLength,
     NotHeld,
     WrongType,
     TooManyHolds,
     /// The queue is as long as `lock.max-waiters` allows.
     MaxWaiters,
+    /// Another owner waits already to have its grant with less room.
+    Deadlock,
     /// A `BLOCK` that is not a whole number.
     TimeoutNotAnInteger,
     TimeoutNegative,
@@ -70,6 +76,7 @@ impl ErrorReply for Error {
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
             Self::TooManyHolds => c"ERR the lock is held too often: holds would overflow",
             Self::MaxWaiters => c"MAXWAITERS the queue of this lock is full (lock.max-waiters)",
+            Self::Deadlock => c"DEADLOCK another owner waits already to upgrade its grant of this lock",
             Self::TimeoutNotAnInteger => c"ERR timeout is not an integer or out of range",
             Self::TimeoutNegative => c"ERR timeout is negative",
             Self::NoMoreFences => c"ERR no more fences: the last one given is the greatest there is",
@@ -89,6 +96,11 @@ impl ErrorReply for Error {
             }
             Self::InvalidExpire { command } => {
                 return ctx.reply_error_text(&format!("ERR invalid expire time in '{command}' command"));
+            }
+            Self::LimitTooGreat { max } => {
+                return ctx.reply_error_text(&format!(
+                    "ERR value is out of range, LIMIT must be between 1 and {max} (lock.max-holders)"
+                ));
             }
             Self::LeaseTooLong { max } => {
                 return ctx.reply_error_text(&format!(
@@ -113,6 +125,7 @@ impl From<Refusal> for Error {
             Refusal::NoMoreFences => Self::NoMoreFences,
             Refusal::MaxWaiters => Self::MaxWaiters,
             Refusal::MaxPlaces => Self::MaxPlaces,
+            Refusal::Deadlock => Self::Deadlock,
             Refusal::Grace(left) => Self::Grace { left },
             Refusal::GraceOfLeases(left) => Self::GraceOfLeases { left },
         }

@@ -34,7 +34,7 @@ use serving::Listener;
 static MODULE: Module = Module {
     name: c"lock",
     version: 100,
-    types: &[TypeSpec::of::<lock::Grant, Listener>()],
+    types: &[TypeSpec::of::<lock::Value, Listener>()],
     category: c"lock",
     commands: &[
         CommandSpec::of::<Acquire>(),
@@ -53,6 +53,7 @@ static MODULE: Module = Module {
         &config::MAX_LEASE,
         &config::MAX_HOLD,
         &config::MAX_WAITERS,
+        &config::MAX_HOLDERS,
         &config::FAILOVER_GRACE,
         &config::CLAIM,
         &config::MAX_PLACES,

@@ -39,8 +39,14 @@ macro_rules! counters {
 counters! {
     /// Grants made: a free lock taken, or handed over.
     GRANTS = c"grants";
+    /// Those of them with room for several.
+    GRANTS_SHARED = c"grants_shared";
     /// Re-entries, `ONCE` included.
     REENTRIES = c"reentries";
+    /// Re-entries with less room than the grant had before.
+    UPGRADES = c"upgrades";
+    /// Waits refused or ended since they would never have been served.
+    DEADLOCKS = c"deadlocks";
     /// Acquires answered with null at once, or refused for a grace or a full queue.
     REFUSALS = c"refusals";
     /// Grants made to a waiter.

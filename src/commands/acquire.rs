@@ -1,13 +1,13 @@
-//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [BLOCK milliseconds] [NOTIFY channel] [ONCE] [SESSION]
-//! [MAXHOLD milliseconds]`
+//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds] [NOTIFY channel]
+//! [ONCE] [SESSION] [MAXHOLD milliseconds]`
 //!
-//! Answers `[owner, fence, holds, lease in ms]`, or null where somebody else holds the lock (with `BLOCK`: still, when the time
-//! is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
+//! Answers `[owner, fence, holds, lease in ms]`, or null where those who hold the lock leave no room (with `BLOCK`: still, when the
+//! time is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
 
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Ask, Owner};
+use crate::lock::{Ask, Owner, Room};
 use crate::reply::reply_grant;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
 use crate::serving;
@@ -35,6 +35,7 @@ impl Command for Acquire<'_> {
             Argument::KEY,
             Argument::text(c"owner").after(c"OWNER").optional(),
             parse::LEASE,
+            parse::ROOM,
             Argument::integer(c"milliseconds").after(c"BLOCK").optional(),
             Argument::text(c"channel").after(c"NOTIFY").optional(),
             Argument::flag(c"once", c"ONCE"),
@@ -53,7 +54,7 @@ impl<'a> Acquire<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
-        let (mut channel, mut once, mut session) = (None, None, None);
+        let (mut channel, mut once, mut session, mut room) = (None, None, None, None);
         let mut words = args.skip(2);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
@@ -68,6 +69,10 @@ impl<'a> Acquire<'a> {
                 parse::set(&mut once, ())?;
             } else if parse::is(word, "SESSION") {
                 parse::set(&mut session, ())?;
+            } else if parse::is(word, "SHARED") {
+                parse::set(&mut room, None)?;
+            } else if parse::is(word, "LIMIT") {
+                parse::set(&mut room, Some(parse::value(&mut words)?))?;
             } else if parse::is(word, "MAXHOLD") {
                 parse::set(&mut max_hold, parse::value(&mut words)?)?;
             } else {
@@ -84,6 +89,7 @@ impl<'a> Acquire<'a> {
             max_hold: max_hold.map(parse::max_hold).transpose()?,
             once: once.is_some(),
             session: session.is_some(),
+            room: room.map_or(Ok(Room::ONE), parse::room)?,
         };
         let wait = Wait {
             timeout: block.map(parse::timeout).transpose()?,

@@ -52,10 +52,16 @@ impl<'a> Apply<'a> {
         match self.effect {
             Effect::Free => lock.remove(ctx),
             Effect::Lease(deadline) => lock.store_lease(ctx, deadline),
-            Effect::Held(grant, deadline) => {
+            Effect::Alone(grant, deadline) => {
                 keyspace::observe_fence(grant.fence());
                 lock.store(ctx, grant, deadline);
             }
+            Effect::Among(grant, deadline) => {
+                keyspace::observe_fence(grant.fence());
+                lock.store_among(ctx, grant, deadline);
+            }
+            Effect::Ended(fence) => lock.remove_one(ctx, fence),
+            Effect::Lapsed(time) => _ = lock.remove_lapsed(ctx, time),
         }
         ctx.replicate_verbatim();
         ctx.reply_status(c"OK");

@@ -1,6 +1,7 @@
 //! `LOCK.BREAK key [FENCE fence]`
 //!
-//! For operators: ends the grant, whoever holds it; hands the lock to the next waiter, and answers 1, or 0 where there was none (with that fence).
+//! For operators: ends the grant with that fence, or all, whoever holds them; hands the lock to the next waiters, and answers how
+//! many grants it has ended.
 
 use super::parse;
 use crate::error::Error;
@@ -15,8 +16,8 @@ pub(crate) struct Break<'a> {
 impl Command for Break<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.break",
-        summary: c"For operators: ends the grant of a lock, whoever holds it.",
-        complexity: c"O(1), and O(log N) for N waiters.",
+        summary: c"For operators: ends the grants of a lock, whoever holds them.",
+        complexity: c"O(N) for N grants, and O(log M) for M waiters.",
         since: c"0.1.0",
         flags: c"write admin fast",
         acl: &[c"write", c"fast", c"admin", c"dangerous", c"lock"],
@@ -47,7 +48,7 @@ impl<'a> Break<'a> {
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let broken = serving::break_(ctx, self.key, self.fence)?;
-        if let Some(grant) = &broken {
+        for grant in &broken {
             let line = format!(
                 "lock broken: owner \"{}\", fence {}, by {}, key \"{}\"",
                 grant.owner().text().as_ref().escape_ascii(),
@@ -58,7 +59,7 @@ impl<'a> Break<'a> {
             );
             ctx.log(LogLevel::Notice, &line);
         }
-        ctx.reply_integer(broken.is_some().into());
+        ctx.reply_integer(broken.len() as i64);
         Ok(())
     }
 }

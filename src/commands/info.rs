@@ -1,9 +1,10 @@
 //! `LOCK.INFO key [FULL]`
 //!
-//! Answers who holds the lock, as a map (a flat array in RESP2); null where it is free. `FULL` adds the queue.
+//! Answers who holds the lock, as a map (a flat array in RESP2); null where it is free. `FULL` adds all grants and the queue.
 
 use super::parse;
 use crate::error::Error;
+use crate::lock::{Held, Now, Room, Value};
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse};
 use crate::serving;
 use crate::waiting::WaiterInfo;
@@ -14,7 +15,7 @@ impl Command for Info {
     const DEFINITION: Definition = Definition {
         name: c"lock.info",
         summary: c"Tells who holds a lock and, with FULL, who waits for it.",
-        complexity: c"O(1); with FULL O(N) for N waiters.",
+        complexity: c"O(N) for N grants; with FULL O(N+M) for M waiters.",
         since: c"0.1.0",
         flags: c"readonly",
         acl: &[c"read", c"slow", c"lock"],
@@ -35,37 +36,63 @@ impl Command for Info {
         }
         let full = full.is_some();
         let lock = serving::look(ctx, key)?;
-        let Some(held) = lock.held() else {
+        let now = serving::now();
+        let until = lock.deadline();
+        let alive = |value| Value::alive(value, until, now.millis()).collect();
+        let grants: Vec<Held<'_>> = lock.value().map(alive).unwrap_or_default();
+        let Some(oldest) = grants.first() else {
             ctx.reply_null_array();
             return Ok(());
         };
-        let now = serving::now();
         let waiters = serving::waiters_of(ctx, key);
-        ctx.reply_map(if full { 8 } else { 7 });
-        field(ctx, "owner", held.grant.owner().text().as_ref());
-        count(ctx, "fence", held.grant.fence().get().cast_signed());
-        count(ctx, "holds", held.grant.holds().into());
-        count(ctx, "lease-ms", held.deadline.left(now.start));
-        count(ctx, "held-ms", held.grant.age(now.millis()));
-        count(ctx, "session", serving::is_session_alive(ctx, key, held.grant.fence()).into());
+        ctx.reply_map(if full { 12 } else { 10 });
+        held(ctx, key, *oldest, now);
+        // All holders have to bear each other: the least room counts.
+        let room = grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY);
+        mode(ctx, room);
+        count(ctx, "holders", grants.len() as i64);
         count(ctx, "waiters", waiters as i64);
         if full {
+            ctx.reply_bytes(b"grants");
+            ctx.reply_array(grants.len());
+            for grant in grants {
+                ctx.reply_map(8);
+                held(ctx, key, grant, now);
+                mode(ctx, grant.grant.room());
+            }
             queue(ctx, &serving::queue_of(ctx, key, now));
         }
         Ok(())
     }
 }
 
+/// Six fields of a grant.
+fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, now: Now) {
+    field(ctx, "owner", grant.owner().text().as_ref());
+    count(ctx, "fence", grant.fence().get().cast_signed());
+    count(ctx, "holds", grant.holds().into());
+    count(ctx, "lease-ms", deadline.left(now.start));
+    count(ctx, "held-ms", grant.age(now.millis()));
+    count(ctx, "session", serving::is_session_alive(ctx, key, grant.fence()).into());
+}
+
+/// Two fields: for how many there is room.
+fn mode(ctx: &Ctx<'_>, room: Room) {
+    field(ctx, "mode", if room.is_exclusive() { b"exclusive" } else { b"shared" });
+    count(ctx, "limit", room.most().unwrap_or(0).into());
+}
+
 fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo]) {
     ctx.reply_bytes(b"queue");
     ctx.reply_array(waiters.len());
     for waiter in waiters {
-        ctx.reply_map(5);
+        ctx.reply_map(7);
         field(ctx, "owner", waiter.owner.text().as_ref());
         count(ctx, "client-id", waiter.client_id.cast_signed());
         count(ctx, "waited-ms", waiter.waited);
         count(ctx, "timeout-ms", waiter.timeout);
         field(ctx, "waits-by", if waiter.notified { b"notify" } else { b"block" });
+        mode(ctx, waiter.room);
     }
 }
 

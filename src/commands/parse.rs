@@ -2,7 +2,7 @@
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{LONGEST_LEASE, Millis, Owner};
+use crate::lock::{LONGEST_LEASE, Millis, Owner, Room};
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::Channel;
 
@@ -10,6 +10,13 @@ use crate::waiting::Channel;
 pub(super) const LEASE: Argument = Argument::one_of(
     c"lease",
     &[Argument::integer(c"seconds").after(c"EX"), Argument::integer(c"milliseconds").after(c"PX")],
+)
+.optional();
+
+/// How many may hold the lock while this grant does.
+pub(super) const ROOM: Argument = Argument::one_of(
+    c"room",
+    &[Argument::word(c"shared", c"SHARED"), Argument::integer(c"holders").after(c"LIMIT")],
 )
 .optional();
 
@@ -59,6 +66,19 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
         fence => Ok(fence.unsigned_abs()),
+    }
+}
+
+/// The room that `LIMIT` names; none for `SHARED`.
+pub(super) fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
+    let Some(limit) = limit else { return Ok(Room::ANY) };
+    let limit = limit.integer().ok_or(Error::NotAnInteger)?;
+    if limit <= 0 {
+        return Err(Error::NotPositive);
+    }
+    match config::max_holders() {
+        max if limit > max.into() => Err(Error::LimitTooGreat { max }),
+        _ => u32::try_from(limit).ok().and_then(Room::limit).ok_or(Error::NotAnInteger),
     }
 }
 

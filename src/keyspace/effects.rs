@@ -4,16 +4,21 @@
 //! |---|---|
 //! | `LOCK.APPLY key` | free |
 //! | `LOCK.APPLY key deadline` | held as before, until then |
-//! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held so |
+//! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by that grant alone, which bears no other |
+//! | `LOCK.APPLY key =deadline,fence,holds,max-hold,room,owner` | held by that grant alone |
+//! | `LOCK.APPLY key +deadline,fence,holds,max-hold,room,owner` | held by that grant among others: those that there are |
+//! | `LOCK.APPLY key ~fence` | not held by that grant any more |
+//! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before that |
 //!
-//! `deadline` in ms since 1970, -1: none; `max-hold` in ms, 0: none, and behind it, where the fence does not say that, when the
-//! grant was made: `max-hold/made`, in ms since 1970. The owner is last: it may hold any byte. All in one argument, since each
-//! more costs some 1,000 instructions to make and to append to a file (Redis 7.0).
+//! `deadline` and `time` in ms since 1970, a deadline of -1: none; `max-hold` in ms, 0: none, and behind it, where the fence does
+//! not say that, when the grant was made: `max-hold/made`, in ms since 1970; `room` is how many may hold the lock while this grant
+//! does, 0: any number. The owner is last: it may hold any byte. All in one argument, since each more costs some 1,000 instructions
+//! to make and to append to a file (Redis 7.0). Of a lock with many grants, only what has changed is told.
 
 use std::ffi::CStr;
 use std::str;
 
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Owner};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Owner, Room};
 use crate::server::{Arg, Ctx, LogLevel};
 
 /// The command that carries effects. One of our own, not `DEL` and `PEXPIREAT`: an operator may have renamed those.
@@ -29,7 +34,12 @@ const TYPICAL_LEN: usize = 96;
 pub(crate) enum Effect {
     Free,
     Lease(Deadline),
-    Held(Grant, Deadline),
+    /// Held by that grant alone.
+    Alone(Grant, Deadline),
+    /// Held by that grant among others.
+    Among(Grant, Deadline),
+    Ended(Fence),
+    Lapsed(Millis),
 }
 
 /// What is wrong with the words of an effect.
@@ -43,26 +53,73 @@ pub(crate) enum Malformed {
 impl Effect {
     /// Reads what `LOCK.APPLY` says after the key; `now` is asked for where a grant is told.
     pub(crate) fn parse(state: Option<&[u8]>, now: impl FnOnce() -> Micros) -> Result<Self, Malformed> {
-        let Some(state) = state else { return Ok(Self::Free) };
-        let mut parts = state.splitn(5, |&byte| byte == b',');
-        let mut next = || parts.next().ok_or(Malformed::Syntax);
-        let deadline = match number(next()?)? {
-            ..0 => Deadline::Never,
-            at => Deadline::At(at),
-        };
-        let Ok(fence) = next() else { return Ok(Self::Lease(deadline)) };
-        let fence = u64::try_from(number(fence)?).ok().and_then(Fence::new).ok_or(Malformed::NotAnInteger)?;
-        let holds =
-            u32::try_from(number(next()?)?).ok().filter(|&holds| holds > 0).ok_or(Malformed::NotAnInteger)?;
-        let mut ages = next()?.splitn(2, |&byte| byte == b'/').map(number);
-        let max_hold = ages.next().ok_or(Malformed::Syntax)??;
-        let made = ages.next().transpose()?;
-        if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
-            return Err(Malformed::NotAnInteger);
+        match state {
+            None => Ok(Self::Free),
+            Some([b'~', fence @ ..]) => self::fence(fence).map(Self::Ended),
+            Some([b'<', time @ ..]) => number(time).map(Self::Lapsed),
+            Some([b'=', state @ ..]) => grant(state, true, now)?.map(Self::alone).ok_or(Malformed::Syntax),
+            Some([b'+', state @ ..]) => grant(state, true, now)?.map(Self::among).ok_or(Malformed::Syntax),
+            Some(state) => match grant(state, false, now)? {
+                Some(held) => Ok(Self::alone(held)),
+                None => deadline(state).map(Self::Lease),
+            },
         }
-        let owner = Owner::new(next()?).ok_or(Malformed::OwnerLength)?;
-        let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
-        Ok(Self::Held(Grant::told(owner, fence, holds, max_hold, made, now() / 1000), deadline))
+    }
+
+    fn alone((grant, deadline): (Grant, Deadline)) -> Self {
+        Self::Alone(grant, deadline)
+    }
+
+    fn among((grant, deadline): (Grant, Deadline)) -> Self {
+        Self::Among(grant, deadline)
+    }
+}
+
+/// Reads `deadline,fence,holds,max-hold,owner`, with the room before the owner or without; none where it is a deadline only.
+fn grant(
+    state: &[u8],
+    with_room: bool,
+    now: impl FnOnce() -> Micros,
+) -> Result<Option<(Grant, Deadline)>, Malformed> {
+    let mut parts = state.splitn(if with_room { 6 } else { 5 }, |&byte| byte == b',');
+    let mut next = || parts.next().ok_or(Malformed::Syntax);
+    let deadline = deadline(next()?)?;
+    let Ok(fence) = next() else { return Ok(None) };
+    let fence = self::fence(fence)?;
+    let holds =
+        u32::try_from(number(next()?)?).ok().filter(|&holds| holds > 0).ok_or(Malformed::NotAnInteger)?;
+    let mut ages = next()?.splitn(2, |&byte| byte == b'/').map(number);
+    let max_hold = ages.next().ok_or(Malformed::Syntax)??;
+    let made = ages.next().transpose()?;
+    if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
+        return Err(Malformed::NotAnInteger);
+    }
+    let room = match with_room {
+        true => room(number(next()?)?).ok_or(Malformed::NotAnInteger)?,
+        false => Room::ONE,
+    };
+    let owner = Owner::new(next()?).ok_or(Malformed::OwnerLength)?;
+    let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
+    let grant = Grant::told(owner, fence, holds, max_hold, made, now() / 1000).with_room(room);
+    Ok(Some((grant, deadline)))
+}
+
+fn deadline(text: &[u8]) -> Result<Deadline, Malformed> {
+    Ok(match number(text)? {
+        ..0 => Deadline::Never,
+        at => Deadline::At(at),
+    })
+}
+
+fn fence(text: &[u8]) -> Result<Fence, Malformed> {
+    u64::try_from(number(text)?).ok().and_then(Fence::new).ok_or(Malformed::NotAnInteger)
+}
+
+/// The room that a number stands for; 0: any.
+pub(super) fn room(number: i64) -> Option<Room> {
+    match number {
+        0 => Some(Room::ANY),
+        most => u32::try_from(most).ok().and_then(Room::limit),
     }
 }
 
@@ -71,10 +128,14 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
     text.and_then(|text| text.parse().ok()).ok_or(Malformed::NotAnInteger)
 }
 
-/// What follows the key where a lock is held so.
-pub(super) fn state(grant: &Grant, deadline: Deadline) -> Vec<u8> {
+/// What follows the key where a lock is held by that grant, alone or among others.
+pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
+    let room = Some(grant.room()).filter(|room| !alone || !room.is_exclusive());
+    if room.is_some() {
+        state.push(if alone { b'=' } else { b'+' });
+    }
     let mut add = |number: &str, end: u8| {
         state.extend_from_slice(number.as_bytes());
         state.push(end);
@@ -90,6 +151,9 @@ pub(super) fn state(grant: &Grant, deadline: Deadline) -> Vec<u8> {
             add(digits.format(made), b',');
         }
     }
+    if let Some(room) = room {
+        add(digits.format(room.most().unwrap_or(0)), b',');
+    }
     state.extend_from_slice(grant.owner().text().as_ref());
     state
 }
@@ -101,10 +165,31 @@ fn number_of(deadline: Deadline) -> Millis {
     }
 }
 
-/// Tells that the lock is held so.
-pub(super) fn held(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
+/// Tells that the lock is held by that grant alone.
+pub(super) fn alone(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
     if ctx.must_replicate() {
-        check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline)));
+        check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, true)));
+    }
+}
+
+/// Tells that the lock is held by that grant among others.
+pub(super) fn among(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
+    if ctx.must_replicate() {
+        check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, false)));
+    }
+}
+
+/// Tells that the grant with that fence has ended.
+pub(super) fn end(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) {
+    if ctx.must_replicate() {
+        check(ctx, ctx.replicate_bytes(APPLY, key, format!("~{}", fence.get()).as_bytes()));
+    }
+}
+
+/// Tells that those of several grants have lapsed whose leases ended before that.
+pub(super) fn end_lapsed(ctx: &Ctx<'_>, key: Arg<'_>, now: Millis) {
+    if ctx.must_replicate() {
+        check(ctx, ctx.replicate_bytes(APPLY, key, format!("<{now}").as_bytes()));
     }
 }
 

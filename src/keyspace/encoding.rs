@@ -4,14 +4,25 @@
 //!
 //! | field | what |
 //! |---|---|
-//! | grants | how many follow: 1. 0: the wider form, of which the next number says which: 1, with the last field |
+//! | grants | how many follow: 1. 0: a wider form, of which the next number says which |
 //! | owner | its bytes, 1 to 128 |
 //! | fence | 1 to 2^53 - 1 |
 //! | holds | 1 to 2^32 - 1 |
 //! | max-hold | the greatest age that the grant may reach, in ms; 0: none of its own |
-//! | made | only in the wider form: when the grant was made, in ms since 1970, where its fence does not say that |
 //!
-//! The lease is the key's TTL, which the server writes itself.
+//! The wider form 1 has one grant, and behind it when that was made, in ms since 1970, where its fence does not say that. The wider
+//! form 2 is for grants with room for several:
+//!
+//! | field | what |
+//! |---|---|
+//! | grants | how many follow, at least 1 |
+//! | endless | 1: the latest lease has no end; else 0 |
+//! | owner, fence, holds, max-hold | as above, for each grant, the oldest first |
+//! | made | as above; 0: the fence says it |
+//! | room | how many may hold the lock while it does; 0: any number |
+//! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
+//!
+//! The latest lease is the key's TTL, which the server writes itself.
 //!
 //! Beside the keys, in RDB files only, the last fence, so that the next one is above it even if the wall clock is set back
 //! while the server is away. It is left out ten minutes after the grant: a clock that is set back by more than that is
@@ -19,8 +30,9 @@
 
 use std::ffi::CStr;
 
-use crate::keyspace::{effects, last_fence, observe_fence};
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Owner};
+use crate::keyspace::effects::{self, APPLY};
+use crate::keyspace::{last_fence, observe_fence};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Mover, Owner, Room, Value};
 use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };
@@ -30,7 +42,7 @@ const FENCE_KEPT_FOR: Micros = 600_000_000;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
-impl NativeType for Grant {
+impl NativeType for Value {
     const NAME: &'static CStr = c"lockstate";
     const ENCODING: i32 = 1;
 
@@ -39,61 +51,52 @@ impl NativeType for Grant {
     }
 
     fn save(&self, rdb: &mut RdbWriter) {
-        let made = self.made_apart();
-        if made.is_some() {
-            rdb.unsigned(0);
-        }
-        rdb.unsigned(1);
-        rdb.bytes(self.owner().text().as_ref());
-        rdb.unsigned(self.fence().get());
-        rdb.unsigned(self.holds().into());
-        rdb.unsigned(self.max_hold().unwrap_or(0).unsigned_abs());
-        if let Some(made) = made {
-            rdb.unsigned(made.unsigned_abs());
+        match self {
+            Self::One(grant) if grant.room().is_exclusive() => save_one(grant, rdb),
+            _ => save_several(self, rdb),
         }
     }
 
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
         check_encoding(encoding)?;
         let grants = rdb.unsigned().map_err(truncated)?;
-        let wider = grants == 0;
-        let form = if wider { rdb.unsigned().map_err(truncated)? } else { 1 };
-        if grants > 1 {
-            return Err(format!("{grants} grants where 1 is expected"));
+        let form = if grants == 0 { Some(rdb.unsigned().map_err(truncated)?) } else { None };
+        match (grants, form) {
+            (1, _) => Ok(Self::One(Parts::load(rdb)?.grant(None, Room::ONE))),
+            (_, Some(1)) => {
+                let parts = Parts::load(rdb)?;
+                let made = made(rdb)?;
+                Ok(Self::One(parts.grant(Some(made), Room::ONE)))
+            }
+            (_, Some(2)) => load_several(rdb),
+            (_, Some(form)) => Err(format!("the form {form}")),
+            (grants, None) => Err(format!("{grants} grants where 1 is expected")),
         }
-        if form != 1 {
-            return Err(format!("the form {form}"));
-        }
-        let owner = rdb.bytes().map_err(truncated)?;
-        let owner = Owner::new(&owner).ok_or_else(|| format!("an owner of {} bytes", owner.len()))?;
-        let fence = fence(rdb)?;
-        let holds = rdb.unsigned().map_err(truncated)?;
-        let holds =
-            u32::try_from(holds).ok().filter(|&holds| holds > 0).ok_or_else(|| format!("{holds} holds"))?;
-        let max_hold = rdb.unsigned().map_err(truncated)?;
-        let max_hold = i64::try_from(max_hold)
-            .ok()
-            .filter(|&ms| ms <= LONGEST_LEASE)
-            .ok_or_else(|| format!("a greatest age of {max_hold} ms"))?;
-        let made = if wider { Some(rdb.unsigned().map_err(truncated)?) } else { None };
-        let made = made
-            .map(|made| i64::try_from(made).map_err(|_| format!("a grant made at {made} ms")))
-            .transpose()?;
-        observe_fence(fence);
-        let max_hold = Some(max_hold).filter(|&ms| ms > 0);
-        Ok(Self::told(owner, fence, holds, max_hold, made, server::now() / 1000))
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
-        // The server adds the TTL with a `PEXPIREAT` of its own.
-        aof.bytes(effects::APPLY, key, &effects::state(self, Deadline::Never));
+        // The server adds the TTL with a `PEXPIREAT` of its own: the leases hang on that, wherever they are now.
+        let until = if self.is_one() { Deadline::Never } else { FAR };
+        for (number, held) in self.all(until).enumerate() {
+            aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));
+        }
+        if !self.is_one() {
+            aof.bytes(APPLY, key, b"-1");
+        }
     }
 
     fn digest(&self, digest: &mut Digest) {
-        digest.bytes(self.owner().text().as_ref());
-        digest.integer(self.fence().get().cast_signed());
-        digest.integer(self.holds().into());
-        digest.integer(self.max_hold().unwrap_or(0));
+        for held in self.all(FAR) {
+            let grant = held.grant;
+            digest.bytes(grant.owner().text().as_ref());
+            digest.integer(grant.fence().get().cast_signed());
+            digest.integer(grant.holds().into());
+            digest.integer(grant.max_hold().unwrap_or(0));
+            if !grant.room().is_exclusive() {
+                digest.integer(grant.room().most().unwrap_or(0).into());
+                digest.integer(held.deadline.left(0));
+            }
+        }
         digest.end();
     }
 
@@ -111,7 +114,7 @@ impl NativeType for Grant {
     }
 
     fn defrag(&mut self, defrag: &mut Defrag) {
-        self.relocate(|full| defrag.boxed(full));
+        self.relocate(&mut Boxes(defrag));
     }
 
     fn heap_size(&self) -> usize {
@@ -120,11 +123,150 @@ impl NativeType for Grant {
 }
 
 fn check_encoding(encoding: i32) -> Result<(), String> {
-    let known = Grant::ENCODING;
+    let known = Value::ENCODING;
     if encoding == known {
         return Ok(());
     }
     Err(format!("it is in encoding {encoding}; this version of the module reads encoding {known}"))
+}
+
+/// Where the latest of several leases ends, for as long as nobody knows the TTL of the key: in the year 144,683.
+const FAR: Deadline = Deadline::At(1 << 52);
+
+struct Boxes<'a>(&'a mut Defrag);
+
+impl Mover for Boxes<'_> {
+    fn moved<T>(&mut self, value: Box<T>) -> Box<T> {
+        self.0.boxed(value)
+    }
+}
+
+fn save_one(grant: &Grant, rdb: &mut RdbWriter) {
+    let made = grant.made_apart();
+    if made.is_some() {
+        rdb.unsigned(0);
+    }
+    rdb.unsigned(1);
+    save_parts(grant, rdb);
+    if let Some(made) = made {
+        rdb.unsigned(made.unsigned_abs());
+    }
+}
+
+fn save_parts(grant: &Grant, rdb: &mut RdbWriter) {
+    rdb.bytes(grant.owner().text().as_ref());
+    rdb.unsigned(grant.fence().get());
+    rdb.unsigned(grant.holds().into());
+    rdb.unsigned(grant.max_hold().unwrap_or(0).unsigned_abs());
+}
+
+fn save_several(value: &Value, rdb: &mut RdbWriter) {
+    rdb.unsigned(0);
+    rdb.unsigned(2);
+    rdb.unsigned(value.count() as u64);
+    let endless = value.is_endless();
+    rdb.unsigned(endless.into());
+    let until = if endless { Deadline::Never } else { FAR };
+    for held in value.all(until) {
+        save_parts(held.grant, rdb);
+        rdb.unsigned(held.grant.made_apart().unwrap_or(0).unsigned_abs());
+        rdb.unsigned(held.grant.room().most().unwrap_or(0).into());
+        rdb.unsigned(match (held.deadline, FAR) {
+            (Deadline::Never, _) => 0,
+            (Deadline::At(end), Deadline::At(far)) if !endless => {
+                far.saturating_sub(end).max(0).unsigned_abs()
+            }
+            (Deadline::At(end), _) => end.max(1).unsigned_abs(),
+        });
+    }
+}
+
+/// What all forms tell of a grant.
+struct Parts {
+    owner: Owner<'static>,
+    fence: Fence,
+    holds: u32,
+    max_hold: Option<Millis>,
+}
+
+impl Parts {
+    fn load(rdb: &mut RdbReader) -> Result<Self, String> {
+        let owner = rdb.bytes().map_err(truncated)?;
+        let owner =
+            Owner::new(&owner).ok_or_else(|| format!("an owner of {} bytes", owner.len()))?.into_owned();
+        let fence = fence(rdb)?;
+        let holds = rdb.unsigned().map_err(truncated)?;
+        let holds =
+            u32::try_from(holds).ok().filter(|&holds| holds > 0).ok_or_else(|| format!("{holds} holds"))?;
+        let max_hold = rdb.unsigned().map_err(truncated)?;
+        let max_hold = i64::try_from(max_hold)
+            .ok()
+            .filter(|&ms| ms <= LONGEST_LEASE)
+            .ok_or_else(|| format!("a greatest age of {max_hold} ms"))?;
+        Ok(Self { owner, fence, holds, max_hold: Some(max_hold).filter(|&ms| ms > 0) })
+    }
+
+    fn grant(self, made: Option<Millis>, room: Room) -> Grant {
+        let Self { owner, fence, holds, max_hold } = self;
+        observe_fence(fence);
+        Grant::told(owner, fence, holds, max_hold, made, server::now() / 1000).with_room(room)
+    }
+}
+
+fn load_several(rdb: &mut RdbReader) -> Result<Value, String> {
+    let count = rdb.unsigned().map_err(truncated)?;
+    let endless = match rdb.unsigned().map_err(truncated)? {
+        0 => false,
+        1 => true,
+        other => return Err(format!("the number {other} for whether there is no end")),
+    };
+    let mut value: Option<Value> = None;
+    let mut until = Deadline::Never;
+    let mut last = None;
+    for _ in 0..count {
+        let parts = Parts::load(rdb)?;
+        let made = Some(made(rdb)?).filter(|&made| made > 0);
+        let room = rdb.unsigned().map_err(truncated)?;
+        let room =
+            i64::try_from(room).ok().and_then(effects::room).ok_or_else(|| format!("room for {room}"))?;
+        let end = rdb.unsigned().map_err(truncated)?;
+        let end = end_of(end, endless).ok_or_else(|| format!("the end {end}"))?;
+        if last.replace(parts.fence) >= Some(parts.fence) {
+            return Err(format!("the fence {} behind another", parts.fence.get()));
+        }
+        let grant = parts.grant(made, room);
+        until = match &mut value {
+            None => {
+                value = Some(Value::One(grant));
+                end
+            }
+            Some(value) => value.put(grant, end, until),
+        };
+    }
+    let value = value.filter(|value| value.count() as u64 == count).ok_or("two grants of one owner")?;
+    if until != if endless { Deadline::Never } else { FAR } {
+        return Err("no lease that is the latest".into());
+    }
+    if value.room().most().is_some_and(|most| u64::from(most) < count) {
+        return Err(format!("{count} grants where one has not the room"));
+    }
+    Ok(value)
+}
+
+/// The end of a lease as `save_several` writes it.
+fn end_of(number: u64, endless: bool) -> Option<Deadline> {
+    let number = i64::try_from(number).ok().filter(|&number| number <= LONGEST_LEASE)?;
+    match (endless, number, FAR) {
+        (true, 0, _) => Some(Deadline::Never),
+        (false, shorter, Deadline::At(far)) => Some(Deadline::At(far - shorter)),
+        (_, end, _) => Some(Deadline::At(end)),
+    }
+}
+
+/// When a grant was made, in ms since 1970.
+fn made(rdb: &mut RdbReader) -> Result<Millis, String> {
+    let made = rdb.unsigned().map_err(truncated)?;
+    i64::try_from(made).map_err(|_| format!("a grant made at {made} ms"))
 }
 
 fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {

@@ -4,7 +4,7 @@
 //! The server says that a key has expired or been evicted when its value is gone already. But right before, it tells the value's type
 //! that the value is being taken out; what came out last is kept until then.
 
-use crate::lock::{Grant, Micros};
+use crate::lock::{Deadline, Grant, Micros, Value};
 use crate::server::{self, Arg, Ctx, LogLevel, ServerCell, Stint, Unlinked};
 use crate::stats;
 
@@ -22,7 +22,7 @@ struct Lapses {
 struct Last {
     db: i32,
     key: Vec<u8>,
-    grant: Grant,
+    value: Value,
     at: Micros,
     /// Where a session hangs on it: the process may have to wait for a processor right then, for longer than `SAME_STEP`.
     stint: Option<Stint>,
@@ -46,50 +46,58 @@ pub(super) fn none_in(body: impl FnOnce()) {
 }
 
 /// A lock is being taken out of the keyspace. Whether by us. `precious` tells whether more hangs on a lapse than a count.
-pub(crate) fn unlinked(grant: &Grant, from: &Unlinked, precious: impl FnOnce() -> bool) -> bool {
+pub(crate) fn unlinked(value: &Value, from: &Unlinked, precious: impl FnOnce() -> bool) -> bool {
     if LAPSES.with(|lapses| lapses.own) {
         return true;
     }
     let key = from.key().bytes().to_vec();
     let stint = precious().then(Stint::now);
-    let last = Last { db: from.db(), key, grant: grant.clone(), at: server::now(), stint };
+    let last = Last { db: from.db(), key, value: value.clone(), at: server::now(), stint };
     LAPSES.with(|lapses| lapses.last = Some(last));
     false
 }
 
-/// A key of the selected database has expired: if it was a lock, its lease is over.
+/// A key of the selected database has expired: if it was a lock, its leases are over.
 pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
     take(ctx, key).map(Lapse)
 }
 
-/// A lock whose lease was over, and that the server has deleted.
+/// A lock whose leases were over, and that the server has deleted.
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    pub(crate) fn grant(&self) -> &Grant {
-        &self.0.grant
+    /// Those who held it, the oldest first.
+    pub(crate) fn grants(&self) -> impl Iterator<Item = &Grant> {
+        self.0.grants()
     }
+}
 
-    /// The grant has ended by that.
-    pub(crate) fn publish(self, ctx: &Ctx<'_>, key: Arg<'_>) {
-        ctx.log(LogLevel::Verbose, &self.0.shown("lock lapsed: "));
-        ctx.notify(c"lock.lapsed", key);
-        stats::LAPSES.count();
-    }
+/// A grant has ended, since its lease was over.
+pub(crate) fn publish_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant) {
+    log_lapse(ctx, key, grant);
+    ctx.notify(c"lock.lapsed", key);
+    stats::LAPSES.count();
+}
+
+/// The lease of a grant was over.
+pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant) {
+    ctx.log(LogLevel::Verbose, &shown("lock lapsed: ", grant, key.bytes()));
 }
 
 /// A key of the selected database has been evicted: if it was a lock, its owner has lost it, and believes to have it.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(ctx, key) else { return };
-    stats::EVICTIONS.count();
+    stats::EVICTIONS.add(last.value.count() as u64);
     let warn = LAPSES.with(|lapses| {
         let due = lapses.warned.is_none_or(|at| last.at - at >= WARNING_EVERY);
         due.then(|| lapses.warned = Some(last.at)).is_some()
     });
     if warn {
-        // The advice first: the server cuts a line off after 1 kB.
-        let line = last.shown("locks need maxmemory-policy noeviction; lock evicted: ");
-        ctx.log(LogLevel::Warning, &line);
+        for grant in last.grants().take(1) {
+            // The advice first: the server cuts a line off after 1 kB.
+            let what = "locks need maxmemory-policy noeviction; lock evicted: ";
+            ctx.log(LogLevel::Warning, &shown(what, grant, &last.key));
+        }
     }
 }
 
@@ -115,21 +123,24 @@ fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
 }
 
 impl Last {
-    /// For the log. Put together by hand: of thousands of locks that lapse together, `format!` took more than all the rest.
-    fn shown(&self, what: &str) -> String {
-        let (owner, fence) = (self.grant.owner(), self.grant.fence().get());
-        let mut line = String::with_capacity(192);
-        line.push_str(what);
-        line.push_str("owner \"");
-        push_escaped(&mut line, owner.text().as_ref());
-        line.push_str("\", fence ");
-        line.push_str(itoa::Buffer::new().format(fence));
-        // Last: the server cuts a line off after 1 kB.
-        line.push_str(", key \"");
-        push_escaped(&mut line, &self.key);
-        line.push('"');
-        line
+    fn grants(&self) -> impl Iterator<Item = &Grant> {
+        self.value.all(Deadline::Never).map(|held| held.grant)
     }
+}
+
+/// For the log. Put together by hand: of thousands of locks that lapse together, `format!` took more than all the rest.
+fn shown(what: &str, grant: &Grant, key: &[u8]) -> String {
+    let mut line = String::with_capacity(192);
+    line.push_str(what);
+    line.push_str("owner \"");
+    push_escaped(&mut line, grant.owner().text().as_ref());
+    line.push_str("\", fence ");
+    line.push_str(itoa::Buffer::new().format(grant.fence().get()));
+    // Last: the server cuts a line off after 1 kB.
+    line.push_str(", key \"");
+    push_escaped(&mut line, key);
+    line.push('"');
+    line
 }
 
 fn push_escaped(line: &mut String, bytes: &[u8]) {

@@ -1,11 +1,11 @@
 //! One lock in the keyspace. Every change goes through here: stored, told to replicas and files, shown to `WATCH`.
 
 use super::{effects, lapses};
-use crate::lock::{Deadline, Grant, Held};
+use crate::lock::{Deadline, Fence, Grant, Held, Millis, Room, Value};
 use crate::server::{Arg, Ctx, Key, WrongType};
 
 /// A key that holds a lock, or nothing.
-pub(crate) struct LockKey<'a>(Key<'a, Grant>);
+pub(crate) struct LockKey<'a>(Key<'a, Value>);
 
 impl<'a> LockKey<'a> {
     /// Opens a lock for a command that may change it. A lapsed one is deleted first, by the server.
@@ -22,54 +22,66 @@ impl<'a> LockKey<'a> {
         self.0.name()
     }
 
-    /// The grant and its lease; none where the lock is free.
-    pub(crate) fn held(&self) -> Option<Held<'_>> {
-        let grant = self.grant()?;
-        Some(Held { grant, deadline: self.deadline() })
+    /// Who holds the lock; none where it is free.
+    pub(crate) fn value(&self) -> Option<&Value> {
+        self.0.value()
     }
 
-    /// The end of the lease, which the server has to look up.
+    /// The end of the latest lease, which the server has to look up.
     pub(crate) fn deadline(&self) -> Deadline {
         self.0.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// The grant; none where the lock is free.
-    pub(crate) fn grant(&self) -> Option<&Grant> {
-        self.0.value()
+    /// Gives the lock to somebody alone.
+    pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
+        effects::alone(ctx, self.0.name(), &grant, until);
+        self.store(ctx, grant, until);
     }
 
-    /// Gives the lock to somebody.
-    pub(crate) fn grant_to(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
-        effects::held(ctx, self.0.name(), &grant, deadline);
-        self.store(ctx, grant, deadline);
-    }
-
-    /// Stores what a primary told, and tells nobody.
-    pub(crate) fn store(&mut self, ctx: &Ctx<'_>, grant: Grant, deadline: Deadline) {
+    /// Stores what a primary told, and tells nobody: that grant alone.
+    pub(crate) fn store(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
         match self.0.value_mut() {
-            Some(value) => *value = grant.aged_as(value),
-            None => self.0.set_value(grant),
+            Some(Value::One(held)) => *held = grant.aged_as(held),
+            Some(value) => *value = Value::One(grant),
+            None => self.0.set_value(Value::One(grant)),
         }
-        self.set_deadline(deadline);
+        self.set_deadline(until);
         ctx.signal_modified(self.0.name());
     }
 
-    /// Changes holds and lease of the grant; nothing at all where they are that already.
-    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, holds: u32, deadline: Deadline) {
-        let name = self.0.name();
-        let Some(Held { grant, deadline: old_deadline }) = self.held() else { return };
-        if grant.holds() == holds && old_deadline == deadline {
+    /// Gives the lock to somebody beside those who hold it.
+    pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
+        effects::among(ctx, self.0.name(), &grant, end);
+        self.store_among(ctx, grant, end);
+    }
+
+    /// Stores what a primary told, and tells nobody: that grant is among those that hold the lock.
+    pub(crate) fn store_among(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
+        let until = self.deadline();
+        let Some(value) = self.0.value_mut() else { return self.store(ctx, grant, end) };
+        let new_until = value.put(grant, end, until);
+        self.move_deadline(until, new_until);
+        ctx.signal_modified(self.0.name());
+    }
+
+    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already.
+    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, holds: u32, room: Room, end: Deadline) {
+        let (name, until) = (self.0.name(), self.deadline());
+        let Some(value) = self.0.value_mut() else { return };
+        let Some(Held { grant, deadline }) = value.with_fence(fence, || until) else { return };
+        let same = grant.holds() == holds && grant.room() == room;
+        if same && deadline == end {
             return;
         }
-        if grant.holds() == holds {
-            effects::lease(ctx, name, deadline);
-        } else if let Some(grant) = self.0.value_mut() {
-            grant.set_holds(holds);
-            effects::held(ctx, name, grant, deadline);
+        let alone = value.is_one();
+        let new_until = value.update(fence, holds, room, end, until);
+        match value.with_fence(fence, || new_until) {
+            Some(_) if alone && same => effects::lease(ctx, name, end),
+            Some(held) if alone => effects::alone(ctx, name, held.grant, end),
+            Some(held) => effects::among(ctx, name, held.grant, end),
+            None => (),
         }
-        if old_deadline != deadline {
-            self.set_deadline(deadline);
-        }
+        self.move_deadline(until, new_until);
         ctx.signal_modified(self.0.name());
     }
 
@@ -81,7 +93,45 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends the grant.
+    /// Ends the grant with that fence.
+    pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
+        effects::end(ctx, self.0.name(), fence);
+        self.remove_one(ctx, fence);
+    }
+
+    /// Removes the grant that a primary told to remove, and tells nobody.
+    pub(crate) fn remove_one(&mut self, ctx: &Ctx<'_>, fence: Fence) {
+        let until = self.deadline();
+        let Some(value) = self.0.value_mut() else { return };
+        match value.end(fence, until) {
+            Some(new_until) => {
+                self.move_deadline(until, new_until);
+                ctx.signal_modified(self.0.name());
+            }
+            None => self.remove(ctx),
+        }
+    }
+
+    /// Ends those of several grants whose leases were over before that: them.
+    pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis) -> Vec<Grant> {
+        effects::end_lapsed(ctx, self.0.name(), now);
+        self.remove_lapsed(ctx, now)
+    }
+
+    /// Removes those that a primary told to have lapsed, and tells nobody.
+    pub(crate) fn remove_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis) -> Vec<Grant> {
+        let until = self.deadline();
+        let Some(value) = self.0.value() else { return Vec::new() };
+        let lapsed = value.lapsed(until, now).into_iter();
+        let lapsed: Vec<Grant> =
+            lapsed.filter_map(|fence| Some(value.with_fence(fence, || until)?.grant.clone())).collect();
+        for grant in &lapsed {
+            self.remove_one(ctx, grant.fence());
+        }
+        lapsed
+    }
+
+    /// Ends all grants.
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
         effects::free(ctx, self.0.name());
         self.remove(ctx);
@@ -91,6 +141,12 @@ impl<'a> LockKey<'a> {
     pub(crate) fn remove(&mut self, ctx: &Ctx<'_>) {
         lapses::none_in(|| self.0.delete());
         ctx.signal_modified(self.0.name());
+    }
+
+    fn move_deadline(&mut self, from: Deadline, to: Deadline) {
+        if from != to {
+            self.set_deadline(to);
+        }
     }
 
     fn set_deadline(&mut self, deadline: Deadline) {

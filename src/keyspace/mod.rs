@@ -11,10 +11,10 @@ mod lapses;
 mod lock_key;
 
 pub(crate) use effects::{APPLY, Effect, Malformed};
-pub(crate) use lapses::{evicted, expired, unlinked, warn_of_evictions};
+pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, unlinked, warn_of_evictions};
 pub(crate) use lock_key::LockKey;
 
-use crate::lock::{Fence, FenceClock, Grant, Micros};
+use crate::lock::{Fence, FenceClock, Micros, Value};
 use crate::server::{NativeType, ServerCell};
 
 static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
@@ -22,7 +22,7 @@ static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
 /// How many locks are in memory: in the data set, a lapsed one until the server has deleted it, and what is on its way
 /// there or out of it (a data set that is loaded beside the one in use, one that is freed in the background).
 pub(crate) fn locks() -> u64 {
-    Grant::handle().values()
+    Value::handle().values()
 }
 
 /// The fence for a grant made now; none once the greatest has been given.

@@ -1,34 +1,39 @@
-//! A fence and a number of holds in 8 bytes.
-
-use std::num::NonZeroU64;
+//! A fence and a number of holds in 7 bytes.
 
 use super::Fence;
 
-/// A fence, which leaves 11 of 64 bits, and in those bits the holds.
-///
-/// Never zero, so that an `enum` needs no bytes to tell it from something else.
+/// A fence, which leaves 3 of 56 bits, and in those bits the holds. One byte short of a word, so that the type around it has one to
+/// tell it from something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) struct Counts(NonZeroU64);
+pub(super) struct Counts([u8; 7]);
 
 impl Counts {
-    pub(super) const MIN: Self = Self(NonZeroU64::MIN);
-    const MOST_HOLDS: u32 = (1 << (u64::BITS - Fence::BITS)) - 1;
+    const MOST_HOLDS: u32 = (1 << (u64::BITS - 8 - Fence::BITS)) - 1;
 
-    /// None where there are more than 2,047 holds.
+    /// Of the fence 0, which there is none of.
+    pub(super) const NONE: Self = Self([0; 7]);
+
+    /// None where there are more than 7 holds.
     pub(super) fn new(fence: Fence, holds: u32) -> Option<Self> {
         if holds > Self::MOST_HOLDS {
             return None;
         }
-        NonZeroU64::new(u64::from(holds) << Fence::BITS | fence.0).map(Self)
+        let [bytes @ .., _] = (u64::from(holds) << Fence::BITS | fence.0).to_le_bytes();
+        Some(Self(bytes))
+    }
+
+    fn both(self) -> u64 {
+        let [a, b, c, d, e, f, g] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, 0])
     }
 
     pub(super) fn fence(self) -> Fence {
-        Fence(self.0.get() & Fence::MAX.0)
+        Fence(self.both() & Fence::MAX.0)
     }
 
     pub(super) fn holds(self) -> u32 {
-        // 11 bits are left.
-        (self.0.get() >> Fence::BITS) as u32
+        // 3 bits are left.
+        (self.both() >> Fence::BITS) as u32
     }
 }

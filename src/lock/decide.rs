@@ -1,8 +1,8 @@
 //! What each command does to a lock, decided from its state alone. Nothing here changes anything.
 
-use super::{Deadline, Grant, Millis, Owner};
+use super::{Deadline, Fence, Grant, Millis, Now, Others, Owner, Room};
 
-/// A held lock as a command finds it; a free one (or one whose lease is over) is `None`.
+/// A grant as a command finds it, and the end of its lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held<'a> {
     pub(crate) grant: &'a Grant,
@@ -22,11 +22,19 @@ pub(crate) struct Ask<'a> {
     pub(crate) once: bool,
     /// The grant is to live as long as the client's connection.
     pub(crate) session: bool,
+    /// For how many holders there is to be room, this one included.
+    pub(crate) room: Room,
 }
 
 impl Ask<'_> {
     pub(crate) fn to_owned(&self) -> Ask<'static> {
         Ask { owner: self.owner.clone().into_owned(), ..*self }
+    }
+
+    /// The grant that is made of it, with that fence.
+    pub(crate) fn grant(&self, fence: Fence, now: Now) -> Grant {
+        let grant = Grant::new(self.owner.borrowed(), fence, 1, self.max_hold, now.millis());
+        grant.with_room(self.room)
     }
 
     /// The end of the lease of a grant that is made now.
@@ -46,6 +54,8 @@ pub(crate) struct Limits {
     /// By how many ms at most the millisecond from which a lease is counted is later than the one in which it begins: so long
     /// the server may still have a lock whose lease is over by that count.
     pub(crate) grain: Millis,
+    /// The most holders of one lock.
+    pub(crate) max_holders: Room,
     /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
     pub(crate) lengthen: bool,
 }
@@ -60,34 +70,44 @@ impl Limits {
 /// What comes of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    /// The lock was free: a new grant, with one hold, until then.
+    /// There is room: a new grant, with one hold, until then.
     Granted { deadline: Deadline },
     /// The owner held it already: so many holds, until then. Both may be what they were (`ONCE`).
     Reentered { holds: u32, deadline: Deadline },
-    /// The lock is another's.
+    /// The same, and there is less room from now on, though enough for the others that hold it.
+    Upgraded { holds: u32, deadline: Deadline },
+    /// Others hold the lock, and leave no room.
     Refused,
+    /// The owner holds it already, and wants less room than the others that hold it need.
+    UpgradeRefused,
 }
 
 /// The re-entrancy count is at its limit (2^32 - 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyHolds;
 
-/// Decides an acquire.
+/// Decides an acquire, by the owner's own grant and by the others.
 pub(crate) fn acquire(
     held: Option<Held<'_>>,
+    others: Others,
     ask: &Ask<'_>,
     limits: Limits,
     now: Millis,
 ) -> Result<Acquired, TooManyHolds> {
     let Some(held) = held else {
-        return Ok(Acquired::Granted { deadline: ask.first_deadline(limits, now) });
+        return Ok(match others.bear(ask.room.min(limits.max_holders)) {
+            true => Acquired::Granted { deadline: ask.first_deadline(limits, now) },
+            false => Acquired::Refused,
+        });
     };
-    let holds = held.grant.holds();
-    if held.grant.owner() != ask.owner {
-        return Ok(Acquired::Refused);
+    let upgrade = ask.room < held.grant.room();
+    if upgrade && !others.bear(ask.room) {
+        return Ok(Acquired::UpgradeRefused);
     }
+    let holds = held.grant.holds();
     let holds = if ask.once { holds } else { holds.checked_add(1).ok_or(TooManyHolds)? };
-    Ok(Acquired::Reentered { holds, deadline: lengthen(held, ask.lease, limits, now) })
+    let deadline = lengthen(held, ask.lease, limits, now);
+    Ok(if upgrade { Acquired::Upgraded { holds, deadline } } else { Acquired::Reentered { holds, deadline } })
 }
 
 /// The deadline of a grant whose holder stays (a re-entry, a session): that lease from now, but never earlier than it
@@ -113,14 +133,9 @@ pub(crate) enum Released {
     Ended,
 }
 
-/// Decides a release of one hold, or of all; `None`: the lock is not held by this owner with this fence.
-pub(crate) fn release(
-    grant: Option<&Grant>,
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    all: bool,
-) -> Option<Released> {
-    let grant = holder(grant, owner, fence)?;
+/// Decides a release of one hold of an owner's grant, or of all; `None`: it holds the lock not, or not with this fence.
+pub(crate) fn release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
+    let grant = grant.filter(|grant| is_meant(grant, fence))?;
     Some(match grant.holds().saturating_sub(1) {
         0 => Released::Ended,
         _ if all => Released::Ended,
@@ -128,23 +143,21 @@ pub(crate) fn release(
     })
 }
 
-/// Decides an extension: the new deadline; `None`: the lock is not held by this owner with this fence, or has been held for
-/// as long as it may be.
+/// Decides an extension of an owner's grant: the new deadline; `None`: it holds the lock not, or not with this fence, or has held
+/// it for as long as it may.
 ///
 /// A grant in whose last millisecond the clock moves on is held for as long as the server has its key: it may be extended to
 /// the end that it has.
 pub(crate) fn extend(
     held: Option<Held<'_>>,
-    owner: &Owner<'_>,
     fence: Option<u64>,
     lease: Millis,
     limits: Limits,
     now: Millis,
 ) -> Option<Deadline> {
-    let held = held?;
-    let grant = holder(Some(held.grant), owner, fence)?;
-    let until = lease_from(now, lease, grant, limits);
-    within_age(grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
+    let held = held.filter(|held| is_meant(held.grant, fence))?;
+    let until = lease_from(now, lease, held.grant, limits);
+    within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
 /// The end of that lease from now; `None`: the grant has been held for as long as it may be. The last millisecond counts,
@@ -154,12 +167,7 @@ pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Mill
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.grain)))
 }
 
-/// Decides whether an operator's break ends the grant: it has that fence, where one is named.
-pub(crate) fn may_break(grant: Option<&Grant>, fence: Option<u64>) -> bool {
-    grant.is_some_and(|grant| fence.is_none_or(|fence| fence == grant.fence().get()))
-}
-
-/// The grant, where it is this owner's, and has this fence where one is named.
-fn holder<'a>(grant: Option<&'a Grant>, owner: &Owner<'_>, fence: Option<u64>) -> Option<&'a Grant> {
-    grant.filter(|grant| grant.owner() == *owner && may_break(Some(grant), fence))
+/// Whether a grant has that fence, where one is named.
+fn is_meant(grant: &Grant, fence: Option<u64>) -> bool {
+    fence.is_none_or(|fence| fence == grant.fence().get())
 }

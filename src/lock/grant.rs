@@ -1,13 +1,12 @@
 //! One stretch of ownership, from the moment a lock goes to an owner until it is free again.
 
 use super::counts::Counts;
-use super::{Deadline, Fence, Millis, Owner};
+use super::{Deadline, Fence, Millis, Owner, Room};
 
-/// A grant: who holds the lock, how often, and with which fence.
+/// A grant: who holds the lock, how often, with which fence, and how many it bears beside it.
 ///
-/// Its lease is not here: that is the TTL of the key. 24 bytes where the owner is a UUID, nothing unusual is asked and
-/// the fence says when the grant was made, so that a held lock costs no more memory than a string with the same token;
-/// the rest is boxed.
+/// Its lease is not here: `Value` says where. 24 bytes where the owner is a UUID, nothing unusual is asked and the fence says when
+/// the grant was made, so that a held lock costs no more memory than a string with the same token; the rest is boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);
@@ -28,12 +27,16 @@ pub(crate) struct Full {
     holds: u32,
     max_hold: Option<Millis>,
     made: Millis,
+    room: Room,
 }
 
 impl Full {
     /// No number of holds makes it `Compact`.
     fn has_more_than_counts(&self) -> bool {
-        self.max_hold.is_some() || self.made != self.fence.millis() || matches!(self.owner, Owner::Name(_))
+        self.max_hold.is_some()
+            || self.made != self.fence.millis()
+            || !self.room.is_exclusive()
+            || matches!(self.owner, Owner::Name(_))
     }
 }
 
@@ -57,9 +60,23 @@ impl Grant {
                 Repr::Compact { counts, uuid }
             }
             (owner, max_hold, _) => {
-                Repr::Full(Box::new(Full { owner: owner.into_owned(), fence, holds, max_hold, made }))
+                let (owner, room) = (owner.into_owned(), Room::ONE);
+                Repr::Full(Box::new(Full { owner, fence, holds, max_hold, made, room }))
             }
         })
+    }
+
+    /// The same with that room; without this it bears nobody beside it.
+    pub(crate) fn with_room(self, room: Room) -> Self {
+        if room == self.room() {
+            return self;
+        }
+        let (owner, fence, holds) = (self.owner().into_owned(), self.fence(), self.holds());
+        let (max_hold, made) = (self.max_hold(), self.made());
+        if room.is_exclusive() {
+            return Self::new(owner, fence, holds, max_hold, made);
+        }
+        Self(Repr::Full(Box::new(Full { owner, fence, holds, max_hold, made, room })))
     }
 
     /// A grant of which a primary or a file tells at that time, and when it was made where the fence does not say that. If
@@ -81,7 +98,8 @@ impl Grant {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
         }
-        Self::new(self.owner().into_owned(), self.fence(), self.holds(), self.max_hold(), earlier.made())
+        let owner = self.owner().into_owned();
+        Self::new(owner, self.fence(), self.holds(), self.max_hold(), earlier.made()).with_room(self.room())
     }
 
     pub(crate) fn owner(&self) -> Owner<'_> {
@@ -112,6 +130,20 @@ impl Grant {
                 let owner = self.owner().into_owned();
                 *self = Self::new(owner, self.fence(), count, self.max_hold(), self.made());
             }
+        }
+    }
+
+    pub(crate) fn set_room(&mut self, room: Room) {
+        if room != self.room() {
+            *self = self.clone().with_room(room);
+        }
+    }
+
+    /// How many may hold the lock while it does.
+    pub(crate) fn room(&self) -> Room {
+        match &self.0 {
+            Repr::Compact { .. } => Room::ONE,
+            Repr::Full(full) => full.room,
         }
     }
 
@@ -152,7 +184,7 @@ impl Grant {
     /// Has what the grant has on the heap moved by `relocate`.
     pub(crate) fn relocate(&mut self, relocate: impl FnOnce(Box<Full>) -> Box<Full>) {
         // Something without a heap stands in for the moment.
-        let stand_in = Repr::Compact { counts: Counts::MIN, uuid: [0; 16] };
+        let stand_in = Repr::Compact { counts: Counts::NONE, uuid: [0; 16] };
         self.0 = match std::mem::replace(&mut self.0, stand_in) {
             Repr::Full(full) => Repr::Full(relocate(full)),
             compact => compact,
@@ -163,13 +195,7 @@ impl Grant {
     pub(crate) fn heap_size(&self) -> usize {
         match &self.0 {
             Repr::Compact { .. } => 0,
-            Repr::Full(full) => {
-                size_of::<Full>()
-                    + match &full.owner {
-                        Owner::Uuid(_) => 0,
-                        Owner::Name(name) => name.len(),
-                    }
-            }
+            Repr::Full(full) => size_of::<Full>() + full.owner.heap_size(),
         }
     }
 }

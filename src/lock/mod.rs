@@ -1,7 +1,7 @@
-//! What a lock is: grants, re-entry, release, lapse and the fence.
+//! What a lock is: who holds it, alone or side by side, re-entry, release, lapse and the fence.
 //!
 //! Everything here is a pure function of what comes in: no Redis, no clock, no `unsafe`. A decision
-//! (`acquire`, `release`, `extend`, `may_break`) reads the state and says what to do; whoever asked stores it.
+//! (`acquire`, `release`, `extend`) reads the state and says what to do; whoever asked stores it.
 //! So a refused command cannot leave a half-made change, and the whole of it runs in a test without a server.
 
 mod counts;
@@ -11,15 +11,19 @@ mod fence;
 pub(crate) mod fuzzing;
 mod grant;
 mod owner;
+mod room;
+mod several;
 #[cfg(test)]
 mod tests;
 mod time;
+mod value;
 
 pub(crate) use decide::{
-    Acquired, Ask, Held, Limits, Released, TooManyHolds, acquire, extend, lengthen, may_break, release,
-    within_age,
+    Acquired, Ask, Held, Limits, Released, TooManyHolds, acquire, extend, lengthen, release, within_age,
 };
 pub(crate) use fence::{Fence, FenceClock};
 pub(crate) use grant::Grant;
 pub(crate) use owner::Owner;
+pub(crate) use room::{Others, Room};
 pub(crate) use time::{Deadline, LONGEST_LEASE, Micros, Millis, Now};
+pub(crate) use value::{Mover, Value};

@@ -49,6 +49,14 @@ impl<'a> Owner<'a> {
         }
     }
 
+    /// Bytes of it on the heap.
+    pub(super) fn heap_size(&self) -> usize {
+        match self {
+            Self::Uuid(_) => 0,
+            Self::Name(name) => name.len(),
+        }
+    }
+
     /// The owner as the client wrote it.
     pub(crate) fn text(&self) -> OwnerText<'_> {
         match self {

@@ -66,7 +66,12 @@ impl Argument {
 
     /// An option that is its word alone.
     pub(crate) const fn flag(name: &'static CStr, token: &'static CStr) -> Self {
-        Self::new(name, Kind::Flag).after(token).optional()
+        Self::word(name, token).optional()
+    }
+
+    /// A word that stands for itself, as one of several.
+    pub(crate) const fn word(name: &'static CStr, token: &'static CStr) -> Self {
+        Self::new(name, Kind::Flag).after(token)
     }
 
     pub(crate) const fn one_of(name: &'static CStr, choices: &'static [Self]) -> Self {

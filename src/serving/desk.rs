@@ -4,7 +4,7 @@ use super::heartbeat;
 use super::state::STATE;
 use crate::error::Error;
 use crate::keyspace::{self, LockKey};
-use crate::lock::{Deadline, Fence, Grant, Limits, Now};
+use crate::lock::{Deadline, Fence, Grant, Limits, Millis, Now, Room, Value};
 use crate::server::{Arg, Blocked, Ctx, client_exists};
 use crate::stats;
 use crate::waiting::{Around, At, GraceLeft, Note, Site, State};
@@ -77,8 +77,8 @@ impl<'a> Site for Desk<'a> {
         self.lock.name()
     }
 
-    fn grant(&self) -> Option<&Grant> {
-        self.lock.grant()
+    fn value(&self) -> Option<&Value> {
+        self.lock.value()
     }
 
     fn deadline(&self) -> Deadline {
@@ -86,11 +86,29 @@ impl<'a> Site for Desk<'a> {
     }
 
     fn give(&mut self, grant: Grant, until: Deadline) {
-        self.lock.grant_to(self.ctx, grant, until);
+        self.lock.give(self.ctx, grant, until);
     }
 
-    fn update(&mut self, holds: u32, until: Deadline) {
-        self.lock.update(self.ctx, holds, until);
+    fn add(&mut self, grant: Grant, until: Deadline) {
+        self.lock.add(self.ctx, grant, until);
+    }
+
+    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline) {
+        self.lock.update(self.ctx, fence, holds, room, until);
+    }
+
+    fn end(&mut self, fence: Fence, why: Note) {
+        self.lock.end(self.ctx, fence);
+        self.note(why);
+    }
+
+    fn end_lapsed(&mut self, now: Millis) -> Vec<Fence> {
+        let lapsed = self.lock.end_lapsed(self.ctx, now);
+        for grant in &lapsed {
+            keyspace::log_lapse(self.ctx, self.lock.name(), grant);
+            self.note(Note::Lapsed);
+        }
+        lapsed.iter().map(Grant::fence).collect()
     }
 
     fn free(&mut self) {
@@ -142,6 +160,9 @@ pub(super) fn publish(ctx: &Ctx<'_>, key: Arg<'_>, note: Note) {
         Note::Broken => (Some(&stats::BREAKS), Some(c"lock.broken")),
         Note::Extended => (Some(&stats::EXTENSIONS), Some(c"lock.extended")),
         Note::Reentered => (Some(&stats::REENTRIES), None),
+        Note::Upgraded => (Some(&stats::UPGRADES), None),
+        Note::Shared => (Some(&stats::GRANTS_SHARED), None),
+        Note::Deadlocked => (Some(&stats::DEADLOCKS), None),
         Note::Refused => (Some(&stats::REFUSALS), None),
         Note::Waited(ms) => {
             stats::waited(ms);

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::config;
-use crate::lock::{Limits, Millis};
+use crate::lock::{Limits, Millis, Room};
 use crate::server::{Alarm, Ctx, ServerCell, Timer, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
@@ -67,6 +67,7 @@ pub(super) fn limits() -> Limits {
         max_lease: config::max_lease(),
         max_hold: config::max_hold(),
         grain: lease_start(1),
+        max_holders: Room::limit(config::max_holders()).unwrap_or(Room::ANY),
         lengthen: grace_left().leases == 0,
     }
 }

@@ -88,14 +88,14 @@ impl Host for Server<'_> {
         }
     }
 
-    fn look(&mut self, place: &Place) -> Option<(Fence, Deadline)> {
+    fn look(&mut self, place: &Place, fence: Fence) -> Option<Deadline> {
         if !self.ctx.select_db(place.db) {
             return None;
         }
         self.ctx.with_string(&place.key, |key| {
             let lock = LockKey::read(self.ctx, key).ok()?;
-            let held = lock.held()?;
-            Some((held.grant.fence(), held.deadline))
+            let held = lock.value()?.with_fence(fence, || lock.deadline())?;
+            Some(held.deadline)
         })
     }
 

@@ -7,20 +7,20 @@ use super::host::Server;
 use super::state::{STATE, now};
 use super::{heartbeat, tick};
 use crate::keyspace;
-use crate::lock::Grant;
+use crate::lock::Value;
 use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, Unlinked, ValueEvents, listen_to_keys};
 use crate::waiting::{self, At, State};
 
 /// Listens for all of it.
 pub(crate) struct Listener;
 
-impl ValueEvents<Grant> for Listener {
-    fn unlinked(grant: &Grant, from: &Unlinked) {
+impl ValueEvents<Value> for Listener {
+    fn unlinked(value: &Value, from: &Unlinked) {
         let at = At { db: from.db(), key: from.key().bytes() };
-        let overdue = |state: &mut State<Blocked>| state.overdue_session(at, grant.fence(), now().millis());
-        let outlives = || !is_empty() && STATE.with(overdue).is_some();
+        let overdue = |state: &mut State<Blocked>| state.has_overdue_session(at, now().millis());
+        let outlives = || !is_empty() && STATE.with(overdue);
         // What we delete ourselves we see to in the same step.
-        if !keyspace::unlinked(grant, from, outlives) && !is_empty() {
+        if !keyspace::unlinked(value, from, outlives) && !is_empty() {
             rouse(at);
         }
     }
@@ -43,7 +43,7 @@ fn is_empty() -> bool {
 fn rouse(at: At<'_>) {
     // At a lapse an alarm is due already, and stays.
     let now = now().millis();
-    if STATE.with(|state| state.alarm_at(at, now)) {
+    if STATE.with(|state| state.look_through(at, now)) {
         tick::arm();
     }
 }
@@ -52,8 +52,10 @@ impl KeyspaceEvents for Listener {
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
         let Some(lapse) = keyspace::expired(ctx, key) else { return };
         let at = At { db: ctx.db(), key: key.bytes() };
-        if is_empty() || !waiting::outlives(&mut Server::new(ctx), at, lapse.grant(), now()) {
-            lapse.publish(ctx, key);
+        for grant in lapse.grants() {
+            if is_empty() || !waiting::outlives(&mut Server::new(ctx), at, grant, now()) {
+                keyspace::publish_lapse(ctx, key, grant);
+            }
         }
     }
 

@@ -68,8 +68,8 @@ pub(crate) fn extend(
     step(ctx, key, |desk| Ok(waiting::extend(desk, owner, fence, lease, now)?))
 }
 
-/// Ends the grant, whoever holds it: the grant, where there was one (with that fence).
-pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<Option<Grant>, Error> {
+/// Ends the grant with that fence, or all, whoever holds them: those grants.
+pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<Vec<Grant>, Error> {
     step(ctx, key, |desk| Ok(waiting::break_(desk, fence, now)))
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
     });
     if settled.is_err() {
         let db = ctx.db();
-        if STATE.with(|state| state.overwritten(At { db, key: key.bytes() })) {
+        for _ in 0..STATE.with(|state| state.overwritten(At { db, key: key.bytes() })) {
             publish(ctx, key, Note::Lapsed);
         }
     }

@@ -23,6 +23,7 @@ impl BlockedEvents for Telling {
             }
             Answer::WrongType => Error::WrongType.send(ctx),
             Answer::TooManyHolds => Error::TooManyHolds.send(ctx),
+            Answer::Deadlock => Error::Deadlock.send(ctx),
             Answer::TimedOut | Answer::Gone => ctx.reply_null_array(),
         }
         tick::arm();

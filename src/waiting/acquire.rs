@@ -1,11 +1,12 @@
 //! An acquire: granted, re-entered, refused, or put into the queue.
 
-use super::alarms::lease_moved;
+use super::alarms::{lease_moved, look_when_one_ends};
+use super::hand_over::give;
 use super::sessions;
 use super::settle::settle;
 use super::site::{Caller, Note, Refusal, Site};
 use super::state::{Arrival, Channel, Way};
-use crate::lock::{self, Acquired, Ask, Deadline, Fence, Grant, Millis, Now};
+use crate::lock::{self, Acquired, Ask, Deadline, Fence, Millis, Now, Room};
 
 /// What comes of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,25 +42,33 @@ pub(crate) fn acquire<S: Site>(
 ) -> Result<Outcome, Refusal> {
     settle(site, now);
     let limits = site.limits();
-    let held = site.held();
-    let fence = held.map(|held| held.grant.fence());
-    let (fence, holds, until) = match (lock::acquire(held, ask, limits, now.start)?, fence) {
-        (Acquired::Reentered { holds, deadline }, Some(fence)) => {
-            site.update(holds, deadline);
-            if ask.once && !site.idle() {
-                site.here(|state, at| state.share_hold(at, fence));
-            }
-            site.note(Note::Reentered);
+    let (held, others) = site.seen_by(&ask.owner);
+    let mine = held.map(|held| (held.grant.fence(), held.grant.room()));
+    let (fence, holds, until) = match (lock::acquire(held, others, ask, limits, now.start)?, mine) {
+        (Acquired::Reentered { holds, deadline }, Some((fence, room))) => {
+            enter_again(site, ask, fence, holds, room, deadline);
             (fence, holds, deadline)
         }
+        (Acquired::Upgraded { holds, deadline }, Some((fence, _))) => {
+            // What others have been granted elsewhere may be lost.
+            if let grace @ 1.. = site.grace().grants {
+                return wait_to_upgrade(site, caller, ask, fence, wait, now, Err(Refusal::Grace(grace)));
+            }
+            enter_again(site, ask, fence, holds, ask.room, deadline);
+            site.note(Note::Upgraded);
+            (fence, holds, deadline)
+        }
+        (Acquired::UpgradeRefused, Some((fence, _))) => {
+            return wait_to_upgrade(site, caller, ask, fence, wait, now, Ok(Outcome::Taken));
+        }
         (Acquired::Granted { deadline }, _) => {
-            // In a grace, nobody is granted what is free; waiters queue up for its end.
-            if let Err(grace) = may_grant(site) {
-                return wait_or(site, caller, ask, wait, now, Err(grace));
+            // In a grace, nobody is granted what there is room for; waiters queue up for its end.
+            if let Err(refused) = may_grant(site) {
+                return wait_or(site, caller, ask, wait, now, refused);
             }
             let fence = site.next_fence(now).ok_or(Refusal::NoMoreFences)?;
-            let owner = ask.owner.borrowed();
-            site.give(Grant::new(owner, fence, 1, ask.max_hold, now.millis()), deadline);
+            let alone = site.value().is_none();
+            give(site, ask, fence, deadline, alone, now);
             site.note(Note::Acquired);
             (fence, 1, deadline)
         }
@@ -68,22 +77,65 @@ pub(crate) fn acquire<S: Site>(
     if let Some(channel) = &wait.channel {
         let owner = ask.owner.borrowed().into_owned();
         site.here(|state, at| state.watch(at, fence, owner, channel.clone()));
-        lease_moved(site, until, now);
     }
+    lease_moved(site, fence, until, now);
     if ask.session {
         sessions::start(site, caller.id(), fence, ask.lease, until, now);
     }
     Ok(Outcome::Granted { fence, holds, until })
 }
 
-/// Whether a free lock may be granted to a client that comes now. Not before those who wait for it, for whom the grace ended
-/// only just now.
-fn may_grant<S: Site>(site: &mut S) -> Result<(), Refusal> {
-    match site.grace().grants {
-        0 if !site.idle() && site.here(|state, at| state.waiters_of(at)) > 0 => Err(Refusal::Grace(1)),
-        0 => Ok(()),
-        left => Err(Refusal::Grace(left)),
+/// The holder has its grant once more.
+fn enter_again<S: Site>(
+    site: &mut S,
+    ask: &Ask<'_>,
+    fence: Fence,
+    holds: u32,
+    room: Room,
+    deadline: Deadline,
+) {
+    site.update(fence, holds, room, deadline);
+    if ask.once && !site.idle() {
+        site.here(|state, at| state.share_hold(at, fence));
     }
+    site.note(Note::Reentered);
+}
+
+/// Whether what there is room for may be granted to a client that comes now; else what it is refused with. Not before those who
+/// wait, for whom a grace may have ended only just now.
+fn may_grant<S: Site>(site: &mut S) -> Result<(), Result<Outcome, Refusal>> {
+    let grace = site.grace().grants;
+    let waited_for = !site.idle() && site.here(|state, at| state.waiters_of(at)) > 0;
+    match grace {
+        0 if !waited_for => Ok(()),
+        0 if site.value().is_some() => Err(Ok(Outcome::Taken)),
+        left => Err(Err(Refusal::Grace(left.max(1)))),
+    }
+}
+
+/// The same as `wait_or` for an owner that holds the lock, and is to have it with less room: it waits in front of the queue. Two of
+/// them would wait for each other.
+fn wait_to_upgrade<S: Site>(
+    site: &mut S,
+    caller: &mut impl Caller<S>,
+    ask: &Ask<'_>,
+    fence: Fence,
+    wait: &Wait,
+    now: Now,
+    refused: Result<Outcome, Refusal>,
+) -> Result<Outcome, Refusal> {
+    let other = |site: &mut S| site.here(|state, at| state.upgrader(at).is_some_and(|waits| waits != fence));
+    if wait.timeout.is_some() && !site.idle() && other(site) {
+        site.note(Note::Refused);
+        site.note(Note::Deadlocked);
+        return Err(Refusal::Deadlock);
+    }
+    let outcome = wait_or(site, caller, ask, wait, now, refused);
+    if matches!(outcome, Ok(Outcome::Waits | Outcome::Queued)) {
+        let owner = ask.owner.borrowed().into_owned();
+        site.here(|state, at| state.upgrade_first(at, fence, &owner));
+    }
+    outcome
 }
 
 /// Puts the client into the queue, or refuses it so where it doesn't want to wait or can't.
@@ -124,7 +176,7 @@ fn join<S: Site>(
     let way = Way::Blocked(client);
     let arrival = Arrival { ask: ask.to_owned(), way, client_id: caller.id(), since: now.micros, timeout };
     site.here(|state, at| state.join(at, ticket, arrival));
-    look_when_it_ends(site, now);
+    look_when_one_ends(site, now);
     Ok(Some(Outcome::Waits))
 }
 
@@ -158,7 +210,7 @@ fn take_place<S: Site>(
             may_join(site, caller)?;
             let ticket = site.state(|state| state.next_ticket());
             site.here(|state, at| state.join(at, ticket, arrival));
-            look_when_it_ends(site, now);
+            look_when_one_ends(site, now);
         }
     }
     Ok(Some(Outcome::Queued))
@@ -170,10 +222,4 @@ fn may_join<S: Site>(site: &mut S, caller: &impl Caller<S>) -> Result<(), Refusa
         return Err(Refusal::MaxWaiters);
     }
     Ok(())
-}
-
-/// Somebody waits for the end of the lease from now on.
-fn look_when_it_ends<S: Site>(site: &mut S, now: Now) {
-    let until = site.held().map_or(Deadline::At(now.start), |held| held.deadline);
-    lease_moved(site, until, now);
 }

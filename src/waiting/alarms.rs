@@ -2,22 +2,35 @@
 
 use super::sessions;
 use super::site::Site;
-use crate::lock::{Deadline, Now};
+use crate::lock::{Deadline, Fence, Now};
 
-/// Takes note of when the lease of a lock ends, so that a lapse is found when it happens.
-pub(super) fn lease_moved<S: Site>(site: &mut S, until: Deadline, now: Now) {
+/// Takes note of when the lease of a grant ends, so that a lapse is found when it happens.
+pub(super) fn lease_moved<S: Site>(site: &mut S, fence: Fence, until: Deadline, now: Now) {
     let Deadline::At(last) = until else { return };
     if site.idle() {
         return;
     }
     site.here(|state, at| {
-        let (waits, session) = state.watched(at);
-        if waits {
+        if state.is_watched(at) {
             // The key expires after its last millisecond.
             state.alarm_at(at, last.saturating_add(1));
         }
-        if session.is_some_and(|session| last < session.renew_at) {
+        if state.session(at, fence).is_some_and(|session| last < session.renew_at) {
             state.renew_by(at, sessions::look_again(until.left(now.millis()), now.millis()));
         }
     });
+}
+
+/// The same for the lease that ends first, or for one that begins now where the lock is free.
+pub(super) fn look_when_one_ends<S: Site>(site: &mut S, now: Now) {
+    let first = site.value().map(|value| value.first_end(site.deadline()));
+    if let Deadline::At(last) = first.unwrap_or(Deadline::At(now.start))
+        && !site.idle()
+    {
+        site.here(|state, at| {
+            if state.is_watched(at) {
+                state.alarm_at(at, last.saturating_add(1));
+            }
+        });
+    }
 }

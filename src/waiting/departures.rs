@@ -8,10 +8,12 @@ use crate::lock::Now;
 /// What a waiter is told whom the server lets us answer now. `None`: it has been told already.
 pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<Told> {
     let told = host.state(|state| state.tell(ticket))?;
-    if told.ask.session && matches!(told.answer, Answer::Granted { .. }) {
-        let held = host.look(&told.place);
+    if let Answer::Granted { fence, .. } = told.answer
+        && told.ask.session
+        && let Some(until) = host.look(&told.place, fence)
+    {
         let lease = host.limits().allowed(told.ask.lease);
-        host.state(|state| sessions::bind_told(state, &told, lease, held, now.millis()));
+        host.state(|state| sessions::bind_told(state, &told, fence, lease, until, now.millis()));
     }
     Some(told)
 }
@@ -23,7 +25,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, ticket: Ticket) {
     let word = match answer {
         Answer::Granted { fence, .. } => Word::Granted(fence),
         Answer::TimedOut => Word::Timeout,
-        Answer::WrongType | Answer::TooManyHolds | Answer::Gone => Word::Gone,
+        Answer::WrongType | Answer::TooManyHolds | Answer::Deadlock | Answer::Gone => Word::Gone,
     };
     let heard = host.publish(&Message { channel, word, owner: ask.owner });
     let granted = matches!(word, Word::Granted(_));

@@ -15,19 +15,19 @@ pub(crate) fn extend<S: Site>(
 ) -> Result<Deadline, Refusal> {
     settle(site, now);
     let limits = site.limits();
-    let until = lock::extend(site.held(), owner, fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
+    let (held, _) = site.seen_by(owner);
+    let until = lock::extend(held, fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
     if !limits.lengthen {
         return Err(Refusal::GraceOfLeases(site.grace().leases));
     }
-    let Some((fence, holds)) = site.grant().map(|grant| (grant.fence(), grant.holds())) else {
-        return Err(Refusal::NotHeld);
-    };
-    site.update(holds, until);
+    let Some(grant) = held.map(|held| held.grant) else { return Err(Refusal::NotHeld) };
+    let (fence, holds, room) = (grant.fence(), grant.holds(), grant.room());
+    site.update(fence, holds, room, until);
     if !site.idle() {
         // Who extends it knows of it.
         site.here(|state, at| state.share_hold(at, fence));
     }
-    lease_moved(site, until, now);
+    lease_moved(site, fence, until, now);
     site.note(Note::Extended);
     Ok(until)
 }

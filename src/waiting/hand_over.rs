@@ -1,72 +1,184 @@
-//! A lock goes from one owner to the next.
+//! A lock goes from one owner to the next, or to those next who fit.
 
 use super::alarms::lease_moved;
 use super::grace;
 use super::site::{Note, Site};
 use super::state::{Answer, Ticket, Word};
-use crate::lock::{self, Acquired, Grant, Now, Owner};
+use crate::lock::{self, Acquired, Ask, Deadline, Fence, Now, Others, Owner, Value};
 
-/// Ends the grant of a lock: it goes to the next waiter in this same step, or is free. `ended` tells why.
+/// How many of those at the head of a queue get the lock in one step, where there is room for them; the rest in the next.
+const BATCH: usize = 64;
+
+/// Ends the grant with that fence: its room goes to the next waiters in this same step. `why` tells why it ends.
 #[inline(always)]
-pub(super) fn pass_on<S: Site>(site: &mut S, ended: Note, now: impl FnOnce() -> Now) {
-    site.note(ended);
+pub(super) fn pass_on<S: Site>(site: &mut S, fence: Fence, why: Note, now: impl FnOnce() -> Now) {
+    if site.value().is_some_and(|value| !value.is_one()) {
+        site.end(fence, why);
+        pass_on_room(site, fence, why, now);
+        return;
+    }
+    site.note(why);
     if site.idle() {
         site.free();
         return;
     }
-    // Its owner knows of what it gave back, or never had.
-    let lost = !matches!(ended, Note::Released | Note::TakenBack);
-    site.here(|state, at| state.end_watch(at, lost.then_some(Word::Lost)));
-    if !grant_head(site, now()) {
+    forget(site, fence, why);
+    hand_on(site, now());
+}
+
+/// Apart, so that a lock with one grant does not pay for it.
+#[inline(never)]
+fn pass_on_room<S: Site>(site: &mut S, fence: Fence, why: Note, now: impl FnOnce() -> Now) {
+    if !site.idle() {
+        forget(site, fence, why);
+        grant_heads(site, false, now());
+    }
+}
+
+/// Ends all grants: the lock goes to the next waiters in this same step, or is free.
+pub(super) fn pass_on_all<S: Site>(site: &mut S, why: Note, now: impl FnOnce() -> Now) {
+    let until = site.deadline();
+    let fences = |value: &Value| value.all(until).map(|held| held.grant.fence()).collect::<Vec<_>>();
+    let fences = site.value().map(fences).unwrap_or_default();
+    for fence in fences {
+        site.note(why);
+        if !site.idle() {
+            forget(site, fence, why);
+        }
+    }
+    if site.idle() {
+        site.free();
+    } else {
+        hand_on(site, now());
+    }
+}
+
+/// What stands in the key has ended: the next waiter gets it, or it is free.
+fn hand_on<S: Site>(site: &mut S, now: Now) {
+    if !grant_heads(site, true, now) {
         site.free();
     }
 }
 
-/// Gives the lock, whoever had it, to the head of its queue; `false`: nobody waits, or nothing is granted now.
-pub(super) fn grant_head<S: Site>(site: &mut S, now: Now) -> bool {
-    let most = site.at_once();
-    let head = site.here(|state, at| {
-        state.end_session(at);
-        state.next_head(at, most)
-    });
-    let Some((ticket, ask)) = head else { return false };
-    let grace = site.grace().grants;
-    if grace > 0 {
-        // The waiters wait on, though the lock is free.
-        let until = now.millis().saturating_add(grace.min(grace::LOOK_AGAIN));
-        site.here(|state, at| state.alarm_at(at, until));
-        return false;
-    }
-    // Once the greatest has been given: what is held can still be given back.
-    let Some(fence) = site.next_fence(now) else { return false };
-    let until = ask.first_deadline(site.limits(), now.start);
-    site.give(Grant::new(ask.owner.borrowed(), fence, 1, ask.max_hold, now.millis()), until);
-    site.note(Note::HandedOver);
-    answer(site, ticket, Answer::Granted { fence, holds: 1, until }, now);
-    reenter(site, &ask.owner, now);
-    lease_moved(site, until, now);
-    true
+/// What was known of a grant beside what stands in the key.
+fn forget<S: Site>(site: &mut S, fence: Fence, why: Note) {
+    // Its owner knows of what it gave back, or never had.
+    let lost = !matches!(why, Note::Released | Note::TakenBack);
+    site.here(|state, at| state.end_grant(at, fence, lost.then_some(Word::Lost)));
 }
 
-/// The holder's own waiters re-enter at once, wherever they stand in the queue. Of many, the rest does in the next step.
+/// Gives the lock to one who asked for it: alone, or beside those who hold it.
+pub(super) fn give<S: Site>(
+    site: &mut S,
+    ask: &Ask<'_>,
+    fence: Fence,
+    until: Deadline,
+    alone: bool,
+    now: Now,
+) {
+    let grant = ask.grant(fence, now);
+    if alone {
+        site.give(grant, until);
+    } else {
+        site.add(grant, until);
+    }
+    if !ask.room.is_exclusive() {
+        site.note(Note::Shared);
+    }
+}
+
+/// Gives the lock to those at the head of its queue who fit; whether to anybody. `over`: what stands in the key has ended, and is
+/// replaced.
+pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
+    let most = site.at_once();
+    let mut granted = false;
+    for _ in 0..most.min(BATCH) {
+        let Some((ticket, ask)) = site.here(|state, at| state.next_head(at, most)) else { return granted };
+        let alone = if granted { false } else { over || site.value().is_none() };
+        let limits = site.limits();
+        let (held, others) = if alone { (None, Others::NONE) } else { site.seen_by(&ask.owner) };
+        let until = match lock::acquire(held, others, &ask, limits, now.start) {
+            Ok(Acquired::Granted { deadline }) => deadline,
+            Ok(Acquired::Refused | Acquired::UpgradeRefused) => return granted,
+            // Only where its owner holds the lock.
+            Ok(Acquired::Reentered { .. } | Acquired::Upgraded { .. }) | Err(lock::TooManyHolds) => {
+                reenter(site, &ask.owner, now);
+                continue;
+            }
+        };
+        if is_grace(site, now) {
+            return granted;
+        }
+        // Once the greatest has been given: what is held can still be given back.
+        let Some(fence) = site.next_fence(now) else { return granted };
+        give(site, &ask, fence, until, alone, now);
+        granted = true;
+        site.note(Note::HandedOver);
+        answer(site, ticket, Answer::Granted { fence, holds: 1, until }, now);
+        reenter(site, &ask.owner, now);
+        lease_moved(site, fence, until, now);
+        if ask.room.is_exclusive() {
+            return true;
+        }
+    }
+    site.here(|state, at| {
+        if state.waiters_of(at) > 0 {
+            state.alarm_at(at, 0);
+        }
+    });
+    granted
+}
+
+/// Whether nothing new is granted now. Then the waiters wait on, though there is room, and are looked at again.
+fn is_grace<S: Site>(site: &mut S, now: Now) -> bool {
+    let grace = site.grace().grants;
+    if grace > 0 {
+        let until = now.millis().saturating_add(grace.min(grace::LOOK_AGAIN));
+        site.here(|state, at| state.alarm_at(at, until));
+    }
+    grace > 0
+}
+
+/// A holder's own waiters re-enter at once, wherever they stand in the queue. One that is to have less room than the other holders
+/// leave waits in front. Of many, the rest does in the next step.
 pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
+    let mut seen = None;
     for _ in 0..site.at_once() {
-        let Some((ticket, ask)) = site.here(|state, at| state.head_of(at, owner)) else { return };
+        let Some((ticket, ask)) = site.here(|state, at| state.next_of(at, owner, seen)) else { return };
+        seen = Some(ticket);
         if site.state(|state| state.give_up_if_gone(ticket)) {
             continue;
         }
         let limits = site.limits();
-        let held = site.held();
-        let fence = held.map(|held| held.grant.fence());
-        let told = match (lock::acquire(held, &ask, limits, now.start), fence) {
-            (Ok(Acquired::Reentered { holds, deadline: until }), Some(fence)) => {
-                site.update(holds, until);
+        let (held, others) = site.seen_by(owner);
+        let Some((fence, room)) = held.map(|held| (held.grant.fence(), held.grant.room())) else { return };
+        let told = match lock::acquire(held, others, &ask, limits, now.start) {
+            Ok(Acquired::Reentered { holds, deadline: until }) => {
+                site.update(fence, holds, room, until);
                 site.note(Note::Reentered);
                 Answer::Granted { fence, holds, until }
             }
-            (Err(lock::TooManyHolds), _) => Answer::TooManyHolds,
-            // Not the holder: the caller's mistake, and nothing to answer.
-            _ => return,
+            Ok(Acquired::Upgraded { holds, deadline: until }) if !is_grace(site, now) => {
+                site.update(fence, holds, ask.room, until);
+                site.note(Note::Reentered);
+                site.note(Note::Upgraded);
+                Answer::Granted { fence, holds, until }
+            }
+            Ok(Acquired::Upgraded { .. } | Acquired::UpgradeRefused) => {
+                match site.here(|state, at| state.upgrader(at)) {
+                    Some(other) if other != fence => {
+                        site.note(Note::Deadlocked);
+                        Answer::Deadlock
+                    }
+                    _ => {
+                        site.here(|state, at| state.upgrade_first(at, fence, owner));
+                        continue;
+                    }
+                }
+            }
+            Err(lock::TooManyHolds) => Answer::TooManyHolds,
+            // For those who don't hold it.
+            Ok(Acquired::Granted { .. } | Acquired::Refused) => return,
         };
         answer(site, ticket, told, now);
         if ask.once {
@@ -74,8 +186,8 @@ pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
         }
     }
     site.here(|state, at| {
-        if state.head_of(at, owner).is_some() {
-            state.alarm_at(at, 0);
+        if state.next_of(at, owner, seen).is_some() {
+            state.look_through(at, 0);
         }
     });
 }

@@ -11,7 +11,7 @@ pub(crate) fn leave<S: Site>(site: &mut S, owner: &Owner<'_>, now: Now) -> bool 
     }
     settle(site, now);
     let owner = owner.borrowed().into_owned();
-    let held = site.grant().map(|grant| grant.fence());
+    let held = site.value().and_then(|value| value.grant_of(&owner)).map(|grant| grant.fence());
     let left = site.here(|state, at| state.leave_queue(at, &owner, held));
     // What it had been granted goes to the next.
     settle(site, now);

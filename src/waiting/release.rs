@@ -1,9 +1,10 @@
 //! A release, and an operator's break.
 
-use super::hand_over::pass_on;
+use super::hand_over::{pass_on, pass_on_all};
 use super::sessions;
+use super::settle::settle;
 use super::site::{Note, Refusal, Site};
-use crate::lock::{self, Grant, Now, Owner, Released};
+use crate::lock::{self, Grant, Now, Owner, Released, Value};
 
 /// Gives back one hold, or all: the holds left. `now` is asked for only where it is needed: reading the time takes longer
 /// than the rest of a release.
@@ -14,32 +15,46 @@ pub(crate) fn release<S: Site>(
     all: bool,
     now: impl Fn() -> Now,
 ) -> Result<u32, Refusal> {
-    revive_if_lapsed(site, &now);
-    match lock::release(site.grant(), owner, fence, all).ok_or(Refusal::NotHeld)? {
+    look_first(site, &now);
+    let grant = site.value().and_then(|value| value.grant_of(owner));
+    let released = lock::release(grant, fence, all).ok_or(Refusal::NotHeld)?;
+    let (fence, room) = grant.map(|grant| (grant.fence(), grant.room())).ok_or(Refusal::NotHeld)?;
+    match released {
         Released::Kept { holds } => {
-            let deadline = site.deadline();
-            site.update(holds, deadline);
+            let until = site.with_fence(fence).map(|held| held.deadline).ok_or(Refusal::NotHeld)?;
+            site.update(fence, holds, room, until);
             Ok(holds)
         }
         Released::Ended => {
-            pass_on(site, Note::Released, now);
+            pass_on(site, fence, Note::Released, now);
             Ok(0)
         }
     }
 }
 
-/// Ends the grant, whoever holds it: the grant, where there was one (with that fence).
-pub(crate) fn break_<S: Site>(site: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Option<Grant> {
-    revive_if_lapsed(site, &now);
-    let grant = site.grant().filter(|grant| lock::may_break(Some(grant), fence))?.clone();
-    pass_on(site, Note::Broken, now);
-    Some(grant)
+/// Ends the grant with that fence, or all, whoever holds them: those grants.
+pub(crate) fn break_<S: Site>(site: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Vec<Grant> {
+    look_first(site, &now);
+    let until = site.deadline();
+    let Some(value) = site.value() else { return Vec::new() };
+    let meant = |grant: &&Grant| fence.is_none_or(|fence| grant.fence().get() == fence);
+    let broken: Vec<Grant> = value.all(until).map(|held| held.grant).filter(meant).cloned().collect();
+    match broken.as_slice() {
+        [] => (),
+        [grant] => pass_on(site, grant.fence(), Note::Broken, now),
+        _ => pass_on_all(site, Note::Broken, now),
+    }
+    broken
 }
 
-/// A lock that looks free may be kept alive by a connection: see `sessions::outlives`. Whoever is next gets it by an alarm: the
-/// grant of another is not what the client meant.
-fn revive_if_lapsed<S: Site>(site: &mut S, now: impl Fn() -> Now) {
-    if site.grant().is_none() && !site.idle() {
-        sessions::revive(site, now());
+/// What has lapsed of several grants is not theirs any more who come now. And a lock that looks free may be kept alive by a
+/// connection: see `sessions::outlives`. Whoever is next gets that by an alarm: the grant of somebody else is not what the client
+/// meant.
+fn look_first<S: Site>(site: &mut S, now: impl Fn() -> Now) {
+    match site.value().map(Value::is_one) {
+        Some(true) => (),
+        Some(false) => settle(site, now()),
+        None if site.idle() => (),
+        None => sessions::revive(site, now()),
     }
 }

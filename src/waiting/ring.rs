@@ -124,9 +124,9 @@ fn moved_away<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
 /// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.
 fn settle_arriving<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
-    let held = host.look(place).map(|(fence, _)| fence);
-    let (session, due) = host.state(|state| (state.session(place.at()), state.due(place.at())));
-    if due.lapsed || session.is_some_and(|session| Some(session.fence) == held) {
+    let sessions = host.state(|state| state.fences_of_sessions(place.at()));
+    let alive = sessions.into_iter().any(|fence| host.look(place, fence).is_some());
+    if alive || host.state(|state| state.has_lapsed(place.at())) {
         host.settle_arriving(place);
         return None;
     }

@@ -28,19 +28,17 @@ pub(super) fn start<S: Site>(
     });
 }
 
-/// Binds the grant of a waiter to its connection, now that it is told: one that is never told has no session. Nor has one
-/// whose grant has ended since; `held` is what the lock is now.
+/// Binds the grant of a waiter to its connection, now that it is told: one that is never told has no session. `until` is the end
+/// of its lease now.
 pub(super) fn bind_told<C: Copy>(
     state: &mut State<C>,
     told: &Told,
+    fence: Fence,
     lease: Millis,
-    held: Option<(Fence, Deadline)>,
+    until: Deadline,
     now: Millis,
 ) {
-    let at = told.place.at();
-    if let Some((fence, until)) = held.filter(|(fence, _)| told.answer.grants(*fence)) {
-        bind(state, at, told.client_id, fence, lease, until, now);
-    }
+    bind(state, told.place.at(), told.client_id, fence, lease, until, now);
 }
 
 /// Has a connection keep a grant alive.
@@ -61,18 +59,33 @@ fn bind<C: Copy>(
     }
 }
 
-/// The server has found the lease of a lock to be over, and has deleted it. Whether its session outlives that: the renewal was
-/// due before, and this server stood still until now, so that nobody else could have been granted anything. The next step
-/// on the lock, which is rung for, gives it back: `revive`.
+/// The server has found the lease of a lock to be over, and has deleted it. Whether the session of that grant outlives that: the
+/// renewal was due before, and this server stood still until now, so that nobody else could have been granted anything. The next
+/// step on the lock, which is rung for, gives it back: `revive`.
 pub(crate) fn outlives<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now: Now) -> bool {
-    let Some(session) = around.state(|state| state.overdue_session(at, grant.fence(), now.millis())) else {
-        return false;
-    };
-    if session.over || !around.is_open(session.client) || renewed(around, grant, &session, now).is_none() {
-        return false;
+    let outlives = overdue(around, at, grant, now).is_some();
+    if outlives {
+        around.state(|state| state.keep_lapsed(at, grant.clone()));
     }
-    around.state(|state| state.keep_lapsed(at, grant.clone()));
-    true
+    outlives
+}
+
+/// The end that its session sets to the lease of a grant that is over, where it may.
+fn overdue<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
+    let session = around.state(|state| state.overdue_session(at, grant.fence(), now.millis()))?;
+    if session.over || !around.is_open(session.client) {
+        return None;
+    }
+    renewed(around, grant, &session, now)
+}
+
+/// The same for one of several grants, whose key is there: its lease goes on.
+pub(super) fn renew_overdue<S: Site>(site: &mut S, fence: Fence, now: Now) {
+    let Some(grant) = site.with_fence(fence).map(|held| held.grant.clone()) else { return };
+    let (db, key) = (site.db(), site.key());
+    if let Some(until) = overdue(site, At { db, key: key.as_ref() }, &grant, now) {
+        site.update(fence, grant.holds(), grant.room(), until);
+    }
 }
 
 /// The end of the lease that a session sets now; none where it may not.
@@ -81,16 +94,20 @@ fn renewed<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.lengthen)
 }
 
-/// Gives a lock that `outlives` kept back to its owner, with the same fence.
+/// Gives what `outlives` kept of a lock back to its owners, with the same fences.
 pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
-    let Some(Lapsed { grant, for_good, .. }) = site.here(|state, at| state.take_lapsed(at)) else {
+    let Some(Lapsed { grants, for_good, .. }) = site.here(|state, at| state.take_lapsed(at)) else {
         return;
     };
-    let session = site.here(|state, at| state.session(at)).filter(|session| session.fence == grant.fence());
-    let until = session.and_then(|session| renewed(site, &grant, &session, now));
-    match until.filter(|_| !for_good && site.grant().is_none()) {
-        Some(until) => site.give(grant, until),
-        None => site.note(Note::Lapsed),
+    let lost = for_good || site.value().is_some();
+    for grant in grants {
+        let session = site.here(|state, at| state.session(at, grant.fence()));
+        let until = session.and_then(|session| renewed(site, &grant, &session, now));
+        match until.filter(|_| !lost) {
+            Some(until) if site.value().is_none() => site.give(grant, until),
+            Some(until) => site.add(grant, until),
+            None => site.note(Note::Lapsed),
+        }
     }
 }
 

@@ -1,18 +1,20 @@
 //! What becomes of a lock that something has happened to.
 
-use super::alarms::lease_moved;
-use super::hand_over::{grant_head, pass_on, reenter};
+use super::alarms::look_when_one_ends;
+use super::hand_over::{grant_heads, pass_on, reenter};
 use super::sessions;
 use super::site::{Note, Site};
 use super::state::{Session, Word};
-use crate::lock::{self, Deadline, Now, Released};
+use crate::lock::{self, Deadline, Now, Released, Value};
 
-/// Brings a lock, its session and its queue to agreement, whatever has happened to any of them: a free lock goes to the
-/// head of its queue, the holder's own waiters re-enter, and a lapse will be seen when it comes.
+/// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
+/// free goes to the head of the queue, the holders' own waiters re-enter, and a lapse will be seen when it comes.
 #[inline]
 pub(crate) fn settle<S: Site>(site: &mut S, now: Now) {
     if !site.idle() {
         settle_all(site, now);
+    } else if site.value().is_some_and(|value| !value.is_one()) {
+        end_lapsed(site, now);
     }
 }
 
@@ -21,75 +23,135 @@ pub(crate) fn settle<S: Site>(site: &mut S, now: Now) {
 fn settle_all<S: Site>(site: &mut S, now: Now) {
     let due = site.here(|state, at| {
         state.is_looked_at(at, now.millis());
-        state.due(at)
+        state.take_up(at)
     });
     if due.lapsed {
         sessions::revive(site, now);
     }
-    if due.watched.is_some_and(|fence| site.grant().is_none_or(|grant| grant.fence() != fence)) {
-        site.here(|state, at| state.end_watch(at, Some(Word::Lost)));
+    end_lapsed(site, now);
+    if due.watched {
+        end_watches(site);
     }
     if due.dead {
         bury_dead(site, now);
     }
     if due.session {
-        settle_session(site, now);
+        settle_sessions(site, due.through, now);
     }
-    match site.grant().map(|grant| grant.owner().into_owned()) {
-        Some(owner) => {
+    reenter_all(site, due.through, now);
+    if site.has_room() {
+        grant_heads(site, false, now);
+    }
+    look_when_one_ends(site, now);
+    if due.watched {
+        // Where an unclaimed hold has been taken back, the grant may go on by others.
+        site.here(|state, at| state.tell_wanted(at));
+    }
+}
+
+/// What ended while nobody looked, of several: the room is for the next ones. A session may outlive that.
+fn end_lapsed<S: Site>(site: &mut S, now: Now) {
+    let Some(value) = site.value().filter(|value| !value.is_one()) else { return };
+    let lapsed = value.lapsed(site.deadline(), now.millis());
+    if lapsed.is_empty() {
+        return;
+    }
+    if !site.idle() {
+        for fence in lapsed {
+            sessions::renew_overdue(site, fence, now);
+        }
+    }
+    for fence in site.end_lapsed(now.millis()) {
+        if !site.idle() {
+            site.here(|state, at| state.end_grant(at, fence, Some(Word::Lost)));
+        }
+    }
+}
+
+/// Holders hear of grants that have ended by other ways than ours.
+fn end_watches<S: Site>(site: &mut S) {
+    let mut seen = None;
+    while let Some(fence) = site.here(|state, at| state.next_watched(at, seen)) {
+        seen = Some(fence);
+        if site.with_fence(fence).is_none() {
+            site.here(|state, at| state.end_watch(at, fence, Some(Word::Lost)));
+        }
+    }
+}
+
+/// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended.
+fn reenter_all<S: Site>(site: &mut S, through: bool, now: Now) {
+    if let Some(fence) = site.here(|state, at| state.upgrader(at))
+        && site.with_fence(fence).is_none()
+    {
+        site.here(|state, at| state.end_upgrade(at));
+    }
+    match site.value() {
+        Some(Value::One(grant)) => {
+            let owner = grant.owner().into_owned();
             reenter(site, &owner, now);
-            let deadline = site.deadline();
-            lease_moved(site, deadline, now);
-            if due.watched.is_some() {
-                // Where an unclaimed hold has been taken back, the grant may go on by others.
-                site.here(|state, at| state.tell_wanted(at));
+        }
+        Some(Value::Several(_)) if through => {
+            for owner in site.here(|state, at| state.owners_of(at)) {
+                reenter(site, &owner, now);
             }
         }
-        None => {
-            grant_head(site, now);
-        }
+        _ => (),
     }
 }
 
 /// Takes back what was granted to waiters that went away before they were answered: one hold each.
 fn bury_dead<S: Site>(site: &mut S, now: Now) {
     while let Some(fence) = site.here(|state, at| state.take_dead(at)) {
-        let owner = site.grant().map(|grant| grant.owner().into_owned());
-        match owner.and_then(|owner| lock::release(site.grant(), &owner, Some(fence.get()), false)) {
-            Some(Released::Kept { holds }) => {
-                let deadline = site.deadline();
-                site.update(holds, deadline);
-            }
-            Some(Released::Ended) => pass_on(site, Note::TakenBack, || now),
+        let Some(held) = site.with_fence(fence) else { continue };
+        let (room, until) = (held.grant.room(), held.deadline);
+        match lock::release(Some(held.grant), None, false) {
+            Some(Released::Kept { holds }) => site.update(fence, holds, room, until),
+            Some(Released::Ended) => pass_on(site, fence, Note::TakenBack, || now),
             None => (),
         }
     }
 }
 
-/// Does for the session of a lock what is due: renews the lease, or releases the grant of a closed connection.
-fn settle_session<S: Site>(site: &mut S, now: Now) {
-    let Some(session) = site.here(|state, at| state.session(at)) else { return };
-    if site.grant().is_none_or(|grant| grant.fence() != session.fence) {
-        site.here(|state, at| state.end_session(at));
-        return;
+/// Does for the sessions of a lock what is due: renews leases, and releases the grants of closed connections.
+fn settle_sessions<S: Site>(site: &mut S, through: bool, now: Now) {
+    let mut seen = None;
+    let next =
+        |site: &mut S, seen| site.here(|state, at| state.next_session(at, seen, through, now.millis()));
+    for _ in 0..site.at_once() {
+        let Some(session) = next(site, seen) else { break };
+        seen = Some(session.fence);
+        settle_session(site, session, now);
     }
+    let more = seen.is_some() && next(site, seen).is_some();
+    site.here(|state, at| match more {
+        true => _ = state.look_through(at, 0),
+        false => state.renew_next(at),
+    });
+}
+
+fn settle_session<S: Site>(site: &mut S, session: Session, now: Now) {
+    let fence = session.fence;
+    let Some(held) = site.with_fence(fence) else {
+        site.here(|state, at| state.end_session(at, fence));
+        return;
+    };
     // Somebody may have cut the lease short: then it ends before it would be renewed.
-    let renew = session.renew_at <= now.millis() || site.deadline() < Deadline::At(session.renew_at);
+    let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !site.is_open(session.client) {
         // Some servers tell only after the timers have rung: then the session is that waiter's.
-        if !site.here(|state, at| state.has_heir(at, session.fence)) {
-            pass_on(site, Note::SessionEnded, || now);
+        if !site.here(|state, at| state.has_heir(at, fence)) {
+            pass_on(site, fence, Note::SessionEnded, || now);
         }
     } else if renew {
         let limits = site.limits();
         let lease = limits.allowed(session.lease);
-        let Some(held) = site.held() else { return };
-        let (holds, until) = (held.grant.holds(), lock::lengthen(held, lease, limits, now.start));
-        site.update(holds, until);
+        let Some(held) = site.with_fence(fence) else { return };
+        let (holds, room) = (held.grant.holds(), held.grant.room());
+        let until = lock::lengthen(held, lease, limits, now.start);
+        site.update(fence, holds, room, until);
         let renew_at = sessions::next_renewal(lease, now.millis());
         site.here(|state, at| state.start_session(at, Session { renew_at, ..session }));
-    } else {
-        site.here(|state, at| state.renew_by(at, session.renew_at));
     }
 }

@@ -4,7 +4,7 @@
 //! What is behind these methods is code that no model sees. So they are few, and none of them decides.
 
 use super::state::{AT_ONCE, At, Message, Place, State};
-use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now};
+use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
 
 /// What every rule needs.
 pub(crate) trait Around {
@@ -30,19 +30,28 @@ pub(crate) trait Site: Around {
 
     fn key(&self) -> Self::Key;
 
-    /// The grant; none where the lock is free.
-    fn grant(&self) -> Option<&Grant>;
+    /// Who holds the lock; none where it is free.
+    fn value(&self) -> Option<&Value>;
 
-    /// The end of the lease. Apart from the grant, since it is a look-up of its own.
+    /// The end of the latest lease. Apart from the value, since it is a look-up of its own.
     fn deadline(&self) -> Deadline;
 
-    /// Gives the lock to somebody, whoever had it.
+    /// Gives the lock to somebody alone, whoever had it.
     fn give(&mut self, grant: Grant, until: Deadline);
 
-    /// Changes holds and lease of the grant; nothing at all where they are that already.
-    fn update(&mut self, holds: u32, until: Deadline);
+    /// Gives the lock to somebody beside those who hold it.
+    fn add(&mut self, grant: Grant, until: Deadline);
 
-    /// Ends the grant.
+    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already.
+    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline);
+
+    /// Ends one of several grants, and takes note of why.
+    fn end(&mut self, fence: Fence, why: Note);
+
+    /// Ends those of several grants whose lease was over before that, and takes note of it: which.
+    fn end_lapsed(&mut self, now: Millis) -> Vec<Fence>;
+
+    /// Ends whatever grants there are.
     fn free(&mut self);
 
     /// Takes note of what has happened, for those who listen and for those who count. Nobody hears of it before the step
@@ -69,10 +78,22 @@ pub(crate) trait Site: Around {
         self.state(|state| body(state, At { db, key: key.as_ref() }))
     }
 
-    /// The grant and its lease; none where the lock is free.
-    fn held(&self) -> Option<Held<'_>> {
-        let grant = self.grant()?;
-        Some(Held { grant, deadline: self.deadline() })
+    /// The grant of an owner and the end of its lease, where it holds the lock; and those of the others.
+    fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others) {
+        match self.value() {
+            Some(value) => value.seen_by(owner, || self.deadline()),
+            None => (None, Others::NONE),
+        }
+    }
+
+    /// The grant with that fence, and the end of its lease.
+    fn with_fence(&self, fence: Fence) -> Option<Held<'_>> {
+        self.value()?.with_fence(fence, || self.deadline())
+    }
+
+    /// Whether one more grant might fit beside those that there are.
+    fn has_room(&self) -> bool {
+        self.value().is_none_or(|value| Others { count: value.count(), room: value.room() }.bear(Room::ANY))
     }
 }
 
@@ -110,8 +131,8 @@ pub(crate) trait Host: Around {
     /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
     fn settle_arriving(&mut self, place: &Place);
 
-    /// The grant of a lock, by its fence, and the end of its lease; none where it is free.
-    fn look(&mut self, place: &Place) -> Option<(Fence, Deadline)>;
+    /// The end of the lease of the grant with that fence; none where that holds the lock no more.
+    fn look(&mut self, place: &Place, fence: Fence) -> Option<Deadline>;
 
     /// Has a client asked to be told: it is, in this call or soon.
     fn unblock(&mut self, client: Self::Client);
@@ -162,6 +183,10 @@ pub(crate) enum Note {
     /// A wait of so many ms has ended in a grant.
     Waited(Millis),
     Reentered,
+    /// An owner re-entered with less room than its grant had.
+    Upgraded,
+    /// What was granted has room for several.
+    Shared,
     /// An acquire was answered with null at once, or with an error.
     Refused,
     /// The owner has given its last hold back.
@@ -170,8 +195,10 @@ pub(crate) enum Note {
     TakenBack,
     /// The connection that kept the grant alive has closed.
     SessionEnded,
-    /// The lease ran out, though a connection kept it alive.
+    /// The lease ran out: of one among several, or of one that a connection kept alive.
     Lapsed,
+    /// A wait would never have ended.
+    Deadlocked,
     Broken,
     Extended,
 }
@@ -186,6 +213,8 @@ pub(crate) enum Refusal {
     MaxWaiters,
     /// The connection has as many places as it may have.
     MaxPlaces,
+    /// It would wait for an owner that waits for it.
+    Deadlock,
     /// Nothing new is granted, for so many ms.
     Grace(Millis),
     /// No lease is set anew, for so many ms.

@@ -70,7 +70,7 @@ impl<C: Copy> State<C> {
             let earlier = line.lapsed.iter_mut().filter(|lapsed| lapsed.kept_at < number);
             earlier.for_each(|lapsed| lapsed.for_good = true);
         });
-        self.alarm_at(at, 0)
+        self.look_through(at, 0)
     }
 
     pub(super) fn forget_alarms(&mut self, at: At<'_>) {
@@ -111,7 +111,7 @@ impl<C: Copy> State<C> {
         let place = &self.waiters.get(ticket)?.place;
         let line = self.line(place.at())?;
         let is_due = [line.alarm, line.renewal].into_iter().flatten().any(|at| at <= now);
-        let over = self.session(place.at()).is_some_and(|session| session.over);
+        let over = self.has_session_over(place.at());
         (is_due || over || self.is_touched_since(place.db, 0)).then(|| place.clone())
     }
 

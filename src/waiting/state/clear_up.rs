@@ -1,6 +1,7 @@
 //! What is done to many locks at once, piece by piece: a connection has closed, a database was flushed, this server has become a
 //! replica.
 
+use super::connections::Closed;
 use super::place::At;
 use super::sweep::{Kind, Sweep};
 use super::{Place, State};
@@ -19,16 +20,19 @@ impl<C: Copy> State<C> {
 
     /// Takes one session and one place off a connection that has closed; whether there was such.
     pub(super) fn clear_closed(&mut self) -> bool {
-        let Some((client, session, ticket)) = self.connections.next_of_closed() else { return false };
-        if let Some(place) = session {
-            self.connections.remove_session(client, &place);
+        let Some(Closed { client, session, place }) = self.connections.next_of_closed() else {
+            return false;
+        };
+        if let Some((place, fence)) = session {
+            self.connections.remove_session(client, &place, fence);
             self.with_line(place.at(), |line| {
-                let its = line.session.iter_mut().filter(|session| session.client == client);
-                its.for_each(|session| session.over = true);
+                let place = line.sessions.binary_search_by_key(&fence, |session| session.fence);
+                let its = place.ok().and_then(|place| line.sessions.get_mut(place));
+                its.into_iter().for_each(|session| session.over = true);
             });
             self.alarm_at(place.at(), 0);
         }
-        if let Some(ticket) = ticket {
+        if let Some(ticket) = place {
             self.connections.remove_place(client, ticket);
             self.give_up(ticket);
         }
@@ -103,7 +107,7 @@ impl<C: Copy> State<C> {
     pub(crate) fn stand_down_at(&mut self, place: &Place) -> bool {
         let at: At<'_> = place.at();
         let done = self.send_away(at);
-        self.end_session(at);
+        self.end_sessions(at);
         self.forget_alarms(at);
         self.with_line(at, |line| line.forget_grants());
         done
@@ -119,7 +123,7 @@ mod tests {
 
     use super::super::{Alarm, Arrival, Session, State, Ticket, Way};
     use super::*;
-    use crate::lock::{Ask, Fence, Owner};
+    use crate::lock::{Ask, Fence, Owner, Room};
 
     fn key(number: u8) -> [u8; 1] {
         [number]
@@ -128,7 +132,7 @@ mod tests {
     /// Somebody waits for that lock, on a connection of its own number.
     fn join(state: &mut State<Ticket>, db: i32, number: u8) -> Ticket {
         let owner = Owner::new(b"a").unwrap().into_owned();
-        let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false };
+        let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
         let ticket = state.next_ticket();
         let way = Way::Blocked(ticket);
         let arrival = Arrival { ask, way, client_id: number.into(), since: 0, timeout: 0 };
@@ -261,7 +265,7 @@ mod tests {
         state.stand_down();
         state.stand_up();
         assert_eq!(state.next_due(), None);
-        assert_eq!(state.session(at).map(|session| session.client), None);
+        assert_eq!(state.session(at, fence).map(|session| session.client), None);
         // The server sends it away.
         state.depart(ticket);
         state.forget(ticket);

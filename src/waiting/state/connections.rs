@@ -5,12 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::place::Place;
 use super::queue::Ticket;
+use crate::lock::Fence;
 
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 struct Connection {
-    sessions: BTreeSet<Place>,
+    /// By lock and fence.
+    sessions: BTreeSet<(Place, Fence)>,
     places: BTreeSet<Ticket>,
+}
+
+/// A connection that has closed, and something that hung on it.
+pub(super) struct Closed {
+    pub(super) client: u64,
+    /// A grant that it kept alive.
+    pub(super) session: Option<(Place, Fence)>,
+    pub(super) place: Option<Ticket>,
 }
 
 /// Connections on which nothing hangs are not here.
@@ -42,13 +52,14 @@ impl Connections {
         self.by_client.get(&client).map_or(0, |connection| connection.places.len())
     }
 
-    pub(super) fn add_session(&mut self, client: u64, place: Place) {
-        self.sessions += usize::from(self.by_client.entry(client).or_default().sessions.insert(place));
+    pub(super) fn add_session(&mut self, client: u64, place: Place, fence: Fence) {
+        let connection = self.by_client.entry(client).or_default();
+        self.sessions += usize::from(connection.sessions.insert((place, fence)));
     }
 
-    pub(super) fn remove_session(&mut self, client: u64, place: &Place) {
+    pub(super) fn remove_session(&mut self, client: u64, place: &Place, fence: Fence) {
         let Some(connection) = self.by_client.get_mut(&client) else { return };
-        self.sessions -= usize::from(connection.sessions.remove(place));
+        self.sessions -= usize::from(connection.sessions.remove(&(place.clone(), fence)));
         self.drop_empty(client);
     }
 
@@ -86,10 +97,11 @@ impl Connections {
 
     /// A connection that has closed, and what is to be taken off it next. The place that came last, so that none of its own
     /// is granted what another of its own gives up.
-    pub(super) fn next_of_closed(&self) -> Option<(u64, Option<Place>, Option<Ticket>)> {
+    pub(super) fn next_of_closed(&self) -> Option<Closed> {
         let client = *self.closed.first()?;
         let connection = self.by_client.get(&client)?;
-        Some((client, connection.sessions.first().cloned(), connection.places.last().copied()))
+        let session = connection.sessions.first().cloned();
+        Some(Closed { client, session, place: connection.places.last().copied() })
     }
 }
 

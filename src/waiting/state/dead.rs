@@ -16,9 +16,9 @@ impl<C: Copy> State<C> {
         let blocked = waiter.channel().is_none().then_some(waiter.client_id);
         let Some(granted) = phase.granted() else { return };
         // Told, but in vain. A place has no session.
-        let session = self.session(place.at());
-        if session.is_some_and(|session| Some(session.client) == blocked && session.fence == granted) {
-            self.end_session(place.at());
+        let session = self.session(place.at(), granted);
+        if session.is_some_and(|session| Some(session.client) == blocked) {
+            self.end_session(place.at(), granted);
         }
         self.alarm_at(place.at(), 0);
         self.with_line(place.at(), |line| {

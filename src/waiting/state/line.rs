@@ -1,19 +1,19 @@
-//! One lock: its queue, its session, and the grants of waiters that are not told yet.
+//! One lock: its queue, its sessions, and the grants of waiters that are not told yet.
 
 use std::collections::BTreeSet;
 
 use super::message::Watch;
 use super::queue::{Queue, Ticket};
 use super::waiter::Session;
-use crate::lock::{Fence, Grant, Millis};
+use crate::lock::{Fence, Grant, Millis, Owner};
 
 /// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Line {
     pub(super) queue: Queue,
-    /// Keeps the grant alive.
-    pub(super) session: Option<Session>,
+    /// What keeps grants alive, by their fences.
+    pub(super) sessions: Vec<Session>,
     pub(super) alarm: Option<Millis>,
     pub(super) renewal: Option<Millis>,
     /// By grant, those who were given it and may turn out to be gone: until the server has freed them, told or not.
@@ -24,45 +24,70 @@ pub(super) struct Line {
     pub(super) sharers: BTreeSet<(Fence, Ticket)>,
     /// Grants whose waiter went away before it was answered, one for each hold.
     pub(super) dead: Vec<Fence>,
-    /// A grant whose lease ended while this server stood still, and whose session outlives that. A box, since that is rare.
+    /// Grants whose leases ended while this server stood still, and whose sessions outlive that. A box, since that is rare.
     pub(super) lapsed: Option<Box<Lapsed>>,
-    /// The holder hears what becomes of its grant. A box, since few do.
-    pub(super) watch: Option<Box<Watch>>,
+    /// The holders that hear what becomes of their grants, by their fences.
+    pub(super) watches: Vec<Watch>,
+    /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
+    pub(super) upgrader: Option<Box<Upgrader>>,
+    /// Somebody else may have changed the lock: all that is known of it is to be compared with what it is now.
+    pub(super) through: bool,
 }
 
-/// A grant that the server has deleted, since its lease was over.
+/// The owner of that grant waits to have it with less room.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Upgrader {
+    pub(super) fence: Fence,
+    pub(super) owner: Owner<'static>,
+}
+
+/// The grants of a key that the server has deleted, since their leases were over.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Lapsed {
-    pub(crate) grant: Grant,
-    /// Something has been done to the key since: it is not given back.
+    pub(crate) grants: Vec<Grant>,
+    /// Something has been done to the key since: they are not given back.
     pub(crate) for_good: bool,
-    /// How much had happened to keys when it was kept.
+    /// How much had happened to keys when they were kept.
     pub(super) kept_at: u64,
 }
 
 /// What there is of a line that a look at the lock sees to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Due {
-    /// A grant whose lease ended while this server stood still.
+    /// Grants whose leases ended while this server stood still.
     pub(crate) lapsed: bool,
     /// A grant whose waiter went away.
     pub(crate) dead: bool,
     pub(crate) session: bool,
-    /// The grant whose holder hears what becomes of it.
-    pub(crate) watched: Option<Fence>,
+    /// A grant whose holder hears what becomes of it.
+    pub(crate) watched: bool,
+    /// All that is known of the lock is to be compared with what it is now.
+    pub(crate) through: bool,
 }
 
 impl Line {
     /// Whether nothing is left of it.
     pub(super) fn is_over(&self) -> bool {
         self.queue.is_empty()
-            && self.session.is_none()
+            && self.sessions.is_empty()
             && self.given.is_empty()
             && self.unclaimed.is_empty()
             && self.dead.is_empty()
             && self.lapsed.is_none()
-            && self.watch.is_none()
+            && self.watches.is_empty()
+    }
+
+    /// The first waiter: those of an upgrader stand in front.
+    pub(super) fn head(&self) -> Option<Ticket> {
+        let first = |upgrader: &Upgrader| self.queue.first_of(&upgrader.owner);
+        self.upgrader.as_deref().and_then(first).or_else(|| self.queue.head())
+    }
+
+    pub(super) fn session(&self, fence: Fence) -> Option<&Session> {
+        let place = self.sessions.binary_search_by_key(&fence, |session| session.fence).ok()?;
+        self.sessions.get(place)
     }
 
     /// Whatever was granted is no more this server's to take back or to keep alive.

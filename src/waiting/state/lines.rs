@@ -1,11 +1,13 @@
 //! The queues, one to a lock: who comes, who is next, who leaves.
 
-use super::line::{Due, Line};
-use super::message::Wanted;
+use std::collections::BTreeSet;
+
+use super::line::{Due, Line, Upgrader};
+use super::message::{Wanted, Word};
 use super::queue::Ticket;
 use super::waiter::{Arrival, Phase, Waiter, WaiterInfo, Way};
 use super::{At, Place, State};
-use crate::lock::{Ask, Now, Owner};
+use crate::lock::{Ask, Fence, Millis, Now, Owner};
 
 impl<C: Copy> State<C> {
     pub(super) fn line(&self, at: At<'_>) -> Option<&Line> {
@@ -29,14 +31,24 @@ impl<C: Copy> State<C> {
         (place.clone(), self.lines.open(place))
     }
 
-    /// What of a lock is to be looked at.
-    pub(crate) fn due(&self, at: At<'_>) -> Due {
-        self.line(at).map_or_else(Due::default, |line| Due {
+    /// What of a lock is to be looked at: it is looked at now.
+    pub(crate) fn take_up(&mut self, at: At<'_>) -> Due {
+        let Some(line) = self.lines.get_mut(at) else { return Due::default() };
+        Due {
             lapsed: line.lapsed.is_some(),
             dead: !line.dead.is_empty(),
-            session: line.session.is_some(),
-            watched: line.watch.as_ref().map(|watch| watch.fence),
-        })
+            session: !line.sessions.is_empty(),
+            watched: !line.watches.is_empty(),
+            through: std::mem::take(&mut line.through),
+        }
+    }
+
+    /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.
+    pub(crate) fn look_through(&mut self, at: At<'_>, time: Millis) -> bool {
+        if let Some(line) = self.lines.get_mut(at) {
+            line.through = true;
+        }
+        self.alarm_at(at, time)
     }
 
     /// The name of a line, shared with it.
@@ -76,7 +88,7 @@ impl<C: Copy> State<C> {
 
     /// The first waiter of a line, and what it asks for.
     pub(crate) fn head(&self, at: At<'_>) -> Option<(Ticket, Ask<'static>)> {
-        self.asked(self.line(at)?.queue.head()?)
+        self.asked(self.line(at)?.head()?)
     }
 
     /// The first waiter of a line that is still there, and what it asks for. Places of connections that have closed are given up
@@ -91,9 +103,51 @@ impl<C: Copy> State<C> {
         self.head(at)
     }
 
-    /// The first waiter of a line with that owner, and what it asks for.
-    pub(crate) fn head_of(&self, at: At<'_>, owner: &Owner<'static>) -> Option<(Ticket, Ask<'static>)> {
-        self.asked(self.line(at)?.queue.first_of(owner)?)
+    /// The first waiter of a line with that owner, behind that one, and what it asks for.
+    pub(crate) fn next_of(
+        &self,
+        at: At<'_>,
+        owner: &Owner<'static>,
+        seen: Option<Ticket>,
+    ) -> Option<(Ticket, Ask<'static>)> {
+        self.asked(self.line(at)?.queue.next_of(owner, seen)?)
+    }
+
+    /// The owners who wait, each once.
+    pub(crate) fn owners_of(&self, at: At<'_>) -> BTreeSet<Owner<'static>> {
+        let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter());
+        tickets
+            .filter_map(|ticket| self.waiters.get(&ticket))
+            .map(|waiter| waiter.ask.owner.clone())
+            .collect()
+    }
+
+    /// The holder, by its fence, whose waiters stand in front, since they want less room than its grant has.
+    pub(crate) fn upgrader(&self, at: At<'_>) -> Option<Fence> {
+        self.line(at)?.upgrader.as_ref().map(|upgrader| upgrader.fence)
+    }
+
+    /// Has the waiters of that holder stand in front, until none is left or its grant has ended.
+    pub(crate) fn upgrade_first(&mut self, at: At<'_>, fence: Fence, owner: &Owner<'static>) {
+        self.with_line(at, |line| {
+            if line.upgrader.as_ref().is_none_or(|upgrader| upgrader.fence != fence) {
+                line.upgrader = Some(Box::new(Upgrader { fence, owner: owner.clone() }));
+            }
+        });
+    }
+
+    /// Nobody stands in front any more.
+    pub(crate) fn end_upgrade(&mut self, at: At<'_>) {
+        self.with_line(at, |line| line.upgrader = None);
+    }
+
+    /// A grant has ended: what hung on it is over. Its holder, if it hears of it, hears that word.
+    pub(crate) fn end_grant(&mut self, at: At<'_>, fence: Fence, word: Option<fn(Fence) -> Word>) {
+        self.end_watch(at, fence, word);
+        self.end_session(at, fence);
+        if self.upgrader(at) == Some(fence) {
+            self.end_upgrade(at);
+        }
     }
 
     fn asked(&self, ticket: Ticket) -> Option<(Ticket, Ask<'static>)> {
@@ -116,10 +170,13 @@ impl<C: Copy> State<C> {
         }
         self.with_line(place.at(), |line| {
             line.queue.leave(ticket, &owner);
-            if let Some(watch) =
-                line.watch.as_mut().filter(|watch| line.queue.is_empty() && watch.wanted == Wanted::Told)
-            {
-                watch.wanted = Wanted::No;
+            let is_its = |upgrader: &mut Box<Upgrader>| upgrader.owner == owner;
+            if line.queue.first_of(&owner).is_none() {
+                line.upgrader.take_if(is_its);
+            }
+            if line.queue.is_empty() {
+                let told = line.watches.iter_mut().filter(|watch| watch.wanted == Wanted::Told);
+                told.for_each(|watch| watch.wanted = Wanted::No);
             }
             let given = if is_place { &mut line.unclaimed } else { &mut line.given };
             given.extend(next.granted().map(|fence| (fence, ticket)));

@@ -58,8 +58,8 @@ pub(super) enum Due {
     /// A waiter whose place in its queue has come to its end.
     Waiter(Ticket),
     Message(Message),
-    /// The holder of that lock is to be told that somebody waits, if that is still so.
-    Wanted(Place),
+    /// The holder of that lock by that grant is to be told that somebody waits, if that is still so.
+    Wanted(Place, Fence),
 }
 
 /// Who is to be told now, and how.

@@ -124,9 +124,9 @@ impl<C: Copy> State<C> {
         (self.queued, self.connections.sessions())
     }
 
-    /// The key holds something else: nobody waits for that, and nothing of a lock is left. Whether a grant that was kept has
+    /// The key holds something else: nobody waits for that, and nothing of a lock is left. How many grants that were kept have
     /// lapsed by that.
-    pub(crate) fn overwritten(&mut self, at: At<'_>) -> bool {
+    pub(crate) fn overwritten(&mut self, at: At<'_>) -> usize {
         for _ in 0..AT_ONCE {
             let Some((ticket, _)) = self.head(at) else { break };
             self.answer(ticket, Answer::WrongType, 0);
@@ -134,8 +134,9 @@ impl<C: Copy> State<C> {
         if self.head(at).is_some() {
             self.alarm_at(at, 0);
         }
-        let lapsed = self.line(at).is_some_and(|line| line.lapsed.is_some());
-        self.end_watch(at, Some(Word::Lost));
+        let lapsed =
+            self.line(at).and_then(|line| line.lapsed.as_ref()).map_or(0, |lapsed| lapsed.grants.len());
+        self.end_watches(at, Word::Lost);
         self.forget_grants(at);
         lapsed
     }
@@ -153,7 +154,7 @@ impl<C: Copy> State<C> {
     }
 
     fn forget_grants(&mut self, at: At<'_>) {
-        self.end_session(at);
+        self.end_sessions(at);
         self.with_line(at, |line| line.forget_grants());
     }
 }

@@ -115,7 +115,7 @@ impl<C: Copy> State<C> {
         for ticket in &queued {
             self.answer(*ticket, Answer::Gone, 0);
         }
-        self.end_watch(at, Some(|_| Word::Gone));
+        self.end_watches(at, |_| Word::Gone);
         queued.len() < AT_ONCE
     }
 }

@@ -98,6 +98,18 @@ impl Queue {
         self.all_of(owner).next()
     }
 
+    /// The first waiter with that owner that came after that one.
+    pub(super) fn next_of(&self, owner: &Owner<'static>, seen: Option<Ticket>) -> Option<Ticket> {
+        match (self, seen) {
+            (Self::Many { owners, .. }, Some(seen)) => {
+                let last = Bound::Included((owner.clone(), Ticket::MAX));
+                let after = owners.range((Bound::Excluded((owner.clone(), seen)), last)).next();
+                after.map(|(_, ticket)| *ticket)
+            }
+            _ => self.all_of(owner).find(|ticket| Some(*ticket) > seen),
+        }
+    }
+
     /// The waiters with that owner, first come first.
     pub(super) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = Ticket> {
         let (few, many) = match self {

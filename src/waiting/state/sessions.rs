@@ -6,31 +6,79 @@ use super::{At, State};
 use crate::lock::{Fence, Grant, Millis};
 
 impl<C: Copy> State<C> {
-    pub(crate) fn session(&self, at: At<'_>) -> Option<Session> {
-        let session = self.line(at)?.session?;
-        Some(Session { over: session.over || self.connections.is_closed(session.client), ..session })
+    pub(crate) fn session(&self, at: At<'_>, fence: Fence) -> Option<Session> {
+        self.line(at)?.session(fence).map(|session| self.as_it_is(session))
     }
 
-    /// Whether somebody is to hear of a lapse, since they wait or hold the lock; and the session.
-    pub(crate) fn watched(&self, at: At<'_>) -> (bool, Option<Session>) {
-        self.line(at)
-            .map_or((false, None), |line| (!line.queue.is_empty() || line.watch.is_some(), line.session))
+    fn as_it_is(&self, session: &Session) -> Session {
+        Session { over: session.over || self.connections.is_closed(session.client), ..*session }
+    }
+
+    /// The next session of a lock, by its fence, for which something is due; with `all`, and where there is just one, any.
+    pub(crate) fn next_session(
+        &self,
+        at: At<'_>,
+        seen: Option<Fence>,
+        all: bool,
+        now: Millis,
+    ) -> Option<Session> {
+        let sessions = &self.line(at)?.sessions;
+        let all = all || sessions.len() == 1;
+        let unseen = sessions.partition_point(|session| Some(session.fence) <= seen);
+        let mut unseen = sessions.iter().skip(unseen).map(|session| self.as_it_is(session));
+        unseen.find(|session| all || session.over || session.renew_at <= now)
+    }
+
+    /// The grants of a lock that connections keep alive.
+    pub(crate) fn fences_of_sessions(&self, at: At<'_>) -> Vec<Fence> {
+        let sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
+        sessions.map(|session| session.fence).collect()
+    }
+
+    /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
+    pub(crate) fn is_watched(&self, at: At<'_>) -> bool {
+        self.line(at).is_some_and(|line| !line.queue.is_empty() || !line.watches.is_empty())
     }
 
     /// Whether a connection keeps the grant with that fence alive.
     pub(crate) fn is_alive(&self, at: At<'_>, fence: Fence) -> bool {
-        self.session(at).is_some_and(|session| session.fence == fence && !session.over)
+        self.session(at, fence).is_some_and(|session| !session.over)
+    }
+
+    /// Whether a connection that kept a grant of that lock alive has closed.
+    pub(super) fn has_session_over(&self, at: At<'_>) -> bool {
+        let mut sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
+        sessions.any(|session| self.as_it_is(session).over)
     }
 
     /// Has a connection keep a grant alive, in place of any other.
     pub(crate) fn start_session(&mut self, at: At<'_>, session: Session) {
         let (place, line) = self.open_line(at);
-        let earlier = line.session.replace(session);
+        let fence = session.fence;
+        let earlier = match line.sessions.binary_search_by_key(&fence, |session| session.fence) {
+            Ok(known) => line.sessions.get_mut(known).map(|known| std::mem::replace(known, session)),
+            Err(next) => {
+                // Not four at once: there is one, as a rule.
+                if line.sessions.is_empty() {
+                    line.sessions.reserve_exact(1);
+                }
+                line.sessions.insert(next, session);
+                None
+            }
+        };
         if let Some(earlier) = earlier.filter(|earlier| earlier.client != session.client) {
-            self.connections.remove_session(earlier.client, &place);
+            self.connections.remove_session(earlier.client, &place, fence);
         }
-        self.connections.add_session(session.client, place);
+        self.connections.add_session(session.client, place, fence);
         self.renew_by(at, session.renew_at);
+    }
+
+    /// Has the session of a lock looked at that is to be renewed first.
+    pub(crate) fn renew_next(&mut self, at: At<'_>) {
+        let sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
+        if let Some(first) = sessions.map(|session| session.renew_at).min() {
+            self.renew_by(at, first);
+        }
     }
 
     /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
@@ -51,32 +99,58 @@ impl<C: Copy> State<C> {
         waiters.any(|waiter| waiter.ask.session && matches!(waiter.phase, Phase::Answered(_)))
     }
 
-    /// No connection keeps the grant alive any more.
-    pub(crate) fn end_session(&mut self, at: At<'_>) {
+    /// No connection keeps that grant alive any more.
+    pub(crate) fn end_session(&mut self, at: At<'_>, fence: Fence) {
         let Some(place) = self.place(at) else { return };
-        if let Some(session) = self.with_line(at, |line| line.session.take()).flatten() {
-            self.connections.remove_session(session.client, &place);
+        let ended = self.with_line(at, |line| {
+            let place = line.sessions.binary_search_by_key(&fence, |session| session.fence).ok()?;
+            Some(line.sessions.remove(place))
+        });
+        if let Some(session) = ended.flatten() {
+            self.connections.remove_session(session.client, &place, fence);
+        }
+    }
+
+    /// The same for all grants of a lock.
+    pub(super) fn end_sessions(&mut self, at: At<'_>) {
+        let Some(place) = self.place(at) else { return };
+        for session in self.with_line(at, |line| std::mem::take(&mut line.sessions)).unwrap_or_default() {
+            self.connections.remove_session(session.client, &place, session.fence);
         }
     }
 
     /// The session of that grant, where its renewal has fallen due, and has not been seen to since though it could.
     pub(crate) fn overdue_session(&self, at: At<'_>, fence: Fence, now: Millis) -> Option<Session> {
-        self.session(at).filter(|session| {
-            session.fence == fence
-                && session.renew_at <= now
-                && self.rang_at < session.renew_at
-                && self.quiet_until <= session.renew_at
+        self.session(at, fence).filter(|session| {
+            session.renew_at <= now && self.rang_at < session.renew_at && self.quiet_until <= session.renew_at
         })
+    }
+
+    /// Whether a lock has such a session.
+    pub(crate) fn has_overdue_session(&self, at: At<'_>, now: Millis) -> bool {
+        let mut fences = self.fences_of_sessions(at).into_iter();
+        fences.any(|fence| self.overdue_session(at, fence, now).is_some())
     }
 
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_lapsed(&mut self, at: At<'_>, grant: Grant) {
         let kept_at = self.happened;
-        self.with_line(at, |line| line.lapsed = Some(Box::new(Lapsed { grant, for_good: false, kept_at })));
+        self.with_line(at, |line| {
+            let earlier = line.lapsed.take_if(|lapsed| lapsed.kept_at == kept_at && !lapsed.for_good);
+            let mut lapsed =
+                earlier.unwrap_or_else(|| Box::new(Lapsed { grants: Vec::new(), for_good: false, kept_at }));
+            lapsed.grants.push(grant);
+            line.lapsed = Some(lapsed);
+        });
         self.alarm_at(at, 0);
     }
 
-    /// The grant that was kept so.
+    /// Whether something was kept so.
+    pub(crate) fn has_lapsed(&self, at: At<'_>) -> bool {
+        self.line(at).is_some_and(|line| line.lapsed.is_some())
+    }
+
+    /// The grants that were kept so.
     pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Option<Lapsed> {
         let mut lapsed = *self.with_line(at, |line| line.lapsed.take()).flatten()?;
         lapsed.for_good |= self.is_touched_since(at.db, lapsed.kept_at);

@@ -28,10 +28,8 @@ impl<C: Hash> Hash for State<C> {
 impl<C: Copy> State<C> {
     /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
     pub(crate) fn is_unsettled(&self, at: At<'_>) -> bool {
-        self.line(at).is_some_and(|line| {
-            let over = self.session(at).is_some_and(|session| session.over);
-            !line.dead.is_empty() || line.lapsed.is_some() || over
-        })
+        self.line(at)
+            .is_some_and(|line| !line.dead.is_empty() || line.lapsed.is_some() || self.has_session_over(at))
     }
 
     /// Who stands in the queue, first come first, and under which name.
@@ -43,7 +41,7 @@ impl<C: Copy> State<C> {
     /// The connections that the state knows of.
     pub(crate) fn clients(&self) -> impl Iterator<Item = u64> {
         let lines = self.lines.values();
-        let sessions = lines.filter_map(|line| Some(line.session?.client));
+        let sessions = lines.flat_map(|line| &line.sessions).map(|session| session.client);
         let waiters = self.waiters.values().map(|waiter| waiter.client_id);
         sessions.chain(waiters).chain(self.connections.clients())
     }
@@ -51,7 +49,7 @@ impl<C: Copy> State<C> {
     /// Gives the connections other numbers.
     pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
         for line in self.lines.values_mut() {
-            if let Some(session) = &mut line.session {
+            for session in &mut line.sessions {
                 session.client = ids[&session.client];
             }
         }
@@ -67,7 +65,7 @@ impl State<Ticket> {
     pub(crate) fn renumber_tickets(&mut self) -> BTreeMap<Ticket, Ticket> {
         self.last_ticket = std::num::NonZeroU64::MIN;
         // What counts is whether it was before the renewal of a session.
-        let renewals = self.lines.values().filter_map(|line| Some(line.session?.renew_at));
+        let renewals = self.lines.values().flat_map(|line| &line.sessions).map(|session| session.renew_at);
         self.rang_at = renewals.filter(|renew_at| *renew_at <= self.rang_at).max().unwrap_or(0);
         let old: Vec<Ticket> = self.waiters.keys().copied().collect();
         let new: BTreeMap<Ticket, Ticket> =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::place::Place;
-use crate::lock::{Ask, Deadline, Fence, Micros, Millis, Now, Owner};
+use crate::lock::{Ask, Deadline, Fence, Micros, Millis, Now, Owner, Room};
 
 /// What a waiter is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,16 +16,11 @@ pub(crate) enum Answer {
     },
     WrongType,
     TooManyHolds,
+    /// It would wait for an owner that waits for it.
+    Deadlock,
     TimedOut,
     /// The lock is not this server's any more.
     Gone,
-}
-
-impl Answer {
-    /// Whether it tells of the grant with that fence.
-    pub(crate) fn grants(self, which: Fence) -> bool {
-        matches!(self, Self::Granted { fence, .. } if fence == which)
-    }
 }
 
 /// A waiter that is being told.
@@ -136,6 +131,7 @@ pub(crate) struct WaiterInfo {
     pub(crate) timeout: Millis,
     /// It is told by a message, and not blocked meanwhile.
     pub(crate) notified: bool,
+    pub(crate) room: Room,
 }
 
 impl WaiterInfo {
@@ -146,6 +142,7 @@ impl WaiterInfo {
             waited: now.micros.saturating_sub(waiter.since).max(0) / 1000,
             timeout: waiter.timeout,
             notified: waiter.channel().is_some(),
+            room: waiter.ask.room,
         }
     }
 }

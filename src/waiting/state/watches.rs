@@ -6,6 +6,13 @@ use super::waiter::Channel;
 use super::{At, State};
 use crate::lock::{Fence, Owner};
 
+impl Line {
+    fn watch(&mut self, fence: Fence) -> Option<&mut Watch> {
+        let place = self.watches.binary_search_by_key(&fence, |watch| watch.fence).ok()?;
+        self.watches.get_mut(place)
+    }
+}
+
 impl<C: Copy> State<C> {
     /// The holder of that grant hears on that channel what becomes of it, and on no other. If somebody waits it is told so, again
     /// if need be: it may ask since it doubts that it heard.
@@ -21,50 +28,82 @@ impl<C: Copy> State<C> {
 
     fn set_watch(&mut self, at: At<'_>, mut watch: Watch) {
         let (_, line) = self.open_line(at);
-        // What is due already is told once.
-        if line.watch.as_ref().is_some_and(|watch| watch.wanted == Wanted::Due) {
-            watch.wanted = Wanted::Due;
+        match line.watches.binary_search_by_key(&watch.fence, |watch| watch.fence) {
+            Ok(known) => {
+                let Some(known) = line.watches.get_mut(known) else { return };
+                // What is due already is told once.
+                if known.wanted == Wanted::Due {
+                    watch.wanted = Wanted::Due;
+                }
+                *known = watch;
+            }
+            Err(next) => line.watches.insert(next, watch),
         }
-        line.watch = Some(Box::new(watch));
     }
 
     /// The owner has claimed that grant, or goes on with it by other holds.
     pub(super) fn watch_claimed(&mut self, at: At<'_>, claimed: Fence) {
-        let claim = |line: &mut Line| {
-            let same = line.watch.iter_mut().filter(|watch| watch.fence == claimed);
-            same.for_each(|watch| watch.claimed = true);
-        };
-        self.with_line(at, claim);
+        self.with_line(at, |line| {
+            if let Some(watch) = line.watch(claimed) {
+                watch.claimed = true;
+            }
+        });
+    }
+
+    /// The next grant of a lock, by its fence, whose holder hears what becomes of it.
+    pub(crate) fn next_watched(&self, at: At<'_>, seen: Option<Fence>) -> Option<Fence> {
+        let watches = &self.line(at)?.watches;
+        let unseen = watches.partition_point(|watch| Some(watch.fence) <= seen);
+        watches.get(unseen).map(|watch| watch.fence)
     }
 
     /// The grant is over: its holder hears no more than that word.
-    pub(crate) fn end_watch(&mut self, at: At<'_>, word: Option<fn(Fence) -> Word>) {
-        let Some(watch) = self.with_line(at, |line| line.watch.take()).flatten() else { return };
-        if let Some(word) = word {
-            let Watch { fence, owner, channel, .. } = *watch;
-            self.answered.push_back(Due::Message(Message { channel, word: word(fence), owner }));
+    pub(crate) fn end_watch(&mut self, at: At<'_>, fence: Fence, word: Option<fn(Fence) -> Word>) {
+        let ended = self.with_line(at, |line| {
+            let place = line.watches.binary_search_by_key(&fence, |watch| watch.fence).ok()?;
+            Some(line.watches.remove(place))
+        });
+        if let (Some(watch), Some(word)) = (ended.flatten(), word) {
+            self.tell_of(watch, word);
         }
     }
 
-    /// Has the holder told that somebody waits, once for each queue that forms behind it.
-    pub(crate) fn tell_wanted(&mut self, at: At<'_>) {
-        let Some(line) = self.lines.get_mut(at).filter(|line| !line.queue.is_empty()) else { return };
-        let untold = |watch: &&mut Box<Watch>| watch.claimed && watch.wanted == Wanted::No;
-        let Some(watch) = line.watch.as_mut().filter(untold) else { return };
-        watch.wanted = Wanted::Due;
-        self.answered.extend(self.lines.place(at).map(Due::Wanted));
+    /// The same for all grants of a lock.
+    pub(super) fn end_watches(&mut self, at: At<'_>, word: fn(Fence) -> Word) {
+        for watch in self.with_line(at, |line| std::mem::take(&mut line.watches)).unwrap_or_default() {
+            self.tell_of(watch, word);
+        }
     }
 
-    /// What the holder is told then, unless its queue has dissolved meanwhile.
-    pub(super) fn wanted(&mut self, at: At<'_>) -> Option<Message> {
-        let line = self.lines.get_mut(at)?;
-        let watch = line.watch.as_mut().filter(|watch| watch.wanted == Wanted::Due)?;
+    fn tell_of(&mut self, watch: Watch, word: fn(Fence) -> Word) {
+        let Watch { fence, owner, channel, .. } = watch;
+        self.answered.push_back(Due::Message(Message { channel, word: word(fence), owner }));
+    }
+
+    /// Has the holders told that somebody waits, once for each queue that forms behind them.
+    pub(crate) fn tell_wanted(&mut self, at: At<'_>) {
+        let Some((place, line)) = self.lines.get_key_mut(at) else { return };
         if line.queue.is_empty() {
+            return;
+        }
+        let untold = |watch: &&mut Watch| watch.claimed && watch.wanted == Wanted::No;
+        for watch in line.watches.iter_mut().filter(untold) {
+            watch.wanted = Wanted::Due;
+            self.answered.push_back(Due::Wanted(place.clone(), watch.fence));
+        }
+    }
+
+    /// What the holder is told then, unless the queue has dissolved meanwhile.
+    pub(super) fn wanted(&mut self, at: At<'_>, fence: Fence) -> Option<Message> {
+        let line = self.lines.get_mut(at)?;
+        let waits = !line.queue.is_empty();
+        let watch = line.watch(fence).filter(|watch| watch.wanted == Wanted::Due)?;
+        if !waits {
             watch.wanted = Wanted::No;
             return None;
         }
         watch.wanted = Wanted::Told;
-        let Watch { fence, owner, channel, .. } = watch.as_ref();
-        Some(Message { channel: channel.clone(), word: Word::Wanted(*fence), owner: owner.clone() })
+        let Watch { owner, channel, .. } = watch;
+        Some(Message { channel: channel.clone(), word: Word::Wanted(fence), owner: owner.clone() })
     }
 }

@@ -1,7 +1,7 @@
 //! What takes too long for a small world, and is too rare for a history.
 
 use super::server::{Conn, Reply, Rules, Server, Writes};
-use crate::lock::{Ask, Millis, Owner};
+use crate::lock::{Ask, Millis, Owner, Room};
 use crate::waiting::Wait;
 
 const NOW: Millis = 1_700_000_000_000;
@@ -12,7 +12,7 @@ const NOW: Millis = 1_700_000_000_000;
 fn a_server_that_was_away_gives_no_session_its_lease_back() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
     let owner = Owner::new(b"a").unwrap();
-    let ask = Ask { owner, lease: 300, max_hold: None, once: false, session: true };
+    let ask = Ask { owner, lease: 300, max_hold: None, once: false, session: true, room: Room::ONE };
     for (away, is_held) in [(1000, true), (1001, false)] {
         let mut server = Server::new(1);
         let reply = server.acquire(rules, NOW, 0, &ask, &Wait::default());
@@ -23,7 +23,8 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
 }
 
 fn ask(owner: &'static str, lease: Millis, session: bool) -> Ask<'static> {
-    Ask { owner: Owner::new(owner.as_bytes()).unwrap(), lease, max_hold: None, once: false, session }
+    let owner = Owner::new(owner.as_bytes()).unwrap();
+    Ask { owner, lease, max_hold: None, once: false, session, room: Room::ONE }
 }
 
 /// Places of a connection that has closed are passed over, before it is their turn to be taken off.

@@ -56,6 +56,7 @@ impl Turn<'_> {
         blocked.answer = Some(match told.answer {
             Answer::Granted { fence, holds, until } => Reply::Granted { fence, holds, deadline: until },
             Answer::TooManyHolds => Reply::TooManyHolds,
+            Answer::Deadlock => Reply::Deadlock,
             Answer::TimedOut | Answer::WrongType | Answer::Gone => Reply::Null,
         });
     }

@@ -31,6 +31,7 @@ impl Server {
             Ok(Outcome::Taken) => Reply::Null,
             Err(Refusal::Grace(_)) => Reply::Grace,
             Err(Refusal::TooManyHolds) => Reply::TooManyHolds,
+            Err(Refusal::Deadlock) => Reply::Deadlock,
             Err(refusal) => panic!("{refusal:?}"),
         }
     }
@@ -70,10 +71,10 @@ impl Server {
         waiting::extend(&mut turn, owner, fence, lease, time(now)).ok()
     }
 
-    /// `LOCK.BREAK`: whether there was what to break.
-    pub(crate) fn break_(&mut self, rules: Rules, now: Millis, fence: Option<u64>) -> bool {
+    /// `LOCK.BREAK`: how many grants it ended.
+    pub(crate) fn break_(&mut self, rules: Rules, now: Millis, fence: Option<u64>) -> usize {
         let mut turn = self.turn(rules, now);
         turn.expire();
-        waiting::break_(&mut turn, fence, || time(now)).is_some()
+        waiting::break_(&mut turn, fence, || time(now)).len()
     }
 }

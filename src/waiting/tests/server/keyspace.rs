@@ -1,27 +1,62 @@
-//! The key on a replica.
+//! The key, on a primary and on a replica.
 
 use super::{Effect, Server};
-use crate::lock::Grant;
+use crate::lock::{Deadline, Fence, Grant, Millis, Value};
 
 impl Server {
+    /// A grant is among those that hold the lock.
+    pub(super) fn put(&mut self, grant: Grant, end: Deadline) {
+        match &mut self.lock {
+            Some((value, until)) => *until = value.put(grant, end, *until),
+            None => self.lock = Some((Value::One(grant), end)),
+        }
+    }
+
+    /// A grant ends.
+    pub(super) fn end(&mut self, fence: Fence) {
+        self.lock.take_if(|(value, until)| match value.end(fence, *until) {
+            Some(new_until) => {
+                *until = new_until;
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// Those of several grants end whose leases were over before that.
+    pub(super) fn end_lapsed(&mut self, now: Millis) -> Vec<Fence> {
+        let lapsed = self.lock.as_ref().map(|(value, until)| value.lapsed(*until, now)).unwrap_or_default();
+        for fence in &lapsed {
+            self.end(*fence);
+        }
+        lapsed
+    }
+
     /// A replica applies what its primary told.
     pub(crate) fn apply(&mut self, effect: Effect) {
         match effect {
-            Effect::Held(grant, deadline) => {
+            Effect::Alone(grant, until) => {
                 self.fences.observe(grant.fence());
-                self.lock = Some((grant, deadline));
+                self.lock = Some((Value::One(grant), until));
             }
-            Effect::Lease(deadline) => {
+            Effect::Among(grant, end) => {
+                self.fences.observe(grant.fence());
+                self.put(grant, end);
+            }
+            Effect::Lease(until) => {
                 if let Some((_, old)) = &mut self.lock {
-                    *old = deadline;
+                    *old = until;
                 }
             }
+            Effect::Ended(fence) => self.end(fence),
+            Effect::Lapsed(now) => _ = self.end_lapsed(now),
             Effect::Free => self.lock = None,
         }
     }
 
-    /// The grant, also one whose lease is over and that nobody has looked at since.
-    pub(crate) fn grant(&self) -> Option<&Grant> {
-        self.lock.as_ref().map(|(grant, _)| grant)
+    /// The fences of those who hold the lock, also of leases that are over and that nobody has looked at since.
+    pub(crate) fn fences_held(&self) -> Vec<Fence> {
+        let lock = self.lock.iter();
+        lock.flat_map(|(value, until)| value.all(*until)).map(|held| held.grant.fence()).collect()
     }
 }

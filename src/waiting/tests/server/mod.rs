@@ -13,7 +13,7 @@ mod turn;
 
 use std::collections::BTreeMap;
 
-use crate::lock::{Deadline, Fence, FenceClock, Grant, Held, Millis, Now, Owner};
+use crate::lock::{Deadline, Fence, FenceClock, Grant, Held, Millis, Now, Owner, Room, Value};
 use crate::waiting::{At, Grace, GraceLeft, Message, Moment, State, Ticket};
 use clients::{Blocked, Connection};
 
@@ -39,6 +39,8 @@ pub(crate) struct Rules {
     pub(crate) keeps_answers: bool,
     /// A turn is over as soon as a little of each has been done.
     pub(crate) slow: bool,
+    /// The most holders of the lock.
+    pub(crate) max_holders: Room,
 }
 
 impl Rules {
@@ -50,6 +52,7 @@ impl Rules {
         late: false,
         keeps_answers: false,
         slow: false,
+        max_holders: Room::ANY,
     };
 }
 
@@ -66,6 +69,7 @@ pub(crate) enum Reply {
     Waits,
     Queued,
     TooManyHolds,
+    Deadlock,
     /// An operator sent it away with an error.
     Unblocked,
 }
@@ -77,11 +81,14 @@ pub(crate) enum Stands {
     Notified(Owner<'static>),
 }
 
-/// What replicas are told: `LOCK.APPLY`.
+/// What replicas are told: `LOCK.APPLY`, and the server's own `PEXPIREAT`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
-    Held(Grant, Deadline),
+    Alone(Grant, Deadline),
+    Among(Grant, Deadline),
     Lease(Deadline),
+    Ended(Fence),
+    Lapsed(Millis),
     Free,
 }
 
@@ -102,7 +109,7 @@ pub(crate) enum Writes {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
-    lock: Option<(Grant, Deadline)>,
+    lock: Option<(Value, Deadline)>,
     pub(crate) fences: FenceClock,
     state: State<Ticket>,
     grace: Grace,
@@ -170,7 +177,7 @@ impl Server {
         {
             *deadline = Deadline::At(now);
             self.effects.push(Effect::Lease(*deadline));
-            self.state.alarm_at(AT, 0);
+            self.state.look_through(AT, 0);
         }
     }
 
@@ -186,7 +193,7 @@ impl Server {
     pub(crate) fn replace(&mut self, now: Millis, owner: Owner<'_>, lease: Millis) {
         let fence = self.fences.next(now * 1000);
         let grant = fence.map(|fence| Grant::new(owner, fence, 1, None, now));
-        self.lock = grant.map(|grant| (grant, Deadline::after(now, lease)));
+        self.lock = grant.map(|grant| (Value::One(grant), Deadline::after(now, lease)));
         self.state.touched(AT);
     }
 
@@ -199,10 +206,17 @@ impl Server {
         told
     }
 
-    /// The grant, within its lease.
+    /// The grants, within their leases, the oldest first.
+    pub(crate) fn holders(&self, now: Millis) -> Vec<Held<'_>> {
+        let Some((value, until)) = self.lock.as_ref().filter(|(_, until)| Deadline::At(now) <= *until) else {
+            return Vec::new();
+        };
+        value.alive(*until, now).collect()
+    }
+
+    /// The oldest grant within its lease.
     pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
-        let (grant, deadline) = self.lock.as_ref()?;
-        (Deadline::At(now) <= *deadline).then_some(Held { grant, deadline: *deadline })
+        self.holders(now).first().copied()
     }
 
     /// Whether something has happened that the next look at the lock sets right: a waiter or a session is gone.
@@ -233,13 +247,13 @@ impl Server {
 
     /// The connection that keeps the grant with that fence alive.
     pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
-        let session = self.state.session(AT).filter(|session| session.fence == fence && !session.over)?;
+        let session = self.state.session(AT, fence).filter(|session| !session.over)?;
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
     }
 
     /// When the session of the grant with that fence is to be renewed.
     pub(crate) fn renews_at(&self, fence: Fence) -> Option<Millis> {
-        let session = self.state.session(AT).filter(|session| session.fence == fence && !session.over)?;
+        let session = self.state.session(AT, fence).filter(|session| !session.over)?;
         Some(session.renew_at)
     }
 

@@ -1,7 +1,7 @@
 //! The seam: what `serving` is for a real server.
 
 use super::{AT, Conn, Effect, Rules, Server, Writes, moment, time};
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Room, Value};
 use crate::waiting::{
     self, Around, Caller, GraceLeft, GraceLength, Host, Message, Note, Place, Rest, Settled, Site, State,
     Ticket,
@@ -30,15 +30,14 @@ impl Turn<'_> {
         self.server.grace.left(moment(self.now), length)
     }
 
-    /// A lease that is over ends the grant when somebody looks.
+    /// When all leases are over, that ends the grants as soon as somebody looks.
     pub(super) fn expire(&mut self) {
-        if self.server.lock.is_some() && self.server.held(self.now).is_none() {
-            let lapsed = self.server.lock.take();
+        if let Some((value, until)) = self.server.lock.take_if(|(_, until)| *until < Deadline::At(self.now)) {
             self.server.effects.push(Effect::Free);
             // What the server says of a lock that it has taken out of the keyspace.
-            self.server.state.alarm_at(AT, self.now);
-            if let Some((grant, _)) = lapsed {
-                waiting::outlives(self, AT, &grant, time(self.now));
+            self.server.state.look_through(AT, self.now);
+            for held in value.all(until) {
+                waiting::outlives(self, AT, held.grant, time(self.now));
             }
         }
     }
@@ -56,6 +55,7 @@ impl Around for Turn<'_> {
             max_lease: self.rules.max_lease.unwrap_or(LONGEST_LEASE),
             max_hold: self.rules.max_hold,
             grain: 0,
+            max_holders: self.rules.max_holders,
             lengthen: self.grace_left().leases == 0,
         }
     }
@@ -76,28 +76,45 @@ impl Site for Turn<'_> {
         AT.key
     }
 
-    fn grant(&self) -> Option<&Grant> {
-        self.server.lock.as_ref().map(|(grant, _)| grant)
+    fn value(&self) -> Option<&Value> {
+        self.server.lock.as_ref().map(|(value, _)| value)
     }
 
     fn deadline(&self) -> Deadline {
-        self.server.lock.as_ref().map_or(Deadline::Never, |(_, deadline)| *deadline)
+        self.server.lock.as_ref().map_or(Deadline::Never, |(_, until)| *until)
     }
 
     fn give(&mut self, grant: Grant, until: Deadline) {
-        self.server.effects.push(Effect::Held(grant.clone(), until));
-        self.server.lock = Some((grant, until));
+        self.server.effects.push(Effect::Alone(grant.clone(), until));
+        self.server.lock = Some((Value::One(grant), until));
     }
 
-    fn update(&mut self, holds: u32, until: Deadline) {
-        let Some((grant, old)) = &mut self.server.lock else { return };
-        if grant.holds() != holds {
-            grant.set_holds(holds);
-            self.server.effects.push(Effect::Held(grant.clone(), until));
-        } else if *old != until {
-            self.server.effects.push(Effect::Lease(until));
+    fn add(&mut self, grant: Grant, until: Deadline) {
+        self.server.effects.push(Effect::Among(grant.clone(), until));
+        self.server.put(grant, until);
+    }
+
+    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline) {
+        let Some((value, old)) = &mut self.server.lock else { return };
+        let Some(held) = value.with_fence(fence, || *old) else { return };
+        if (held.grant.holds(), held.grant.room(), held.deadline) == (holds, room, until) {
+            return;
         }
-        *old = until;
+        let alone = value.is_one();
+        *old = value.update(fence, holds, room, until, *old);
+        let changed = value.with_fence(fence, || *old).map(|held| held.grant.clone());
+        let effect = if alone { Effect::Alone } else { Effect::Among };
+        self.server.effects.extend(changed.map(|grant| effect(grant, until)));
+    }
+
+    fn end(&mut self, fence: Fence, _why: Note) {
+        self.server.effects.push(Effect::Ended(fence));
+        self.server.end(fence);
+    }
+
+    fn end_lapsed(&mut self, now: Millis) -> Vec<Fence> {
+        self.server.effects.push(Effect::Lapsed(now));
+        self.server.end_lapsed(now)
     }
 
     fn free(&mut self) {
@@ -154,9 +171,10 @@ impl Host for Turn<'_> {
         waiting::settle(self, time(self.now));
     }
 
-    fn look(&mut self, _place: &Place) -> Option<(Fence, Deadline)> {
+    fn look(&mut self, _place: &Place, fence: Fence) -> Option<Deadline> {
         self.expire();
-        self.server.held(self.now).map(|held| (held.grant.fence(), held.deadline))
+        let (value, until) = self.server.lock.as_ref()?;
+        value.with_fence(fence, || *until).map(|held| held.deadline)
     }
 
     fn unblock(&mut self, ticket: Ticket) {

@@ -1,7 +1,7 @@
 //! How big a world is, and what may happen in it.
 
 use super::owner;
-use crate::lock::{Ask, Millis};
+use crate::lock::{Ask, Millis, Room};
 use crate::waiting::Wait;
 use crate::waiting::tests::server::{Conn, Rules};
 
@@ -104,7 +104,8 @@ impl Kind {
 
     pub(super) fn ask(self, who: Who, lease: Millis) -> (Ask<'static>, Wait) {
         let session = matches!(self, Self::Session | Self::WaitWithSession);
-        let ask = Ask { owner: owner(who), lease, max_hold: None, once: self.once(), session };
+        let ask =
+            Ask { owner: owner(who), lease, max_hold: None, once: self.once(), session, room: Room::ONE };
         let timeout = match self {
             Self::Plain | Self::Once | Self::Session => None,
             Self::Wait | Self::WaitOnce | Self::WaitWithSession | Self::Place => Some(0),

@@ -118,7 +118,7 @@ impl World {
     /// The operator's way: it is for him to see to the owner.
     pub(super) fn break_(&mut self, size: Size) {
         let before = self.primary.held(self.now).map(|held| held.grant.fence());
-        if self.step(size, Site::Primary, |server, rules, now| server.break_(rules, now, None)) {
+        if self.step(size, Site::Primary, |server, rules, now| server.break_(rules, now, None)) > 0 {
             self.broken = before;
             for belief in &mut self.beliefs {
                 *belief = belief.filter(|belief| Some(belief.fence) != before);

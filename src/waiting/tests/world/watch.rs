@@ -16,7 +16,7 @@ impl World {
         let now = self.now;
         let server = self.server(at);
         let queued = server.queued();
-        let before = server.grant().map(|grant| grant.fence());
+        let before = server.fences_held().first().copied();
         let result = body(server, size.rules, now);
         let after = server.held(now).map(|held| (held.grant.fence(), held.grant.owner().into_owned()));
         let effects = std::mem::take(&mut server.effects);

@@ -1,0 +1,159 @@
+//! Several grants of one lock, held side by side.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Deadline, Fence, Grant, Held, Millis, Others, Owner, Room};
+
+/// The grants of one lock. Whatever is asked of it costs at most the logarithm of their number.
+///
+/// The ends of leases are kept on a clock of their own, on which the latest is the end by the TTL of the key: see `end_by`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) struct Several {
+    /// Fences rise, so the oldest first.
+    grants: BTreeMap<Fence, (Grant, Deadline)>,
+    owners: BTreeMap<Owner<'static>, Fence>,
+    ends: BTreeSet<(Deadline, Fence)>,
+    /// How many have which room.
+    rooms: BTreeMap<Room, usize>,
+}
+
+/// Roughly what a grant takes in the four trees, whose nodes are two thirds full.
+const TREES: usize = (size_of::<(Fence, Grant, Deadline)>()
+    + size_of::<(Owner<'_>, Fence)>()
+    + size_of::<(Deadline, Fence)>())
+    * 3
+    / 2;
+
+impl Several {
+    /// One that ends then.
+    pub(super) fn of(grant: Grant, end: Deadline) -> Self {
+        let mut several = Self::default();
+        several.put(grant, end);
+        several
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.grants.len()
+    }
+
+    /// The latest end: what the TTL of the key is to be.
+    pub(super) fn until(&self) -> Deadline {
+        self.ends.last().map_or(Deadline::Never, |(end, _)| *end)
+    }
+
+    /// An end that is kept, where the TTL of the key is `until`.
+    fn end_by(&self, end: Deadline, until: Deadline) -> Deadline {
+        match (end, self.until(), until) {
+            (_, latest, until) if latest == until => end,
+            (_, _, Deadline::Never) => Deadline::Never,
+            (Deadline::At(end), Deadline::At(latest), Deadline::At(until)) => {
+                Deadline::At(end.saturating_add(until.saturating_sub(latest)))
+            }
+            // One of them had no end, and has one now.
+            (end, Deadline::Never, until) => end.min(until),
+            (Deadline::Never, ..) => until,
+        }
+    }
+
+    /// Has the ends agree with the TTL of the key, where something else has moved that.
+    pub(super) fn align(&mut self, until: Deadline) {
+        if self.until() == until {
+            return;
+        }
+        let ends: Vec<_> = self.grants.values().map(|(_, end)| self.end_by(*end, until)).collect();
+        self.ends.clear();
+        for ((fence, (_, end)), aligned) in self.grants.iter_mut().zip(ends) {
+            *end = aligned;
+            self.ends.insert((aligned, *fence));
+        }
+    }
+
+    pub(super) fn all(&self, until: Deadline) -> impl Iterator<Item = Held<'_>> {
+        self.grants.values().map(move |(grant, end)| Held { grant, deadline: self.end_by(*end, until) })
+    }
+
+    pub(super) fn seen_by(&self, owner: &Owner<'_>, until: Deadline) -> (Option<Held<'_>>, Others) {
+        let its = self.owners.get(owner).and_then(|fence| self.with_fence(*fence, until));
+        let Some(held) = its else { return (None, Others { count: self.count(), room: self.room() }) };
+        let mut rooms = self.rooms.iter().filter(|(room, count)| **room != held.grant.room() || **count > 1);
+        let room = rooms.next().map_or(Room::ANY, |(room, _)| *room);
+        (Some(held), Others { count: self.count() - 1, room })
+    }
+
+    pub(super) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
+        let fence = self.owners.get(owner)?;
+        self.grants.get(fence).map(|(grant, _)| grant)
+    }
+
+    pub(super) fn with_fence(&self, fence: Fence, until: Deadline) -> Option<Held<'_>> {
+        let (grant, end) = self.grants.get(&fence)?;
+        Some(Held { grant, deadline: self.end_by(*end, until) })
+    }
+
+    pub(super) fn first_end(&self, until: Deadline) -> Deadline {
+        self.ends.first().map_or(until, |(end, _)| self.end_by(*end, until))
+    }
+
+    pub(super) fn lapsed(&self, until: Deadline, now: Millis) -> Vec<Fence> {
+        let over = |(end, _): &&(Deadline, Fence)| self.end_by(*end, until) < Deadline::At(now);
+        self.ends.iter().take_while(over).map(|(_, fence)| *fence).collect()
+    }
+
+    pub(super) fn room(&self) -> Room {
+        self.rooms.keys().next().copied().unwrap_or(Room::ANY)
+    }
+
+    /// Puts a grant beside the others, in place of an earlier one of its owner.
+    pub(super) fn put(&mut self, grant: Grant, end: Deadline) {
+        let owner = grant.owner().into_owned();
+        let earlier = self.owners.get(&owner).copied().and_then(|fence| self.end(fence));
+        let grant = match &earlier {
+            Some(earlier) => grant.aged_as(earlier),
+            None => grant,
+        };
+        // No two have one fence, whatever a file says.
+        self.end(grant.fence());
+        *self.rooms.entry(grant.room()).or_default() += 1;
+        self.ends.insert((end, grant.fence()));
+        self.owners.insert(owner, grant.fence());
+        self.grants.insert(grant.fence(), (grant, end));
+    }
+
+    /// Changes the grant with that fence, where there is one.
+    pub(super) fn update(&mut self, fence: Fence, holds: u32, room: Room, end: Deadline) {
+        if let Some(mut grant) = self.end(fence) {
+            grant.set_holds(holds);
+            grant.set_room(room);
+            self.put(grant, end);
+        }
+    }
+
+    /// Takes the grant with that fence out.
+    pub(super) fn end(&mut self, fence: Fence) -> Option<Grant> {
+        let (grant, end) = self.grants.remove(&fence)?;
+        self.ends.remove(&(end, fence));
+        self.owners.remove(&grant.owner().into_owned());
+        if let Some(count) = self.rooms.get_mut(&grant.room()) {
+            *count -= 1;
+            if *count == 0 {
+                self.rooms.remove(&grant.room());
+            }
+        }
+        Some(grant)
+    }
+
+    /// The only one that is left, taken out.
+    pub(super) fn last_one(&mut self) -> Option<Grant> {
+        if self.count() > 1 {
+            return None;
+        }
+        self.grants.pop_first().map(|(_, (grant, _))| grant)
+    }
+
+    pub(super) fn heap_size(&self) -> usize {
+        // The owners' names are there twice.
+        let grants = self.grants.values();
+        grants.map(|(grant, _)| grant.heap_size() + grant.owner().heap_size() + TREES).sum()
+    }
+}

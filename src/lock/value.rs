@@ -1,0 +1,201 @@
+//! Who holds a lock: one grant, or several side by side.
+
+use super::several::Several;
+use super::{Deadline, Fence, Grant, Held, Millis, Others, Owner, Room};
+
+/// What the key of a held lock holds: one grant, as most do, whose lease is the TTL of the key; or several.
+///
+/// Where there are several, the TTL is the latest lease, and the others hang on it: each is shorter by so much. So what moves the
+/// TTL (`PEXPIRE`, `PERSIST`, `RESTORE`) moves them all alike. Wherever a lease is asked for or changed here, `until` is the end by
+/// the TTL as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) enum Value {
+    One(Grant),
+    Several(Box<Several>),
+}
+
+// As long as a grant alone.
+const _: () = assert!(size_of::<Value>() == 24);
+
+impl Value {
+    /// Whether one grant holds the lock.
+    pub(crate) fn is_one(&self) -> bool {
+        matches!(self, Self::One(_))
+    }
+
+    /// How many hold the lock; those whose lease is over among them.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Several(several) => several.count(),
+        }
+    }
+
+    /// All grants, the oldest first, each with the end of its lease.
+    pub(crate) fn all(&self, until: Deadline) -> impl Iterator<Item = Held<'_>> {
+        let (one, several) = match self {
+            Self::One(grant) => (Some(Held { grant, deadline: until }), None),
+            Self::Several(several) => (None, Some(several.all(until))),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
+
+    /// Those whose lease is not over, the oldest first: what is over and has not been looked at since does not count.
+    pub(crate) fn alive(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Held<'_>> {
+        // Of one alone, the server says so.
+        let one = self.is_one();
+        self.all(until).filter(move |held| one || held.deadline >= Deadline::At(now))
+    }
+
+    /// The grant of an owner, and those of the others. `until` is asked for where it has one.
+    pub(crate) fn seen_by(
+        &self,
+        owner: &Owner<'_>,
+        until: impl FnOnce() -> Deadline,
+    ) -> (Option<Held<'_>>, Others) {
+        match self {
+            Self::One(grant) if grant.owner() == *owner => {
+                (Some(Held { grant, deadline: until() }), Others::NONE)
+            }
+            Self::One(grant) => (None, Others { count: 1, room: grant.room() }),
+            Self::Several(several) => several.seen_by(owner, until()),
+        }
+    }
+
+    /// The grant of an owner.
+    pub(crate) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
+        match self {
+            Self::One(grant) => Some(grant).filter(|grant| grant.owner() == *owner),
+            Self::Several(several) => several.grant_of(owner),
+        }
+    }
+
+    /// The grant with that fence.
+    pub(crate) fn with_fence(&self, fence: Fence, until: impl FnOnce() -> Deadline) -> Option<Held<'_>> {
+        match self {
+            Self::One(grant) if grant.fence() == fence => Some(Held { grant, deadline: until() }),
+            Self::One(_) => None,
+            Self::Several(several) => several.with_fence(fence, until()),
+        }
+    }
+
+    /// The end of the lease that ends first.
+    pub(crate) fn first_end(&self, until: Deadline) -> Deadline {
+        match self {
+            Self::One(_) => until,
+            Self::Several(several) => several.first_end(until),
+        }
+    }
+
+    /// Whether one of several leases has no end, by itself and not by the TTL of the key.
+    pub(crate) fn is_endless(&self) -> bool {
+        match self {
+            Self::One(_) => false,
+            Self::Several(several) => several.until() == Deadline::Never,
+        }
+    }
+
+    /// Of several, the grants whose lease was over before that. Of one alone, the server says so.
+    pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> Vec<Fence> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Several(several) => several.lapsed(until, now),
+        }
+    }
+
+    /// How many may hold the lock now, by the least room that one of the holders has.
+    pub(crate) fn room(&self) -> Room {
+        match self {
+            Self::One(grant) => grant.room(),
+            Self::Several(several) => several.room(),
+        }
+    }
+
+    /// A grant comes to hold the lock beside the others, in place of an earlier one of its owner, and with the age that is known of
+    /// it. The end by the TTL from then on.
+    pub(crate) fn put(&mut self, grant: Grant, end: Deadline, until: Deadline) -> Deadline {
+        match self {
+            Self::One(held) if held.owner() == grant.owner() => {
+                *held = grant.aged_as(held);
+                end
+            }
+            Self::One(held) => {
+                let mut several = Several::of(held.clone(), until);
+                several.put(grant, end);
+                let until = several.until();
+                *self = Self::Several(Box::new(several));
+                until
+            }
+            Self::Several(several) => {
+                several.align(until);
+                several.put(grant, end);
+                several.until()
+            }
+        }
+    }
+
+    /// Changes the grant with that fence, where there is one. The end by the TTL from then on.
+    pub(crate) fn update(
+        &mut self,
+        fence: Fence,
+        holds: u32,
+        room: Room,
+        end: Deadline,
+        until: Deadline,
+    ) -> Deadline {
+        match self {
+            Self::One(grant) if grant.fence() == fence => {
+                grant.set_holds(holds);
+                grant.set_room(room);
+                end
+            }
+            Self::One(_) => until,
+            Self::Several(several) => {
+                several.align(until);
+                several.update(fence, holds, room, end);
+                several.until()
+            }
+        }
+    }
+
+    /// Ends the grant with that fence: the end by the TTL from then on; none where it was the only one.
+    pub(crate) fn end(&mut self, fence: Fence, until: Deadline) -> Option<Deadline> {
+        match self {
+            Self::One(grant) => Some(until).filter(|_| grant.fence() != fence),
+            Self::Several(several) => {
+                several.align(until);
+                several.end(fence);
+                let until = several.until();
+                if let Some(last) = several.last_one() {
+                    *self = Self::One(last);
+                }
+                Some(until)
+            }
+        }
+    }
+
+    /// Has what it has on the heap, in one piece, moved by what there is for it.
+    pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
+        match self {
+            Self::One(grant) => grant.relocate(|full| mover.moved(full)),
+            Self::Several(several) => {
+                let stand_in = Box::new(Several::default());
+                *several = mover.moved(std::mem::replace(several, stand_in));
+            }
+        }
+    }
+
+    /// Bytes on the heap beyond the value's own.
+    pub(crate) fn heap_size(&self) -> usize {
+        match self {
+            Self::One(grant) => grant.heap_size(),
+            Self::Several(several) => size_of::<Several>() + several.heap_size(),
+        }
+    }
+}
+
+/// Moves what is in a box to another place.
+pub(crate) trait Mover {
+    fn moved<T>(&mut self, value: Box<T>) -> Box<T>;
+}
