@@ -433,3 +433,42 @@ def test_one_name_is_one_holder(client, other):
     assert info(other, "service")["holders"] == 1
     with contextlib.suppress(RedisError):
         client.execute_command("LOCK.RELEASE", "service", "process", "ALL")
+
+
+def test_who_comes_behind_a_writer_waits(client, other):
+    """Though there is room beside those who read: else the writer might never come in. Then all readers come in together."""
+
+    def ask(owner, *words):
+        return client.execute_command("LOCK.ACQUIRE", "book", "OWNER", owner, "BLOCK", 30_000, *words)
+
+    ask("first", "SHARED")
+    with ThreadPoolExecutor(4) as threads:
+        writer = threads.submit(ask, "writer")
+        wait_for(lambda: info(other, "book")["waiters"] == 1, "the writer waits")
+        readers = [threads.submit(ask, f"reader:{number}", "SHARED") for number in range(3)]
+        wait_for(lambda: info(other, "book")["waiters"] == 4, "the readers wait behind it")
+        assert client.execute_command("LOCK.ACQUIRE", "book", "OWNER", "hasty", "SHARED") is None
+        assert ask("first", "SHARED")[2] == 2  # what it holds already it gets
+        client.execute_command("LOCK.RELEASE", "book", "first", "ALL")
+        fence = writer.result(30)[1]
+        assert info(other, "book")["holders"] == 1
+        client.execute_command("LOCK.RELEASE", "book", "writer")
+        assert all(reader.result(30)[1] > fence for reader in readers)
+        assert info(other, "book")["holders"] == 3
+
+
+def test_no_more_hold_it_than_the_server_allows(client, other):
+    other.config_set("lock.max-holders", 3)
+
+    def ask(owner, *words):
+        return client.execute_command("LOCK.ACQUIRE", "book", "OWNER", owner, *words)
+
+    assert all(ask(f"reader:{number}", "SHARED") for number in range(3))
+    assert ask("late", "SHARED") is None
+    with pytest.raises(ResponseError, match="LIMIT must be between 1 and 3"):
+        ask("late", "LIMIT", 4)
+    with ThreadPoolExecutor(1) as thread:
+        late = thread.submit(ask, "late", "SHARED", "BLOCK", 30_000)
+        wait_for(lambda: info(other, "book")["waiters"] == 1, "it waits")
+        client.execute_command("LOCK.RELEASE", "book", "reader:1")
+        assert late.result(30)
