@@ -238,8 +238,9 @@ async fn a_task_leaves_nothing_behind_wherever_it_is_dropped() {
 async fn a_task_waits_no_longer_than_asked_and_leaves_the_queue() {
     let (locks, key) = (locks().await, key());
     let inner = async |_| {
-        let told =
-            locks.with_lock(&key, &[], 30_000, 20, async |_| -> RedisResult<()> { panic!("two have it") }).await;
+        let told = locks
+            .with_lock(&key, &[], 30_000, 20, async |_| -> RedisResult<()> { panic!("two have it") })
+            .await;
         assert!(told.unwrap_err().to_string().contains("someone else holds"));
         until_waiters(0, &key).await;
         Ok(())
@@ -259,7 +260,8 @@ async fn a_lost_lock_does_not_go_unnoticed_and_hides_nothing() {
     });
     assert!(failed.await.unwrap_err().to_string().contains("of the body"));
     send::<()>(&format!("SET {key} no-lock"), &mut other.clone()).await.unwrap();
-    let no_lock = locks.with_lock(&key, &[], 30_000, 0, async |_| -> RedisResult<()> { panic!("no lock") }).await;
+    let no_lock =
+        locks.with_lock(&key, &[], 30_000, 0, async |_| -> RedisResult<()> { panic!("no lock") }).await;
     assert_eq!(no_lock.unwrap_err().code(), Some("WRONGTYPE"));
 }
 

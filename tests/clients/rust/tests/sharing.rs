@@ -154,7 +154,8 @@ impl Lost {
 }
 
 fn until_free(key: &str) {
-    let (mut connection, end) = (client().get_connection().unwrap(), Instant::now() + Duration::from_secs(30));
+    let (mut connection, end) =
+        (client().get_connection().unwrap(), Instant::now() + Duration::from_secs(30));
     while connection.exists::<_, bool>(key).unwrap() {
         assert!(Instant::now() < end, "not within 30 s: all permits are given back");
         thread::sleep(Duration::from_millis(2));
@@ -191,7 +192,8 @@ fn two_hundred_threads_share_ten_permits_and_some_holders_are_killed() {
     let lost = Lost::take(&key);
     let work = || {
         let (mut connection, limit) = (client.get_connection().unwrap(), LIMIT.to_string());
-        let guard = Guard::acquire(&mut connection, &key, &["LIMIT", &limit], 60_000, 60_000).unwrap().unwrap();
+        let guard =
+            Guard::acquire(&mut connection, &key, &["LIMIT", &limit], 60_000, 60_000).unwrap().unwrap();
         room.enter();
         thread::sleep(Duration::from_millis(20));
         if room.leave() == 20 {
