@@ -153,6 +153,10 @@ fn wait_or<S: Site>(
         (Some(timeout), Some(channel)) => take_place(site, caller, ask, timeout, channel, now),
     };
     if let Ok(Some(waits)) = waits {
+        if refused.is_err() {
+            // There is room: it is looked at until the grace is over.
+            site.here(|state, at| state.alarm_at(at, now.start.saturating_add(1)));
+        }
         return Ok(waits);
     }
     site.note(Note::Refused);
@@ -176,7 +180,7 @@ fn join<S: Site>(
     let way = Way::Blocked(client);
     let arrival = Arrival { ask: ask.to_owned(), way, client_id: caller.id(), since: now.micros, timeout };
     site.here(|state, at| state.join(at, ticket, arrival));
-    look_when_one_ends(site, now);
+    look_when_one_ends(site);
     Ok(Some(Outcome::Waits))
 }
 
@@ -210,7 +214,7 @@ fn take_place<S: Site>(
             may_join(site, caller)?;
             let ticket = site.state(|state| state.next_ticket());
             site.here(|state, at| state.join(at, ticket, arrival));
-            look_when_one_ends(site, now);
+            look_when_one_ends(site);
         }
     }
     Ok(Some(Outcome::Queued))

@@ -21,10 +21,10 @@ pub(super) fn lease_moved<S: Site>(site: &mut S, fence: Fence, until: Deadline, 
     });
 }
 
-/// The same for the lease that ends first, or for one that begins now where the lock is free.
-pub(super) fn look_when_one_ends<S: Site>(site: &mut S, now: Now) {
+/// The same for the lease that ends first.
+pub(super) fn look_when_one_ends<S: Site>(site: &mut S) {
     let first = site.value().map(|value| value.first_end(site.deadline()));
-    if let Deadline::At(last) = first.unwrap_or(Deadline::At(now.start))
+    if let Some(Deadline::At(last)) = first
         && !site.idle()
     {
         site.here(|state, at| {

@@ -13,7 +13,6 @@ const BATCH: usize = 64;
 #[inline(always)]
 pub(super) fn pass_on<S: Site>(site: &mut S, fence: Fence, why: Note, now: impl FnOnce() -> Now) {
     if site.value().is_some_and(|value| !value.is_one()) {
-        site.end(fence, why);
         pass_on_room(site, fence, why, now);
         return;
     }
@@ -29,9 +28,25 @@ pub(super) fn pass_on<S: Site>(site: &mut S, fence: Fence, why: Note, now: impl 
 /// Apart, so that a lock with one grant does not pay for it.
 #[inline(never)]
 fn pass_on_room<S: Site>(site: &mut S, fence: Fence, why: Note, now: impl FnOnce() -> Now) {
+    end_one(site, fence, why);
+    if !site.idle() {
+        grant_heads(site, false, now());
+    }
+}
+
+/// Ends one of several grants; who gets its room is for the caller to see to.
+fn end_one<S: Site>(site: &mut S, fence: Fence, why: Note) {
+    site.end(fence, why);
     if !site.idle() {
         forget(site, fence, why);
-        grant_heads(site, false, now());
+    }
+}
+
+/// Ends a grant in a step that looks at all of them: the room of one goes to nobody before the others have been looked at.
+pub(super) fn end_with_others<S: Site>(site: &mut S, fence: Fence, why: Note, now: Now) {
+    match site.value().is_some_and(Value::is_one) {
+        true => pass_on(site, fence, why, || now),
+        false => end_one(site, fence, why),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What becomes of a lock that something has happened to.
 
 use super::alarms::look_when_one_ends;
-use super::hand_over::{grant_heads, pass_on, reenter};
+use super::hand_over::{end_with_others, grant_heads, reenter};
 use super::sessions;
 use super::site::{Note, Site};
 use super::state::{Session, Word};
@@ -42,7 +42,7 @@ fn settle_all<S: Site>(site: &mut S, now: Now) {
     if site.has_room() {
         grant_heads(site, false, now);
     }
-    look_when_one_ends(site, now);
+    look_when_one_ends(site);
     if due.watched {
         // Where an unclaimed hold has been taken back, the grant may go on by others.
         site.here(|state, at| state.tell_wanted(at));
@@ -107,7 +107,7 @@ fn bury_dead<S: Site>(site: &mut S, now: Now) {
         let (room, until) = (held.grant.room(), held.deadline);
         match lock::release(Some(held.grant), None, false) {
             Some(Released::Kept { holds }) => site.update(fence, holds, room, until),
-            Some(Released::Ended) => pass_on(site, fence, Note::TakenBack, || now),
+            Some(Released::Ended) => end_with_others(site, fence, Note::TakenBack, now),
             None => (),
         }
     }
@@ -142,7 +142,7 @@ fn settle_session<S: Site>(site: &mut S, session: Session, now: Now) {
     if session.over || renew && !site.is_open(session.client) {
         // Some servers tell only after the timers have rung: then the session is that waiter's.
         if !site.here(|state, at| state.has_heir(at, fence)) {
-            pass_on(site, fence, Note::SessionEnded, || now);
+            end_with_others(site, fence, Note::SessionEnded, now);
         }
     } else if renew {
         let limits = site.limits();

@@ -85,6 +85,14 @@ impl Line {
         self.upgrader.as_deref().and_then(first).or_else(|| self.queue.head())
     }
 
+    /// All waiters, in the order in which they are served.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = Ticket> {
+        let owner = self.upgrader.as_deref().map(|upgrader| &upgrader.owner);
+        let first: BTreeSet<Ticket> = owner.into_iter().flat_map(|owner| self.queue.all_of(owner)).collect();
+        let others: Vec<Ticket> = self.queue.iter().filter(|ticket| !first.contains(ticket)).collect();
+        first.into_iter().chain(others)
+    }
+
     pub(super) fn session(&self, fence: Fence) -> Option<&Session> {
         let place = self.sessions.binary_search_by_key(&fence, |session| session.fence).ok()?;
         self.sessions.get(place)

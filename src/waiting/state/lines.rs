@@ -66,9 +66,9 @@ impl<C: Copy> State<C> {
         self.line(at).map_or(0, |line| line.queue.len())
     }
 
-    /// Who waits for a lock, first come first.
+    /// Who waits for a lock: the next one first.
     pub(crate) fn queue_of(&self, at: At<'_>, now: Now) -> Vec<WaiterInfo> {
-        let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter());
+        let tickets = self.line(at).into_iter().flat_map(Line::in_order);
         let waiters = tickets.filter_map(|ticket| self.waiters.get(&ticket));
         waiters.map(|waiter| WaiterInfo::new(waiter, now)).collect()
     }
@@ -168,6 +168,7 @@ impl<C: Copy> State<C> {
         if let Some(at) = waiter.ends.take() {
             self.timeouts.remove(&(at, ticket));
         }
+        let was_first = self.line(place.at()).is_some_and(|line| line.head() == Some(ticket));
         self.with_line(place.at(), |line| {
             line.queue.leave(ticket, &owner);
             let is_its = |upgrader: &mut Box<Upgrader>| upgrader.owner == owner;
@@ -181,6 +182,11 @@ impl<C: Copy> State<C> {
             let given = if is_place { &mut line.unclaimed } else { &mut line.given };
             given.extend(next.granted().map(|fence| (fence, ticket)));
         });
+        // There may be room for those behind it.
+        let is_shared = |(_, ask): (_, Ask<'_>)| !ask.room.is_exclusive();
+        if was_first && next.granted().is_none() && self.head(place.at()).is_some_and(is_shared) {
+            self.alarm_at(place.at(), 0);
+        }
         true
     }
 }

@@ -7,7 +7,7 @@ use super::message::Due;
 use super::queue::{Queue, Ticket};
 use super::waiter::{Phase, Way};
 use super::{At, State};
-use crate::lock::Owner;
+use crate::lock::{Owner, Room};
 
 /// Hash maps have no order: by key, then.
 impl<C: Hash> Hash for State<C> {
@@ -32,10 +32,11 @@ impl<C: Copy> State<C> {
             .is_some_and(|line| !line.dead.is_empty() || line.lapsed.is_some() || self.has_session_over(at))
     }
 
-    /// Who stands in the queue, first come first, and under which name.
-    pub(crate) fn tickets_of(&self, at: At<'_>) -> Vec<(Ticket, Owner<'static>)> {
+    /// Who stands in the queue, first come first, under which name, and for how many there is to be room.
+    pub(crate) fn tickets_of(&self, at: At<'_>) -> Vec<(Ticket, Owner<'static>, Room)> {
         let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter());
-        tickets.map(|ticket| (ticket, self.waiters[&ticket].ask.owner.clone())).collect()
+        let asks = tickets.map(|ticket| (ticket, &self.waiters[&ticket].ask));
+        asks.map(|(ticket, ask)| (ticket, ask.owner.clone(), ask.room)).collect()
     }
 
     /// The connections that the state knows of.

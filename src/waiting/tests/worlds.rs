@@ -8,7 +8,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use super::server::Rules;
 use super::world::{Clients, EXCLUSION, Failover, Happens, Kind, Size};
-use crate::lock::Millis;
+use crate::lock::{Millis, Room};
 
 const ONE_SERVER: Size = Size {
     owners: 2,
@@ -134,6 +134,52 @@ fn places_and_blocked_waiters() {
 }
 
 #[test]
+fn readers_and_writers() {
+    let size = Size { kinds: &[Kind::Plain, Kind::Read, Kind::Wait, Kind::WaitToRead], ..ONE_SERVER };
+    holds("readers and writers", Size { horizon: soak(2, 3), ..size });
+    let three = Size { owners: 3, conns: 3, grants: 3, horizon: soak(1, 2), ..size };
+    holds("three readers and writers", Size { kinds: &[Kind::Wait, Kind::WaitToRead], ..three });
+    holds("readers, holds and breaks", Size { holds: 2, breaks: true, horizon: soak(1, 2), ..size });
+}
+
+#[test]
+fn three_rooms() {
+    let kinds = &[Kind::Wait, Kind::WaitForPair, Kind::WaitToRead, Kind::ReadOnce];
+    let size = Size { owners: 3, conns: 2, kinds, grants: 3, horizon: soak(1, 2), ..ONE_SERVER };
+    holds("three rooms", size);
+    let rules = Rules { max_holders: Room::limit(2).unwrap(), ..Rules::PLAIN };
+    holds("three rooms, two holders at most", Size { rules, ..size });
+}
+
+#[test]
+fn readers_with_sessions_and_places() {
+    let size = Size { horizon: soak(2, 3), ..ONE_SERVER };
+    let kinds = &[Kind::Wait, Kind::ReadWithSession, Kind::WaitToReadWithSession];
+    holds("readers with sessions", Size { kinds, ..size });
+    let kinds = &[Kind::Once, Kind::ReadOnce, Kind::Place, Kind::PlaceToRead];
+    holds("readers with places", Size { kinds, grants: 2, ..size });
+}
+
+#[test]
+fn what_befalls_readers() {
+    let kinds = &[Kind::Read, Kind::WaitToRead, Kind::Wait];
+    let size = Size { kinds, leases: &[1, 2], horizon: soak(2, 3), ..ONE_SERVER };
+    let happens = Happens { cuts: true, unblocks: true, ..NOTHING_ELSE };
+    holds("readers, and operators", Size { happens, leases: &[2], ..size });
+    let happens = Happens { refusals: true, ..NOTHING_ELSE };
+    holds("readers, refused", Size { happens, ..size });
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    holds("readers, several turns", Size { rules, ..size });
+    let happens = Happens { stalls: true, ..NOTHING_ELSE };
+    let kinds = &[Kind::ReadWithSession, Kind::Read, Kind::Wait];
+    holds("readers, stalls", Size { kinds, happens, horizon: soak(3, 4), leases: &[1], ..size });
+    let rules = Rules { late: true, ..Rules::PLAIN };
+    let happens = Happens { vanishes: true, ..NOTHING_ELSE };
+    let kinds = &[Kind::WaitToRead, Kind::Wait];
+    holds("readers, late", Size { kinds, rules, happens, leases: &[1], horizon: soak(1, 2), ..size });
+}
+
+#[test]
 fn operators_send_waiters_away_and_cut_leases() {
     let kinds = &[Kind::Once, Kind::Wait, Kind::WaitWithSession];
     let happens = Happens { unblocks: true, cuts: true, ..NOTHING_ELSE };
@@ -205,6 +251,20 @@ fn a_failover_with_a_grace_keeps_owners_apart() {
     holds("failover", FAILOVER);
     let waits = &[Kind::Plain, Kind::Wait];
     holds("failover with waiters", Size { kinds: waits, holds: 1, grants: 1, ..FAILOVER });
+}
+
+/// Upgrades too wait for the end of the grace: a reader of the old primary may be lost.
+#[test]
+fn a_failover_with_a_grace_keeps_readers_and_writers_apart() {
+    let kinds = &[Kind::Plain, Kind::Read];
+    let strict = Size { kinds, grants: 2, ..FAILOVER };
+    two_owners("readers that extend without a fence", strict);
+    let size = Size { kinds, ..failover(|failover| failover.clients = Clients::NameFences) };
+    holds("failover with readers", Size { grants: 2, holds: 1, ..size });
+    holds("failover with upgrades", Size { grants: 2, horizon: 5, ..size });
+    let kinds = &[Kind::WaitToRead, Kind::Wait, Kind::Read];
+    holds("failover with readers that wait", Size { kinds, grants: 2, holds: 1, horizon: 5, ..size });
+    two_owners("readers without a grace", with_grace(0, size));
 }
 
 #[test]

@@ -53,10 +53,4 @@ impl Server {
             Effect::Free => self.lock = None,
         }
     }
-
-    /// The fences of those who hold the lock, also of leases that are over and that nobody has looked at since.
-    pub(crate) fn fences_held(&self) -> Vec<Fence> {
-        let lock = self.lock.iter();
-        lock.flat_map(|(value, until)| value.all(*until)).map(|held| held.grant.fence()).collect()
-    }
 }

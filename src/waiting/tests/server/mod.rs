@@ -81,6 +81,13 @@ pub(crate) enum Stands {
     Notified(Owner<'static>),
 }
 
+/// The same, and what is asked for.
+pub(crate) struct Asked {
+    pub(crate) stands: Stands,
+    pub(crate) owner: Owner<'static>,
+    pub(crate) room: Room,
+}
+
 /// What replicas are told: `LOCK.APPLY`, and the server's own `PEXPIREAT`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
@@ -214,6 +221,11 @@ impl Server {
         value.alive(*until, now).collect()
     }
 
+    /// The grants, also those whose leases are over and that nobody has looked at since.
+    pub(crate) fn all_held(&self) -> Vec<Held<'_>> {
+        self.lock.iter().flat_map(|(value, until)| value.all(*until)).collect()
+    }
+
     /// The oldest grant within its lease.
     pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
         self.holders(now).first().copied()
@@ -226,11 +238,19 @@ impl Server {
 
     /// Who stands in the queue, first come first.
     pub(crate) fn queued(&self) -> Vec<Stands> {
+        self.asks().into_iter().map(|asked| asked.stands).collect()
+    }
+
+    /// The same, and what they ask for.
+    pub(crate) fn asks(&self) -> Vec<Asked> {
         let queue = self.state.tickets_of(AT).into_iter();
         queue
-            .map(|(ticket, owner)| match self.blocked.get(&ticket) {
-                Some(blocked) => Stands::Blocked(blocked.conn),
-                None => Stands::Notified(owner),
+            .map(|(ticket, owner, room)| {
+                let stands = match self.blocked.get(&ticket) {
+                    Some(blocked) => Stands::Blocked(blocked.conn),
+                    None => Stands::Notified(owner.clone()),
+                };
+                Asked { stands, owner, room }
             })
             .collect()
     }

@@ -9,10 +9,10 @@ mod size;
 mod steps;
 mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Effect, Server, Stands};
-use crate::lock::{Deadline, Fence, Millis, Owner};
+use crate::lock::{Deadline, Fence, Millis, Owner, Room};
 
 pub(super) use model::EXCLUSION;
 pub(super) use size::{Clients, Failover, Happens, Kind, Size, Who};
@@ -52,6 +52,8 @@ enum Fault {
 struct Belief {
     fence: Fence,
     holds: u32,
+    /// For how many there is room, as it asked.
+    room: Room,
     /// The lease is over after that.
     until: Deadline,
     /// The connection that keeps it alive.
@@ -84,8 +86,8 @@ pub(super) struct World {
     arrivals: Vec<Stands>,
     /// The connections on which owners have asked last for a place.
     places: Vec<Option<Conn>>,
-    /// The last grant that a place was given.
-    to_claim: Option<Fence>,
+    /// The grants that places were given, and have not claimed.
+    to_claim: BTreeSet<Fence>,
     /// The grants of which owners are to hear what becomes of them.
     hears: Vec<Option<Hears>>,
     beliefs: Vec<Option<Belief>>,
@@ -93,12 +95,14 @@ pub(super) struct World {
     given_back: Vec<Option<Fence>>,
     /// The last grant, and whose it was.
     highest: Option<(Fence, Owner<'static>)>,
-    /// A grant that nobody has been told of yet.
-    untold: Option<Fence>,
+    /// The grants that nobody has been told of yet.
+    untold: BTreeSet<Fence>,
+    /// The grants that there were when there were some: where the server stands still, they may come back.
+    known: Vec<Fence>,
     /// The grant that an operator broke last.
     broken: Option<Fence>,
-    /// The grant whose lease an operator has cut short last, and its end then.
-    cut: Option<(Fence, Millis)>,
+    /// The grants whose leases an operator has cut short last, and their ends then.
+    cut: BTreeMap<Fence, Deadline>,
     /// The connections that an owner has lost, on which it had a session or asked for one, until the server knows.
     lost: Vec<BTreeSet<Conn>>,
     faults: BTreeSet<Fault>,
@@ -121,14 +125,15 @@ impl World {
             sent_away: vec![BTreeSet::new(); size.conns.into()],
             arrivals: Vec::new(),
             places: vec![None; size.owners.into()],
-            to_claim: None,
+            to_claim: BTreeSet::new(),
             hears: vec![None; size.owners.into()],
             beliefs: vec![None; size.owners.into()],
             given_back: vec![None; size.owners.into()],
             highest: None,
-            untold: None,
+            untold: BTreeSet::new(),
+            known: Vec::new(),
             broken: None,
-            cut: None,
+            cut: BTreeMap::new(),
             lost: vec![BTreeSet::new(); size.owners.into()],
             faults: BTreeSet::new(),
         }
@@ -157,9 +162,16 @@ impl World {
         self.beliefs[usize::from(who)]
     }
 
-    /// Who believes to hold the lock now.
+    /// How many believe to hold the lock now.
     fn believers(&self) -> usize {
         self.beliefs.iter().flatten().count()
+    }
+
+    /// Whether those who believe to hold the lock have room for each other.
+    fn bear_each_other(&self) -> bool {
+        let count = self.believers();
+        let bears = |belief: &Belief| belief.room.most().is_none_or(|most| count <= most as usize);
+        self.beliefs.iter().flatten().all(bears)
     }
 
     /// Whether a connection can be used: it is open, and nobody waits on it. The server reads nothing more from one that it is

@@ -1,9 +1,11 @@
 //! All that may happen in a world, and what must be so in each.
 
+use std::collections::BTreeSet;
+
 use stateright::{Model, Property};
 
 use super::{Belief, Clients, Fault, Kind, Site, Size, Who, World};
-use crate::lock::Millis;
+use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::{Conn, Writes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,8 @@ pub(in crate::waiting::tests) enum Action {
 }
 
 /// The guarantee that the worlds with a failover put to the test.
-pub(in crate::waiting::tests) const EXCLUSION: &str = "1: one owner inside its lease";
+pub(in crate::waiting::tests) const EXCLUSION: &str =
+    "1: owners inside their leases have room for each other";
 
 impl Size {
     fn acquires(self, world: &World, at: Site, who: Who, actions: &mut Vec<Action>) {
@@ -145,7 +148,7 @@ impl Model for Size {
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         // Where a fault has been found, nothing more is to be learnt.
-        if !world.faults.is_empty() || world.believers() > 1 {
+        if !world.faults.is_empty() || !world.bear_each_other() {
             return;
         }
         self.turns(world, actions);
@@ -212,7 +215,8 @@ impl Model for Size {
         // Fences count the grants of one millisecond.
         let highest = world.highest.as_ref().map(|(fence, _)| fence.granted_at() + 1 - world.now * 1000);
         let servers = world.old.iter().map(|(old, _)| old).chain([&world.primary]);
-        let mut holds = servers.filter_map(|server| Some(server.held(world.now)?.grant.holds()));
+        let held = servers.flat_map(|server| server.holders(world.now));
+        let mut holds = held.map(|held| held.grant.holds());
         // The server is done with clients sooner or later.
         let unfreed = world.primary.unfreed() <= usize::from(self.conns);
         unfreed
@@ -223,7 +227,7 @@ impl Model for Size {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut all: Vec<Property<Self>> = vec![
-            Property::always(EXCLUSION, |_, world: &World| world.believers() <= 1),
+            Property::always(EXCLUSION, |_, world: &World| world.bear_each_other()),
             Property::always("2: fences rise", |_, world: &World| !world.has(Fault::FenceNotAbove)),
             Property::always("3: only the owner", |_, world: &World| !world.has(Fault::ByAStranger)),
             Property::always("4: first come, first served", |_, world: &World| {
@@ -243,20 +247,31 @@ impl Model for Size {
         // A world that is too small to show that proves nothing.
         if self.kinds.iter().any(|kind| kind.notified()) {
             all.push(Property::sometimes("a place is given a grant", |_, world: &World| {
-                world.to_claim.is_some() && world.to_claim == world.untold
+                world.to_claim.iter().any(|fence| world.untold.contains(fence))
             }));
             all.push(Property::sometimes("a grant is claimed", |_, world: &World| {
-                let claimed = |belief: &Belief| Some(belief.fence) == world.to_claim;
+                let claimed = |belief: &Belief| world.to_claim.contains(&belief.fence);
                 world.beliefs.iter().flatten().any(claimed)
             }));
         }
         if self.kinds.contains(&Kind::Wait) {
             all.push(Property::sometimes("a waiter gets the lock", |_, world: &World| {
-                world.untold.is_some()
+                !world.untold.is_empty()
             }));
             all.push(Property::sometimes("a grant is taken back", |_, world: &World| {
-                world.untold.is_some() && world.waiting.iter().all(Option::is_none)
+                !world.untold.is_empty() && world.waiting.iter().all(Option::is_none)
             }));
+        }
+        if self.kinds.iter().any(|kind| !kind.room().is_exclusive()) {
+            all.push(Property::sometimes("two hold the lock", |_, world: &World| world.believers() == 2));
+        }
+        let rooms: BTreeSet<Room> = self.kinds.iter().map(|kind| kind.room()).collect();
+        let least = |kind: &Kind| Some(kind.room()) == rooms.first().copied();
+        if rooms.len() > 1 && self.kinds.iter().any(|kind| kind.waits() && least(kind)) {
+            all.push(Property::sometimes(
+                "a holder waits to have its grant with less room",
+                |_, world: &World| world.upgrades().next().is_some(),
+            ));
         }
         if self.failover.is_some() {
             all.push(Property::sometimes("a failover loses a grant", |size, world: &World| {

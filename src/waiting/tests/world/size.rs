@@ -62,6 +62,8 @@ pub(in crate::waiting::tests) enum Clients {
     /// They extend only what they were told to hold; 0 holds left is the end of it; and a grant that they gave back is not
     /// theirs, whatever they are told of it later.
     Strict,
+    /// The same, and they name the fence of what they extend.
+    NameFences,
     /// They use their names again, and take what they are given back by that.
     ReuseNames,
     /// They also extend what they do not believe to hold.
@@ -86,31 +88,59 @@ pub(in crate::waiting::tests) enum Kind {
     Place,
     /// The same for 1 ms.
     PlaceBriefly,
+    /// With room for any number.
+    Read,
+    ReadOnce,
+    WaitToRead,
+    ReadWithSession,
+    WaitToReadWithSession,
+    PlaceToRead,
+    /// With room for two, and waits without limit.
+    WaitForPair,
 }
 
 impl Kind {
     pub(super) fn waits(self) -> bool {
-        matches!(self, Self::Wait | Self::WaitBriefly | Self::WaitOnce | Self::WaitWithSession)
+        !self.notified() && self.timeout().is_some()
+    }
+
+    /// How long it waits; 0: without limit.
+    fn timeout(self) -> Option<Millis> {
+        match self {
+            Self::Plain | Self::Once | Self::Session => None,
+            Self::Read | Self::ReadOnce | Self::ReadWithSession => None,
+            Self::Wait | Self::WaitOnce | Self::WaitWithSession | Self::Place => Some(0),
+            Self::WaitToRead | Self::WaitToReadWithSession | Self::PlaceToRead | Self::WaitForPair => Some(0),
+            Self::WaitBriefly | Self::PlaceBriefly => Some(1),
+        }
+    }
+
+    pub(super) fn room(self) -> Room {
+        match self {
+            Self::Read | Self::ReadOnce | Self::WaitToRead | Self::PlaceToRead => Room::ANY,
+            Self::ReadWithSession | Self::WaitToReadWithSession => Room::ANY,
+            Self::WaitForPair => Room::limit(2).unwrap_or(Room::ONE),
+            _ => Room::ONE,
+        }
+    }
+
+    pub(super) fn session(self) -> bool {
+        use Kind::{ReadWithSession, Session, WaitToReadWithSession, WaitWithSession};
+        matches!(self, Session | WaitWithSession | ReadWithSession | WaitToReadWithSession)
     }
 
     /// Whether it is told by messages.
     pub(super) fn notified(self) -> bool {
-        matches!(self, Self::Place | Self::PlaceBriefly)
+        matches!(self, Self::Place | Self::PlaceBriefly | Self::PlaceToRead)
     }
 
     pub(super) fn once(self) -> bool {
-        matches!(self, Self::Once | Self::WaitOnce | Self::Place | Self::PlaceBriefly)
+        self.notified() || matches!(self, Self::Once | Self::WaitOnce | Self::ReadOnce)
     }
 
     pub(super) fn ask(self, who: Who, lease: Millis) -> (Ask<'static>, Wait) {
-        let session = matches!(self, Self::Session | Self::WaitWithSession);
-        let ask =
-            Ask { owner: owner(who), lease, max_hold: None, once: self.once(), session, room: Room::ONE };
-        let timeout = match self {
-            Self::Plain | Self::Once | Self::Session => None,
-            Self::Wait | Self::WaitOnce | Self::WaitWithSession | Self::Place => Some(0),
-            Self::WaitBriefly | Self::PlaceBriefly => Some(1),
-        };
-        (ask, Wait { timeout, channel: self.notified().then(|| [who].into()) })
+        let (once, session, room) = (self.once(), self.session(), self.room());
+        let ask = Ask { owner: owner(who), lease, max_hold: None, once, session, room };
+        (ask, Wait { timeout: self.timeout(), channel: self.notified().then(|| [who].into()) })
     }
 }

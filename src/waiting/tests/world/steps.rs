@@ -1,6 +1,6 @@
 //! What happens in a world, and what its owners believe from then on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Belief, Clients, Failover, Fault, Hears, Kind, Site, Size, Who, World, owner};
 use crate::lock::{Deadline, Millis};
@@ -35,9 +35,7 @@ impl World {
     /// A client is told of its grant.
     fn told(&mut self, size: Size, at: Site, who: Who, kind: Kind, reply: Reply) {
         let Reply::Granted { fence, deadline, .. } = reply else { return };
-        if self.untold == Some(fence) {
-            self.untold = None;
-        }
+        self.untold.remove(&fence);
         let hears = &mut self.hears[usize::from(who)];
         if kind.notified() {
             *hears = Some(Hears { fence, claimed: true, wanted: false });
@@ -53,7 +51,8 @@ impl World {
         let holds = known.map_or(0, |belief| belief.holds);
         let holds = if kind.once() { holds.max(1) } else { holds + 1 };
         let until = known.map_or(deadline, |belief| belief.until.max(deadline));
-        self.believe(at, who, Belief { fence, holds, until, session: None });
+        let room = known.map_or(kind.room(), |belief| belief.room.min(kind.room()));
+        self.believe(at, who, Belief { fence, holds, room, until, session: None });
     }
 
     /// An owner goes by what it has been told, unless that is over by now.
@@ -61,10 +60,7 @@ impl World {
         let session = self.server(at).session(belief.fence);
         // A session on a connection of its own that is gone ends the grant, as it knows.
         let vanished = session.is_some_and(|conn| self.server(at).has_vanished(conn));
-        let until = match self.cut {
-            Some((fence, until)) if fence == belief.fence => belief.until.min(Deadline::At(until)),
-            _ => belief.until,
-        };
+        let until = self.cut.get(&belief.fence).map_or(belief.until, |cut| belief.until.min(*cut));
         // Nor does it count on a lease that such a session may still end: it would have come back with one.
         let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_empty();
         if !vanished && (session.is_some() || lasts) {
@@ -74,7 +70,9 @@ impl World {
 
     pub(super) fn release(&mut self, size: Size, at: Site, who: Who, all: bool) {
         let now = self.now;
-        let before = self.server(at).held(now).map(|held| held.grant.fence());
+        let before = self.server(at).holders(now).into_iter();
+        let before =
+            before.filter(|held| held.grant.owner() == owner(who)).map(|held| held.grant.fence()).next();
         let left = self
             .step_of(size, at, who, |server, rules, now| server.release(rules, now, &owner(who), None, all));
         let thought = self.believes(who).map_or(0, |belief| belief.holds);
@@ -97,31 +95,39 @@ impl World {
 
     pub(super) fn extend(&mut self, size: Size, at: Site, who: Who, lease: Millis) {
         let now = self.now;
-        let extended = self
-            .step_of(size, at, who, |server, rules, now| server.extend(rules, now, &owner(who), None, lease));
-        let held = self.server(at).held(now).filter(|held| held.grant.owner() == owner(who));
-        let held = held.map(|held| held.grant.fence());
+        let named = self.believes(who).filter(|_| self.clients(size) == Clients::NameFences);
+        let fence = named.map(|belief| belief.fence.get());
+        let extended = self.step_of(size, at, who, |server, rules, now| {
+            server.extend(rules, now, &owner(who), fence, lease)
+        });
+        let held = self.server(at).holders(now).into_iter();
+        let held = held.filter(|held| held.grant.owner() == owner(who)).next();
+        let held = held.map(|held| (held.grant.fence(), held.grant.room()));
         let belief = self.believes(who);
         match (extended, held) {
-            (Some(until), Some(fence)) => {
-                self.cut.take_if(|(cut, _)| *cut == fence);
-                self.untold.take_if(|untold| *untold == fence);
+            (Some(until), Some((fence, room))) => {
+                self.cut.remove(&fence);
+                self.untold.remove(&fence);
                 let holds = belief.map_or(1, |belief| belief.holds);
-                self.believe(at, who, Belief { fence, holds, until, session: None });
+                let room = belief.map_or(room, |belief| belief.room);
+                self.believe(at, who, Belief { fence, holds, room, until, session: None });
             }
-            // Not now.
-            (None, Some(_)) => {}
+            // Not now, or not that one.
+            (None, Some((held, _))) => {
+                let other = |belief: &mut Belief| Some(belief.fence.get()) == fence && belief.fence != held;
+                self.beliefs[usize::from(who)].take_if(other);
+            }
             (_, None) => self.beliefs[usize::from(who)] = None,
         }
     }
 
     /// The operator's way: it is for him to see to the owner.
     pub(super) fn break_(&mut self, size: Size) {
-        let before = self.primary.held(self.now).map(|held| held.grant.fence());
+        let before: Vec<_> = self.primary.holders(self.now).iter().map(|held| held.grant.fence()).collect();
         if self.step(size, Site::Primary, |server, rules, now| server.break_(rules, now, None)) > 0 {
-            self.broken = before;
+            self.broken = before.last().copied();
             for belief in &mut self.beliefs {
-                *belief = belief.filter(|belief| Some(belief.fence) != before);
+                *belief = belief.filter(|belief| !before.contains(&belief.fence));
             }
         }
     }
@@ -129,13 +135,17 @@ impl World {
     /// Here too. But a session sets the lease forward again.
     pub(super) fn cut(&mut self, size: Size) {
         let now = self.now;
-        let before = self.primary.held(now).map(|held| held.grant.fence());
         self.step(size, Site::Primary, |server, _, now| server.cut(now));
-        self.cut = before.map(|fence| (fence, now)).or(self.cut);
-        let cut = |belief: &&mut Belief| Some(belief.fence) == before && belief.session.is_none();
-        for belief in self.beliefs.iter_mut().flatten().filter(cut) {
-            belief.until = belief.until.min(Deadline::At(now));
+        let cut = self.primary.all_held().into_iter().map(|held| (held.grant.fence(), held.deadline));
+        let cut: BTreeMap<_, _> = cut.collect();
+        for belief in self.beliefs.iter_mut().flatten().filter(|belief| belief.session.is_none()) {
+            let end = cut.get(&belief.fence).copied();
+            belief.until = end.map_or(belief.until, |end| belief.until.min(end));
         }
+        for belief in &mut self.beliefs {
+            *belief = belief.filter(|belief| belief.session.is_some() || Deadline::At(now) <= belief.until);
+        }
+        self.cut.extend(cut);
     }
 
     pub(super) fn close(&mut self, size: Size, conn: Conn) {
@@ -159,7 +169,7 @@ impl World {
     /// The client of a connection is gone. A grant that it was to keep alive, or asked to, its owner does not count on.
     fn go(&mut self, conn: Conn) {
         let waited = match self.waiting[usize::from(conn)].take() {
-            Some((who, Kind::WaitWithSession)) => Some(who),
+            Some((who, kind)) if kind.session() => Some(who),
             _ => None,
         };
         let mut asked = std::mem::take(&mut self.sent_away[usize::from(conn)]);
@@ -198,7 +208,7 @@ impl World {
                 Some((who, kind)) => {
                     // It can't know whether it had been told before, and has a session there.
                     let may_have_been_told = reply == Reply::Unblocked && size.rules.keeps_answers;
-                    if may_have_been_told && kind == Kind::WaitWithSession {
+                    if may_have_been_told && kind.session() {
                         self.sent_away[usize::from(conn)].insert(who);
                     }
                     self.told(size, Site::Primary, who, kind, reply);
@@ -211,10 +221,8 @@ impl World {
 
     /// To the server that was told: the grant is its owner's to the end of its lease.
     fn told_in_vain(&mut self, reply: Reply) {
-        if let Reply::Granted { fence, .. } = reply
-            && self.untold == Some(fence)
-        {
-            self.untold = None;
+        if let Reply::Granted { fence, .. } = reply {
+            self.untold.remove(&fence);
         }
     }
 
@@ -237,8 +245,9 @@ impl World {
         if failover.lives_on > 0 {
             self.old = Some((old, self.now + failover.lives_on));
         }
-        self.untold = None;
-        self.to_claim = None;
+        self.untold.clear();
+        self.known.clear();
+        self.to_claim.clear();
         self.waiting.fill(None);
         self.sent_away.fill(BTreeSet::new());
         self.arrivals.clear();

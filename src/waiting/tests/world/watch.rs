@@ -1,9 +1,14 @@
 //! What the guarantees say of each step, and of the moment in which all that was due has been done.
 
+use std::collections::BTreeSet;
+
 use super::{Fault, Hears, Site, Size, Who, World, owner};
-use crate::lock::{Deadline, Fence, Millis};
-use crate::waiting::tests::server::{Rules, Server, Stands};
+use crate::lock::{Deadline, Fence, Held, Millis, Owner, Room};
+use crate::waiting::tests::server::{Asked, Rules, Server, Stands};
 use crate::waiting::{Message, Word};
+
+/// A grant, its owner, and how many it bears.
+type Holder = (Fence, Owner<'static>, Room);
 
 impl World {
     /// Has a server do something, and looks at what became of the lock.
@@ -15,40 +20,39 @@ impl World {
     ) -> T {
         let now = self.now;
         let server = self.server(at);
-        let queued = server.queued();
-        let before = server.fences_held().first().copied();
+        let asked = server.asks();
+        let before: Vec<Fence> = server.all_held().iter().map(|held| held.grant.fence()).collect();
         let result = body(server, size.rules, now);
-        let after = server.held(now).map(|held| (held.grant.fence(), held.grant.owner().into_owned()));
+        let after = server.holders(now).into_iter();
+        let after: Vec<_> = after
+            .map(|held| (held.grant.fence(), held.grant.owner().into_owned(), held.grant.room()))
+            .collect();
         let effects = std::mem::take(&mut server.effects);
         let messages = std::mem::take(&mut server.messages);
         if at == Site::Primary && self.replica.is_some() {
             self.on_the_way.extend(effects);
         }
-        // A lease that ended while the server stood still, and is given back.
-        let after = after.filter(|after| before != Some(after.0) && self.highest.as_ref() != Some(after));
-        if let Some((fence, holder)) = after {
-            if self.highest.as_ref().is_some_and(|(highest, _)| fence <= *highest) {
+        if !before.is_empty() || !size.happens.stalls && !size.happens.arrives {
+            self.known = before;
+        }
+        let is_new = |holder: &&Holder| !self.known.contains(&holder.0);
+        let new: Vec<Holder> = after.iter().filter(is_new).cloned().collect();
+        let kept: Vec<Holder> = after.iter().filter(|holder| !is_new(holder)).cloned().collect();
+        for (fence, holder, _) in &new {
+            if self.highest.as_ref().is_some_and(|(highest, _)| fence <= highest) {
                 self.faults.insert(Fault::FenceNotAbove);
             }
-            self.untold = Some(fence);
-            // The first to come of those who wait, by our own list.
-            let first = self.arrivals.iter().find(|&stands| queued.contains(stands));
-            if let Some(first) = first.filter(|_| at == Site::Primary) {
-                let next = match first {
-                    Stands::Blocked(conn) => self.waiting[usize::from(*conn)].map(|(who, _)| owner(who)),
-                    Stands::Notified(owner) => Some(owner.clone()),
-                };
-                if next.as_ref() != Some(&holder) {
-                    self.faults.insert(Fault::NotTheFirst);
-                }
-                if let Stands::Notified(_) = first {
-                    self.to_claim = Some(fence);
-                    let hears = Hears { fence, claimed: false, wanted: false };
-                    let who = (0..size.owners).find(|who| owner(*who) == holder);
-                    who.into_iter().for_each(|who| self.hears[usize::from(who)] = Some(hears));
-                }
-            }
-            self.highest = Some((fence, holder));
+            self.untold.insert(*fence);
+            self.highest = Some((*fence, holder.clone()));
+        }
+        if at == Site::Primary {
+            self.check_order(size, asked, kept, new);
+            let fences: BTreeSet<Fence> = after.iter().map(|(fence, ..)| *fence).collect();
+            self.untold.retain(|fence| fences.contains(fence));
+            self.to_claim.retain(|fence| fences.contains(fence));
+        }
+        if !size.happens.stalls && !size.happens.arrives {
+            self.known.clear();
         }
         if at == Site::Primary {
             self.read(size, messages);
@@ -56,17 +60,57 @@ impl World {
         result
     }
 
+    /// New grants go to the first to come of those who wait, by our own list; and to nobody while a holder waits to have its grant
+    /// with less room. A holder's own waiters re-enter wherever they stand.
+    fn check_order(&mut self, size: Size, asked: Vec<Asked>, kept: Vec<Holder>, new: Vec<Holder>) {
+        let rank = |asked: &Asked| self.arrivals.iter().position(|stands| *stands == asked.stands);
+        let mut waits: Vec<_> = asked.iter().filter_map(|asked| Some((rank(asked)?, asked))).collect();
+        waits.sort_by_key(|(rank, _)| *rank);
+        let still = self.primary.queued();
+        let upgrades = |asked: &Asked| {
+            let less = |(_, holder, room): &Holder| *holder == asked.owner && asked.room < *room;
+            kept.iter().any(less) && still.contains(&asked.stands)
+        };
+        if !new.is_empty() && waits.iter().any(|(_, asked)| upgrades(asked)) {
+            self.faults.insert(Fault::NotTheFirst);
+        }
+        let mut holders: Vec<Owner<'_>> = kept.into_iter().map(|(_, owner, _)| owner).collect();
+        for (fence, holder, _) in new {
+            let next = waits.iter().map(|(_, asked)| *asked).find(|asked| !holders.contains(&asked.owner));
+            if next.is_some_and(|next| next.owner != holder) {
+                self.faults.insert(Fault::NotTheFirst);
+            }
+            if next.is_some_and(|next| matches!(next.stands, Stands::Notified(_))) {
+                self.to_claim.insert(fence);
+                let hears = Hears { fence, claimed: false, wanted: false };
+                let who = (0..size.owners).find(|who| owner(*who) == holder);
+                who.into_iter().for_each(|who| self.hears[usize::from(who)] = Some(hears));
+            }
+            holders.push(holder);
+        }
+    }
+
+    /// Those who wait to have their grant with less room than it has.
+    pub(super) fn upgrades(&self) -> impl Iterator<Item = Asked> {
+        let holders = self.primary.holders(self.now);
+        let less = move |asked: &Asked| {
+            holders.iter().any(|held| held.grant.owner() == asked.owner && asked.room < held.grant.room())
+        };
+        self.primary.asks().into_iter().filter(less)
+    }
+
     /// What has been published, and what has become of the places.
     fn read(&mut self, size: Size, messages: Vec<Message>) {
         let queued = self.primary.queued();
-        let holder = self.primary.held(self.now).map(|held| held.grant.owner().into_owned());
+        let holders = self.primary.holders(self.now).into_iter();
+        let holders: Vec<Owner<'_>> = holders.map(|held| held.grant.owner().into_owned()).collect();
         for who in 0..size.owners {
             let place = Stands::Notified(owner(who));
             let mut told = messages.iter().filter(|message| message.owner == owner(who));
             let ends = |message: &Message| !matches!(message.word, Word::Lost(_) | Word::Wanted(_));
             if self.arrivals.contains(&place) && !queued.contains(&place) {
                 self.arrivals.retain(|stands| *stands != place);
-                if holder != Some(owner(who)) && !told.any(ends) {
+                if !holders.contains(&owner(who)) && !told.any(ends) {
                     self.faults.insert(Fault::PlaceLost);
                 }
             }
@@ -82,10 +126,8 @@ impl World {
                     same.for_each(|hears| hears.wanted = true);
                 }
                 // Nobody will claim it.
-                Word::Granted(fence) if self.primary.deaf => {
-                    _ = self.to_claim.take_if(|to_claim| *to_claim == fence)
-                }
-                Word::Granted(fence) => self.to_claim = self.to_claim.max(Some(fence)),
+                Word::Granted(fence) if self.primary.deaf => _ = self.to_claim.remove(&fence),
+                Word::Granted(fence) => _ = self.to_claim.insert(fence),
                 Word::Timeout => {}
             }
         }
@@ -105,56 +147,71 @@ impl World {
         let now = self.now;
         let before = self.server(at).clone();
         let result = self.step(size, at, body);
-        let after = self.server(at).held(now);
-        if let Some(held) = before.held(now).filter(|held| held.grant.owner() != owner(who)) {
-            let same =
-                after.is_some_and(|after| *after.grant == *held.grant && after.deadline >= held.deadline);
-            // The step may be the first to find out that the grant's client has gone away, or to renew a session's lease.
-            if !same && !before.is_unsettled() {
-                self.faults.insert(Fault::ByAStranger);
-            }
+        let after = self.server(at).holders(now);
+        let others = before.holders(now).into_iter().filter(|held| held.grant.owner() != owner(who));
+        let same = |held: &Held<'_>| {
+            let after = after.iter().find(|after| after.grant.fence() == held.grant.fence());
+            // Its own waiters may re-enter, with less room too.
+            after.is_some_and(|after| {
+                let less = after.grant.room() <= held.grant.room();
+                after.deadline >= held.deadline && after.grant.holds() >= held.grant.holds() && less
+            })
+        };
+        // The step may be the first to find out that the grant's client has gone away, or to renew a session's lease.
+        if !others.into_iter().all(|held| same(&held)) && !before.is_unsettled() {
+            self.faults.insert(Fault::ByAStranger);
         }
         result
     }
 
     /// All that was due has been done: what must be so then.
     pub(super) fn look(&mut self, size: Size) {
-        let held = self.primary.held(self.now).map(|held| held.grant.fence());
-        let may_grant = self.primary.grace_left(size.rules, self.now).grants == 0 && !size.happens.refusals;
-        let ends = self.primary.held(self.now).is_some_and(|held| held.deadline <= Deadline::At(self.now));
-        if ends && held.is_some_and(|fence| self.primary.session(fence).is_some()) && !size.happens.refusals {
-            self.faults.insert(Fault::NotRenewed);
+        let now = self.now;
+        let holders = self.primary.holders(now);
+        let held: Vec<Fence> = holders.iter().map(|held| held.grant.fence()).collect();
+        let mut found = Vec::new();
+        let refusals = size.happens.refusals;
+        let ends = |held: &Held<'_>| held.deadline <= Deadline::At(now);
+        let kept_alive = |held: &Held<'_>| self.primary.session(held.grant.fence()).is_some();
+        if holders.iter().any(|held| ends(held) && kept_alive(held)) && !refusals {
+            found.push(Fault::NotRenewed);
         }
         // A failover may lose it.
-        let kept = |fence| held == Some(fence) || size.failover.is_some();
+        let kept = |fence| held.contains(&fence) || size.failover.is_some();
         if !self.beliefs.iter().flatten().all(|belief| kept(belief.fence)) {
-            self.faults.insert(Fault::Lost);
+            found.push(Fault::Lost);
         }
-        if held.is_none() && !self.primary.queued().is_empty() && may_grant {
-            self.faults.insert(Fault::FreeWithAQueue);
+        let asks = self.primary.asks();
+        let first = self.upgrades().next();
+        let first = first.as_ref().or(asks.first());
+        if first.is_some_and(|first| fits(first, &holders, size)) && !refusals {
+            found.push(Fault::FreeWithAQueue);
         }
-        let holder = self.primary.held(self.now).map(|held| held.grant.owner().into_owned());
-        let waits_for_itself = |stands: &Stands| match stands {
-            Stands::Blocked(conn) => self.waiting[usize::from(*conn)].map(|(who, _)| owner(who)) == holder,
-            Stands::Notified(name) => Some(name) == holder.as_ref(),
+        let waits_for_itself = |asked: &Asked| {
+            let its = |held: &Held<'_>| held.grant.owner() == asked.owner && asked.room >= held.grant.room();
+            holders.iter().any(its)
         };
-        let refused = size.happens.refusals || size.happens.arrives;
-        if holder.is_some() && self.primary.queued().iter().any(waits_for_itself) && !refused {
-            self.faults.insert(Fault::WaitsForItself);
+        if asks.iter().any(waits_for_itself) && !refusals && !size.happens.arrives {
+            found.push(Fault::WaitsForItself);
         }
+        // Nothing new is granted in a grace.
+        if self.primary.grace_left(size.rules, now).grants > 0 {
+            found.retain(|fault| *fault != Fault::FreeWithAQueue);
+        }
+        self.faults.extend(found);
         // What is not claimed ends soon.
         let claim = size.rules.claim;
         let may_be_claimed =
-            |fence: &Fence| Some(*fence) == self.to_claim && self.now <= fence.granted_at() / 1000 + claim;
-        let untold = self.untold.filter(|fence| !may_be_claimed(fence));
-        if held.is_some() && held == untold && !size.happens.refusals {
+            |fence: &Fence| self.to_claim.contains(fence) && now <= fence.granted_at() / 1000 + claim;
+        let in_vain = |fence: &Fence| held.contains(fence) && !may_be_claimed(fence);
+        if self.untold.iter().any(in_vain) && !refusals {
             self.faults.insert(Fault::ToNobody);
         }
         let waits = !self.primary.queued().is_empty();
         // What an owner does not know of it does not miss.
-        let over = |hears: &mut Hears| !hears.claimed && held != Some(hears.fence);
+        let over = |hears: &mut Hears| !hears.claimed && !held.contains(&hears.fence);
         self.hears.iter_mut().for_each(|hears| _ = hears.take_if(over));
-        let heard = |hears: &Hears| held == Some(hears.fence) && (hears.wanted || !waits || !hears.claimed);
+        let heard = |hears: &Hears| held.contains(&hears.fence) && (hears.wanted || !waits || !hears.claimed);
         if !self.hears.iter().flatten().all(heard) && !size.happens.refusals {
             self.faults.insert(Fault::NotHeard);
         }
@@ -166,4 +223,13 @@ impl World {
             self.faults.insert(Fault::ToNobody);
         }
     }
+}
+
+/// Whether that ask fits with those who hold the lock: by the words of the page on `LOCK.ACQUIRE`.
+fn fits(asked: &Asked, holders: &[Held<'_>], size: Size) -> bool {
+    let others: Vec<_> = holders.iter().filter(|held| held.grant.owner() != asked.owner).collect();
+    let room = |room: Room| room.most().map_or(usize::MAX, |most| most as usize);
+    let rooms = others.iter().map(|held| room(held.grant.room()));
+    let rooms = rooms.chain([room(asked.room), room(size.rules.max_holders)]);
+    rooms.into_iter().all(|room| others.len() < room)
 }
