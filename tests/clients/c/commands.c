@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 static redisContext *connect_in(int protocol) {
     redisContext *redis = redisConnect("127.0.0.1", atoi(getenv("REDIS_PORT")));
@@ -101,17 +102,17 @@ static void functions_of_the_documentation(void) {
     redisContext *redis = connect_in(2);
     char key[33], owner[33], other[33];
     make_owner(key), make_owner(owner), make_owner(other);
-    long long fence = lock_acquire(redis, key, owner, 60000, 0);
+    long long fence = lock_acquire(redis, key, owner, EXCLUSIVE, 60000, 0);
     assert(fence > 0);
-    assert(lock_acquire(redis, key, other, 60000, 20) == 0);
+    assert(lock_acquire(redis, key, other, EXCLUSIVE, 60000, 20) == 0);
     assert(lock_release(redis, key, owner, fence) == 0);
     assert(lock_release(redis, key, owner, fence) == -1);
-    long long next = lock_acquire(redis, key, other, 60000, 0);
+    long long next = lock_acquire(redis, key, other, EXCLUSIVE, 60000, 0);
     assert(next > fence);
     assert(number(redisCommand(redis, "LOCK.BREAK %s", key)) == 1);
     assert(lock_release(redis, key, other, next) == -1);
     freeReplyObject(redisCommand(redis, "SET %s string", key));
-    assert(lock_acquire(redis, key, owner, 60000, 0) == -1);
+    assert(lock_acquire(redis, key, owner, EXCLUSIVE, 60000, 0) == -1);
     redisFree(redis);
     printf("ok: the functions of the documentation\n");
 }
@@ -133,7 +134,7 @@ static struct article *new_article(struct article *article) {
 
 static long long enter(redisContext *redis, struct article *article, char *owner) {
     make_owner(owner);
-    long long fence = lock_acquire(redis, article->lock, owner, 60000, 50000);
+    long long fence = lock_acquire(redis, article->lock, owner, EXCLUSIVE, 60000, 50000);
     assert(fence > article->fence); /* fences rise */
     article->fence = fence;
     assert(!article->inside++); /* nobody else is inside */
@@ -199,6 +200,110 @@ static void many_threads(void) {
     printf("ok: five hundred buyers of five articles\n");
 }
 
+/* Whoever reads while somebody writes sees it: by a count of who is inside, and by a file that is written in two steps. */
+static struct {
+    pthread_mutex_t mutex;
+    char key[33], path[32];
+    int readers, writers, most, written, lost;
+} book = {.mutex = PTHREAD_MUTEX_INITIALIZER, .path = "/tmp/bookXXXXXX"};
+
+/* Counts who comes and goes; a writer must be alone, a reader without writers. */
+static void count(int *inside, int by, int is_writer) {
+    pthread_mutex_lock(&book.mutex);
+    assert(book.writers == (is_writer && by < 0) && (!is_writer || !book.readers));
+    *inside += by;
+    if (book.readers > book.most) book.most = book.readers;
+    pthread_mutex_unlock(&book.mutex);
+}
+
+static void write_page(const char *format, int number) {
+    FILE *file = fopen(book.path, "w");
+    assert(file && fprintf(file, format, number, number) > 0 && !fclose(file));
+}
+
+static void *write_book(void *given) {
+    (void)given;
+    redisContext *redis = connect_in(2);
+    char owner[33];
+    for (int round = 0; round < 4; round++) {
+        make_owner(owner);
+        long long fence = lock_acquire(redis, book.key, owner, EXCLUSIVE, 60000, 50000);
+        assert(fence > 0);
+        count(&book.writers, 1, 1);
+        write_page("%d ", ++book.written);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* the others' chance */
+        write_page("%d %d", book.written);
+        count(&book.writers, -1, 1);
+        assert(lock_release(redis, book.key, owner, fence) == 0);
+    }
+    redisFree(redis);
+    return NULL;
+}
+
+static void *read_book(void *given) {
+    (void)given;
+    redisContext *redis = connect_in(2);
+    char owner[33];
+    for (int round = 0; round < 4; round++) {
+        make_owner(owner);
+        long long fence = lock_acquire(redis, book.key, owner, READERS, 60000, 50000);
+        assert(fence > 0);
+        count(&book.readers, 1, 0);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        int one = -1, other = -2;
+        FILE *file = fopen(book.path, "r");
+        assert(file && fscanf(file, "%d %d", &one, &other) == 2 && one == other && !fclose(file));
+        count(&book.readers, -1, 0);
+        assert(lock_release(redis, book.key, owner, fence) == 0);
+    }
+    redisFree(redis);
+    return NULL;
+}
+
+static void *use_permit(void *given) {
+    (void)given;
+    redisContext *redis = connect_in(2);
+    char owner[33];
+    make_owner(owner);
+    long long fence = lock_acquire(redis, book.key, owner, 10, 60000, 50000);
+    assert(fence > 0);
+    count(&book.readers, 1, 0);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    count(&book.readers, -1, 0);
+    if (__atomic_add_fetch(&book.written, 1, __ATOMIC_SEQ_CST) % 8 == 0) {
+        /* As if the thread's process were killed: nothing is given back, and the session ends with the connection. */
+        freeReplyObject(redisCommand(redis, "LOCK.ACQUIRE %s OWNER %s LIMIT 10 ONCE SESSION", book.key, owner));
+        __atomic_add_fetch(&book.lost, 1, __ATOMIC_SEQ_CST);
+    } else
+        assert(lock_release(redis, book.key, owner, fence) == 0);
+    redisFree(redis);
+    return NULL;
+}
+
+static void readers_writers_and_permits(void) {
+    pthread_t threads[200];
+    int descriptor = mkstemp(book.path);
+    assert(descriptor >= 0 && !close(descriptor));
+    write_page("%d %d", 0);
+    make_owner(book.key);
+    for (int at = 0; at < 105; at++) assert(!pthread_create(&threads[at], NULL, at % 21 ? read_book : write_book, NULL));
+    for (int at = 0; at < 105; at++) assert(!pthread_join(threads[at], NULL));
+    assert(book.written == 20 && book.most > 2);
+    unlink(book.path);
+    printf("ok: a hundred threads read and five write\n");
+
+    book.most = book.written = 0;
+    make_owner(book.key);
+    for (int at = 0; at < 200; at++) assert(!pthread_create(&threads[at], NULL, use_permit, NULL));
+    for (int at = 0; at < 200; at++) assert(!pthread_join(threads[at], NULL));
+    assert(book.written == 200 && book.lost == 25 && book.most == 10);
+    redisContext *redis = connect_in(2);
+    time_t end = time(NULL) + 10;
+    while (!is_nil(redisCommand(redis, "LOCK.INFO %s", book.key))) assert(time(NULL) < end);
+    redisFree(redis);
+    printf("ok: two hundred threads share ten permits, and some are lost with their connections\n");
+}
+
 int main(void) {
     from_grant_to_end(2);
 #if HIREDIS_MAJOR >= 1
@@ -206,4 +311,5 @@ int main(void) {
 #endif
     functions_of_the_documentation();
     many_threads();
+    readers_writers_and_permits();
 }

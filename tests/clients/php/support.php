@@ -103,6 +103,14 @@ final class Workers
         }
     }
 
+    /** Waits for the end of one that was killed. */
+    public static function ended(int $process): void
+    {
+        pcntl_waitpid($process, $status);
+        ok('it was killed', pcntl_wifsignaled($status));
+        unset(self::$running[$process]);
+    }
+
     /** Waits for the end of all, which must have done their work. */
     public static function join(): void
     {

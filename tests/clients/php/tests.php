@@ -23,7 +23,7 @@ $tests = [
         $redis->setOption(Redis::OPT_NULL_MULTIBULK_AS_NULL, true);
         same('null', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'bob'), null);
         $info = info($redis, 'door');
-        same('info', array_keys($info), ['owner', 'fence', 'holds', 'lease-ms', 'held-ms', 'session', 'waiters']);
+        same('info', array_keys($info), ['owner', 'fence', 'holds', 'lease-ms', 'held-ms', 'session', 'mode', 'limit', 'holders', 'waiters']);
         same('its values', [$info['owner'], $info['fence'], $info['holds']], ['alice', $fence, 2]);
         same('a release', $redis->rawCommand('LOCK.RELEASE', 'door', 'alice', 'FENCE', $fence), 1);
         same('all holds', $redis->rawCommand('LOCK.RELEASE', 'door', 'alice', 'ALL'), 0);
@@ -166,6 +166,83 @@ $tests = [
 
     'control: without the lock pieces are sold twice' => function (): void {
         ok('sold too often', sale(500, fn() => connect(new WithoutLock())) > 5 * 60);
+    },
+
+    // Whoever reads while somebody writes sees it: by a count of who is inside, and by a file that is written in two steps.
+    '100 processes read and 5 write' => function (): void {
+        $redis = connect();
+        $book = tempnam(sys_get_temp_dir(), 'book');
+        file_put_contents($book, '0 0');
+        $write = function (Redis $redis) use ($book): void {
+            $number = $redis->incr('written');
+            same('alone', [$redis->incr('writers'), $redis->get('readers') ?: '0'], [1, '0']);
+            file_put_contents($book, "$number ");
+            usleep(1000); // the others' chance
+            file_put_contents($book, "$number $number");
+            same('alone to the end', [$redis->get('readers') ?: '0', $redis->decr('writers')], ['0', 0]);
+        };
+        $read = function (Redis $redis) use ($book): void {
+            $redis->rPush('together', (string) $redis->incr('readers'));
+            same('nobody writes', $redis->get('writers') ?: '0', '0');
+            usleep(20_000);
+            [$one, $other] = explode(' ', file_get_contents($book));
+            same('the file is whole', $one, $other);
+            same('nobody has written', $redis->get('writers') ?: '0', '0');
+            $redis->decr('readers');
+        };
+        $start = function (callable $body, int $rounds, array $options): void {
+            Workers::start(function () use ($body, $rounds, $options): void {
+                $redis = connect();
+                for ($round = 0; $round < $rounds; $round++) {
+                    withLock($redis, 'book', fn() => $body($redis), waitMs: 60_000, options: $options);
+                }
+            });
+        };
+        for ($i = 0; $i < 105; $i++) {
+            $i % 21 === 0 ? $start($write, 4, []) : $start($read, 4, ['SHARED']);
+        }
+        Workers::join();
+        unlink($book);
+        same('written', $redis->get('written'), '20');
+        ok('some read together', max($redis->lRange('together', 0, -1)) > 2);
+        same('free', info($redis, 'book'), []);
+    },
+
+    '200 processes share 10 permits, and some are killed' => function (): void {
+        $redis = connect();
+        $killed = [];
+        for ($i = 0; $i < 200; $i++) {
+            // Each tenth takes its permit with a session, and is killed while it has it.
+            $process = Workers::start(function () use ($i): void {
+                $redis = connect();
+                $work = function () use ($redis, $i): void {
+                    $redis->rPush('together', (string) info($redis, 'service')['holders']);
+                    if ($i % 10 === 0) {
+                        $redis->rPush('hung', (string) getmypid());
+                        sleep(60);
+                    }
+                    same('at most 10', $redis->incr('inside') <= 10, true);
+                    usleep(20_000);
+                    $redis->decr('inside');
+                };
+                $options = ['LIMIT', 10, ...$i % 10 === 0 ? ['SESSION'] : []];
+                withLock($redis, 'service', $work, waitMs: 60_000, options: $options);
+            });
+            if ($i % 10 === 0) {
+                $killed[] = $process;
+            }
+        }
+        while ($killed !== []) {
+            [, $process] = $redis->blPop('hung', 30) ?: throw new Exception('all permits are lost');
+            posix_kill((int) $process, SIGKILL);
+            Workers::ended((int) $process);
+            $killed = array_diff($killed, [(int) $process]);
+        }
+        Workers::join();
+        $together = array_map(intval(...), $redis->lRange('together', 0, -1));
+        same('served', count($together), 200);
+        same('at most at a time', max($together), 10);
+        waitFor('all permits are given back', fn() => info($redis, 'service') === []);
     },
 
     'a read timeout: the program leaves the queue' => function (): void {

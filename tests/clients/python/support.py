@@ -44,7 +44,7 @@ def locks(client, wait_ms=600_000):
 
 
 def held(client, key, lease_ms=10_000, wait_ms=600_000):
-    return locks(client, wait_ms).hold(key, lease_ms)
+    return locks(client, wait_ms).hold(key, lease_ms=lease_ms)
 
 
 def locks_for_threads(client, server, waits=100):

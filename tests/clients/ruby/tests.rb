@@ -4,6 +4,7 @@
 
 require "minitest/autorun"
 require "connection_pool"
+require "tempfile"
 require_relative "docs/lock"
 
 begin
@@ -95,7 +96,7 @@ class Tests < Minitest::Test
     assert_nil @redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob")
     assert_kind_of Redis::VERSION < "6" ? Array : Hash, @redis.call("LOCK.INFO", "door")
     now = info(@redis, "door")
-    assert_equal %w[owner fence holds lease-ms held-ms session waiters], now.keys
+    assert_equal %w[owner fence holds lease-ms held-ms session mode limit holders waiters], now.keys
     assert_equal ["alice", fence, 2], now.values_at("owner", "fence", "holds")
     assert_equal 1, @redis.call("LOCK.RELEASE", "door", "alice", "FENCE", fence)
     assert_equal 0, @redis.call("LOCK.RELEASE", "door", "alice", "ALL")
@@ -241,6 +242,62 @@ class Tests < Minitest::Test
 
   def test_control_without_the_lock_pieces_are_sold_twice
     assert_operator sale(connect(WithoutLock)), :>, 5 * 60
+  end
+
+  # Whoever reads while somebody writes sees it: by a count of who is inside, and by a file that is written in two steps.
+  def test_100_threads_read_and_5_write
+    inside = Hash.new(0)
+    most = written = 0
+    book = Tempfile.new
+    File.write(book, "0 0")
+    read = lambda do |_fence|
+      assert_equal 0, inside[:writers]
+      most = [most, inside[:readers] += 1].max
+      sleep 0.02
+      one, other = File.read(book).split
+      assert_equal one, other
+      assert_equal 0, inside[:writers]
+      inside[:readers] -= 1
+    end
+    write = lambda do |_fence|
+      assert_equal [0, 0], inside.values_at(:readers, :writers)
+      inside[:writers] += 1
+      File.write(book, "#{written += 1} ")
+      sleep 0.001 # the others' chance
+      File.write(book, "#{written} #{written}")
+      assert_equal [0, 1], inside.values_at(:readers, :writers)
+      inside[:writers] -= 1
+    end
+    5.times { start { 4.times { with_lock(@redis, "book", wait_ms: 60_000, &write) } } }
+    THREADS.times { start { 4.times { with_lock(@redis, "book", "SHARED", wait_ms: 60_000, &read) } } }
+    @threads.each(&:join)
+    assert_equal 20, written
+    assert_operator most, :>, 2
+    assert_empty info(@other, "book")
+  end
+
+  def test_200_threads_share_10_permits_and_some_are_killed
+    lost = 5.times.map { |at| connect(reconnect_attempts: 0).tap { |redis| redis.call("LOCK.ACQUIRE", "service", "OWNER", "lost#{at}", "LIMIT", 10, "SESSION") } }
+    inside = most = served = killed = 0
+    200.times do |number|
+      start do
+        with_lock(@redis, "service", "LIMIT", 10, wait_ms: 60_000) do
+          most = [most, inside += 1].max
+          sleep 0.02
+        ensure
+          inside -= 1
+          served += 1
+          lost.each { |redis| kill(redis) } if served == 20
+        end
+      end
+    end
+    wait_for("some are served") { served >= 40 }
+    @threads.last(20).each { |thread| killed += 1 if thread.alive? && thread.kill }
+    @threads.each(&:join)
+    assert_operator served, :>=, 200 - killed
+    assert_operator most, :<=, 10
+    assert_operator most, :>, 2
+    wait_for("all permits are given back") { info(@other, "service").empty? }
   end
 
   # What the page warns of.

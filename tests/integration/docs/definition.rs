@@ -110,6 +110,7 @@ fn value(name: &str) -> String {
         "seconds" => "60",
         "milliseconds" => "60000",
         "fence" => "1",
+        "holders" => "10",
         _ => panic!("no value for {name}"),
     }
     .into()

@@ -85,7 +85,7 @@ where
                 }
                 Ok(())
             };
-            locks.with_lock(&key, 30_000, 60_000, job).await
+            locks.with_lock(&key, &[], 30_000, 60_000, job).await
         });
     }
     for result in jobs.join_all().await {
@@ -156,7 +156,7 @@ async fn five_hundred_buyers_of_five_articles_and_nothing_is_sold_twice() {
                 }
                 Ok(left > 0)
             };
-            locks.with_lock(&format!("lock:{stock}"), 30_000, 60_000, buy).await
+            locks.with_lock(&format!("lock:{stock}"), &[], 30_000, 60_000, buy).await
         });
     }
     let sold = buyers.join_all().await.into_iter().filter(|answer| *answer.as_ref().unwrap()).count();
@@ -172,7 +172,7 @@ async fn a_lost_message_costs_seconds_and_not_the_lock() {
     send::<Value>(&format!("LOCK.ACQUIRE {key} OWNER other"), &mut other).await.unwrap();
     let waiting = tokio::spawn({
         let (locks, key) = (locks.clone(), key.clone());
-        async move { locks.with_lock(&key, 30_000, 60_000, async |fence| Ok(fence)).await }
+        async move { locks.with_lock(&key, &[], 30_000, 60_000, async |fence| Ok(fence)).await }
     });
     until_waiters(1, &key).await;
     // Its place is taken over by another channel, as if the message were lost.
@@ -200,7 +200,7 @@ async fn a_task_that_is_dropped_leaves_the_queue_and_gives_the_lock_back() {
         let (locks, key) = (locks.clone(), key.clone());
         tokio::spawn(async move {
             let hold = async |_| -> RedisResult<()> { std::future::pending().await };
-            locks.with_lock(&key, 600_000, 600_000, hold).await
+            locks.with_lock(&key, &[], 600_000, 600_000, hold).await
         })
     };
     let holder = enter();
@@ -223,7 +223,7 @@ async fn a_task_leaves_nothing_behind_wherever_it_is_dropped() {
     for steps in 0..30 {
         let task = tokio::spawn({
             let (locks, key) = (locks.clone(), key.clone());
-            async move { locks.with_lock(&key, 600_000, 600_000, async |_| Ok(())).await }
+            async move { locks.with_lock(&key, &[], 600_000, 600_000, async |_| Ok(())).await }
         });
         for _ in 0..steps {
             tokio::task::yield_now().await;
@@ -238,28 +238,30 @@ async fn a_task_leaves_nothing_behind_wherever_it_is_dropped() {
 async fn a_task_waits_no_longer_than_asked_and_leaves_the_queue() {
     let (locks, key) = (locks().await, key());
     let inner = async |_| {
-        let told =
-            locks.with_lock(&key, 30_000, 20, async |_| -> RedisResult<()> { panic!("two have it") }).await;
+        let told = locks
+            .with_lock(&key, &[], 30_000, 20, async |_| -> RedisResult<()> { panic!("two have it") })
+            .await;
         assert!(told.unwrap_err().to_string().contains("someone else holds"));
         until_waiters(0, &key).await;
         Ok(())
     };
-    locks.with_lock(&key, 30_000, 0, inner).await.unwrap();
+    locks.with_lock(&key, &[], 30_000, 0, inner).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_lost_lock_does_not_go_unnoticed_and_hides_nothing() {
     let (locks, other, key) = (locks().await, other().await, key());
     let lose = async || send::<Value>(&format!("LOCK.BREAK {key}"), &mut other.clone()).await;
-    let lost = locks.with_lock(&key, 30_000, 0, async |_| lose().await).await.unwrap_err();
+    let lost = locks.with_lock(&key, &[], 30_000, 0, async |_| lose().await).await.unwrap_err();
     assert_eq!(lost.code(), Some("NOTHELD"));
-    let failed = locks.with_lock(&key, 30_000, 0, async |_| -> RedisResult<()> {
+    let failed = locks.with_lock(&key, &[], 30_000, 0, async |_| -> RedisResult<()> {
         lose().await?;
         Err((ErrorKind::Client, "of the body").into())
     });
     assert!(failed.await.unwrap_err().to_string().contains("of the body"));
     send::<()>(&format!("SET {key} no-lock"), &mut other.clone()).await.unwrap();
-    let no_lock = locks.with_lock(&key, 30_000, 0, async |_| -> RedisResult<()> { panic!("no lock") }).await;
+    let no_lock =
+        locks.with_lock(&key, &[], 30_000, 0, async |_| -> RedisResult<()> { panic!("no lock") }).await;
     assert_eq!(no_lock.unwrap_err().code(), Some("WRONGTYPE"));
 }
 
@@ -269,7 +271,7 @@ async fn a_task_that_is_sent_away_is_told_why() {
     send::<Value>(&format!("LOCK.ACQUIRE {key} OWNER other"), &mut other).await.unwrap();
     let waiting = tokio::spawn({
         let key = key.clone();
-        async move { locks.with_lock(&key, 30_000, 60_000, async |fence| Ok(fence)).await }
+        async move { locks.with_lock(&key, &[], 30_000, 60_000, async |fence| Ok(fence)).await }
     });
     until_waiters(1, &key).await;
     send::<()>(&format!("SET {key} no-lock"), &mut other).await.unwrap();

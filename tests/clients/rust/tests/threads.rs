@@ -22,7 +22,7 @@ fn name() -> String {
 }
 
 fn acquire<'a, C: ConnectionLike>(connection: &'a mut C, key: &str) -> Guard<'a, C> {
-    Guard::acquire(connection, key, 60_000, 60_000).unwrap().expect("not within 60 s")
+    Guard::acquire(connection, key, &[], 60_000, 60_000).unwrap().expect("not within 60 s")
 }
 
 /// Takes the lock some times, and sees that nobody else is inside and that the fences rise.
