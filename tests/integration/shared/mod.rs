@@ -1,8 +1,10 @@
 //! Locks with several holders: `SHARED`, `LIMIT n`, and grants that get less room later.
 
 mod break_;
+mod durable;
 mod events;
 mod fit;
+pub(crate) mod hundred;
 mod info;
 mod input;
 mod keyspace;
@@ -10,8 +12,10 @@ mod lapse;
 mod lease;
 mod many;
 mod notify;
+mod payload;
 mod queue;
 mod reentry;
+mod replica;
 mod rollout;
 mod session;
 mod transactions;
