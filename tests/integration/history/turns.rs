@@ -109,6 +109,13 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
         };
         caller.call(key, again)?;
     }
+    // Now it wants the lock for itself alone.
+    if room != Room::Plain && rng.percent(30) {
+        let block = *rng.one_of(&[None, Some(0), Some(100)]);
+        let once = rng.percent(30);
+        let upgrade = ask(rng, once, block, Room::Plain);
+        caller.call(key, upgrade)?;
+    }
     let release = Call::Release { owner: owner.clone(), all: true };
     match rng.below(20) {
         // Forgets it: it lapses, or goes with the session.

@@ -80,8 +80,24 @@ fn many_at_once() {
     client.ask::<()>("MULTI");
     client.ask_all::<String, _>(&lines);
     client.ask::<redis::Value>("EXEC");
+    assert_eq!(listener.next::<500>(), [const { "lock.extended k" }; 500].map(String::from));
     wait_for("all lapses", || client.holding("k") == ["stays"]);
-    wait_for("their count", || count(&mut client, "lock_lapses") == 500);
+    holds(&mut client, "next", "SHARED");
+    assert_eq!(count(&mut client, "lock_lapses"), 500);
+    assert_eq!(listener.next::<501>()[..500], [const { "lock.lapsed k" }; 500]);
+}
+
+/// Where nobody asks, waits or has a session, as where somebody does.
+#[test]
+fn it_is_noticed_though_nobody_looks() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut listener = Listener::new(&server, "Ed");
+    holds(&mut client, "stays", "SHARED");
+    holds(&mut client, "a", "SHARED PX 100");
+    assert_eq!(listener.next(), ["lock.acquired k", "lock.acquired k", "lock.lapsed k"]);
+    assert_eq!(count(&mut client, "lock_lapses"), 1);
+    assert_eq!(client.holding("k"), ["stays"]);
 }
 
 /// A lapse that nobody waits for is found by the next command at the latest.
