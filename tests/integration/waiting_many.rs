@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Server, allow_open_files, blocked_clients, owners, read_grant, sockets, wait_for,
+    Client, Server, allow_open_files, blocked_clients, is_left_of, owners, read_grant, sockets, wait_for,
 };
 
 const MANY: usize = 2000;
@@ -56,8 +56,9 @@ fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
     let mut last = 0;
     for owner in queue {
         let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
-        let (granted, fence) = read_grant(&mut sockets[place]);
+        let (granted, fence, lease) = read_grant(&mut sockets[place]);
         assert_eq!(granted, owner);
+        assert!(is_left_of(600_000, lease), "{lease}");
         assert!(fence > last, "{fence} after {last}");
         last = fence;
     }

@@ -95,8 +95,9 @@ fn blocked_clients_are_served_in_their_order() {
     let mut last = 0;
     for owner in &queue {
         let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
-        let (granted, fence) = read_grant(&mut all[place]);
+        let (granted, fence, lease) = read_grant(&mut all[place]);
         assert_eq!(granted, *owner);
+        assert!((500_000..=600_000).contains(&lease), "{lease}");
         assert!(fence > last, "{fence} after {last}");
         last = fence;
     }
