@@ -12,32 +12,40 @@ struct Wait<'a> {
     granted: bool,
 }
 
-/// Those who waited for one lock and whose end is known: granted, or the time was up.
-struct Waits<'a>(HashMap<i64, Vec<Wait<'a>>>);
+/// Those who may have waited for one lock, by their connections; and how that ended where it is known: granted, or the time was up.
+struct Waits<'a>(HashMap<i64, Vec<(&'a Record, Option<Wait<'a>>)>>);
 
 impl<'a> Waits<'a> {
     fn of(records: &[&'a Record]) -> Self {
         let upgrades = upgrades(records);
         let mut waits = HashMap::<_, Vec<_>>::new();
-        for record in records.iter().filter(|record| !upgrades.contains(&record.question())) {
+        for record in records {
             let Call::Acquire { block: Some(block), .. } = &record.call else { continue };
-            let (leaves, granted) = match record.reply {
-                Reply::Granted { fence, holds: 1, .. } => (fence, true),
-                Reply::Null => (record.sent + block * 1000, false),
+            let wait = match record.reply {
+                // They wait in front, whenever they come.
+                _ if upgrades.contains(&record.question()) => None,
+                Reply::Granted { fence, holds: 1, .. } => Some(Wait { record, leaves: fence, granted: true }),
+                Reply::Null => Some(Wait { record, leaves: record.sent + block * 1000, granted: false }),
                 // Killed, or gone with its server, by itself or by a grant of its owner's: that may be at any time.
-                _ => continue,
+                _ => None,
             };
-            waits.entry(record.client).or_default().push(Wait { record, leaves, granted });
+            waits.entry(record.client).or_default().push((*record, wait));
         }
         Self(waits)
     }
 
-    /// The one that was seen in a queue at that time, between question and answer.
+    fn known(&self) -> impl Iterator<Item = &Wait<'a>> {
+        self.0.values().flatten().filter_map(|(_, wait)| wait.as_ref())
+    }
+
+    /// The one that was seen in a queue at that time, between question and answer, where it can be no other.
     fn seen(&self, client: i64, sent: Micros, received: Micros) -> Option<&Wait<'a>> {
-        let mut waits = self.0.get(&client)?.iter().filter(|wait| {
-            wait.record.sent < received && wait.record.received.is_some_and(|answered| answered > sent)
-        });
-        waits.next().filter(|_| waits.next().is_none())
+        let at_that_time = |(record, _): &&(&Record, _)| {
+            record.sent < received && record.received.is_none_or(|answered| answered > sent)
+        };
+        let mut waits = self.0.get(&client)?.iter().filter(at_that_time);
+        let (_, wait) = waits.next()?;
+        wait.as_ref().filter(|_| waits.next().is_none())
     }
 }
 
@@ -77,7 +85,7 @@ fn looks<'a>(records: &'a [&Record]) -> impl Iterator<Item = (&'a Record, Micros
 
 fn passed_by_newcomers(records: &[&Record], waits: &Waits<'_>) -> (Vec<Fault>, usize) {
     let (mut faults, mut queued) = (Vec::new(), 0);
-    let looks: Vec<(Micros, &[i64])> = looks(records).map(|(_, at, queue)| (at, queue)).collect();
+    let looks: Vec<_> = looks(records).collect();
     let upgrades = upgrades(records);
     let granted = records.iter().flat_map(|record| grants(std::slice::from_ref(*record)));
     let mut granted: Vec<_> = granted
@@ -85,12 +93,12 @@ fn passed_by_newcomers(records: &[&Record], waits: &Waits<'_>) -> (Vec<Fault>, u
         .map(|(r, fence)| (fence, r))
         .collect();
     granted.sort_by_key(|(fence, _)| *fence);
-    for Wait { record: waiter, leaves, .. } in waits.0.values().flatten() {
-        let after = looks.partition_point(|(at, _)| *at < waiter.sent);
-        let seen = looks[after..].iter().take_while(|(at, _)| at < leaves);
-        let Some((seen, _)) = seen.into_iter().find(|(_, queue)| queue.contains(&waiter.client)) else {
-            continue;
-        };
+    for Wait { record: waiter, leaves, .. } in waits.known() {
+        // Those who look before it asks see an earlier wait of that connection.
+        let after = looks.partition_point(|(_, at, _)| *at < waiter.sent);
+        let seen = looks[after..].iter().take_while(|(_, at, _)| at < leaves);
+        let mut seen = seen.filter(|(look, ..)| look.sent >= waiter.sent);
+        let Some((_, seen, _)) = seen.find(|(.., queue)| queue.contains(&waiter.client)) else { continue };
         queued += 1;
         let from = granted.partition_point(|(fence, _)| fence <= seen);
         let to = granted.partition_point(|(fence, _)| fence < leaves);

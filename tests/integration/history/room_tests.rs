@@ -131,6 +131,23 @@ fn an_upgrade_may_come_first() {
     assert_eq!(broken(&history), "");
 }
 
+/// One connection waits twice, the second time in front: who looks meanwhile may have seen either.
+#[test]
+fn one_who_waits_again_at_once_is_not_mistaken_for_the_first_time() {
+    let mut history = several(1, Room::Shared);
+    history.extend([
+        record(3, 1500, 3600, acquire_for("w", Some(0), 1, Room::Shared), granted(3500)),
+        record(4, 1600, 5600, acquire_for("v", Some(0), 1, Room::Plain), granted(5500)),
+        record(9, 3550, 3800, Call::Info, look_at(&[("w", 3500, ANY)], &[4, 3])),
+        record(3, 3700, 3900, acquire_for("w", Some(0), 1, Room::Plain), Reply::Null),
+        record(0, 1200, 1300, release("o0"), Reply::Number(0)),
+    ]);
+    assert_eq!(broken(&history), "");
+    // Where there was no second time, it was passed over.
+    history.remove(4);
+    assert_eq!(broken(&history), "4");
+}
+
 #[test]
 fn what_is_shown_fits_and_rises_and_is_all() {
     let shown = |grants: &[(&str, i64, i64)]| {

@@ -118,7 +118,8 @@ fn what_is_said_of_the_oldest_is_what_is_said_of_it_in_full() {
     let [short, full] = [0, 1].map(|place| replies[place].clone().unwrap());
     let short: HashMap<String, String> = convert(short);
     let oldest: HashMap<String, String> = convert(parts(&full, "grants").remove(0));
-    for name in OF_A_GRANT {
+    // The times go on between two steps of a transaction, too.
+    for name in OF_A_GRANT.into_iter().filter(|name| !name.ends_with("-ms")) {
         assert_eq!(short[name], oldest[name], "{name}");
     }
     assert_eq!((&oldest["holds"][..], &oldest["session"][..]), ("2", "1"));

@@ -75,16 +75,16 @@ fn many_at_once() {
     let lines: Vec<_> = (0..500).map(|n| format!("LOCK.ACQUIRE k OWNER r{n} PX 600000 SHARED")).collect();
     client.ask_all::<(String, i64, i64, i64), _>(&lines);
     assert_eq!(listener.next::<501>(), [const { "lock.acquired k" }; 501].map(String::from));
-    // All end in one millisecond.
+    // All end in a moment.
     let lines: Vec<_> = (0..500).map(|n| format!("LOCK.EXTEND k r{n} PX 1")).collect();
     client.ask::<()>("MULTI");
     client.ask_all::<String, _>(&lines);
     client.ask::<redis::Value>("EXEC");
-    assert_eq!(listener.next::<500>(), [const { "lock.extended k" }; 500].map(String::from));
     wait_for("all lapses", || client.holding("k") == ["stays"]);
     holds(&mut client, "next", "SHARED");
     assert_eq!(count(&mut client, "lock_lapses"), 500);
-    assert_eq!(listener.next::<501>()[..500], [const { "lock.lapsed k" }; 500]);
+    let events = listener.rest(&server);
+    assert_eq!(events.iter().filter(|event| *event == "lock.lapsed k").count(), 500);
 }
 
 /// Where nobody asks, waits or has a session, as where somebody does.

@@ -4,6 +4,7 @@ mod break_;
 mod durable;
 mod events;
 mod fit;
+mod grace;
 pub(crate) mod hundred;
 mod info;
 mod input;
