@@ -76,11 +76,12 @@ impl NativeType for Value {
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
         // The server adds the TTL with a `PEXPIREAT` of its own: the leases hang on that, wherever they are now.
-        let until = if self.is_one() { Deadline::Never } else { FAR };
+        let hang = !self.is_one() && !self.is_endless();
+        let until = if hang { FAR } else { Deadline::Never };
         for (number, held) in self.all(until).enumerate() {
             aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));
         }
-        if !self.is_one() {
+        if hang {
             aof.bytes(APPLY, key, b"-1");
         }
     }

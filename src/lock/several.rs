@@ -18,12 +18,12 @@ pub(crate) struct Several {
     rooms: BTreeMap<Room, usize>,
 }
 
-/// Roughly what a grant takes in the four trees, whose nodes are two thirds full.
-const TREES: usize = (size_of::<(Fence, Grant, Deadline)>()
-    + size_of::<(Owner<'_>, Fence)>()
-    + size_of::<(Deadline, Fence)>())
-    * 3
-    / 2;
+/// What a grant takes in the three trees that have it.
+const ENTRY: usize =
+    size_of::<(Fence, Grant, Deadline)>() + size_of::<(Owner<'_>, Fence)>() + size_of::<(Deadline, Fence)>();
+
+/// How many entries the node of a tree has room for; two thirds of them are used, as a rule.
+const NODE: usize = 11;
 
 impl Several {
     /// One that ends then.
@@ -153,7 +153,7 @@ impl Several {
 
     pub(super) fn heap_size(&self) -> usize {
         // The owners' names are there twice.
-        let grants = self.grants.values();
-        grants.map(|(grant, _)| grant.heap_size() + grant.owner().heap_size() + TREES).sum()
+        let owners = self.grants.values().map(|(grant, _)| grant.heap_size() + grant.owner().heap_size());
+        owners.sum::<usize>() + ENTRY * (self.count() * 3 / 2).max(NODE)
     }
 }

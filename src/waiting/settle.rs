@@ -26,7 +26,7 @@ fn settle_all<S: Site>(site: &mut S, now: Now) {
         sessions::revive(site, now);
     }
     end_lapsed(site, now);
-    if due.watched {
+    if due.watches {
         end_watches(site);
     }
     if due.dead {

@@ -1,18 +1,19 @@
 //! `RESTORE` of a payload that no server of ours would write: an error, and nothing stored.
 
-use redis::{Value, from_redis_value};
+use redis::Value;
 
+use crate::soak_payloads::in_range;
 use crate::support::{Client, Item, Payload, Server, Setup};
 
-const BAD: &str = "ERR Bad data format";
+pub(crate) const BAD: &str = "ERR Bad data format";
 
-fn restore(client: &mut Client, payload: &[u8]) -> Result<Value, String> {
+pub(crate) fn restore(client: &mut Client, payload: &[u8]) -> Result<Value, String> {
     client.send_words([b"RESTORE", &b"k"[..], b"60000", payload, b"REPLACE"])
 }
 
 /// Restores one that must be refused beside one that is held: the old lock stays.
 #[track_caller]
-fn refused(client: &mut Client, what: &str, payload: &[u8]) {
+pub(crate) fn refused(client: &mut Client, what: &str, payload: &[u8]) {
     client.acquire("k", "OWNER holder ONCE PX 600000").unwrap();
     let before = client.snapshot();
     assert_eq!(restore(client, payload), Err(BAD.into()), "{what}");
@@ -146,20 +147,14 @@ fn a_later_encoding_is_refused_and_the_log_says_why() {
 /// Restores one that may be nonsense or, by chance, good: an error and nothing stored, or a lock in range. Whether it
 /// was stored.
 #[track_caller]
-fn refused_or_in_range(client: &mut Client, what: &str, payload: &[u8]) -> bool {
+pub(crate) fn refused_or_in_range(client: &mut Client, what: &str, payload: &[u8]) -> bool {
     client.ask::<()>("DEL k");
     if let Err(error) = restore(client, payload) {
         assert_eq!(error, BAD, "{what}");
         assert_eq!(client.ask::<i64>("EXISTS k"), 0, "{what}");
         return false;
     }
-    let info: Vec<Value> = client.ask("LOCK.INFO k");
-    let owner: Vec<u8> = from_redis_value(info[1].clone()).unwrap();
-    let fence: u64 = from_redis_value(info[3].clone()).unwrap();
-    let holds: u64 = from_redis_value(info[5].clone()).unwrap();
-    assert!((1..=128).contains(&owner.len()), "{what}: {owner:?}");
-    assert!((1..1 << 53).contains(&fence), "{what}: fence {fence}");
-    assert!((1..1 << 32).contains(&holds), "{what}: {holds} holds");
+    in_range(client.ask("LOCK.INFO k FULL"), what);
     true
 }
 

@@ -44,6 +44,7 @@ mod security;
 mod session;
 mod session_stall;
 mod session_takeover;
+mod shared;
 mod soak_altered;
 mod soak_defrag;
 mod soak_files;

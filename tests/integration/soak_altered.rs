@@ -93,7 +93,7 @@ fn all_in_range(client: &mut Client, what: &str) {
         client.ask::<()>(&format!("SELECT {db}"));
         for key in client.ask::<Vec<Vec<u8>>>("KEYS *") {
             if client.ask_words::<String, _>([b"TYPE", &key[..]]) == "lockstate" {
-                in_range(client.send_words([b"LOCK.INFO", &key[..]]).unwrap(), what);
+                in_range(client.send_words([b"LOCK.INFO", &key[..], b"FULL"]).unwrap(), what);
                 let dump: Vec<u8> = client.ask_words([b"DUMP", &key[..]]);
                 let again = client.send_words([b"RESTORE", &key[..], b"600000", &dump, b"REPLACE"]);
                 assert!(again.is_ok(), "{what}: {again:?} for what was loaded");

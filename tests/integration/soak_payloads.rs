@@ -1,8 +1,10 @@
 //! `RESTORE` payloads altered at random, with the right checksum: an error or a lock in range, never a crash.
 
+use std::collections::HashMap;
+
 use redis::Value;
 
-use crate::support::{Client, Item, Payload, Rng, Server, convert, figure, size};
+use crate::support::{Client, Item, Part, Payload, Rng, Server, convert, figure, reader, size};
 
 const BAD: &str = "ERR Bad data format";
 /// The kind of the value; with another one it is another type's payload.
@@ -22,6 +24,13 @@ fn samples(client: &mut Client) -> Vec<Payload> {
     let mut with_age = samples[0].clone();
     with_age.items[4] = Item::Number(600_000);
     samples.push(with_age);
+    let alice = reader(b"alice", 1_795_000_000_000_000);
+    let bob = Part { holds: 70_000, room: 3, shorter: 5000, ..reader(b"\xff\0\r\n", 1_795_000_000_000_001) };
+    let uuid = b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11";
+    let carol = Part { max_hold: 600_000, made: 1_795_000_000_000, ..reader(uuid, (1 << 53) - 1) };
+    samples.push(any.with_grants(0, &[alice]));
+    samples.push(any.with_grants(0, &[alice, bob, carol]));
+    samples.push(any.with_grants(1, &[alice, Part { shorter: 4_000_000_000_000, ..bob }]));
     samples
 }
 
@@ -89,7 +98,7 @@ fn restore_all(client: &mut Client, payloads: &[Vec<u8>]) -> usize {
     for (number, payload) in payloads.iter().enumerate() {
         let key = format!("k{number}");
         client.begin_words([b"RESTORE", key.as_bytes(), b"600000", payload]);
-        client.begin(&format!("LOCK.INFO {key}"));
+        client.begin(&format!("LOCK.INFO {key} FULL"));
         client.begin(&format!("DUMP {key}"));
     }
     let mut dumps = Vec::new();
@@ -121,14 +130,21 @@ fn restore_all(client: &mut Client, payloads: &[Vec<u8>]) -> usize {
     dumps.len()
 }
 
+/// What `LOCK.INFO ... FULL` says of each grant.
 #[track_caller]
 pub(crate) fn in_range(info: Value, what: &str) {
-    let info: Vec<Value> = convert(info);
-    let owner: Vec<u8> = convert(info[1].clone());
-    let (fence, holds): (u64, u64) = (convert(info[3].clone()), convert(info[5].clone()));
-    assert!((1..=128).contains(&owner.len()), "{what}: {} bytes of owner", owner.len());
-    assert!((1..1 << 53).contains(&fence), "{what}: fence {fence}");
-    assert!((1..1 << 32).contains(&holds), "{what}: {holds} holds");
+    let mut info: HashMap<String, Value> = convert(info);
+    let grants: Vec<HashMap<String, Value>> = convert(info.remove("grants").unwrap());
+    assert!(!grants.is_empty(), "{what}: none");
+    for grant in &grants {
+        let owner: Vec<u8> = convert(grant["owner"].clone());
+        let number = |name: &str| convert::<u64>(grant[name].clone());
+        let (fence, holds, limit) = (number("fence"), number("holds"), number("limit"));
+        assert!((1..=128).contains(&owner.len()), "{what}: {} bytes of owner", owner.len());
+        assert!((1..1 << 53).contains(&fence), "{what}: fence {fence}");
+        assert!((1..1 << 32).contains(&holds), "{what}: {holds} holds");
+        assert!(limit == 0 || limit >= grants.len() as u64, "{what}: {} with room for {limit}", grants.len());
+    }
 }
 
 #[test]

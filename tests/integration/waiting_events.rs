@@ -1,44 +1,6 @@
 //! What others learn of locks that somebody waits for: events in their order, and lines in the log.
 
-use crate::support::{Client, Server, Setup, Waiter, soon, transaction, wait_for};
-
-/// A connection that hears what is published on the channels of the pattern.
-struct Listener(Client);
-
-impl Listener {
-    fn new(server: &Server, classes: &str) -> Self {
-        let mut client = server.client();
-        client.ask::<()>(&format!("CONFIG SET notify-keyspace-events {classes}"));
-        client.ask::<()>("PSUBSCRIBE __key*");
-        Self(client)
-    }
-
-    /// The next messages, as `event key`.
-    #[track_caller]
-    fn next<const N: usize>(&mut self) -> [String; N] {
-        std::array::from_fn(|_| {
-            let message = self.0.finish().unwrap();
-            let (_kind, _pattern, channel, key): (String, String, String, String) =
-                redis::from_redis_value(message).unwrap();
-            format!("{} {key}", channel.strip_prefix("__keyevent@0__:").unwrap_or(&channel))
-        })
-    }
-
-    /// Nothing but that has been published since.
-    #[track_caller]
-    fn nothing_but(mut self, server: &Server, expected: &[&str]) {
-        server.client().ask::<()>("PUBLISH __keyend end");
-        let mut seen = Vec::new();
-        loop {
-            let [message] = self.next();
-            if message == "__keyend end" {
-                break;
-            }
-            seen.push(message);
-        }
-        assert_eq!(seen, expected);
-    }
-}
+use crate::support::{Listener, Server, Setup, Waiter, soon, transaction, wait_for};
 
 #[test]
 fn a_release_to_a_waiter_is_a_release_and_an_acquire() {
@@ -146,11 +108,7 @@ fn without_the_setting_nothing_is_published() {
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 30");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     assert_eq!(client.ask::<[String; 2]>("CONFIG GET notify-keyspace-events")[1], "");
-    let listener = {
-        let mut client = server.client();
-        client.ask::<()>("PSUBSCRIBE __key*");
-        Listener(client)
-    };
+    let listener = Listener::as_it_is(&server);
     client.ask::<()>("LOCK.RELEASE k alice");
     bob.granted();
     carol.granted();

@@ -1,35 +1,14 @@
 //! Two thousand waiters, most of them on one lock.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use crate::support::{Client, Grant, PATIENCE, Server, blocked_clients, is_left_of, owners, wait_for};
+use crate::support::{
+    Client, Server, allow_open_files, blocked_clients, is_left_of, owners, read_grant, sockets, wait_for,
+};
 
 const MANY: usize = 2000;
-
-/// A test is one process with the waiters' sockets, and so is the server, which raises its limit by itself.
-fn allow_open_files(waiters: usize) {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = waiters as u64 + 2500;
-    if current.is_some_and(|current| current < wanted) {
-        let current = maximum.map_or(Some(wanted), |most| Some(most.min(wanted)));
-        setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
-    }
-}
-
-/// So many sockets, each of which has sent the line made for its place.
-fn sockets(server: &Server, many: usize, line: impl Fn(usize) -> String) -> Vec<TcpStream> {
-    let sockets = (0..many).map(|place| {
-        let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(socket, "{}\r\n", line(place)).unwrap();
-        socket
-    });
-    sockets.collect()
-}
 
 /// Sockets, each of which has sent an acquire of `k` for an owner named after its place.
 fn wait_in_line(server: &Server, client: &mut Client) -> Vec<TcpStream> {
@@ -37,24 +16,6 @@ fn wait_in_line(server: &Server, client: &mut Client) -> Vec<TcpStream> {
     let sockets = sockets(server, MANY, line);
     wait_for("all to wait", || blocked_clients(client) == MANY as i64);
     sockets
-}
-
-/// The lines of one grant's reply.
-fn read_grant(socket: &mut TcpStream) -> Grant {
-    let mut text = Vec::new();
-    while text.iter().filter(|&&byte| byte == b'\n').count() < 6 {
-        let mut bytes = [0; 256];
-        let len = socket.read(&mut bytes).unwrap();
-        assert!(len > 0, "the connection ended");
-        text.extend(&bytes[..len]);
-    }
-    let text = String::from_utf8(text).unwrap();
-    let lines: Vec<_> = text.split_terminator("\r\n").collect();
-    let ["*4", _, owner, fence, ":1", lease] = lines[..] else { panic!("no grant: {text:?}") };
-    let [fence, lease] = [fence, lease].map(|number| number[1..].parse().unwrap());
-    let granted = Grant { owner: owner.into(), fence, holds: 1, lease };
-    assert!(is_left_of(600_000, &granted), "{granted:?}");
-    granted
 }
 
 fn used_memory(client: &mut Client) -> i64 {
@@ -97,6 +58,7 @@ fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
         let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
         let granted = read_grant(&mut sockets[place]);
         assert_eq!(granted.owner, owner);
+        assert!(is_left_of(600_000, &granted), "{granted:?}");
         assert!(granted.fence > last, "{granted:?} after {last}");
         last = granted.fence;
     }

@@ -65,6 +65,8 @@ pub(crate) struct Due {
     pub(crate) sessions: bool,
     /// A grant whose holder hears what becomes of it.
     pub(crate) watched: bool,
+    /// Whether all such grants are still there.
+    pub(crate) watches: bool,
     /// All that is known of the lock is to be compared with what it is now.
     pub(crate) through: bool,
 }

@@ -45,6 +45,7 @@ impl<C: Copy> State<C> {
             // One is quickly looked at.
             sessions: through || renewal || line.sessions.len() == 1,
             watched: !line.watches.is_empty(),
+            watches: through || line.watches.len() == 1,
             through,
         }
     }

@@ -4,5 +4,6 @@ mod atomic;
 mod importing;
 mod nodes;
 mod notify;
+mod shared;
 mod slots;
 mod under_load;

@@ -1,32 +1,48 @@
 //! Histories made by hand, good ones and bad ones.
 
 use super::check::check;
-use super::record::{Call, Micros, Record, Reply, read, write};
+use super::record::{Call, Micros, Record, Reply, Room, Shown, read, write};
 
-fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
+pub(super) fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
     Record { client, sent, received: Some(received), key: "k".into(), call, reply }
 }
 
-fn acquire(owner: &str, block: Option<i64>) -> Call {
-    Call::Acquire { owner: owner.into(), lease: 1, block, once: false, session: false, max_hold: None }
+/// For 1 ms.
+pub(super) fn acquire(owner: &str, block: Option<i64>) -> Call {
+    acquire_for(owner, block, 1, Room::Plain)
+}
+
+pub(super) fn acquire_for(owner: &str, block: Option<i64>, lease: i64, room: Room) -> Call {
+    Call::Acquire { owner: owner.into(), lease, block, once: false, session: false, max_hold: None, room }
 }
 
 /// With a lease of 1 ms.
-fn granted(fence: i64) -> Reply {
+pub(super) fn granted(fence: i64) -> Reply {
     Reply::Granted { fence, holds: 1, lease: 1 }
 }
 
-fn release(owner: &str) -> Call {
+pub(super) fn release(owner: &str) -> Call {
     Call::Release { owner: owner.into(), all: false }
 }
 
 fn look(owner: &str, fence: i64, queue: &[i64]) -> Reply {
-    Reply::Held { owner: owner.into(), fence, queue: queue.into() }
+    look_at(&[(owner, fence, 1)], queue)
+}
+
+/// Each holder with its fence, and how many it bears, itself included.
+pub(super) fn look_at(grants: &[(&str, i64, i64)], queue: &[i64]) -> Reply {
+    let shown = |&(owner, fence, most): &(&str, i64, i64)| Shown { owner: owner.into(), fence, most };
+    Reply::Held { grants: grants.iter().map(shown).collect(), queue: queue.into() }
+}
+
+fn in_a_session(owner: &str, lease: i64, max_hold: Option<i64>) -> Call {
+    let (owner, room) = (owner.into(), Room::Plain);
+    Call::Acquire { owner, lease, block: None, once: false, session: true, max_hold, room }
 }
 
 /// The guarantees that a history contradicts.
 #[track_caller]
-fn broken(history: &[Record]) -> String {
+pub(super) fn broken(history: &[Record]) -> String {
     let (faults, _) = check(history);
     faults.iter().filter_map(|fault| fault.chars().next()).collect()
 }
@@ -144,6 +160,10 @@ fn a_free_lock_that_nobody_gets() {
     let mut history = free_with_a_queue();
     let extend = Call::Extend { owner: "a".into(), lease: 1490 };
     history.push(record(1, 1500, 1600, extend, Reply::Number(1490)));
+    assert_eq!(broken(&history), "LL", "shown as free");
+    for turn in [2, 3] {
+        history[turn].reply = look("a", 1050, &[3]);
+    }
     assert_eq!(broken(&history), "");
     // unless a gives it back,
     history.push(record(1, 1700, 1800, release("a"), Reply::Number(0)));
@@ -161,14 +181,7 @@ fn a_free_lock_that_nobody_gets() {
 #[test]
 fn a_session_that_nobody_ends() {
     let mut history = free_with_a_queue();
-    history[0].call = Call::Acquire {
-        owner: "a".into(),
-        lease: 1,
-        block: None,
-        once: false,
-        session: true,
-        max_hold: None,
-    };
+    history[0].call = in_a_session("a", 1, None);
     assert_eq!(broken(&history), "", "a keeps it");
     history.push(Record { key: String::new(), ..record(1, 1900, 2000, Call::Close, Reply::Gone) });
     assert_eq!(broken(&history), "5");
@@ -177,14 +190,7 @@ fn a_session_that_nobody_ends() {
 #[test]
 fn a_grant_to_one_whose_time_was_up() {
     let mut history = free_with_a_queue();
-    history[0].call = Call::Acquire {
-        owner: "a".into(),
-        lease: 1490,
-        block: None,
-        once: false,
-        session: false,
-        max_hold: None,
-    };
+    history[0].call = acquire_for("a", None, 1490, Room::Plain);
     assert_eq!(broken(&history), "");
     history[1].call = acquire("c", Some(1));
     assert_eq!(broken(&history), "5");
@@ -203,7 +209,7 @@ fn a_grant_to_the_dead() {
     history.push(Record { received: None, ..record(5, 1350, 0, acquire("e", Some(0)), Reply::Gone) });
     history.push(record(9, 1360, 1370, Call::Kill(5), Reply::Number(1)));
     assert_eq!(broken(&history), "");
-    history.push(record(9, 1900, 1910, Call::Info, look("e", 1800, &[])));
+    history.push(record(9, 2900, 2910, Call::Info, look("e", 2800, &[])));
     assert_eq!(broken(&history), "6");
 }
 
@@ -228,14 +234,7 @@ fn a_grant_to_one_who_dies_in_the_same_step() {
 
 #[test]
 fn beyond_the_greatest_age() {
-    let limited = Call::Acquire {
-        owner: "a".into(),
-        lease: 50,
-        block: None,
-        once: false,
-        session: true,
-        max_hold: Some(20),
-    };
+    let limited = in_a_session("a", 50, Some(20));
     let granted = |lease| Reply::Granted { fence: 1050, holds: 1, lease };
     let extend = Call::Extend { owner: "a".into(), lease: 50 };
     let good = [

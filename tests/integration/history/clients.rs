@@ -1,16 +1,14 @@
-//! Clients that do what they like, and write all of it down.
+//! Connections of clients, who write down all that they ask and hear.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::thread::sleep;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use redis::Value;
 
-use super::record::{Call, Micros, Record, Reply, id, number};
-use crate::support::{Link, Outcome, PATIENCE, Rng, convert, grant};
-
-pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
+use super::record::{Call, Micros, Record, Reply, Room, Shown, id, number};
+use crate::support::{Link, Outcome, PATIENCE, convert, grant};
 
 /// The longest lease, in ms.
 pub(super) const LEASE: i64 = 200;
@@ -95,12 +93,19 @@ impl<'a> Caller<'a> {
     /// What the watcher is told of numbers is of this server.
     fn numbered(&self, reply: Reply) -> Reply {
         match reply {
-            Reply::Held { owner, fence, queue } => {
+            Reply::Held { grants, queue } => {
                 let queue = queue.into_iter().map(|id| self.number(id)).collect();
-                Reply::Held { owner, fence, queue }
+                Reply::Held { grants, queue }
             }
             reply => reply,
         }
+    }
+
+    /// Asks, and does not wait for the answer. When that was.
+    pub(super) fn begin(&mut self, key: &str, call: &Call) -> Micros {
+        let sent = self.shared.now();
+        self.link.begin(&line(key, call));
+        sent
     }
 
     /// Sends commands, as one transaction where there are several; what came of each. None: the connection is gone.
@@ -165,12 +170,13 @@ fn outcome_of(value: Value) -> Outcome {
 
 fn line(key: &str, call: &Call) -> String {
     match call {
-        Call::Acquire { owner, lease, block, once, session, max_hold } => {
+        Call::Acquire { owner, lease, block, once, session, max_hold, room } => {
             let block = block.map_or_else(String::new, |block| format!("BLOCK {block}"));
             let once = if *once { "ONCE" } else { "" };
             let session = if *session { "SESSION" } else { "" };
             let max_hold = max_hold.map_or_else(String::new, |age| format!("MAXHOLD {age}"));
-            format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} {block} {once} {session} {max_hold}")
+            let room = words(*room);
+            format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} {block} {once} {session} {max_hold} {room}")
         }
         Call::Release { owner, all } => {
             format!("LOCK.RELEASE {key} {owner} {}", if *all { "ALL" } else { "" })
@@ -197,128 +203,24 @@ fn reply(call: &Call, outcome: Outcome) -> Reply {
     }
 }
 
+fn words(room: Room) -> String {
+    match room {
+        Room::Plain => String::new(),
+        Room::Limit(most) => format!("LIMIT {most}"),
+        Room::Shared => "SHARED".into(),
+    }
+}
+
 fn held(value: Value) -> Reply {
-    let mut info: std::collections::HashMap<String, Value> = convert(value);
-    let waiters: Vec<std::collections::HashMap<String, String>> = convert(info.remove("queue").unwrap());
-    let queue = waiters.iter().map(|waiter| waiter["client-id"].parse().unwrap()).collect();
-    Reply::Held {
-        owner: convert(info.remove("owner").unwrap()),
-        fence: convert(info.remove("fence").unwrap()),
-        queue,
-    }
-}
-
-/// A client that takes locks, until all is over.
-pub(super) fn work(shared: &Shared, number: usize, mut rng: Rng) {
-    let mut caller = None;
-    let mut turn = 0;
-    while !shared.is_over() {
-        turn += 1;
-        caller = match caller.take().or_else(|| Caller::open(shared)) {
-            Some(caller) => take_turn(caller, &format!("{number}-{turn}"), &mut rng),
-            None => {
-                sleep(rng.up_to(20));
-                None
-            }
-        };
-    }
-    shared.done();
-}
-
-/// One lock, from the question to its end. The connection, where it is still open.
-fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, rng: &mut Rng) -> Option<Caller<'a>> {
-    let key = *rng.one_of(&KEYS);
-    let lease = |rng: &mut Rng| LEASE / 4 + rng.below(LEASE as usize * 3 / 4) as i64;
-    let owner = owner.to_owned();
-    let block = *rng.one_of(&[None, Some(0), Some(0), Some(100), Some(1)]);
-    let session = rng.percent(15);
-    // Short: extensions and sessions would go beyond it.
-    let max_hold = rng.percent(20).then(|| 2 + rng.below(40) as i64);
-    let ask = |rng: &mut Rng, once, block| Call::Acquire {
-        owner: owner.clone(),
-        lease: lease(rng),
-        block,
-        once,
-        session,
-        max_hold,
-    };
-    let first = ask(rng, false, block);
-    // Goes away while it waits.
-    if block == Some(0) && rng.percent(10) {
-        let sent = caller.shared.now();
-        caller.link.begin(&line(key, &first));
-        sleep(rng.up_to(60));
-        caller.close(Some((key, first, sent)));
-        return None;
-    }
-    let stranger = Call::Release { owner: format!("{owner}-stranger"), all: true };
-    if !matches!(caller.call(key, first)?, Reply::Granted { .. }) {
-        if rng.percent(30) {
-            caller.call(key, stranger)?;
-        }
-        sleep(rng.up_to(10));
-        return Some(caller);
-    }
-    for _ in 0..rng.below(3) {
-        sleep(rng.up_to(8));
-        let again = match rng.below(8) {
-            0..3 => Call::Extend { owner: owner.clone(), lease: lease(rng) },
-            3 | 4 => ask(rng, true, None),
-            5 => ask(rng, false, block),
-            6 => Call::Info,
-            _ => stranger.clone(),
-        };
-        caller.call(key, again)?;
-    }
-    let release = Call::Release { owner: owner.clone(), all: true };
-    match rng.below(20) {
-        // Forgets it: it lapses, or goes with the session.
-        0 if !session => sleep(rng.up_to(20)),
-        0..3 => {
-            caller.close(None);
-            return None;
-        }
-        5 => _ = caller.call(key, Call::Break)?,
-        6..9 => {
-            let extend = Call::Extend { owner: owner.clone(), lease: lease(rng) };
-            let next = Call::Acquire {
-                owner: format!("{owner}-next"),
-                lease: 50,
-                block: Some(0),
-                once: false,
-                session: false,
-                max_hold: None,
-            };
-            caller.send(key, vec![extend, release, next])?;
-        }
-        9..11 => {
-            while let Reply::Number(1..) =
-                caller.call(key, Call::Release { owner: owner.clone(), all: false })?
-            {}
-        }
-        _ => _ = caller.call(key, release)?,
-    }
-    Some(caller)
-}
-
-/// One that looks at the queues all the time, and kills who waits now and then.
-pub(super) fn watch(shared: &Shared, mut rng: Rng) {
-    let mut caller = None;
-    while !shared.is_over() || *shared.working.lock().unwrap() > 0 {
-        caller = caller.take().or_else(|| Caller::open(shared)).and_then(|caller| look(caller, &mut rng));
-        sleep(rng.up_to(3));
-    }
-}
-
-fn look<'a>(mut caller: Caller<'a>, rng: &mut Rng) -> Option<Caller<'a>> {
-    for key in KEYS {
-        if let Reply::Held { queue, .. } = caller.call(key, Call::Info)?
-            && !queue.is_empty()
-            && rng.percent(2)
-        {
-            let victim = *rng.one_of(&queue);
-            caller.call(key, Call::Kill(victim))?;
-        }
-    }
-    Some(caller)
+    let mut info: HashMap<String, Value> = convert(value);
+    let mut all = |name| -> Vec<HashMap<String, String>> { convert(info.remove(name).unwrap()) };
+    let grants = all("grants").into_iter().map(|mut grant| Shown {
+        fence: grant["fence"].parse().unwrap(),
+        // 0: any number.
+        most: Some(grant["limit"].parse().unwrap()).filter(|most| *most > 0).unwrap_or(i64::MAX),
+        owner: grant.remove("owner").unwrap(),
+    });
+    let grants = grants.collect();
+    let queue = all("queue").iter().map(|waiter| waiter["client-id"].parse().unwrap()).collect();
+    Reply::Held { grants, queue }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::check::Fault;
-use super::record::{Call, Micros, Record, Reply, process};
+use super::record::{Call, Micros, Record, Reply, Shown, process};
 use super::servers::Servers;
 
 /// How long a server at work may take to take a grant back.
@@ -40,12 +40,16 @@ pub(super) fn to_the_dead(history: &[Record], servers: &Servers) -> (Vec<Fault>,
     }
     let mut faults = Vec::new();
     for record in history {
-        let Reply::Held { owner, fence, .. } = &record.reply else { continue };
-        let by = asked.get(&(&record.key[..], &owner[..])).filter(|by| by.len() == 1);
-        let died = by.and_then(|by| dead.get(by.first()?));
-        let Some((since, known)) = died.filter(|(since, _)| fence > since) else { continue };
-        if since == known || servers.at_work(process(record.client), *known, record.sent, BOUND) {
-            faults.push(format!("6: granted to one who went away at {since}, known at {known}: {record:?}"));
+        let Reply::Held { grants, .. } = &record.reply else { continue };
+        for Shown { owner, fence, .. } in grants {
+            let by = asked.get(&(&record.key[..], &owner[..])).filter(|by| by.len() == 1);
+            let died = by.and_then(|by| dead.get(by.first()?));
+            let Some((since, known)) = died.filter(|(since, _)| fence > since) else { continue };
+            if since == known || servers.at_work(process(record.client), *known, record.sent, BOUND) {
+                faults.push(format!(
+                    "6: granted to one who went away at {since}, known at {known}: {record:?}"
+                ));
+            }
         }
     }
     (faults, in_step)

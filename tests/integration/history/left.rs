@@ -1,12 +1,12 @@
-//! Guarantee 5: nobody is left waiting. A lock that is free for certain goes to one of those who wait for it, and who waits
-//! for a limited time is granted nothing when that is over.
+//! Guarantee 5: nobody is left waiting. A lock that is free for certain goes to one of those who wait for it; a reader waits for
+//! nobody but others who are none; and who waits for a limited time is granted nothing when that is over.
 //!
 //! A server that stands still or starts hands nothing over: it must have been at work for `BOUND`.
 
 use std::collections::HashMap;
 
 use super::check::Fault;
-use super::record::{Call, Micros, Record, Reply, process};
+use super::record::{Call, Micros, Record, Reply, Room, process};
 use super::servers::Servers;
 
 /// How long a server at work may take. Generous, and longer than any grace here: what it forgets, it forgets for good.
@@ -36,30 +36,51 @@ pub(super) fn left_waiting(records: &[&Record], servers: &Servers) -> (Vec<Fault
     }
     let judged = waits.values().map(Vec::len).sum();
     for (process, waits) in waits {
-        let mut held = held(records, process, servers);
-        // After the last, it is free for ever.
-        held.push((Micros::MAX, Micros::MAX));
-        let mut free = 0;
-        for (from, until) in held {
-            let long = from.saturating_sub(free) > BOUND;
-            let left = waits.iter().filter(|_| long).find(|(record, until)| {
-                let (start, end) = (free.max(record.sent), from.min(*until));
-                servers.at_work(process, start, end, BOUND)
-            });
-            if let Some((record, _)) = left {
-                faults.push(format!(
-                    "5: nobody held the lock from {free} to {from}, but there waited {record:?}"
-                ));
+        for (keep_off, what) in [(Keep::All, "nobody held the lock"), (Keep::Readers, "only readers came")] {
+            let mut kept = kept(records, process, servers, keep_off);
+            // After the last, it is free for ever.
+            kept.push((Micros::MAX, Micros::MAX));
+            let mut free = 0;
+            for (from, until) in kept {
+                let long = from.saturating_sub(free) > BOUND;
+                let waits = waits.iter().filter(|(record, _)| long && keep_off.concerns(record));
+                let left = waits.into_iter().find(|(record, until)| {
+                    let (start, end) = (free.max(record.sent), from.min(*until));
+                    servers.at_work(process, start, end, BOUND)
+                });
+                if let Some((record, _)) = left {
+                    faults.push(format!("5: {what} from {free} to {from}, but there waited {record:?}"));
+                }
+                free = free.max(until);
             }
-            free = free.max(until);
         }
     }
     (faults, judged)
 }
 
-/// The times in which somebody may have held the lock on that server: from the moment in which it may have been granted, until
-/// that was over for certain.
-fn held(records: &[&Record], here: i64, servers: &Servers) -> Vec<(Micros, Micros)> {
+/// Whom others may keep waiting.
+#[derive(Clone, Copy, PartialEq)]
+enum Keep {
+    /// Anybody, by holding the lock.
+    All,
+    /// Readers, by holding it or by waiting in front, unless they are readers too.
+    Readers,
+}
+
+impl Keep {
+    /// Whether that is one whom it is about.
+    fn concerns(self, record: &Record) -> bool {
+        self == Self::All || reads(record)
+    }
+}
+
+fn reads(record: &Record) -> bool {
+    matches!(record.call, Call::Acquire { room: Room::Shared, .. })
+}
+
+/// The times in which somebody may have kept others waiting on that server: from the moment in which the lock may have been granted,
+/// or asked for, until that was over for certain.
+fn kept(records: &[&Record], here: i64, servers: &Servers, keep: Keep) -> Vec<(Micros, Micros)> {
     let mut owners: HashMap<&str, Vec<&Record>> = HashMap::new();
     for record in records {
         if let Some(owner) = record.owner() {
@@ -71,11 +92,16 @@ fn held(records: &[&Record], here: i64, servers: &Servers) -> Vec<(Micros, Micro
     for asked in owners.values() {
         let lease = lease_ends(asked, here, servers);
         for record in asked.iter().filter(|record| matches!(record.call, Call::Acquire { .. })) {
-            let (from, known) = match record.reply {
-                Reply::Granted { fence, holds: 1, .. } => (fence, record.received),
-                Reply::Granted { .. } => (record.sent, record.received),
-                Reply::Gone => (record.sent, None),
-                _ => continue,
+            let (from, known) = match (&record.reply, keep) {
+                (_, Keep::Readers) if reads(record) => continue,
+                (Reply::Granted { fence, holds: 1, .. }, Keep::All) => (*fence, record.received),
+                (Reply::Granted { .. }, _) => (record.sent, record.received),
+                (Reply::Gone, _) => (record.sent, None),
+                (_, Keep::All) => continue,
+                (_, Keep::Readers) => {
+                    all.push((record.sent, record.received.unwrap_or(Micros::MAX)));
+                    continue;
+                }
             };
             let ends = asked.iter().chain(&breaks).filter(|other| {
                 // What another server was told may be lost.

@@ -19,18 +19,19 @@ pub(super) fn too_old(history: &[Record]) -> (Vec<Fault>, usize) {
     let only = only_grants(history);
     let (mut faults, mut judged) = (Vec::new(), 0);
     for record in history {
-        let (fence, left) = match (&record.call, &record.reply) {
-            (_, Reply::Granted { fence, lease, .. }) => (Some(fence), *lease),
-            (_, Reply::Held { fence, .. }) => (Some(fence), 0),
+        let (fences, left) = match (&record.call, &record.reply) {
+            (_, Reply::Granted { fence, lease, .. }) => (vec![fence], *lease),
+            (_, Reply::Held { grants, .. }) => (grants.iter().map(|grant| &grant.fence).collect(), 0),
             (Call::Extend { owner, .. }, Reply::Number(lease)) => {
-                (only.get(&(&record.key[..], &owner[..])), *lease)
+                (only.get(&(&record.key[..], &owner[..])).into_iter().collect(), *lease)
             }
             _ => continue,
         };
-        let Some(end) = fence.and_then(|fence| ends.get(fence)) else { continue };
-        judged += 1;
-        if record.sent + left * 1000 > end + ROUNDED {
-            faults.push(format!("MAXHOLD: it had to end at {end}: {record:?}"));
+        for end in fences.into_iter().filter_map(|fence| ends.get(fence)) {
+            judged += 1;
+            if record.sent + left * 1000 > end + ROUNDED {
+                faults.push(format!("MAXHOLD: it had to end at {end}: {record:?}"));
+            }
         }
     }
     (faults, judged)

@@ -1,30 +1,39 @@
 //! Histories of many clients on real servers that are killed, stopped and replaced: recorded first, judged afterwards.
 //!
-//! `record` has the format, `clients` and `relay` those who make it; `check`, `left`, `dead` and `max_hold` decide. A history
-//! with a fault is kept beside the test program's other files; `REDISLOCK_HISTORY=file` has one judged again.
+//! `record` has the format, `clients`, `turns` and `relay` those who make it; `check` decides, with `rooms`, `looks`, `order`,
+//! `left`, `dead` and `max_hold`. A history with a fault is kept beside the test program's other files;
+//! `REDISLOCK_HISTORY=file` has one judged again.
 
 mod check;
 mod check_tests;
 mod clients;
 mod dead;
+mod holds;
 mod left;
+mod looks;
 mod max_hold;
+mod order;
 mod record;
 mod relay;
+mod room_tests;
+mod rooms;
 mod servers;
+mod turns;
 
 use std::sync::atomic::Ordering;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use crate::support::{Rng, Server, Setup, figure, freeze, size, wake};
-use clients::{LEASE, Shared, watch, work};
+use clients::{LEASE, Shared};
 use relay::relays;
+use turns::{Taste, watch, work};
 
-const CLIENTS: usize = 10;
+/// How many of each taste.
+const CLIENTS: [(usize, Taste); 2] = [(10, Taste::Plain), (8, Taste::Mixed)];
 
 /// How many locks at a time are handed on where nobody looks.
-const RELAYS: usize = 2;
+const RELAYS: [(usize, Taste); 2] = [(2, Taste::Plain), (1, Taste::Mixed)];
 
 /// The lease of those who end it themselves, in ms: so long that one whose end the module has missed is found out first.
 const LONG: i64 = 10_000;
@@ -50,15 +59,15 @@ fn history(
     let shared = Shared::new(server.port(), longest);
     let all = &shared;
     scope(|scope| {
-        for number in 0..CLIENTS {
+        for (number, taste) in each(CLIENTS) {
             let rng = rng.fork();
             *shared.working.lock().unwrap() += 1;
-            scope.spawn(move || work(all, number, rng));
+            scope.spawn(move || work(all, number, taste, rng));
         }
-        for number in 0..RELAYS {
+        for (number, taste) in each(RELAYS) {
             let rng = rng.fork();
             *shared.working.lock().unwrap() += 1;
-            scope.spawn(move || relays(all, number, rng));
+            scope.spawn(move || relays(all, number, taste, rng));
         }
         let watcher = rng.fork();
         scope.spawn(move || watch(all, watcher));
@@ -70,6 +79,11 @@ fn history(
         shared.over.store(true, Ordering::Relaxed);
     });
     judge(name, &shared);
+}
+
+/// So many of each, numbered.
+fn each(counts: [(usize, Taste); 2]) -> impl Iterator<Item = (usize, Taste)> {
+    counts.into_iter().flat_map(|(count, taste)| std::iter::repeat_n(taste, count)).enumerate()
 }
 
 fn judge(name: &str, shared: &Shared) {
@@ -89,7 +103,9 @@ fn judge(name: &str, shared: &Shared) {
             && figures.holds > 20
             && figures.queued > 5
             && figures.waited > 20
-            && figures.limited > 10,
+            && figures.limited > 10
+            && figures.beside > 10
+            && figures.upgraded > 2,
         "{figures:?}: nothing to judge"
     );
 }

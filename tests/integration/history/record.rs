@@ -35,6 +35,8 @@ pub(crate) enum Call {
         session: bool,
         #[serde(default)]
         max_hold: Option<i64>,
+        #[serde(default)]
+        room: Room,
     },
     Release {
         owner: String,
@@ -53,6 +55,38 @@ pub(crate) enum Call {
     Kill(i64),
 }
 
+/// Whom an ask bears beside itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Room {
+    /// Nobody.
+    #[default]
+    Plain,
+    /// So many holders, itself included.
+    Limit(i64),
+    /// Any number.
+    Shared,
+}
+
+impl Room {
+    /// How many may hold the lock, itself included.
+    pub(crate) fn most(self) -> i64 {
+        match self {
+            Self::Plain => 1,
+            Self::Limit(most) => most,
+            Self::Shared => i64::MAX,
+        }
+    }
+}
+
+/// A grant, as `LOCK.INFO ... FULL` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    pub(crate) owner: String,
+    pub(crate) fence: i64,
+    /// How many may hold the lock beside it, itself included.
+    pub(crate) most: i64,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Reply {
     /// `lease` in ms.
@@ -61,12 +95,11 @@ pub(crate) enum Reply {
         holds: i64,
         lease: i64,
     },
-    /// A number: holds left, a lease in ms, 1 or 0.
+    /// A number: holds left, a lease in ms, how many were ended.
     Number(i64),
-    /// Who holds the lock, with which fence, and the connections that wait for it, first come first.
+    /// Who holds the lock, the oldest grant first, and the connections that wait for it, first come first.
     Held {
-        owner: String,
-        fence: i64,
+        grants: Vec<Shown>,
         queue: Vec<i64>,
     },
     Null,
@@ -97,6 +130,11 @@ pub(crate) fn id(number: i64) -> i64 {
 const CONNECTIONS: i64 = 1_000_000;
 
 impl Record {
+    /// Who asked, and when.
+    pub(crate) fn question(&self) -> (i64, Micros) {
+        (self.client, self.sent)
+    }
+
     /// The owner in whose name something was asked.
     pub(crate) fn owner(&self) -> Option<&str> {
         match &self.call {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::clients::{Caller, Shared};
 use super::record::{Call, Reply};
+use super::turns::Taste;
 use crate::support::Rng;
 
 /// How many take a lock in turn.
@@ -22,25 +23,25 @@ enum End {
 }
 
 /// One lock after the other, until all is over.
-pub(super) fn relays(shared: &Shared, number: usize, mut rng: Rng) {
+pub(super) fn relays(shared: &Shared, number: usize, taste: Taste, mut rng: Rng) {
     let mut turn = 0;
     while !shared.is_over() {
         turn += 1;
         let runners: Option<Vec<_>> = (0..RUNNERS).map(|_| Caller::open(shared)).collect();
         match runners {
-            Some(runners) => relay(runners, &format!("relay-{number}-{turn}"), &mut rng),
+            Some(runners) => relay(runners, &format!("relay-{number}-{turn}"), taste, &mut rng),
             None => sleep(rng.up_to(20)),
         }
     }
     shared.done();
 }
 
-fn relay(runners: Vec<Caller<'_>>, key: &str, rng: &mut Rng) {
+fn relay(runners: Vec<Caller<'_>>, key: &str, taste: Taste, rng: &mut Rng) {
     let numbers: Vec<i64> = runners.iter().map(Caller::own_number).collect();
     scope(|scope| {
         for (place, caller) in runners.into_iter().enumerate() {
             let (next, rng) = (numbers.get(place + 1).copied(), rng.fork());
-            scope.spawn(move || run(caller, key, place, next, rng));
+            scope.spawn(move || run(caller, key, place, next, taste, rng));
             // So that they come one after the other, mostly.
             sleep(Duration::from_millis(2));
         }
@@ -48,7 +49,14 @@ fn relay(runners: Vec<Caller<'_>>, key: &str, rng: &mut Rng) {
 }
 
 /// Waits for the lock, has it for a while, and ends that. None: the connection is gone, or the lock was not to be had.
-fn run(mut caller: Caller<'_>, key: &str, place: usize, next: Option<i64>, mut rng: Rng) -> Option<()> {
+fn run(
+    mut caller: Caller<'_>,
+    key: &str,
+    place: usize,
+    next: Option<i64>,
+    taste: Taste,
+    mut rng: Rng,
+) -> Option<()> {
     let end = match rng.below(5) {
         0 => End::Release,
         1 => End::Break,
@@ -60,7 +68,9 @@ fn run(mut caller: Caller<'_>, key: &str, place: usize, next: Option<i64>, mut r
     let block = Some(if rng.percent(20) { 1 + rng.below(30) as i64 } else { 0 });
     let owner = format!("{key}-{place}");
     let session = matches!(end, End::Close);
-    let ask = Call::Acquire { owner: owner.clone(), lease, block, once: false, session, max_hold: None };
+    let room = taste.room(&mut rng);
+    let ask =
+        Call::Acquire { owner: owner.clone(), lease, block, once: false, session, max_hold: None, room };
     if !matches!(caller.call(key, ask)?, Reply::Granted { .. }) {
         return None;
     }

@@ -2,9 +2,12 @@
 
 mod client;
 mod clock;
+mod crowd;
 mod files;
+mod holders;
 mod ledger;
 mod link;
+mod listener;
 mod load;
 mod mailbox;
 mod module;
@@ -19,14 +22,17 @@ mod waiter;
 
 pub(crate) use client::{Client, Grant, convert, grant};
 pub(crate) use clock::WallClock;
+pub(crate) use crowd::{allow_open_files, read_grant, sockets};
 pub(crate) use files::in_each_kind_of_file;
+pub(crate) use holders::Holder;
 pub(crate) use ledger::{Belief, Ledger};
 pub(crate) use link::{Link, Outcome};
+pub(crate) use listener::Listener;
 pub(crate) use load::{Load, Route};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use module::{cli_program, meddler_path, module_path};
 pub(crate) use pace::{SOON, Stopwatch};
-pub(crate) use payload::{Item, Payload, seal};
+pub(crate) use payload::{Item, Part, Payload, reader, seal};
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
 pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_stopped};

@@ -18,6 +18,26 @@ pub(crate) enum Item {
     Bytes(Vec<u8>),
 }
 
+/// One of several grants.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) owner: &'a [u8],
+    pub(crate) fence: u64,
+    pub(crate) holds: u64,
+    pub(crate) max_hold: u64,
+    /// When it was made, in ms since 1970, where the fence does not say that; else 0.
+    pub(crate) made: u64,
+    /// How many may hold the lock beside it, itself included; 0: any number.
+    pub(crate) room: u64,
+    /// By how many ms its lease is shorter than the latest; where that has no end, its end in ms since 1970, or 0.
+    pub(crate) shorter: u64,
+}
+
+/// A reader with the latest lease.
+pub(crate) fn reader(owner: &[u8], fence: u64) -> Part<'_> {
+    Part { owner, fence, holds: 1, max_hold: 0, made: 0, room: 0, shorter: 0 }
+}
+
 /// A payload in its parts.
 #[derive(Clone)]
 pub(crate) struct Payload {
@@ -46,6 +66,18 @@ impl Payload {
         let owner = Item::Bytes(owner.into());
         let [grants, fence, holds, max_hold] = [1, fence, holds, 0].map(Item::Number);
         Self { items: vec![grants, owner, fence, holds, max_hold], ..self.clone() }
+    }
+
+    /// The same server's payload of a lock with room for several, held by those. `endless`: 1 where the latest lease has no end.
+    pub(crate) fn with_grants(&self, endless: u64, grants: &[Part<'_>]) -> Self {
+        const WIDER: [u64; 2] = [0, 2];
+        let mut items: Vec<Item> =
+            WIDER.into_iter().chain([grants.len() as u64, endless]).map(Item::Number).collect();
+        for Part { owner, fence, holds, max_hold, made, room, shorter } in grants {
+            items.push(Item::Bytes(owner.to_vec()));
+            items.extend([fence, holds, max_hold, made, room, shorter].map(|number| Item::Number(*number)));
+        }
+        Self { items, ..self.clone() }
     }
 
     /// In place of the encoding version of the type, which is in the last ten bits of the head.

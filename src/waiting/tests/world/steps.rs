@@ -75,9 +75,8 @@ impl World {
 
     pub(super) fn release(&mut self, size: Size, at: Site, who: Who, all: bool) {
         let now = self.now;
-        let before = self.server(at).holders(now).into_iter();
-        let before =
-            before.filter(|held| held.grant.owner() == owner(who)).map(|held| held.grant.fence()).next();
+        let mut before = self.server(at).holders(now).into_iter();
+        let before = before.find(|held| held.grant.owner() == owner(who)).map(|held| held.grant.fence());
         let left = self
             .step_of(size, at, who, |server, rules, now| server.release(rules, now, &owner(who), None, all));
         let thought = self.believes(who).map_or(0, |belief| belief.holds);
@@ -102,8 +101,8 @@ impl World {
         let now = self.now;
         let extended = self
             .step_of(size, at, who, |server, rules, now| server.extend(rules, now, &owner(who), None, lease));
-        let held = self.server(at).holders(now).into_iter();
-        let held = held.filter(|held| held.grant.owner() == owner(who)).next();
+        let mut held = self.server(at).holders(now).into_iter();
+        let held = held.find(|held| held.grant.owner() == owner(who));
         let held = held.map(|held| (held.grant.fence(), held.grant.room()));
         let belief = self.believes(who);
         match (extended, held) {

@@ -1,0 +1,33 @@
+//! What those who look are shown: grants that fit together, in the order in which they were made, and each that was acknowledged.
+
+use super::check::Fault;
+use super::holds::Hold;
+use super::record::{Call, Record, Reply, process};
+
+/// The faults of one lock: 1, grants that bear no such company; 2, one before an older one; L, one that is lost.
+pub(super) fn unlike(records: &[&Record], holds: &[Hold<'_>]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let longest = holds.iter().map(|hold| hold.until - hold.from).max().unwrap_or(0);
+    for look in records.iter().filter(|record| record.call == Call::Info) {
+        let (shown, received) = match (&look.reply, look.received) {
+            (Reply::Held { grants, .. }, Some(received)) => (&grants[..], received),
+            (Reply::Null, Some(received)) => (&[][..], received),
+            _ => continue,
+        };
+        if shown.iter().any(|grant| grant.most < shown.len() as i64) {
+            faults.push(format!("1: shown together: {look:?}"));
+        }
+        if !shown.is_sorted_by(|one, next| one.fence < next.fence) {
+            faults.push(format!("2: not in the order of their fences: {look:?}"));
+        }
+        let near = holds.partition_point(|hold| hold.from < look.sent - longest)
+            ..holds.partition_point(|hold| hold.from < look.sent);
+        // What another server acknowledged may be lost with it.
+        let there = holds[near].iter().filter(|hold| process(hold.client) == process(look.client));
+        let mut there = there.filter(|hold| received < hold.until);
+        if let Some(hold) = there.find(|hold| shown.iter().all(|grant| grant.fence != hold.fence)) {
+            faults.push(format!("L: {hold:?} is not shown: {look:?}"));
+        }
+    }
+    faults
+}

@@ -1,0 +1,29 @@
+//! Guarantee 1: those who hold a lock at a time are no more than each of them bears beside itself.
+
+use std::collections::BTreeMap;
+
+use super::check::Fault;
+use super::holds::Hold;
+
+/// The faults of one lock. And how many holds began beside another one.
+pub(super) fn misfits(holds: &[Hold<'_>]) -> (Vec<Fault>, usize) {
+    let (mut faults, mut beside) = (Vec::new(), 0);
+    let mut open = Vec::<&Hold<'_>>::new();
+    for hold in holds {
+        open.retain(|earlier| earlier.until > hold.from);
+        open.push(hold);
+        // One grant may be told several times: what was said of the least room counts.
+        let mut most = BTreeMap::new();
+        for hold in &open {
+            most.entry(hold.fence)
+                .and_modify(|most: &mut i64| *most = hold.most.min(*most))
+                .or_insert(hold.most);
+        }
+        let count = most.len() as i64;
+        beside += usize::from(count > 1);
+        if most.values().any(|most| *most < count) {
+            faults.push(format!("1: {count} at a time: {open:?}"));
+        }
+    }
+    (faults, beside)
+}

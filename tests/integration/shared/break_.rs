@@ -1,0 +1,73 @@
+//! The operator's way, where several hold a lock.
+
+use super::{NOT_HELD, holds, readers, release, shown, waits};
+use crate::support::{Listener, Server};
+
+#[test]
+fn a_break_ends_all_grants_and_says_how_many() {
+    let server = Server::start();
+    let mut client = server.client();
+    let grants = readers(&mut client, ["a", "b", "c"]);
+    readers(&mut client, ["b"]);
+    let mut writer = waits(&server, "w", "");
+    let mut listener = Listener::new(&server, "Ed");
+    assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 3);
+    assert!(writer.granted().fence > grants[2].fence);
+    assert_eq!(
+        listener.next(),
+        ["broken", "broken", "broken", "acquired"].map(|event| format!("lock.{event} k"))
+    );
+    for owner in ["a", "b", "c"] {
+        assert_eq!(client.refused(&format!("LOCK.RELEASE k {owner}")), NOT_HELD);
+    }
+    let log = server.log();
+    for grant in grants {
+        let line = format!("lock broken: owner \"{}\", fence {}, by client id=", grant.owner, grant.fence);
+        assert_eq!(log.matches(&line).count(), 1, "{line} in {log}");
+    }
+    assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 1);
+    assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 0);
+}
+
+#[test]
+fn with_a_fence_it_ends_that_grant() {
+    let server = Server::start();
+    let mut client = server.client();
+    let [a, b, c] = readers(&mut client, ["a", "b", "c"]);
+    let before = client.snapshot();
+    for other in [1, a.fence - 1, c.fence + 1, i64::MAX] {
+        assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {other}")), 0, "{other}");
+    }
+    assert_eq!(client.snapshot(), before);
+    let mut writer = waits(&server, "w", "");
+    let mut listener = Listener::new(&server, "Ed");
+    for (grant, left) in [(b, vec!["a", "c"]), (a, vec!["c"])] {
+        let line = format!("LOCK.BREAK k FENCE {}", grant.fence);
+        assert_eq!(client.ask::<i64>(&line), 1);
+        assert_eq!(client.holding("k"), left);
+        assert_eq!(client.ask::<i64>(&line), 0, "it is over");
+        assert_eq!(listener.next(), ["lock.broken k"]);
+    }
+    assert!(writer.is_blocked(&mut client));
+    assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {}", c.fence)), 1);
+    writer.granted();
+    assert_eq!(server.log().matches("lock broken: ").count(), 3);
+}
+
+/// The break of one that kept others out lets them in.
+#[test]
+fn the_break_of_the_one_with_the_least_room_makes_room() {
+    let server = Server::start();
+    let mut client = server.client();
+    readers(&mut client, ["a"]);
+    let narrow = holds(&mut client, "b", "LIMIT 2");
+    let mut waiters = ["c", "d"].map(|owner| waits(&server, owner, "SHARED"));
+    assert_eq!(shown(&mut client, "limit"), "2");
+    client.ask::<()>(&format!("LOCK.BREAK k FENCE {}", narrow.fence));
+    for waiter in &mut waiters {
+        waiter.granted();
+    }
+    assert_eq!(client.holding("k"), ["a", "c", "d"]);
+    assert_eq!(shown(&mut client, "limit"), "0");
+    release(&mut client, "a");
+}

@@ -1,0 +1,101 @@
+//! A lock with a hundred grants of all kinds, and how to see that it is the same one elsewhere.
+
+use crate::support::{Client, Holder, transaction};
+use redis::Value;
+
+use crate::support::convert;
+
+pub(crate) const COUNT: usize = 100;
+
+/// One grant, and the times between which its lease ends, in ms since 1970; none: it has no end.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) holder: Holder,
+    ends: Option<(i64, i64)>,
+}
+
+/// Takes `key` a hundred times: names, UUIDs and any bytes for owners, one to three holds, each with its own lease, some with a
+/// greatest age.
+#[track_caller]
+pub(crate) fn take(client: &mut Client, key: &str) {
+    for number in 0..COUNT {
+        let room = ["SHARED", "LIMIT 200", "LIMIT 101"][number % 3];
+        let lease = 600_000 + 1000 * number;
+        let age = if number % 10 == 3 { "MAXHOLD 650000" } else { "" };
+        let owner = match number % 4 {
+            0 => String::new(),
+            1 => format!("OWNER %\u{fc}\0{number}"),
+            _ => format!("OWNER owner{number}"),
+        };
+        let granted = client.acquire(key, &format!("{owner} PX {lease} {age} {room}")).expect("room for it");
+        for _ in 0..number % 3 {
+            client.acquire(key, &format!("OWNER {} {room}", granted.owner)).unwrap();
+        }
+    }
+}
+
+/// All that is known of its grants.
+#[track_caller]
+pub(crate) fn kept(client: &mut Client, key: &str) -> Vec<Kept> {
+    let look = |client: &mut Client| -> (i64, i64) { client.ask("TIME") };
+    let millis = |(seconds, micros): (i64, i64)| seconds * 1000 + micros / 1000;
+    let before = millis(look(client));
+    let holders = client.holders(key);
+    let after = millis(look(client));
+    let kept = holders.into_iter().map(|holder| {
+        let ends = Some((before + holder.lease, after + holder.lease)).filter(|_| holder.lease >= 0);
+        Kept { holder, ends }
+    });
+    kept.collect()
+}
+
+/// Panics where they are not the same: owners, fences, holds, room, and leases as far as one can tell.
+#[track_caller]
+pub(crate) fn assert_same(now: &[Kept], before: &[Kept]) {
+    let lasting = |all: &[Kept]| -> Vec<(String, i64, i64, i64)> {
+        let of = |kept: &Kept| {
+            let (owner, fence, holds, limit) = kept.holder.lasting();
+            (owner.into(), fence, holds, limit)
+        };
+        all.iter().map(of).collect()
+    };
+    assert_eq!(lasting(now), lasting(before));
+    for (now, before) in now.iter().zip(before) {
+        let same = match (now.ends, before.ends) {
+            (Some((low, high)), Some((least, most))) => low <= most + 1 && least <= high + 1,
+            (None, None) => true,
+            _ => false,
+        };
+        assert!(same, "another lease: {now:?}, before {before:?}");
+    }
+}
+
+/// It is not only shown: its owners give it back, who does not fit gets null, and the next fence is above all.
+#[track_caller]
+pub(crate) fn works(client: &mut Client, key: &str) {
+    let before = client.holders(key);
+    assert_eq!(before.len(), COUNT);
+    let last = before.last().unwrap().fence;
+    assert_eq!(client.acquire(key, "OWNER writer"), None);
+    assert_eq!(client.acquire(key, "OWNER narrow LIMIT 100"), None);
+    let fits = client.acquire(key, "OWNER wide LIMIT 101").expect("room for one more");
+    assert!(fits.fence > last);
+    assert_eq!(client.acquire(key, "OWNER wider SHARED"), None);
+    for holder in &before {
+        let words = ["LOCK.RELEASE", key, &holder.owner, "ALL", "FENCE", &holder.fence.to_string()];
+        assert_eq!(client.ask_words::<i64, _>(words), 0, "{holder:?}");
+    }
+    assert_eq!(client.holding(key), ["wide"]);
+    assert_eq!(client.acquire(key, "OWNER wide").unwrap().fence, fits.fence, "an upgrade");
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE {key} wide ALL")), 0);
+    assert_eq!(client.ask::<i64>(&format!("EXISTS {key}")), 0);
+}
+
+/// What the server says of the key in one step: its digest, its type, when it expires.
+#[track_caller]
+pub(crate) fn state(client: &mut Client, key: &str) -> (String, i64) {
+    let replies = transaction(client, &[&format!("DEBUG DIGEST-VALUE {key}"), &format!("PEXPIRETIME {key}")]);
+    let [digest, ends]: [Value; 2] =
+        replies.into_iter().map(Result::unwrap).collect::<Vec<_>>().try_into().unwrap();
+    (convert::<Vec<String>>(digest).remove(0), convert(ends))
+}

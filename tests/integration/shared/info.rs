@@ -1,0 +1,162 @@
+//! Looking at a lock with several holders.
+
+use std::collections::HashMap;
+
+use redis::Value;
+
+use super::{count, holds, readers, release, waits};
+use crate::support::{Client, Server, convert};
+
+const FIELDS: [&str; 10] =
+    ["owner", "fence", "holds", "lease-ms", "held-ms", "session", "mode", "limit", "holders", "waiters"];
+const OF_A_GRANT: [&str; 8] = ["owner", "fence", "holds", "lease-ms", "held-ms", "session", "mode", "limit"];
+const OF_A_WAITER: [&str; 7] = ["owner", "client-id", "waited-ms", "timeout-ms", "waits-by", "mode", "limit"];
+
+/// The names in a map of RESP3, or in a flat array of pairs, in their order.
+#[track_caller]
+fn names(map: &Value) -> Vec<String> {
+    match map {
+        Value::Map(pairs) => pairs.iter().map(|(name, _)| convert(name.clone())).collect(),
+        Value::Array(parts) => parts.iter().step_by(2).map(|name| convert(name.clone())).collect(),
+        other => panic!("no map: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn parts(reply: &Value, name: &str) -> Vec<Value> {
+    let mut map: HashMap<String, Value> = convert(reply.clone());
+    let Some(Value::Array(parts)) = map.remove(name) else { panic!("no array {name} in {reply:?}") };
+    parts
+}
+
+#[test]
+fn the_fields_have_their_order_in_both_protocols() {
+    let server = Server::start();
+    readers(&mut server.client(), ["a", "b"]);
+    let _writer = waits(&server, "w", "");
+    for (mut client, is_map) in [(server.client(), false), (server.client_resp3(), true)] {
+        let short: Value = client.ask("LOCK.INFO k");
+        assert_eq!(names(&short), FIELDS);
+        let full: Value = client.ask("LOCK.INFO k FULL");
+        assert_eq!(names(&full)[..10], FIELDS);
+        assert_eq!(names(&full)[10..], ["grants", "queue"]);
+        for (part, expected, many) in [("grants", &OF_A_GRANT[..], 2), ("queue", &OF_A_WAITER, 1)] {
+            let all = parts(&full, part);
+            assert_eq!(all.len(), many, "{part}");
+            for one in all {
+                assert_eq!(names(&one), expected, "{part}");
+                assert_eq!(matches!(one, Value::Map(_)), is_map, "{part}");
+            }
+        }
+        assert_eq!(matches!(full, Value::Map(_)), is_map);
+    }
+}
+
+/// The mode and the limit of the lock, and how many hold it and wait.
+#[track_caller]
+fn summary(client: &mut Client) -> (String, String, String, String) {
+    let mut info = client.lock_info("k").unwrap();
+    let mut part = |name| info.remove(name).unwrap();
+    (part("mode"), part("limit"), part("holders"), part("waiters"))
+}
+
+#[test]
+fn the_least_room_of_all_is_the_limit() {
+    let server = Server::start();
+    let mut client = server.client();
+    let expect = |client: &mut Client, mode: &str, limit: i64, holders: i64| {
+        let expected = (mode.into(), limit.to_string(), holders.to_string(), "0".into());
+        assert_eq!(summary(client), expected);
+    };
+    holds(&mut client, "a", "");
+    expect(&mut client, "exclusive", 1, 1);
+    release(&mut client, "a");
+    holds(&mut client, "a", "SHARED");
+    expect(&mut client, "shared", 0, 1);
+    holds(&mut client, "b", "LIMIT 7");
+    expect(&mut client, "shared", 7, 2);
+    holds(&mut client, "c", "LIMIT 3");
+    expect(&mut client, "shared", 3, 3);
+    let limits: Vec<_> = client.holders("k").into_iter().map(|one| (one.mode, one.limit)).collect();
+    assert_eq!(limits, [("shared".into(), 0), ("shared".into(), 7), ("shared".to_string(), 3)]);
+    release(&mut client, "c");
+    expect(&mut client, "shared", 7, 2);
+    release(&mut client, "b");
+    holds(&mut client, "a", "");
+    expect(&mut client, "exclusive", 1, 1);
+}
+
+#[test]
+fn the_queue_says_what_each_asks_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    readers(&mut client, ["a", "b"]);
+    let _waiters = [("w", ""), ("l", "LIMIT 4"), ("r", "SHARED"), ("a", "")]
+        .map(|(owner, options)| waits(&server, owner, options));
+    let full: Value = client.ask("LOCK.INFO k FULL");
+    let queue: Vec<_> = parts(&full, "queue")
+        .into_iter()
+        .map(|one| {
+            let mut one: HashMap<String, String> = convert(one);
+            ["owner", "mode", "limit"].map(|name| one.remove(name).unwrap())
+        })
+        .collect();
+    let expected =
+        [["a", "exclusive", "1"], ["w", "exclusive", "1"], ["l", "shared", "4"], ["r", "shared", "0"]];
+    assert_eq!(queue, expected.map(|one| one.map(String::from)));
+}
+
+#[test]
+fn what_is_said_of_the_oldest_is_what_is_said_of_it_in_full() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut session = server.client();
+    holds(&mut session, "a", "SHARED SESSION");
+    holds(&mut client, "a", "SHARED");
+    readers(&mut client, ["b"]);
+    let replies = crate::support::transaction(&mut client, &["LOCK.INFO k", "LOCK.INFO k FULL"]);
+    let [short, full] = [0, 1].map(|place| replies[place].clone().unwrap());
+    let short: HashMap<String, String> = convert(short);
+    let oldest: HashMap<String, String> = convert(parts(&full, "grants").remove(0));
+    // The times go on between two steps of a transaction, too.
+    for name in OF_A_GRANT.into_iter().filter(|name| !name.ends_with("-ms")) {
+        assert_eq!(short[name], oldest[name], "{name}");
+    }
+    assert_eq!((&oldest["holds"][..], &oldest["session"][..]), ("2", "1"));
+}
+
+#[test]
+fn the_counters() {
+    let server = Server::start();
+    let mut client = server.client();
+    let expect = |client: &mut Client, grants, shared, upgrades| {
+        let counts = ["lock_grants", "lock_grants_shared", "lock_upgrades"].map(|name| count(client, name));
+        assert_eq!(counts, [grants, shared, upgrades]);
+    };
+    holds(&mut client, "w", "");
+    release(&mut client, "w");
+    expect(&mut client, 1, 0, 0);
+    readers(&mut client, ["a", "b", "a"]);
+    holds(&mut client, "c", "LIMIT 4");
+    expect(&mut client, 4, 3, 0);
+    holds(&mut client, "c", "LIMIT 3");
+    expect(&mut client, 4, 3, 1);
+    assert_eq!(count(&mut client, "lock_keys"), 1, "one lock, however many hold it");
+    let mut writer = waits(&server, "w", "");
+    client.ask::<()>("LOCK.BREAK k");
+    writer.granted();
+    expect(&mut client, 5, 3, 1);
+    assert_eq!(count(&mut client, "lock_breaks"), 3);
+    assert_eq!(count(&mut client, "lock_deadlocks"), 0);
+}
+
+#[test]
+fn it_changes_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    readers(&mut client, ["a", "b", "c"]);
+    let before = client.snapshot();
+    client.lock_info("k").unwrap();
+    client.holders("k");
+    assert_eq!(client.snapshot(), before);
+}

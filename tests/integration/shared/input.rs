@@ -1,0 +1,100 @@
+//! Wrong words about room: each has its own error, and nothing changes.
+
+use super::{holds, readers};
+use crate::support::{Client, Server, Setup};
+
+const SYNTAX: &str = "ERR syntax error";
+const NO_INTEGER: &str = "ERR value is not an integer or out of range";
+const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+
+#[track_caller]
+fn each_is_refused(client: &mut Client, cases: &[(&str, &str)]) {
+    let before = client.snapshot();
+    for (line, error) in cases {
+        assert_eq!(client.refused(line), *error, "{line}");
+    }
+    assert_eq!(client.snapshot(), before);
+}
+
+#[test]
+fn both_or_one_of_them_twice() {
+    let server = Server::start();
+    let mut client = server.client();
+    readers(&mut client, ["a"]);
+    each_is_refused(
+        &mut client,
+        &[
+            ("LOCK.ACQUIRE free SHARED LIMIT 3", SYNTAX),
+            ("LOCK.ACQUIRE free LIMIT 3 SHARED", SYNTAX),
+            ("LOCK.ACQUIRE free SHARED SHARED", SYNTAX),
+            ("LOCK.ACQUIRE free LIMIT 3 LIMIT 3", SYNTAX),
+            ("LOCK.ACQUIRE free LIMIT", SYNTAX),
+            ("LOCK.ACQUIRE k OWNER a SHARED BLOCK 0 SHARED", SYNTAX),
+            ("LOCK.ACQUIRE free SHARE", SYNTAX),
+            ("LOCK.EXTEND k a SHARED", SYNTAX),
+            ("LOCK.RELEASE k a SHARED", SYNTAX),
+            ("LOCK.BREAK k SHARED", SYNTAX),
+            ("LOCK.INFO k SHARED", SYNTAX),
+        ],
+    );
+}
+
+#[test]
+fn a_limit_out_of_range() {
+    let server = Server::start();
+    let mut client = server.client();
+    readers(&mut client, ["a"]);
+    let above = "ERR value is out of range, LIMIT must be between 1 and 1000 (lock.max-holders)";
+    each_is_refused(
+        &mut client,
+        &[
+            ("LOCK.ACQUIRE free LIMIT 0", NOT_POSITIVE),
+            ("LOCK.ACQUIRE free LIMIT -1", NOT_POSITIVE),
+            ("LOCK.ACQUIRE free LIMIT -9223372036854775808", NOT_POSITIVE),
+            ("LOCK.ACQUIRE free LIMIT x", NO_INTEGER),
+            ("LOCK.ACQUIRE free LIMIT 3.5", NO_INTEGER),
+            ("LOCK.ACQUIRE free LIMIT +3", NO_INTEGER),
+            ("LOCK.ACQUIRE free LIMIT 9223372036854775808", NO_INTEGER),
+            ("LOCK.ACQUIRE free LIMIT 1001", above),
+            ("LOCK.ACQUIRE k OWNER a LIMIT 1001", above),
+            ("LOCK.ACQUIRE free LIMIT 9223372036854775807", above),
+        ],
+    );
+    holds(&mut client, "b", "limit 1000");
+    holds(&mut client, "c", "Shared");
+}
+
+#[test]
+fn the_greatest_limit_is_that_of_the_server() {
+    let server = Setup::new().module_args("max-holders 5").start();
+    let mut client = server.client();
+    holds(&mut client, "a", "LIMIT 5");
+    let above = "ERR value is out of range, LIMIT must be between 1 and 5 (lock.max-holders)";
+    each_is_refused(&mut client, &[("LOCK.ACQUIRE free LIMIT 6", above)]);
+    client.ask::<()>("CONFIG SET lock.max-holders 6");
+    client.acquire("other", "LIMIT 6").unwrap();
+}
+
+#[test]
+fn without_a_cap_a_limit_has_one_still() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("CONFIG SET lock.max-holders 0");
+    holds(&mut client, "a", "LIMIT 1000000");
+    let error = client.refused("LOCK.ACQUIRE free LIMIT 9223372036854775807");
+    assert!(error.starts_with("ERR value is"), "{error}");
+}
+
+#[test]
+fn the_setting_has_a_range() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (_, value): (String, i64) = client.ask("CONFIG GET lock.max-holders");
+    assert_eq!(value, 1000);
+    for value in ["-1", "x"] {
+        let error = client.refused(&format!("CONFIG SET lock.max-holders {value}"));
+        assert!(error.starts_with("ERR CONFIG SET failed"), "{error}");
+    }
+    let (_, value): (String, i64) = client.ask("CONFIG GET lock.max-holders");
+    assert_eq!(value, 1000);
+}

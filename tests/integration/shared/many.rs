@@ -1,0 +1,106 @@
+//! Ten thousand who wait for one lock to read: all are served, in their order, and never more at a time than the cap.
+
+use redis::Value;
+
+use super::{holds, shown, waits};
+use crate::support::{
+    Client, Mailbox, Server, Setup, allow_open_files, blocked_clients, grant, is_left_of, owners, read_grant,
+    sockets, wait_for,
+};
+
+const MANY: usize = 10_000;
+
+/// The default of `lock.max-holders`.
+const CAP: usize = 1000;
+
+fn ask(owner: usize) -> String {
+    format!("LOCK.ACQUIRE k OWNER {owner} ONCE SHARED PX 600000 BLOCK 0 NOTIFY ch")
+}
+
+/// Owners 0 and up take places behind a writer, who then gives the lock back.
+#[track_caller]
+fn queue_up(client: &mut Client) {
+    holds(client, "w", "");
+    let queued: Vec<String> = client.ask_all(&(0..MANY).map(ask).collect::<Vec<_>>());
+    assert!(queued.iter().all(|reply| reply == "QUEUED"));
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k w"), 0);
+}
+
+/// The fence that the next one is told of, which must be that owner.
+#[track_caller]
+fn told(mail: &mut Mailbox, owner: usize) -> i64 {
+    let mut text = mail.next();
+    while text.starts_with("wanted ") {
+        text = mail.next();
+    }
+    let words: Vec<_> = text.split(' ').collect();
+    let ["granted", fence, who] = words[..] else { panic!("{owner}: {text}") };
+    assert_eq!(who, owner.to_string());
+    fence.parse().unwrap()
+}
+
+#[test]
+fn places_are_served_in_their_order_with_at_most_the_cap() {
+    let server = Setup::new().module_args("claim 600000").start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    queue_up(&mut client);
+    let mut last = 0;
+    for owner in 0..MANY {
+        let fence = told(&mut mail, owner);
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        if owner % CAP == CAP - 1 {
+            // So many hold it, and no more come until they go.
+            assert_eq!(shown(&mut client, "holders"), CAP.to_string());
+            let batch = owner + 1 - CAP..=owner;
+            let claims: Vec<_> = batch.clone().map(ask).collect();
+            assert!(client.ask_all::<Value, _>(&claims).into_iter().all(|reply| grant(reply).is_some()));
+            assert_eq!(shown(&mut client, "waiters"), (MANY - 1 - owner).to_string());
+            let releases: Vec<_> = batch.map(|owner| format!("LOCK.RELEASE k {owner}")).collect();
+            assert!(client.ask_all::<i64, _>(&releases).iter().all(|left| *left == 0));
+        }
+    }
+    assert!(mail.rest(&mut client).iter().all(|text| text.starts_with("wanted ")));
+    assert_eq!(client.holders("k"), []);
+}
+
+#[test]
+fn without_a_cap_all_come_at_once() {
+    let server = Setup::new().module_args("claim 600000 max-holders 0").start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    queue_up(&mut client);
+    for owner in 0..MANY {
+        told(&mut mail, owner);
+    }
+    assert_eq!(shown(&mut client, "holders"), MANY.to_string());
+    let mut writer = waits(&server, "w", "");
+    assert_eq!(client.ask::<i64>("LOCK.BREAK k"), MANY as i64);
+    writer.granted();
+}
+
+/// Others are served in between.
+#[test]
+fn blocked_clients_are_served_in_their_order() {
+    const BLOCKED: usize = 3000;
+    allow_open_files(BLOCKED);
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("CONFIG SET lock.max-holders 0");
+    holds(&mut client, "w", "");
+    let mut all =
+        sockets(&server, BLOCKED, |place| format!("LOCK.ACQUIRE k OWNER w{place} SHARED PX 600000 BLOCK 0"));
+    wait_for("all to wait", || blocked_clients(&mut client) == BLOCKED as i64);
+    let queue = owners(&mut client, "k");
+    client.ask::<()>("LOCK.RELEASE k w");
+    let mut last = 0;
+    for owner in &queue {
+        let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
+        let granted = read_grant(&mut all[place]);
+        assert_eq!(granted.owner, *owner);
+        assert!(is_left_of(600_000, &granted), "{granted:?}");
+        assert!(granted.fence > last, "{granted:?} after {last}");
+        last = granted.fence;
+    }
+    assert_eq!(client.holding("k"), queue, "the oldest first");
+    assert_eq!(blocked_clients(&mut client), 0);
+}

@@ -1,0 +1,94 @@
+//! Locks with several holders: `SHARED`, `LIMIT n`, and grants that get less room later.
+
+mod break_;
+mod durable;
+mod events;
+mod fit;
+mod grace;
+pub(crate) mod hundred;
+mod info;
+mod input;
+mod keyspace;
+mod lapse;
+mod lease;
+mod many;
+mod notify;
+mod payload;
+mod queue;
+mod reentry;
+mod replica;
+mod rollout;
+mod session;
+mod transactions;
+mod upgrade;
+mod upgrade_lost;
+
+use redis::Value;
+
+use crate::support::{Client, Grant, Server, Waiter};
+
+const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
+const DEADLOCK: &str = "DEADLOCK another owner waits already to upgrade its grant of this lock";
+
+/// Asks for `k`, for ten minutes where the options say nothing else.
+#[track_caller]
+fn take(client: &mut Client, owner: &str, options: &str) -> Option<Grant> {
+    client.acquire("k", &words(owner, options))
+}
+
+/// The same, where it must be granted.
+#[track_caller]
+fn holds(client: &mut Client, owner: &str, options: &str) -> Grant {
+    take(client, owner, options).unwrap_or_else(|| panic!("{owner} {options}: null"))
+}
+
+/// A client that waits for `k`, for ten minutes' lease where the options say nothing else.
+#[track_caller]
+fn waits(server: &Server, owner: &str, options: &str) -> Waiter {
+    Waiter::new(server, "k", &words(owner, options))
+}
+
+fn words(owner: &str, options: &str) -> String {
+    let lease = if options.contains("PX") { "" } else { "PX 600000" };
+    format!("OWNER {owner} {lease} {options}")
+}
+
+/// Each of them holds `k` as a reader.
+#[track_caller]
+fn readers<const N: usize>(client: &mut Client, owners: [&str; N]) -> [Grant; N] {
+    owners.map(|owner| holds(client, owner, "SHARED"))
+}
+
+/// Gives back one hold of `k`; how many are left.
+#[track_caller]
+fn release(client: &mut Client, owner: &str) -> i64 {
+    client.ask(&format!("LOCK.RELEASE k {owner}"))
+}
+
+/// A field of `LOCK.INFO k`.
+#[track_caller]
+fn shown(client: &mut Client, field: &str) -> String {
+    client.lock_info("k").expect("a held lock").remove(field).unwrap_or_else(|| panic!("no {field}"))
+}
+
+/// A number of `INFO lock`.
+#[track_caller]
+fn count(client: &mut Client, field: &str) -> i64 {
+    client.info("lock", field).parse().unwrap_or_else(|_| panic!("no {field}"))
+}
+
+/// That ask gets null, and changes nothing.
+#[track_caller]
+fn gets_null(client: &mut Client, owner: &str, options: &str) {
+    let before = client.snapshot();
+    let holders: Vec<_> =
+        client.holders("k").into_iter().map(|holder| (holder.owner, holder.limit)).collect();
+    assert_eq!(
+        client.ask::<Value>(&format!("LOCK.ACQUIRE k {}", words(owner, options))),
+        Value::Nil,
+        "{owner} {options}"
+    );
+    let after: Vec<_> = client.holders("k").into_iter().map(|holder| (holder.owner, holder.limit)).collect();
+    assert_eq!(after, holders, "{owner} {options}");
+    assert_eq!(client.snapshot(), before, "{owner} {options}");
+}

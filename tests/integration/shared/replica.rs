@@ -1,0 +1,184 @@
+//! Replicas hold the same grants; of a lock with many only what has changed is told.
+
+use super::hundred::{assert_same, kept, state, take, works};
+use super::{NOT_HELD, holds, readers, release, waits};
+use crate::support::{Client, Server, Setup, wait_for};
+
+/// How many bytes a replica is sent for that.
+#[track_caller]
+fn bytes(client: &mut Client, line: &str) -> i64 {
+    let offset =
+        |client: &mut Client| -> i64 { client.info("replication", "master_repl_offset").parse().unwrap() };
+    let before = offset(client);
+    client.ask::<redis::Value>(line);
+    offset(client) - before
+}
+
+#[track_caller]
+fn assert_in_step(replica: &Server, primary: &Server) {
+    replica.wait_for_sync_with(primary);
+    let (mut here, mut there) = (replica.client(), primary.client());
+    assert_eq!(state(&mut here, "k"), state(&mut there, "k"));
+    assert_same(&kept(&mut here, "k"), &kept(&mut there, "k"));
+}
+
+/// Each change of one grant, with that many others: how many bytes it is, and the replica follows.
+#[track_caller]
+fn of_each_change(others: usize) -> Vec<i64> {
+    // No pings in between.
+    let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    let lines: Vec<_> =
+        (0..others).map(|number| format!("LOCK.ACQUIRE k OWNER other{number:03} PX 600000 SHARED")).collect();
+    client.ask_all::<(String, i64, i64, i64), _>(&lines);
+    let changes = [
+        "LOCK.ACQUIRE k OWNER one SHARED PX 600000",
+        "LOCK.ACQUIRE k OWNER one SHARED PX 600000",
+        "LOCK.EXTEND k one PX 700000",
+        "LOCK.EXTEND k one PX 500000",
+        "LOCK.ACQUIRE k OWNER one LIMIT 1000 PX 600000",
+        "LOCK.RELEASE k one",
+        "PEXPIRE k 650000",
+        "LOCK.RELEASE k one ALL",
+        "LOCK.ACQUIRE k OWNER two SHARED PX 600000",
+        "LOCK.BREAK k FENCE #",
+    ];
+    let mut counts = Vec::new();
+    for line in changes {
+        let last = client.holders("k").last().unwrap().fence;
+        counts.push(bytes(&mut client, &line.replace('#', &last.to_string())));
+        assert_in_step(&replica, &primary);
+    }
+    counts
+}
+
+#[test]
+fn a_change_of_one_is_as_many_bytes_with_a_hundred_others_as_with_two() {
+    let (few, many) = (of_each_change(2), of_each_change(100));
+    println!("bytes: {few:?} {many:?}");
+    for (few, many) in few.iter().zip(&many) {
+        assert!(*many > 0 && *many <= few + 8 && *many < 250, "{many} and {few} bytes");
+    }
+}
+
+#[test]
+fn a_replica_has_a_hundred_grants_and_goes_on_with_them() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    take(&mut primary.client(), "k");
+    assert_in_step(&replica, &primary);
+    // One that comes later, with the first copy.
+    let late = primary.replica();
+    assert_in_step(&late, &primary);
+    let before = kept(&mut primary.client(), "k");
+    drop(primary);
+    let mut client = replica.client();
+    client.ask::<()>("REPLICAOF NO ONE");
+    assert_same(&kept(&mut client, "k"), &before);
+    works(&mut client, "k");
+}
+
+#[test]
+fn whatever_is_done_the_replica_follows() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    for line in ["SHARED", "LIMIT 9"] {
+        let grants = ["a", "b", "c"].map(|owner| holds(&mut client, owner, line));
+        let mut writer = waits(&primary, "w", "");
+        let mut readers = ["r1", "r2"].map(|owner| waits(&primary, owner, "SHARED"));
+        for step in [
+            "LOCK.RELEASE k b",
+            &format!("LOCK.BREAK k FENCE {}", grants[0].fence),
+            "PEXPIRE k 300000",
+            "PERSIST k",
+            "LOCK.EXTEND k c PX 200000",
+            "LOCK.ACQUIRE k OWNER c ONCE",
+            "LOCK.RELEASE k c ALL",
+        ] {
+            client.ask::<redis::Value>(step);
+            assert_in_step(&replica, &primary);
+        }
+        writer.granted();
+        release(&mut client, "w");
+        for reader in &mut readers {
+            reader.granted();
+        }
+        assert_in_step(&replica, &primary);
+        client.ask::<()>("LOCK.BREAK k");
+        replica.wait_for_sync_with(&primary);
+        assert_eq!(replica.client().ask::<i64>("EXISTS k"), 0);
+    }
+}
+
+#[test]
+fn lapsed_ones_are_not_shown_on_a_replica_either() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    holds(&mut client, "a", "SHARED PX 300");
+    readers(&mut client, ["b"]);
+    replica.wait_for_sync_with(&primary);
+    let mut there = replica.client();
+    wait_for("the lapse, as the replica sees it", || there.holding("k") == ["b"]);
+    assert_eq!(super::shown(&mut there, "holders"), "1");
+    let oldest = there.holder("k").unwrap();
+    assert_eq!(oldest.owner, "b");
+    // The next step of the primary tells it.
+    readers(&mut client, ["c"]);
+    assert_in_step(&replica, &primary);
+    assert_eq!(client.refused("LOCK.EXTEND k a"), NOT_HELD);
+}
+
+#[test]
+fn many_lapses_are_told_in_a_few_bytes() {
+    let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    readers(&mut client, ["stays"]);
+    for number in 0..100 {
+        holds(&mut client, &format!("r{number}"), "SHARED PX 1000");
+    }
+    wait_for("all lapses", || client.holding("k") == ["stays"]);
+    let told = bytes(&mut client, "LOCK.ACQUIRE k OWNER next SHARED PX 600000");
+    assert!(told < 1000, "{told} bytes");
+    assert_in_step(&replica, &primary);
+    let dump: Vec<u8> = replica.client().ask("DUMP k");
+    assert!(dump.len() < 200, "{} bytes: the lapsed are still there", dump.len());
+}
+
+#[test]
+fn a_grace_after_a_promotion_is_for_new_grants_and_upgrades() {
+    let primary = Server::start();
+    let replica = primary.replica_with(Setup::new().module_args("failover-grace 600000"));
+    let [a, b] = readers(&mut primary.client(), ["a", "b"]);
+    replica.wait_for_sync_with(&primary);
+    drop(primary);
+    let mut client = replica.client();
+    client.ask::<()>("REPLICAOF NO ONE");
+    let again = holds(&mut client, "a", "SHARED");
+    assert_eq!((again.fence, again.holds), (a.fence, 2));
+    assert_eq!(client.ask::<i64>("LOCK.EXTEND k b PX 700000"), 700_000);
+    let grace = "GRACE new grants resume in ";
+    for line in
+        ["LOCK.ACQUIRE k OWNER c SHARED", "LOCK.ACQUIRE k OWNER c LIMIT 3", "LOCK.ACQUIRE free SHARED"]
+    {
+        let error = client.refused(line);
+        assert!(error.starts_with(grace), "{line}: {error}");
+    }
+    assert_eq!(client.acquire("k", "OWNER c"), None, "of a held lock it is said that it is held");
+    let mut reader = waits(&replica, "c", "SHARED");
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k b FENCE {}", b.fence)), 0);
+    // Alone as far as this server knows: another reader may have been lost with the old primary.
+    let error = client.refused("LOCK.ACQUIRE k OWNER a");
+    assert!(error.starts_with(grace), "{error}");
+    let mut upgrade = waits(&replica, "a", "ONCE");
+    assert_eq!(client.held_by("k", "a").unwrap().limit, 0);
+    client.ask::<()>("CONFIG SET lock.failover-grace 0");
+    let upgraded = crate::support::grant(upgrade.client.finish().unwrap()).unwrap();
+    assert_eq!((upgraded.fence, upgraded.holds), (a.fence, 2));
+    assert!(reader.is_blocked(&mut client));
+    client.ask::<()>("LOCK.RELEASE k a ALL");
+    reader.granted();
+}

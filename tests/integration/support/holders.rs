@@ -1,0 +1,65 @@
+//! Who holds a lock, where several may.
+
+use std::collections::HashMap;
+
+use redis::Value;
+
+use super::{Client, convert};
+
+/// One grant, as `LOCK.INFO ... FULL` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) owner: String,
+    pub(crate) fence: i64,
+    pub(crate) holds: i64,
+    pub(crate) lease: i64,
+    pub(crate) held: i64,
+    pub(crate) session: bool,
+    /// `exclusive` or `shared`.
+    pub(crate) mode: String,
+    /// How many may hold the lock beside it, itself included; 0: any number.
+    pub(crate) limit: i64,
+}
+
+impl Client {
+    /// All grants of a lock, the oldest first; none where it is free.
+    #[track_caller]
+    pub(crate) fn holders(&mut self, key: &str) -> Vec<Holder> {
+        let info: Option<HashMap<String, Value>> = self.ask(&format!("LOCK.INFO {key} FULL"));
+        let Some(info) = info else { return Vec::new() };
+        let grants: Vec<HashMap<String, String>> = convert(info["grants"].clone());
+        let holders = grants.iter().map(|grant| {
+            let number = |field: &str| grant[field].parse().unwrap();
+            Holder {
+                owner: grant["owner"].clone(),
+                fence: number("fence"),
+                holds: number("holds"),
+                lease: number("lease-ms"),
+                held: number("held-ms"),
+                session: number("session") == 1,
+                mode: grant["mode"].clone(),
+                limit: number("limit"),
+            }
+        });
+        holders.collect()
+    }
+
+    /// Their owners, the oldest grant first.
+    #[track_caller]
+    pub(crate) fn holding(&mut self, key: &str) -> Vec<String> {
+        self.holders(key).into_iter().map(|holder| holder.owner).collect()
+    }
+
+    /// The grant of one of them.
+    #[track_caller]
+    pub(crate) fn held_by(&mut self, key: &str, owner: &str) -> Option<Holder> {
+        self.holders(key).into_iter().find(|holder| holder.owner == owner)
+    }
+}
+
+impl Holder {
+    /// All but what goes by while one looks: its owner, fence, holds and room.
+    pub(crate) fn lasting(&self) -> (&str, i64, i64, i64) {
+        (&self.owner, self.fence, self.holds, self.limit)
+    }
+}
