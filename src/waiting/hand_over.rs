@@ -107,6 +107,7 @@ pub(super) fn give<S: Site>(
 pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
     let most = site.at_once();
     let mut granted = false;
+    check_upgrade(site);
     for _ in 0..most.min(BATCH) {
         let Some((ticket, ask)) = site.here(|state, at| state.next_head(at, most)) else { return granted };
         let alone = if granted { false } else { over || site.value().is_none() };
@@ -147,6 +148,15 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
         }
     });
     granted
+}
+
+/// Nobody stands in front for a grant that has ended.
+pub(super) fn check_upgrade<S: Site>(site: &mut S) {
+    if let Some(fence) = site.here(|state, at| state.upgrader(at))
+        && site.with_fence(fence).is_none()
+    {
+        site.here(|state, at| state.end_upgrade(at));
+    }
 }
 
 /// Whether nothing new is granted now. Then the waiters wait on, though there is room, and are looked at again.

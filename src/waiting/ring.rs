@@ -97,7 +97,11 @@ fn look<H: Host>(host: &mut H, rest: Rest, alarm: Alarm, place: &Place, now: Mil
         _ => settle(host, place),
     };
     host.state(|state| match again {
-        Some(again) => _ = state.set_alarm(alarm, place.at(), now.saturating_add(again)),
+        Some(again) => {
+            state.set_alarm(alarm, place.at(), now.saturating_add(again));
+            // Who comes before that finds more that is due than its alarms tell.
+            state.leave_for_next(place.at());
+        }
         None => state.put_off(alarm, place.at(), now),
     });
 }

@@ -1,7 +1,7 @@
 //! What becomes of a lock that something has happened to.
 
 use super::alarms::look_when_one_ends;
-use super::hand_over::{end_with_others, grant_heads, reenter};
+use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::sessions;
 use super::site::{Note, Site};
 use super::state::{Session, Word};
@@ -78,11 +78,7 @@ fn end_watches<S: Site>(site: &mut S) {
 
 /// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended.
 fn reenter_all<S: Site>(site: &mut S, through: bool, now: Now) {
-    if let Some(fence) = site.here(|state, at| state.upgrader(at))
-        && site.with_fence(fence).is_none()
-    {
-        site.here(|state, at| state.end_upgrade(at));
-    }
+    check_upgrade(site);
     match site.value() {
         Some(Value::One(grant)) => {
             let owner = grant.owner().into_owned();

@@ -52,10 +52,15 @@ impl<C: Copy> State<C> {
 
     /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.
     pub(crate) fn look_through(&mut self, at: At<'_>, time: Millis) -> bool {
+        self.leave_for_next(at);
+        self.alarm_at(at, time)
+    }
+
+    /// The same when a lock is looked at next.
+    pub(crate) fn leave_for_next(&mut self, at: At<'_>) {
         if let Some(line) = self.lines.get_mut(at) {
             line.through = true;
         }
-        self.alarm_at(at, time)
     }
 
     /// The name of a line, shared with it.
