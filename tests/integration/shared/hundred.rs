@@ -52,6 +52,12 @@ pub(crate) fn kept(client: &mut Client, key: &str) -> Vec<Kept> {
 /// Panics where they are not the same: owners, fences, holds, room, and leases as far as one can tell.
 #[track_caller]
 pub(crate) fn assert_same(now: &[Kept], before: &[Kept]) {
+    assert_same_but_for(now, before, 0);
+}
+
+/// The same where all leases may end up to so many ms later, by as much each.
+#[track_caller]
+pub(crate) fn assert_same_but_for(now: &[Kept], before: &[Kept], later: i64) {
     let lasting = |all: &[Kept]| -> Vec<(String, i64, i64, i64)> {
         let of = |kept: &Kept| {
             let (owner, fence, holds, limit) = kept.holder.lasting();
@@ -62,12 +68,19 @@ pub(crate) fn assert_same(now: &[Kept], before: &[Kept]) {
     assert_eq!(lasting(now), lasting(before));
     for (now, before) in now.iter().zip(before) {
         let same = match (now.ends, before.ends) {
-            (Some((low, high)), Some((least, most))) => low <= most + 1 && least <= high + 1,
+            (Some((low, high)), Some((least, most))) => low <= most + 1 + later && least <= high + 1,
             (None, None) => true,
             _ => false,
         };
         assert!(same, "another lease: {now:?}, before {before:?}");
     }
+    // Those of one look are told as of one moment.
+    let apart = |all: &[Kept]| -> Vec<i64> {
+        let ends: Vec<i64> =
+            all.iter().filter(|kept| kept.ends.is_some()).map(|kept| kept.holder.lease).collect();
+        ends.iter().map(|lease| lease - ends[0]).collect()
+    };
+    assert_eq!(apart(now), apart(before));
 }
 
 /// It is not only shown: its owners give it back, who does not fit gets null, and the next fence is above all.
