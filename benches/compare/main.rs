@@ -28,6 +28,7 @@ mod resp;
 mod rivals;
 mod server;
 mod session;
+mod shared;
 mod stall;
 mod stats;
 mod throughput;
@@ -61,6 +62,7 @@ fn main() {
             "instructions" => instructions::run(&mut report),
             "session" => session::run(&plan, &mut report),
             "stall" => stall::run(&plan, &mut report),
+            "shared" => shared::run(&plan, &mut report),
             "notify" => notify::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }
