@@ -18,6 +18,7 @@ mod keep;
 mod lapse;
 mod load;
 mod memory;
+mod mixes;
 mod net;
 mod notify;
 mod pictures;
