@@ -58,11 +58,9 @@ const PAIRS: [(&str, Option<usize>, Option<f64>); 5] = [
 ];
 const PLAIN: &str = "without SHARED";
 const PIPELINE: usize = 16;
-/// How many locks each connection has: with 1,000 holders each, more of them would measure the processor's caches.
-const LOCKS: usize = 1;
 
 fn pairs(plan: &Plan, report: &mut Report) {
-    let work = format!("acquire + release, P={PIPELINE}, on {} locks", LOCKS * CONNECTIONS);
+    let work = format!("acquire + release, P={PIPELINE}, on {CONNECTIONS} locks");
     let (starts, rounds, length) = (plan.pick(6, 2), plan.pick(10, 5), plan.ms(200, 120));
     let mut samples = PAIRS.map(|(who, ..)| (who, Vec::new()));
     for begun in 1..=starts {
@@ -71,25 +69,24 @@ fn pairs(plan: &Plan, report: &mut Report) {
         without_cap(&mut server);
         let mut loads: Vec<Load> = Vec::new();
         for (place, (who, others, _)) in PAIRS.into_iter().enumerate() {
-            let key = |conn: usize, lock: usize| format!("lock:{place}:{conn}:{lock}");
+            // One lock for each connection: with 1,000 holders each, more of them would measure the processor's caches.
+            let key = |conn: usize| format!("lock:{place}:{conn}");
             let shared = if others.is_some() { " SHARED" } else { "" };
-            let others = (1..=others.unwrap_or(0)).flat_map(|other| {
-                (0..CONNECTIONS).flat_map(move |conn| (0..LOCKS).map(move |lock| (other, conn, lock)))
-            });
-            let requests = others.map(|(other, conn, lock)| {
-                format!("LOCK.ACQUIRE {} OWNER {} PX {LEASE}{shared}", key(conn, lock), owner(other))
+            let others =
+                (1..=others.unwrap_or(0)).flat_map(|other| (0..CONNECTIONS).map(move |conn| (other, conn)));
+            let requests = others.map(|(other, conn)| {
+                format!("LOCK.ACQUIRE {} OWNER {} PX {LEASE}{shared}", key(conn), owner(other))
             });
             fill(&mut Net::with(CONNECTIONS, server.port), CONNECTIONS, requests, b"*4\r\n");
-            let pair = |conn, lock| {
-                let (key, owner) = (key(conn, lock), owner(0));
+            let pair = |conn| {
+                let (key, owner) = (key(conn), owner(0));
                 [
                     words(&format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LATER_LEASE}{shared}")),
                     words(&format!("LOCK.RELEASE {key} {owner}")),
                 ]
             };
-            loads.push(Load::of(who, [b"*4\r\n", b":0\r\n"], &server, PIPELINE, |conn| {
-                (0..PIPELINE).map(|number| pair(conn, number % LOCKS)).collect()
-            }));
+            let pairs = |conn| vec![pair(conn); PIPELINE];
+            loads.push(Load::of(who, [b"*4\r\n", b":0\r\n"], &server, PIPELINE, pairs));
         }
         for round in 0..=rounds {
             for place in order(loads.len(), round) {
