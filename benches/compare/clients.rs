@@ -2,6 +2,7 @@
 //! locks as their users take them. The programs are in benches/clients.
 
 use crate::hosts::Host;
+use crate::mixes;
 use crate::pictures::{Bar, Group, bars};
 use crate::plan::{Plan, progress};
 use crate::programs::{LANGUAGES, Language, Lock, PLAIN, Program, install};
@@ -119,4 +120,5 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     if !groups.is_empty() {
         bars(plan, "clients", "Handovers a second, 8 clients on one lock", &groups);
     }
+    mixes::run(plan, report);
 }

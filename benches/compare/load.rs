@@ -9,15 +9,17 @@ use crate::resp;
 use crate::rivals::{LEASE, Rival, Scripts};
 use crate::server::Server;
 
-const CONNECTIONS: usize = 50;
+pub(crate) const CONNECTIONS: usize = 50;
 /// How many locks a connection goes round on.
 const KEYS: usize = 256;
 
-/// The load of one rival on one server.
+/// A load on one server.
 pub(crate) struct Load {
-    pub(crate) rival: Rival,
+    name: String,
     net: Net,
     clients: Vec<Client>,
+    /// How many commands are sent at once.
+    commands: usize,
     success: [&'static [u8]; 2],
 }
 
@@ -44,35 +46,52 @@ pub(crate) struct Sample {
 }
 
 impl Load {
-    /// With `pipeline` pairs sent at once; with 1, each command waits for the reply to the one before.
+    /// A rival's, each connection on `KEYS` locks of its own.
     pub(crate) fn new(rival: Rival, server: &mut Server, pipeline: usize) -> Self {
         let scripts = Scripts::load(server);
-        let client = |conn| {
-            let pairs = (0..KEYS).map(|number| {
+        let pairs = |conn| {
+            let pair = |number| {
                 let key = format!("lock:{conn}:{number}");
                 let owner = resp::owner(conn * KEYS + number);
                 [scripts.acquire(rival, &key, &owner, LEASE), scripts.release(rival, &key, &owner)]
-            });
+            };
+            (0..KEYS).map(pair).collect()
+        };
+        Self::of(rival.name(), rival.success(), server, pipeline, pairs)
+    }
+
+    /// Of the pairs of requests that each connection goes round on, and how the replies to those begin. `pipeline` pairs are
+    /// sent at once; with 1, each command waits for the reply to the one before.
+    pub(crate) fn of(
+        name: &str,
+        success: [&'static [u8]; 2],
+        server: &Server,
+        pipeline: usize,
+        pairs: impl Fn(usize) -> Vec<[Vec<u8>; 2]>,
+    ) -> Self {
+        let client = |conn| {
+            let pairs = pairs(conn);
             let batches = if pipeline == 1 {
-                pairs.flatten().collect()
+                pairs.into_iter().flatten().collect()
             } else {
-                let pairs: Vec<Vec<u8>> = pairs.map(|pair| pair.concat()).collect();
+                let pairs: Vec<Vec<u8>> = pairs.into_iter().map(|pair| pair.concat()).collect();
                 pairs.chunks_exact(pipeline).map(<[_]>::concat).collect()
             };
             Client { batches, next: 0, due: 0, half: 0 }
         };
         Self {
-            rival,
+            name: name.into(),
             net: Net::with(CONNECTIONS, server.port),
             clients: (0..CONNECTIONS).map(client).collect(),
-            success: rival.success(),
+            commands: if pipeline == 1 { 1 } else { 2 * pipeline },
+            success,
         }
     }
 
     /// Loads the server for about that long, until all is answered.
     pub(crate) fn run(&mut self, server: &mut Server, length: Duration) -> Sample {
-        let Self { net, clients, success, rival } = self;
-        let commands = 2 * KEYS / clients[0].batches.len();
+        let Self { name, net, clients, commands, success } = self;
+        let commands = *commands;
         let cpu_before = server.cpu_ns();
         let own_before = own_cpu();
         let begin = Instant::now();
@@ -87,8 +106,7 @@ impl Load {
                 let client = &mut clients[conn];
                 assert!(
                     reply.starts_with(success[client.half]),
-                    "{}: unexpected reply {}",
-                    rival.name(),
+                    "{name}: unexpected reply {}",
                     reply.escape_ascii()
                 );
                 client.half ^= 1;

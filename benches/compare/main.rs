@@ -18,6 +18,7 @@ mod keep;
 mod lapse;
 mod load;
 mod memory;
+mod mixes;
 mod net;
 mod notify;
 mod pictures;
@@ -28,6 +29,7 @@ mod resp;
 mod rivals;
 mod server;
 mod session;
+mod shared;
 mod stall;
 mod stats;
 mod throughput;
@@ -61,6 +63,7 @@ fn main() {
             "instructions" => instructions::run(&mut report),
             "session" => session::run(&plan, &mut report),
             "stall" => stall::run(&plan, &mut report),
+            "shared" => shared::run(&plan, &mut report),
             "notify" => notify::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }

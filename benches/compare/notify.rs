@@ -12,7 +12,7 @@ use crate::server::{Server, Setup};
 use crate::stats::{Spread, percentile, sorted};
 use crate::waiters::{Circle, Sample};
 
-const CHANNEL: &str = "grants:web-7";
+pub(crate) const CHANNEL: &str = "grants:web-7";
 /// In ms; longer than this takes.
 const LEASE: &str = "3600000";
 /// How many wait, for a handover.
@@ -32,7 +32,7 @@ fn place(key: &str, owner: &str) -> Vec<u8> {
 }
 
 /// One connection with many places, and another that hears of them.
-fn connect(server: &Server) -> (Net, Conn, Conn) {
+pub(crate) fn connect(server: &Server) -> (Net, Conn, Conn) {
     let mut net = Net::new();
     let (asks, hears) = (net.connect(server.port), net.connect(server.port));
     net.out.send(hears, &request(&["SUBSCRIBE", CHANNEL]));
@@ -40,7 +40,7 @@ fn connect(server: &Server) -> (Net, Conn, Conn) {
     (net, asks, hears)
 }
 
-fn queue_up(net: &mut Net, conn: Conn, asks: impl Iterator<Item = Vec<u8>>) {
+pub(crate) fn queue_up(net: &mut Net, conn: Conn, asks: impl Iterator<Item = Vec<u8>>) {
     let asks: Vec<_> = asks.collect();
     for some in asks.chunks(500) {
         some.iter().for_each(|ask| net.out.send(conn, ask));
@@ -182,12 +182,12 @@ impl Places {
 }
 
 /// The same length for all.
-fn name(owner: usize) -> String {
+pub(crate) fn name(owner: usize) -> String {
     format!("owner-{owner:06}")
 }
 
 /// Whom a message tells that it has the lock.
-fn granted(message: &[u8]) -> Option<usize> {
+pub(crate) fn granted(message: &[u8]) -> Option<usize> {
     let text = message.strip_suffix(b"\r\n")?;
     let is_grant = text.split(|&byte| byte == b'\n').next_back()?.starts_with(b"granted ");
     let digits = text.get(text.len() - 6..).filter(|_| is_grant)?;

@@ -144,7 +144,9 @@ fn stall(event: Event) -> Seen {
     };
     let requests = request.iter().map(|request| net.out.send(0, &words(request))).count();
     net.out.flush();
-    let pings = ping.until_quick(begin, event);
+    // What is to come by itself comes within that time.
+    let at_least = Duration::from_secs(if event == Event::Renewals { 9 } else { 4 });
+    let pings = ping.until_quick(begin, at_least);
     let cpu = server.cpu_ns() - before - cpu_quiet * f64::from(pings.count);
     // All of it has happened.
     net.replies(event.waiters() + requests, |_, _| ());
@@ -223,16 +225,16 @@ fn fill(net: &mut Net, count: usize, request: impl Fn(usize) -> String) {
 
 /// How often `PING` was asked, and the longest it took, in ms.
 #[derive(Clone, Copy, Default)]
-struct Pings {
-    count: u32,
-    longest: f64,
+pub(crate) struct Pings {
+    pub(crate) count: u32,
+    pub(crate) longest: f64,
 }
 
 /// Another client, which asks the server for nothing but an answer.
-struct Ping(TcpStream);
+pub(crate) struct Ping(TcpStream);
 
 impl Ping {
-    fn new(port: u16) -> Self {
+    pub(crate) fn new(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection to the server");
         stream.set_nodelay(true).expect("TCP_NODELAY");
         Self(stream)
@@ -247,7 +249,7 @@ impl Ping {
         begin.elapsed().as_secs_f64() * 1e3
     }
 
-    fn longest_for(&mut self, time: Duration) -> Pings {
+    pub(crate) fn longest_for(&mut self, time: Duration) -> Pings {
         let (begin, mut pings) = (Instant::now(), Pings::default());
         while begin.elapsed() < time {
             let took = self.ping();
@@ -256,10 +258,8 @@ impl Ping {
         pings
     }
 
-    /// Goes on until answers have been quick for a while.
-    fn until_quick(&mut self, begin: Instant, event: Event) -> Pings {
-        // What is to come by itself comes within that time.
-        let at_least = Duration::from_secs(if event == Event::Renewals { 9 } else { 4 });
+    /// Goes on for that long from the beginning at least, and until answers have been quick for a while.
+    pub(crate) fn until_quick(&mut self, begin: Instant, at_least: Duration) -> Pings {
         let (mut pings, mut slow) = (Pings::default(), begin);
         while begin.elapsed() < at_least || slow.elapsed() < Duration::from_secs(1) {
             let took = self.ping();

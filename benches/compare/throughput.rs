@@ -11,23 +11,23 @@ use crate::rivals::Rival;
 use crate::server::{Server, Setup};
 use crate::stats::Spread;
 
-/// Every rival's samples, round by round.
-struct Rounds(Vec<(Rival, Vec<Sample>)>);
+/// The samples of each contestant, by its name, round by round.
+pub(crate) struct Rounds(pub(crate) Vec<(&'static str, Vec<Sample>)>);
 
 impl Rounds {
     /// None: it was not measured.
-    fn of(&self, rival: Rival) -> Option<&[Sample]> {
-        let (_, samples) = self.0.iter().find(|(of, _)| *of == rival)?;
+    fn of(&self, who: &str) -> Option<&[Sample]> {
+        let (_, samples) = self.0.iter().find(|(name, _)| *name == who)?;
         Some(samples)
     }
 
-    /// Redislock beside another, where that was measured.
-    fn row(&self, work: &str, beside: Rival, bound: Option<f64>) -> Option<Row> {
-        let (ours, theirs) = (self.of(Rival::Redislock)?, self.of(beside)?);
+    /// One contestant beside another, where that was measured.
+    pub(crate) fn row(&self, work: &str, who: &str, beside: &str, bound: Option<f64>) -> Option<Row> {
+        let (ours, theirs) = (self.of(who)?, self.of(beside)?);
         let pairs = || ours.iter().zip(theirs);
         Some(Row {
             work: work.into(),
-            beside: beside.name().into(),
+            beside: beside.into(),
             bound: bound.map(Bound::AtLeast),
             unit: "x".into(),
             value: Spread::of(pairs().map(|(ours, theirs)| ours.per_second / theirs.per_second)),
@@ -35,10 +35,10 @@ impl Rounds {
         })
     }
 
-    fn figures<'a>(&'a self, work: &'a str) -> impl Iterator<Item = Figure> + 'a {
-        self.0.iter().map(|(rival, samples)| Figure {
+    pub(crate) fn figures<'a>(&'a self, work: &'a str) -> impl Iterator<Item = Figure> + 'a {
+        self.0.iter().map(|(who, samples)| Figure {
             work: work.into(),
-            who: rival.name().into(),
+            who: (*who).into(),
             unit: "pairs/s".into(),
             value: Spread::of(samples.iter().map(|sample| sample.per_second)),
             cpu_us: Some(Spread::of(samples.iter().map(|sample| sample.cpu_ns / 1e3))),
@@ -58,11 +58,11 @@ const GENERATOR_HAS_TIME: f64 = 0.8;
 
 impl Rounds {
     /// Says in the report whose server had time to spare: that figure is not what the server can do.
-    fn warn(&self, work: &str, report: &mut Report) {
+    pub(crate) fn warn(&self, work: &str, report: &mut Report) {
         let busy = |samples: &[Sample]| median(samples, |sample| sample.busy);
         let idle = self.0.iter().filter(|(_, samples)| busy(samples) < AT_ITS_LIMIT);
         let idle: Vec<String> =
-            idle.map(|(rival, samples)| format!("{} {:.0} %", rival.name(), 100.0 * busy(samples))).collect();
+            idle.map(|(who, samples)| format!("{who} {:.0} %", 100.0 * busy(samples))).collect();
         if !idle.is_empty() {
             let generator = self.0.iter().map(|(_, samples)| median(samples, |sample| sample.generator_busy));
             let why = if generator.fold(0.0, f64::max) > GENERATOR_HAS_TIME {
@@ -101,15 +101,14 @@ fn measure(
     pipeline: usize,
     Effort { starts, rounds, length }: Effort,
 ) -> Rounds {
-    let mut samples: Vec<_> = rivals.iter().map(|&rival| (rival, Vec::new())).collect();
+    let mut samples: Vec<_> = rivals.iter().map(|rival| (rival.name(), Vec::new())).collect();
     for begun in 1..=starts {
         let mut servers = start();
         let mut loads: Vec<Load> =
             rivals.iter().map(|&rival| Load::new(rival, servers.of(rival), pipeline)).collect();
         for round in 0..=rounds {
             for place in order(loads.len(), round) {
-                let load = &mut loads[place];
-                let sample = load.run(servers.of(load.rival), length);
+                let sample = loads[place].run(servers.of(rivals[place]), length);
                 // The first round warms up.
                 if round > 0 {
                     samples[place].1.push(sample);
@@ -184,7 +183,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         let rounds = measure(&work, || Servers::start(Setup::PLAIN), &rivals, pipeline, effort);
         rounds.warn(&work, report);
         for &(beside, bound) in bounds {
-            report.rows(rounds.row(&work, beside, bound));
+            report.rows(rounds.row(&work, Rival::Redislock.name(), beside.name(), bound));
         }
         let mut bars = Vec::new();
         for figure in rounds.figures(&work) {
@@ -215,7 +214,7 @@ pub(crate) fn run_durable(plan: &Plan, report: &mut Report) {
         let rounds = measure(&work, start, &RIVALS, 16, effort);
         rounds.warn(&work, report);
         for &beside in RIVALS.iter().filter(|&&rival| rival != Rival::Redislock) {
-            report.rows(rounds.row(&work, beside, None));
+            report.rows(rounds.row(&work, Rival::Redislock.name(), beside.name(), None));
         }
         for figure in rounds.figures(&work) {
             report.figure(figure);

@@ -27,12 +27,25 @@ type lock struct {
 	rest func()
 }
 
-var locks = map[string]func(address, key string) lock{
-	"redislock": func(address, key string) lock { return redislock(address, key) },
-	"session":   func(address, key string) lock { return redislock(address, key, "SESSION") },
-	"redsync":   withRedsync,
-	"postgres":  withPostgres,
-	"etcd":      withEtcd,
+// What a client wants of the lock: all of it, as a writer does; or to read.
+type role int
+
+const (
+	sole role = iota
+	reader
+)
+
+var locks = map[string]func(address, key string, wanted role) lock{
+	"redislock": func(address, key string, wanted role) lock {
+		if wanted == reader {
+			return redislock(address, key, "SHARED")
+		}
+		return redislock(address, key)
+	},
+	"session":  func(address, key string, _ role) lock { return redislock(address, key, "SESSION") },
+	"redsync":  withRedsync,
+	"postgres": withPostgres,
+	"etcd":     withEtcd,
 }
 
 func goRedis(address string) *redis.Client {
@@ -58,7 +71,7 @@ func redislock(address, key string, words ...any) lock {
 	}
 }
 
-func withRedsync(address, key string) lock {
+func withRedsync(address, key string, _ role) lock {
 	client := goRedis(address)
 	check(client.Ping(ctx).Err())
 	// It asks until it has it, instead of 32 times.
@@ -77,7 +90,7 @@ func withRedsync(address, key string) lock {
 	}
 }
 
-func withPostgres(address, key string) lock {
+func withPostgres(address, key string, wanted role) lock {
 	connection, err := pgx.Connect(ctx, "postgres://postgres@"+address+"/postgres?sslmode=disable")
 	check(err)
 	ask := func(function string) func() {
@@ -86,10 +99,14 @@ func withPostgres(address, key string) lock {
 			check(err)
 		}
 	}
-	return lock{acquire: ask("pg_advisory_lock"), release: ask("pg_advisory_unlock"), rest: func() {}}
+	suffix := ""
+	if wanted == reader {
+		suffix = "_shared"
+	}
+	return lock{acquire: ask("pg_advisory_lock" + suffix), release: ask("pg_advisory_unlock" + suffix), rest: func() {}}
 }
 
-func withEtcd(address, key string) lock {
+func withEtcd(address, key string, _ role) lock {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}})
 	check(err)
 	session, err := concurrency.NewSession(client) // its lease: 60 s, renewed by the client

@@ -2,6 +2,9 @@
 //
 //	contest contend ADDRESS WHO SECONDS   says "ready", waits for a line, has 8 clients contend for so long, and prints a
 //	                                      line for each grant: when it came, and which client's it was
+//	contest readers ADDRESS WHO SECONDS   the same with 7 clients that read and one, the last, that writes; each keeps its
+//	                                      grant for 1 ms, then does something else for 1 ms, and the line adds how
+//	                                      long the grant was waited for
 //	contest hold ADDRESS WHO KEY          says "ready", then takes and gives back one lock as the lines "acquire" and
 //	                                      "release" say, and prints when it had it, or began to give it back
 //
@@ -20,39 +23,57 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const clients = 8
+const (
+	clients = 8
+	// How long a reader or a writer keeps its grant, and then does something else: else a lock would never be free of readers.
+	kept, rested = time.Millisecond, time.Millisecond
+)
 
 func main() {
 	if len(os.Args) != 5 || locks[os.Args[3]] == nil {
-		log.Fatal("usage: contest contend|hold ADDRESS WHO SECONDS|KEY")
+		log.Fatal("usage: contest contend|readers|hold ADDRESS WHO SECONDS|KEY")
 	}
 	mode, address, open, last := os.Args[1], os.Args[2], locks[os.Args[3]], os.Args[4]
 	lines := bufio.NewScanner(os.Stdin)
 	if mode == "hold" {
-		hold(open(address, last), lines)
+		hold(open(address, last, sole), lines)
 		return
 	}
 	seconds, err := strconv.ParseFloat(last, 64)
 	check(err)
-	contend(func() lock { return open(address, "contested") }, lines, time.Duration(seconds*float64(time.Second)))
+	var opened []lock
+	for client := range clients {
+		wanted := sole
+		if mode == "readers" && client < clients-1 {
+			wanted = reader
+		}
+		opened = append(opened, open(address, "contested", wanted))
+	}
+	contend(opened, lines, time.Duration(seconds*float64(time.Second)), mode == "readers")
 }
 
-func contend(open func() lock, lines *bufio.Scanner, length time.Duration) {
-	var opened []lock
-	for range clients {
-		opened = append(opened, open())
-	}
+type grant struct{ time, waited int64 }
+
+func contend(opened []lock, lines *bufio.Scanner, length time.Duration, keep bool) {
 	fmt.Println("ready")
 	lines.Scan()
 	end := time.Now().Add(length)
-	var grants [clients][]int64
+	var grants [clients][]grant
 	var running sync.WaitGroup
 	for client, lock := range opened {
 		running.Go(func() {
 			for time.Now().Before(end) {
+				asked := now()
 				lock.acquire()
-				grants[client] = append(grants[client], now())
+				granted := now()
+				grants[client] = append(grants[client], grant{granted, granted - asked})
+				if keep {
+					time.Sleep(kept)
+				}
 				lock.release()
+				if keep {
+					time.Sleep(rested)
+				}
 				lock.rest()
 			}
 		})
@@ -60,9 +81,13 @@ func contend(open func() lock, lines *bufio.Scanner, length time.Duration) {
 	running.Wait()
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
-	for client, times := range grants {
-		for _, time := range times {
-			fmt.Fprintln(out, time, client)
+	for client, all := range grants {
+		for _, grant := range all {
+			if keep {
+				fmt.Fprintln(out, grant.time, client, grant.waited)
+			} else {
+				fmt.Fprintln(out, grant.time, client)
+			}
 		}
 	}
 }

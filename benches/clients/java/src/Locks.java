@@ -2,9 +2,11 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import redis.clients.jedis.Jedis;
@@ -16,12 +18,32 @@ interface Locks {
 
     void release();
 
-    static Locks open(String who, String address, String key) {
+    /** What a client wants of the lock: all of it; to read or to write; one of 10 permits. */
+    enum Role {
+        SOLE,
+        READER("SHARED"),
+        WRITER,
+        PERMIT("LIMIT", "10");
+
+        /** How LOCK.ACQUIRE says it. */
+        private final String[] words;
+
+        Role(String... words) {
+            this.words = words;
+        }
+    }
+
+    static Locks open(String who, String address, String key, Role role) {
         return switch (who) {
-            case "redislock" -> new Redislock(address, key);
+            case "redislock" -> new Redislock(address, key, role.words);
             case "session" -> new Redislock(address, key, "SESSION");
             case "rlock" -> new OfRedisson(address, key, RedissonClient::getLock);
             case "fair" -> new OfRedisson(address, key, RedissonClient::getFairLock);
+            case "readwrite" -> new OfRedisson(address, key, (client, name) -> {
+                var lock = client.getReadWriteLock(name);
+                return role == Role.READER ? lock.readLock() : lock.writeLock();
+            });
+            case "semaphore" -> new Permit(address, key);
             default -> throw new IllegalArgumentException(who);
         };
     }
@@ -62,10 +84,14 @@ interface Locks {
         private final RLock lock;
 
         OfRedisson(String address, String key, BiFunction<RedissonClient, String, RLock> kind) {
+            lock = kind.apply(client(address), key);
+        }
+
+        private static RedissonClient client(String address) {
             var config = new Config();
             // One connection for commands, as the others have it; at its start it would open 24.
             config.useSingleServer().setAddress("redis://" + address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(1);
-            lock = kind.apply(Redisson.create(config), key);
+            return Redisson.create(config);
         }
 
         @Override
@@ -76,6 +102,31 @@ interface Locks {
         @Override
         public void release() {
             lock.unlock();
+        }
+    }
+
+    /** One of 10, leased for 30 s. */
+    final class Permit implements Locks {
+        private final RPermitExpirableSemaphore permits;
+        private String permit;
+
+        Permit(String address, String key) {
+            permits = OfRedisson.client(address).getPermitExpirableSemaphore(key);
+            permits.trySetPermits(10);
+        }
+
+        @Override
+        public void acquire() {
+            try {
+                permit = permits.acquire(30, TimeUnit.SECONDS);
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+
+        @Override
+        public void release() {
+            permits.release(permit);
         }
     }
 }
