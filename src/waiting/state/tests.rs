@@ -7,7 +7,7 @@ use super::message::Due;
 use super::queue::{Queue, Ticket};
 use super::waiter::{Phase, Way};
 use super::{At, State};
-use crate::lock::{Owner, Room};
+use crate::lock::{Fence, Owner, Room};
 
 /// Hash maps have no order: by key, then.
 impl<C: Hash> Hash for State<C> {
@@ -37,6 +37,12 @@ impl<C: Copy> State<C> {
         let tickets = self.line(at).into_iter().flat_map(|line| line.queue.iter());
         let asks = tickets.map(|ticket| (ticket, &self.waiters[&ticket].ask));
         asks.map(|(ticket, ask)| (ticket, ask.owner.clone(), ask.room)).collect()
+    }
+
+    /// The grants of waiters that the server has not freed yet.
+    pub(crate) fn given_fences(&self, at: At<'_>) -> Vec<Fence> {
+        let line = self.line(at).into_iter();
+        line.flat_map(|line| line.given.iter().chain(&line.unclaimed)).map(|(fence, _)| *fence).collect()
     }
 
     /// The connections that the state knows of.

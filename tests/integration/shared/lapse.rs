@@ -87,19 +87,6 @@ fn many_at_once() {
     assert_eq!(events.iter().filter(|event| *event == "lock.lapsed k").count(), 500);
 }
 
-/// Where nobody asks, waits or has a session, as where somebody does.
-#[test]
-fn it_is_noticed_though_nobody_looks() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut listener = Listener::new(&server, "Ed");
-    holds(&mut client, "stays", "SHARED");
-    holds(&mut client, "a", "SHARED PX 100");
-    assert_eq!(listener.next(), ["lock.acquired k", "lock.acquired k", "lock.lapsed k"]);
-    assert_eq!(count(&mut client, "lock_lapses"), 1);
-    assert_eq!(client.holding("k"), ["stays"]);
-}
-
 /// A lapse that nobody waits for is found by the next command at the latest.
 #[test]
 fn it_makes_room_for_the_next_one_who_asks() {

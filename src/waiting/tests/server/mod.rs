@@ -265,6 +265,11 @@ impl Server {
         self.blocked.len()
     }
 
+    /// The grants of waiters that the server is not done with.
+    pub(crate) fn given(&self) -> Vec<Fence> {
+        self.state.given_fences(AT)
+    }
+
     /// The connection that keeps the grant with that fence alive.
     pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
         let session = self.state.session(AT, fence).filter(|session| !session.over)?;

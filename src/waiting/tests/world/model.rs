@@ -212,8 +212,9 @@ impl Model for Size {
     }
 
     fn within_boundary(&self, world: &World) -> bool {
-        // Fences count the grants of one millisecond.
-        let highest = world.highest.as_ref().map(|(fence, _)| fence.granted_at() + 1 - world.now * 1000);
+        // Fences count the grants of one millisecond; some end in the step that made them.
+        let highest = world.highest.as_ref().map(|(fence, _)| *fence).max(world.primary.fences.last());
+        let highest = highest.map(|fence| fence.granted_at() + 1 - world.now * 1000);
         let servers = world.old.iter().map(|(old, _)| old).chain([&world.primary]);
         let held = servers.flat_map(|server| server.holders(world.now));
         let mut holds = held.map(|held| held.grant.holds());

@@ -50,6 +50,10 @@ impl World {
             let fences: BTreeSet<Fence> = after.iter().map(|(fence, ..)| *fence).collect();
             self.untold.retain(|fence| fences.contains(fence));
             self.to_claim.retain(|fence| fences.contains(fence));
+            // What hung on the lease of somebody else is told of later still.
+            let given = self.primary.given();
+            let alone = size.kinds.iter().all(|kind| kind.room().is_exclusive());
+            self.cut.retain(|fence, _| !alone || fences.contains(fence) || given.contains(fence));
         }
         if !size.happens.stalls && !size.happens.arrives {
             self.known.clear();
