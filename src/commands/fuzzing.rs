@@ -30,7 +30,9 @@ pub(crate) fn parse(bytes: &[u8]) {
         if let Ok(break_) = Break::parse(args) {
             assert_ne!(break_.fence, Some(0));
         }
-        if let Ok(Apply { effect: Effect::Held(grant, _), .. }) = Apply::parse(args) {
+        if let Ok(Apply { effect: Effect::Alone(grant, _) | Effect::Among(grant, _), .. }) =
+            Apply::parse(args)
+        {
             check_owner(&grant.owner());
             assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
             assert!(grant.holds() > 0);

@@ -1,32 +1,36 @@
 //! What is in a file or a payload is refused, or becomes a lock in range, which is written as it was read.
 
 use super::{last_fence, next_fence};
-use crate::lock::{Fence, Grant, LONGEST_LEASE};
+use crate::lock::{Deadline, Fence, LONGEST_LEASE, Value};
 use crate::server::NativeType;
 use crate::server::fuzzing::Stream;
 
 /// The first byte is the encoding.
 pub(crate) fn grant(bytes: &[u8]) {
     let Some((&encoding, bytes)) = bytes.split_first() else { return };
-    let Ok(grant) = Stream::from_bytes(bytes).read(|rdb| Grant::load(rdb, encoding.into())) else {
+    let Ok(value) = Stream::from_bytes(bytes).read(|rdb| Value::load(rdb, encoding.into())) else {
         return;
     };
-    assert_eq!(i32::from(encoding), Grant::ENCODING);
-    assert!((1..=128).contains(&grant.owner().text().as_ref().len()));
-    assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
-    assert!(grant.holds() > 0);
-    assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
-    assert!(last_fence() >= Some(grant.fence()));
+    assert_eq!(i32::from(encoding), Value::ENCODING);
+    let count = value.all(Deadline::Never).count();
+    assert!(count > 0 && value.room().most().is_none_or(|most| count <= most as usize));
+    for grant in value.all(Deadline::Never).map(|held| held.grant) {
+        assert!((1..=128).contains(&grant.owner().text().as_ref().len()));
+        assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
+        assert!(grant.holds() > 0);
+        assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
+        assert!(last_fence() >= Some(grant.fence()));
+    }
     let mut saved = Stream::default();
-    saved.write(|rdb| grant.save(rdb));
-    assert_eq!(Stream::new(saved.items).read(|rdb| Grant::load(rdb, Grant::ENCODING)), Ok(grant));
+    saved.write(|rdb| value.save(rdb));
+    assert_eq!(Stream::new(saved.items).read(|rdb| Value::load(rdb, Value::ENCODING)), Ok(value));
 }
 
 /// The same.
 pub(crate) fn aux(bytes: &[u8]) {
     let Some((&encoding, bytes)) = bytes.split_first() else { return };
     let before = last_fence();
-    let loaded = Stream::from_bytes(bytes).read(|rdb| Grant::load_aux(rdb, encoding.into()));
+    let loaded = Stream::from_bytes(bytes).read(|rdb| Value::load_aux(rdb, encoding.into()));
     let after = last_fence();
     assert!(after >= before);
     assert!(loaded.is_ok() || after == before);

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    Acquired, Ask, Deadline, Fence, FenceClock, Grant, Held, LONGEST_LEASE, Limits, Owner, Released, acquire,
-    extend, lengthen, release,
+    Acquired, Ask, Deadline, Fence, FenceClock, Grant, LONGEST_LEASE, Limits, Millis, Others, Owner,
+    Released, Room, Value, acquire, extend, lengthen, release,
 };
 
 /// Numbers out of bytes; where those are used up, none.
@@ -31,79 +31,153 @@ impl Numbers<'_> {
 pub(crate) fn decide(bytes: &[u8]) {
     let mut numbers = Numbers(bytes);
     let mut clock = FenceClock::new();
-    let mut lock: Option<(Grant, Deadline)> = None;
+    let mut lock: Option<(Value, Deadline)> = None;
     while step(&mut numbers, &mut clock, &mut lock).is_some() {}
 }
 
 fn step(
     numbers: &mut Numbers<'_>,
     clock: &mut FenceClock,
-    lock: &mut Option<(Grant, Deadline)>,
+    lock: &mut Option<(Value, Deadline)>,
 ) -> Option<()> {
     let [what, now, lease] = [numbers.next()?, numbers.next()?, numbers.age()?];
-    let owner = Owner::Name(Cow::Borrowed(if what & 1 == 0 { b"alice" } else { b"bob" }));
+    let names: [&[u8]; 4] = [b"alice", b"bob", b"carol", b"dave"];
+    let owner = Owner::Name(Cow::Borrowed(names.get((what & 3) as usize)?));
     let max_hold = Some(numbers.age()?).filter(|&age| age > 0);
+    let rooms = [Room::ONE, Room::limit(2)?, Room::limit(3)?, Room::ANY];
+    let room = *rooms.get((what >> 8 & 3) as usize)?;
     let limits = Limits {
         max_lease: LONGEST_LEASE,
-        max_hold: max_hold.filter(|_| what & 2 == 0),
+        max_hold: max_hold.filter(|_| what & 1024 == 0),
         grain: 0,
+        max_holders: rooms.get((what >> 12 & 3) as usize).copied().filter(|room| *room != Room::ONE)?,
         lengthen: what & 4 == 0,
     };
-    let held = lock.as_ref().map(|(grant, deadline)| Held { grant, deadline: *deadline });
+    if let Some((value, until)) = lock {
+        bear_each_other(value, *until);
+    }
     match (what >> 4) % 6 {
         0 | 1 => {
-            let ask = Ask { owner, lease, max_hold, once: what & 8 == 0, session: false };
-            match (acquire(held, &ask, limits, now), held) {
-                (Ok(Acquired::Granted { deadline }), None) => {
-                    assert!(deadline <= Deadline::after(now, lease));
-                    let last = clock.last();
-                    let fence = clock.next(now)?;
-                    assert!(Some(fence) > last);
-                    *lock =
-                        Some((Grant::new(ask.owner.into_owned(), fence, 1, max_hold, now / 1000), deadline));
+            let ask = Ask { owner, lease, max_hold, once: what & 8 == 0, session: false, room };
+            take(&ask, limits, now, clock, lock)?;
+        }
+        2 => {
+            let grant = lock.as_ref()?.0.grant_of(&owner).cloned();
+            match (release(grant.as_ref(), None, what & 8 == 0), grant) {
+                (Some(Released::Kept { holds }), Some(grant)) => {
+                    let (value, until) = lock.as_mut()?;
+                    let end = value.with_fence(grant.fence(), || *until)?.deadline;
+                    *until = value.update(grant.fence(), holds, grant.room(), end, *until);
                 }
-                (Ok(Acquired::Reentered { holds, deadline }), Some(held)) => {
-                    assert!(held.grant.owner() == ask.owner && deadline >= held.deadline);
-                    assert!(holds == held.grant.holds() + u32::from(!ask.once));
-                    let (grant, old) = lock.as_mut()?;
-                    grant.set_holds(holds);
-                    *old = deadline;
-                }
-                (Ok(Acquired::Refused), Some(held)) => assert!(held.grant.owner() != ask.owner),
-                (Err(_), Some(held)) => assert_eq!(held.grant.holds(), u32::MAX),
-                (answer, held) => panic!("{answer:?} for {held:?}"),
+                (Some(Released::Ended), Some(grant)) => end(lock, grant.fence())?,
+                (None, None) => (),
+                (answer, grant) => panic!("{answer:?} for {grant:?}"),
             }
         }
-        2 => match release(held.map(|held| held.grant), &owner, None, what & 8 == 0) {
-            Some(Released::Kept { holds }) => lock.as_mut()?.0.set_holds(holds),
-            Some(Released::Ended) => *lock = None,
-            None => assert!(held.is_none_or(|held| held.grant.owner() != owner)),
-        },
         3 => {
+            let (value, until) = lock.as_mut()?;
+            let (held, _) = value.seen_by(&owner, || *until);
             let held = held?;
-            if let Some(deadline) = extend(Some(held), &owner, None, lease, limits, now) {
+            if let Some(deadline) = extend(Some(held), None, lease, limits, now) {
                 let least = Deadline::At(now).min(held.deadline);
                 assert!(deadline >= least && deadline <= Deadline::after(now, lease));
                 assert!(deadline <= held.grant.limit(limits.max_hold));
-                lock.as_mut()?.1 = deadline;
+                let (fence, holds, room) = (held.grant.fence(), held.grant.holds(), held.grant.room());
+                *until = value.update(fence, holds, room, deadline, *until);
             }
         }
         4 => {
-            let held = held?;
-            let deadline = lengthen(held, lease, limits, now);
-            assert!(deadline >= held.deadline && held.grant.age(now) >= 0);
-            assert!(deadline.left(now) >= -1);
+            let (value, until) = lock.as_mut()?;
+            if what & 8 == 0 {
+                // Somebody moves the TTL of the key.
+                *until = numbers.deadline()?;
+            }
+            let over = value.lapsed(*until, now);
+            for held in value.all(*until) {
+                let deadline = lengthen(held, lease, limits, now);
+                assert!(deadline >= held.deadline && held.grant.age(now) >= 0);
+                assert!(deadline.left(now) >= -1 && held.deadline <= *until);
+                let is_over = held.deadline < Deadline::At(now);
+                assert!(value.is_one() || over.contains(&held.grant.fence()) == is_over);
+            }
+            for fence in over {
+                end(lock, fence)?;
+            }
         }
         // What a file or a primary may bring.
         _ => {
             let fence = Fence::new(numbers.next()?.unsigned_abs())?;
             let holds = u32::try_from(numbers.next()?).ok().filter(|&holds| holds > 0)?;
             clock.observe(fence);
-            *lock = Some((
-                Grant::told(owner.into_owned(), fence, holds, max_hold, None, now),
-                numbers.deadline()?,
-            ));
+            let grant = Grant::told(owner.into_owned(), fence, holds, max_hold, None, now);
+            *lock = Some((Value::One(grant.with_room(room)), numbers.deadline()?));
         }
     }
     Some(())
+}
+
+fn take(
+    ask: &Ask<'_>,
+    limits: Limits,
+    now: Millis,
+    clock: &mut FenceClock,
+    lock: &mut Option<(Value, Deadline)>,
+) -> Option<()> {
+    let (held, others) = match lock {
+        Some((value, until)) => value.seen_by(&ask.owner, || *until),
+        None => (None, Others::NONE),
+    };
+    let fence = held.map(|held| held.grant.fence());
+    match (acquire(held, others, ask, limits, now), held) {
+        (Ok(Acquired::Granted { deadline }), None) => {
+            assert!(deadline <= Deadline::after(now, ask.lease));
+            let last = clock.last();
+            let fence = clock.next(now)?;
+            assert!(Some(fence) > last);
+            let grant = Grant::new(ask.owner.borrowed().into_owned(), fence, 1, ask.max_hold, now / 1000);
+            let grant = grant.with_room(ask.room);
+            match lock {
+                Some((value, until)) => *until = value.put(grant, deadline, *until),
+                None => *lock = Some((Value::One(grant), deadline)),
+            }
+        }
+        (
+            Ok(Acquired::Reentered { holds, deadline } | Acquired::Upgraded { holds, deadline }),
+            Some(held),
+        ) => {
+            assert!(held.grant.owner() == ask.owner && deadline >= held.deadline);
+            assert!(holds == held.grant.holds() + u32::from(!ask.once));
+            let room = held.grant.room().min(ask.room);
+            let (value, until) = lock.as_mut()?;
+            *until = value.update(fence?, holds, room, deadline, *until);
+        }
+        (Ok(Acquired::Refused), None) => assert!(others.count > 0),
+        (Ok(Acquired::UpgradeRefused), Some(held)) => {
+            assert!(ask.room < held.grant.room() && others.count > 0)
+        }
+        (Err(_), Some(held)) => assert_eq!(held.grant.holds(), u32::MAX),
+        (answer, held) => panic!("{answer:?} for {held:?}"),
+    }
+    Some(())
+}
+
+fn end(lock: &mut Option<(Value, Deadline)>, fence: Fence) -> Option<()> {
+    let (value, until) = lock.as_mut()?;
+    match value.end(fence, *until) {
+        Some(new_until) => *until = new_until,
+        None => *lock = None,
+    }
+    Some(())
+}
+
+/// No more hold the lock than each of them bears, and each owner once.
+fn bear_each_other(value: &Value, until: Deadline) {
+    let count = value.all(until).count();
+    assert_eq!(count, value.count());
+    for held in value.all(until) {
+        assert!(held.grant.room().most().is_none_or(|most| count <= most as usize));
+        assert_eq!(value.grant_of(&held.grant.owner()), Some(held.grant));
+        assert!(value.with_fence(held.grant.fence(), || until).is_some());
+    }
+    assert!(value.first_end(until) <= until);
 }
