@@ -89,7 +89,10 @@ impl<'a> Acquire<'a> {
             max_hold: max_hold.map(parse::max_hold).transpose()?,
             once: once.is_some(),
             session: session.is_some(),
-            room: room.map_or(Ok(Room::ONE), parse::room)?,
+            room: match room {
+                None => Room::ONE,
+                Some(limit) => parse::room(limit)?,
+            },
         };
         let wait = Wait {
             timeout: block.map(parse::timeout).transpose()?,

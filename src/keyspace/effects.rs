@@ -166,6 +166,7 @@ fn number_of(deadline: Deadline) -> Millis {
 }
 
 /// Tells that the lock is held by that grant alone.
+#[inline(always)]
 pub(super) fn alone(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
     if ctx.must_replicate() {
         check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, true)));
@@ -203,6 +204,7 @@ pub(super) fn lease(ctx: &Ctx<'_>, key: Arg<'_>, deadline: Deadline) {
 }
 
 /// Tells that the lock is free.
+#[inline]
 pub(super) fn free(ctx: &Ctx<'_>, key: Arg<'_>) {
     if ctx.must_replicate() {
         check(ctx, ctx.replicate_key(APPLY, key));

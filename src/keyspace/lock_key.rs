@@ -33,17 +33,19 @@ impl<'a> LockKey<'a> {
     }
 
     /// Gives the lock to somebody alone.
+    #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
         effects::alone(ctx, self.0.name(), &grant, until);
         self.store(ctx, grant, until);
     }
 
     /// Stores what a primary told, and tells nobody: that grant alone.
+    #[inline(always)]
     pub(crate) fn store(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
         match self.0.value_mut() {
+            None => self.0.set_value(Value::One(grant)),
             Some(Value::One(held)) => *held = grant.aged_as(held),
             Some(value) => *value = Value::One(grant),
-            None => self.0.set_value(Value::One(grant)),
         }
         self.set_deadline(until);
         ctx.signal_modified(self.0.name());

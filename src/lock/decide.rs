@@ -32,9 +32,10 @@ impl Ask<'_> {
     }
 
     /// The grant that is made of it, with that fence.
+    #[inline(always)]
     pub(crate) fn grant(&self, fence: Fence, now: Now) -> Grant {
         let grant = Grant::new(self.owner.borrowed(), fence, 1, self.max_hold, now.millis());
-        grant.with_room(self.room)
+        if self.room.is_exclusive() { grant } else { grant.with_room(self.room) }
     }
 
     /// The end of the lease of a grant that is made now.
@@ -54,8 +55,8 @@ pub(crate) struct Limits {
     /// By how many ms at most the millisecond from which a lease is counted is later than the one in which it begins: so long
     /// the server may still have a lock whose lease is over by that count.
     pub(crate) grain: Millis,
-    /// The most holders of one lock.
-    pub(crate) max_holders: Room,
+    /// The most holders of one lock; 0: any number.
+    pub(crate) max_holders: u32,
     /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
     pub(crate) lengthen: bool,
 }
@@ -87,6 +88,7 @@ pub(crate) enum Acquired {
 pub(crate) struct TooManyHolds;
 
 /// Decides an acquire, by the owner's own grant and by the others.
+#[inline(always)]
 pub(crate) fn acquire(
     held: Option<Held<'_>>,
     others: Others,
@@ -94,8 +96,24 @@ pub(crate) fn acquire(
     limits: Limits,
     now: Millis,
 ) -> Result<Acquired, TooManyHolds> {
+    if held.is_none() && others.count == 0 {
+        return Ok(Acquired::Granted { deadline: ask.first_deadline(limits, now) });
+    }
+    acquire_held(held, others, ask, limits, now)
+}
+
+/// Apart, so that a free lock does not pay for it.
+#[inline(never)]
+fn acquire_held(
+    held: Option<Held<'_>>,
+    others: Others,
+    ask: &Ask<'_>,
+    limits: Limits,
+    now: Millis,
+) -> Result<Acquired, TooManyHolds> {
     let Some(held) = held else {
-        return Ok(match others.bear(ask.room.min(limits.max_holders)) {
+        let most = Room::limit(limits.max_holders).unwrap_or(Room::ANY);
+        return Ok(match others.bear(ask.room.min(most)) {
             true => Acquired::Granted { deadline: ask.first_deadline(limits, now) },
             false => Acquired::Refused,
         });

@@ -50,7 +50,7 @@ fn step(
         max_lease: LONGEST_LEASE,
         max_hold: max_hold.filter(|_| what & 1024 == 0),
         grain: 0,
-        max_holders: rooms.get((what >> 12 & 3) as usize).copied().filter(|room| *room != Room::ONE)?,
+        max_holders: [0, 1, 2, 3].get((what >> 12 & 3) as usize).copied()?,
         lengthen: what & 4 == 0,
     };
     if let Some((value, until)) = lock {

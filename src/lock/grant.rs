@@ -48,6 +48,7 @@ const _: () = assert!(size_of::<Grant>() == 24);
 impl Grant {
     /// A grant with that many holds (at least 1), the greatest age in ms that it may reach, where it has one, and the
     /// millisecond in which it was made. That is the fence's, unless fences run ahead of the clock.
+    #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,
         fence: Fence,

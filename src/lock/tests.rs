@@ -17,7 +17,7 @@ fn ask<'a>(name: &'a str, lease: Millis) -> Ask<'a> {
 
 /// Any lease may be lengthened, up to that age of the grant.
 fn age(max_hold: Option<Millis>) -> Limits {
-    Limits { max_lease: LONGEST_LEASE, max_hold, grain: 0, max_holders: Room::ANY, lengthen: true }
+    Limits { max_lease: LONGEST_LEASE, max_hold, grain: 0, max_holders: 0, lengthen: true }
 }
 
 fn fence(value: u64) -> Fence {

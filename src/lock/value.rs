@@ -49,6 +49,7 @@ impl Value {
     }
 
     /// The grant of an owner, and those of the others. `until` is asked for where it has one.
+    #[inline(always)]
     pub(crate) fn seen_by(
         &self,
         owner: &Owner<'_>,
@@ -64,6 +65,7 @@ impl Value {
     }
 
     /// The grant of an owner.
+    #[inline(always)]
     pub(crate) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
         match self {
             Self::One(grant) => Some(grant).filter(|grant| grant.owner() == *owner),

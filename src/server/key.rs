@@ -73,6 +73,7 @@ impl<'a, T: NativeType> Key<'a, T> {
     }
 
     /// Puts a value there, in place of any other; it has no TTL. Does nothing where the key is not open for writing.
+    #[inline(always)]
     pub(crate) fn set_value(&mut self, value: T) {
         let value = Box::into_raw(Box::new(value));
         // SAFETY: the key is open, and the type's `free` turns the pointer back into the box it came from.

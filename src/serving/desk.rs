@@ -77,6 +77,7 @@ impl<'a> Site for Desk<'a> {
         self.lock.name()
     }
 
+    #[inline(always)]
     fn value(&self) -> Option<&Value> {
         self.lock.value()
     }
@@ -85,6 +86,7 @@ impl<'a> Site for Desk<'a> {
         self.lock.deadline()
     }
 
+    #[inline(always)]
     fn give(&mut self, grant: Grant, until: Deadline) {
         self.lock.give(self.ctx, grant, until);
     }
@@ -111,6 +113,7 @@ impl<'a> Site for Desk<'a> {
         lapsed.iter().map(Grant::fence).collect()
     }
 
+    #[inline(always)]
     fn free(&mut self) {
         self.lock.free(self.ctx);
     }

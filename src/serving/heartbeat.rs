@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::config;
-use crate::lock::{Limits, Millis, Room};
+use crate::lock::{Limits, Millis};
 use crate::server::{Alarm, Ctx, ServerCell, Timer, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
@@ -62,12 +62,13 @@ pub(super) fn grace_left() -> GraceLeft {
 }
 
 /// What holds for all grants now.
+#[inline]
 pub(super) fn limits() -> Limits {
     Limits {
         max_lease: config::max_lease(),
         max_hold: config::max_hold(),
         grain: lease_start(1),
-        max_holders: Room::limit(config::max_holders()).unwrap_or(Room::ANY),
+        max_holders: config::MAX_HOLDERS.get() as u32,
         lengthen: grace_left().leases == 0,
     }
 }

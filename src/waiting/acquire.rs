@@ -67,8 +67,7 @@ pub(crate) fn acquire<S: Site>(
                 return wait_or(site, caller, ask, wait, now, refused);
             }
             let fence = site.next_fence(now).ok_or(Refusal::NoMoreFences)?;
-            let alone = site.value().is_none();
-            give(site, ask, fence, deadline, alone, now);
+            give(site, ask, fence, deadline, others.count == 0, now);
             site.note(Note::Acquired);
             (fence, 1, deadline)
         }
@@ -77,8 +76,8 @@ pub(crate) fn acquire<S: Site>(
     if let Some(channel) = &wait.channel {
         let owner = ask.owner.borrowed().into_owned();
         site.here(|state, at| state.watch(at, fence, owner, channel.clone()));
+        lease_moved(site, fence, until, now);
     }
-    lease_moved(site, fence, until, now);
     if ask.session {
         sessions::start(site, caller.id(), fence, ask.lease, until, now);
     }
@@ -103,11 +102,11 @@ fn enter_again<S: Site>(
 
 /// Whether what there is room for may be granted to a client that comes now; else what it is refused with. Not before those who
 /// wait, for whom a grace may have ended only just now.
+#[inline(always)]
 fn may_grant<S: Site>(site: &mut S) -> Result<(), Result<Outcome, Refusal>> {
     let grace = site.grace().grants;
-    let waited_for = !site.idle() && site.here(|state, at| state.waiters_of(at)) > 0;
     match grace {
-        0 if !waited_for => Ok(()),
+        0 if site.idle() || site.here(|state, at| state.waiters_of(at)) == 0 => Ok(()),
         0 if site.value().is_some() => Err(Ok(Outcome::Taken)),
         left => Err(Err(Refusal::Grace(left.max(1)))),
     }

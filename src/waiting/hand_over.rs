@@ -83,6 +83,7 @@ fn forget<S: Site>(site: &mut S, fence: Fence, why: Note) {
 }
 
 /// Gives the lock to one who asked for it: alone, or beside those who hold it.
+#[inline(always)]
 pub(super) fn give<S: Site>(
     site: &mut S,
     ask: &Ask<'_>,
@@ -92,13 +93,13 @@ pub(super) fn give<S: Site>(
     now: Now,
 ) {
     let grant = ask.grant(fence, now);
+    if !ask.room.is_exclusive() {
+        site.note(Note::Shared);
+    }
     if alone {
         site.give(grant, until);
     } else {
         site.add(grant, until);
-    }
-    if !ask.room.is_exclusive() {
-        site.note(Note::Shared);
     }
 }
 

@@ -79,6 +79,7 @@ pub(crate) trait Site: Around {
     }
 
     /// The grant of an owner and the end of its lease, where it holds the lock; and those of the others.
+    #[inline(always)]
     fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others) {
         match self.value() {
             Some(value) => value.seen_by(owner, || self.deadline()),

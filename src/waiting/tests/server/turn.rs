@@ -55,7 +55,7 @@ impl Around for Turn<'_> {
             max_lease: self.rules.max_lease.unwrap_or(LONGEST_LEASE),
             max_hold: self.rules.max_hold,
             grain: 0,
-            max_holders: self.rules.max_holders,
+            max_holders: self.rules.max_holders.most().unwrap_or(0),
             lengthen: self.grace_left().leases == 0,
         }
     }
