@@ -108,7 +108,8 @@ for (const [name, open] of Object.entries(clients)) {
     const begin = performance.now();
     for (let cut = 0; cut < 5; cut += 1) {
       await waitFor(async () => (await info(other, "door")).waiters === 20, "all wait");
-      assert.equal(await other.call("CLIENT", "KILL", "TYPE", "normal"), 1);
+      // It may be cut already, and those who waited on it be counted still.
+      await waitFor(async () => (await other.call("CLIENT", "KILL", "TYPE", "normal")) === 1, "a connection to cut");
     }
     await waitFor(async () => (await info(other, "door")).waiters === 20, "all wait");
     assert(performance.now() - begin < 10_000); // by the timer alone it would take 16 s at least
