@@ -122,6 +122,7 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
                 reenter(site, &ask.owner, now);
                 return granted;
             }
+            Ok(Acquired::Upgraded { .. }) if is_grace(site, now) => return granted,
             // Only where its owner holds the lock.
             Ok(Acquired::Reentered { .. } | Acquired::Upgraded { .. }) | Err(lock::TooManyHolds) => {
                 reenter(site, &ask.owner, now);

@@ -264,7 +264,7 @@ fn a_failover_with_a_grace_keeps_readers_and_writers_apart() {
     let lag = failover(|failover| failover.lag = 1);
     holds("failover with upgrades", Size { kinds, grants: 1, horizon: soak(4, 6), ..lag });
     let kinds = &[Kind::WaitToRead, Kind::Wait, Kind::Read];
-    let size = Size { kinds, grants: soak(1, 2), holds: 1, horizon: soak(3, 5), ..lag };
+    let size = Size { kinds, grants: soak(1, 2), holds: 1, horizon: soak(4, 5), ..lag };
     holds("failover with readers that wait", size);
     let kinds = &[Kind::Plain, Kind::Read];
     two_owners("readers without a grace", with_grace(0, Size { kinds, ..FAILOVER }));
