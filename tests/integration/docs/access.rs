@@ -46,7 +46,7 @@ fn the_categories_are_those_of_the_page() {
 
 #[test]
 fn the_table_for_operators_is_that_of_the_pages() {
-    let operations = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let operations = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations/secure.md");
     let operations = fs::read_to_string(operations).unwrap();
     for page in pages() {
         let row = operations.lines().find(|line| line.starts_with(&format!("| `{}` | `@", page.command)));
