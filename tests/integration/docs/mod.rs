@@ -3,5 +3,6 @@
 mod access;
 mod definition;
 mod examples;
+mod operations;
 mod page;
 mod shown;

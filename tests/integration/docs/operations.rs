@@ -1,0 +1,129 @@
+//! The pages for operators: their links, settings and ACL rules are real.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::Server;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join("docs/operations").join(name)).unwrap()
+}
+
+/// All pages in the folder and those in it.
+fn pages_in(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            pages_in(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+/// The page without its programs and examples.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let lines = text.lines().filter(|line| {
+        let fence = line.starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence && !line.starts_with("    ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What a link to each heading of the page ends in.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let names = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    let anchors = names.map(|name| {
+        let kept = name.chars().filter(|&sign| sign.is_alphanumeric() || " -_".contains(sign));
+        kept.collect::<String>().replace(' ', "-")
+    });
+    anchors.collect()
+}
+
+#[test]
+fn every_link_of_the_pages_leads_somewhere() {
+    let mut pages = vec![root().join("README.md"), root().join("CHANGELOG.md")];
+    pages_in(&root().join("docs"), &mut pages);
+    let mut broken = Vec::new();
+    for page in &pages {
+        let text = prose(&fs::read_to_string(page).unwrap());
+        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let leads = match anchor {
+                "" => target.exists(),
+                anchor => {
+                    fs::read_to_string(&target).is_ok_and(|text| anchors(&prose(&text)).contains(anchor))
+                }
+            };
+            if !leads {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn the_table_has_each_setting_with_its_default() {
+    let page = page("configure.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `lock."));
+    let documented: BTreeMap<_, _> = rows
+        .map(|row| {
+            let mut columns = row.split('|').map(|column| column.trim().trim_end_matches('`'));
+            (format!("lock.{}", columns.next().unwrap()), columns.next().unwrap().to_owned())
+        })
+        .collect();
+    let server = Server::start();
+    let known: Vec<String> = server.client().ask("CONFIG GET lock.*");
+    let known = known.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+    assert_eq!(documented, known.collect());
+}
+
+#[test]
+fn the_rules_work_that_the_page_shows() {
+    let page = page("secure.md");
+    let rules: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("    ACL SETUSER ")).collect();
+    assert!(!rules[0].contains("@lock"), "the first one works on each server");
+    let server = Server::start();
+    let mut operator = server.client();
+    let categories: Vec<String> = operator.ask("ACL CAT");
+    for rule in rules {
+        if rule.contains("@lock") && !categories.iter().any(|category| category == "lock") {
+            continue;
+        }
+        let name = rule.split(' ').next().unwrap();
+        operator.ask::<i64>(&format!("ACL DELUSER {name}"));
+        operator.ask::<()>(&format!("ACL SETUSER {rule}"));
+        let mut client = server.client();
+        client.ask::<()>(&format!("AUTH {name} secret"));
+        let mut may = |command: &str| match client.send(command) {
+            Err(error) => !error.starts_with("NOPERM"),
+            Ok(_) => true,
+        };
+        let is_application = name == "app";
+        assert!(may("PING"), "{rule}");
+        assert!(may("LOCK.INFO invoice:42"), "{rule}");
+        assert_eq!(may("LOCK.ACQUIRE invoice:42 OWNER alice ONCE"), is_application, "{rule}");
+        assert_eq!(may("LOCK.RELEASE invoice:42 alice"), is_application, "{rule}");
+        for command in
+            ["LOCK.BREAK invoice:42", "CLIENT LIST", "CLIENT KILL ID 999999", "CLIENT UNBLOCK 999999"]
+        {
+            assert_eq!(may(command), !is_application, "{rule}: {command}");
+        }
+        assert!(!may("LOCK.ACQUIRE other OWNER alice"), "{rule}");
+        assert!(!may("DEL invoice:42"), "{rule}");
+        assert_eq!(may("SUBSCRIBE locks:web-7"), rule.contains("&locks:*"), "{rule}");
+    }
+}
