@@ -82,7 +82,7 @@ fn a_client_that_moves_a_key_stays_in_its_database() {
     let _bob = Waiter::new(&server, "k", "OWNER bob");
     client.acquire("other", "OWNER alice").unwrap();
     client.ask::<()>("SET text text");
-    // Not so after `COPY` on Valkey 8.1, whose fault cannot be mended from a module: see docs/operations.md.
+    // Not so after `COPY` on Valkey 8.1, whose fault cannot be mended from a module: see docs/operations/server-faults.md.
     for line in ["MOVE other 1", "MOVE k 1", "MOVE text 3"] {
         assert_eq!(client.ask::<i64>(line), 1);
         let info: String = client.ask("CLIENT INFO");
