@@ -196,6 +196,16 @@ for (const [name, open] of Object.entries(clusters)) {
   });
 }
 
+testWithServer("sessions of readers and of permits", async (scene) => {
+  const [client, other] = [scene.connect(), scene.connect()];
+  const within = (mode, body) => withSession(client, "door", body, { waitMs: 20, mode });
+  const holders = async () => (await info(other, "door")).holders;
+  assert.equal(await within(["SHARED"], () => within(["SHARED"], holders)), 2);
+  await waitFor(async () => (await info(other, "door")) === null, "the sessions have ended");
+  const second = () => assert.rejects(within(["LIMIT", 2], () => assert.fail("three have it")), /someone else/);
+  await within(["LIMIT", 2], () => within(["LIMIT", 2], second));
+});
+
 testWithServer("a session ends with its connection, and the body is told", async (scene) => {
   const [client, other] = [scene.connect(), scene.connect()];
   assert.equal(await withSession(client, "door", async () => "result"), "result");
