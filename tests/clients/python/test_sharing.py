@@ -257,11 +257,39 @@ def test_a_cache_that_a_late_writer_wrote_is_rebuilt(server, client, tmp_path):
     # It writes all, or one part of two, or half a file, under a fence of before.
     late._rebuild(fences[0] - 1)
     assert cache.read() == {"eur": [fences[-1]], "usd": [fences[-1]]} and len(fences) == 3
-    (tmp_path / "usd.json").write_text((tmp_path / "usd.json").read_text().replace(str(fences[-1]), str(fences[0])))
+    usd = next(path for path in tmp_path.iterdir() if '"usd"' in path.read_text())
+    usd.write_text(usd.read_text().replace(str(fences[-1]), str(fences[0])))
     assert cache.read()["usd"] == [fences[-1]] and len(fences) == 4
-    (tmp_path / "eur.json").write_text('{"name": "eur"')
+    usd.write_text('{"name": "usd"')
     assert cache.read()["eur"] == [fences[-1]] and len(fences) == 5
     assert cache.read()["eur"] == [fences[-1]] and len(fences) == 5
+
+
+@pytest.mark.parametrize("later", [{"eur": [2]}, {}, {"eur": [2], "eur/usd": [2], "..": [2], "index": [2]}])
+def test_a_cache_may_have_other_parts_each_time(server, client, tmp_path, later):
+    locks, builds = locks_for_threads(client, server), Counter()
+
+    def build(fence):
+        builds[fence] += 1
+        return later if len(builds) > 1 else {"eur": [1], "usd": [1]}
+
+    cache = Cache(locks, tmp_path, build)
+    assert cache.read() == {"eur": [1], "usd": [1]}
+    Cache(locks, tmp_path, build, max_age_s=-1).read()
+    assert all(cache.read() == later for _ in range(10))
+    assert Cache(locks, tmp_path, build).read() == later
+    assert len(builds) == 2
+
+
+@pytest.mark.parametrize("before", [None, {"eur": [0]}, {"eur": [0], "usd": [0], "yen": [0]}])
+def test_a_cache_whose_writer_stopped_half_way_is_rebuilt(server, client, tmp_path, before):
+    locks, whole = locks_for_threads(client, server), {"eur": [2], "usd": [2]}
+    if before:
+        Cache(locks, tmp_path, lambda _: before).read()
+    builds = [{"eur": [1], "usd": [object()]}, whole]  # the first can't be written
+    with pytest.raises(TypeError):
+        Cache(locks, tmp_path, lambda _: builds.pop(0), max_age_s=-1).read()
+    assert Cache(locks, tmp_path, lambda _: builds.pop(0)).read() == whole
 
 
 # The permits.
