@@ -386,6 +386,18 @@ def test_a_permit_is_lost_with_its_connection_and_that_is_told(server, other):
         with pytest.raises(ZeroDivisionError), permits.permit(connection, "service", 2):
             other.execute_command("LOCK.BREAK", "service")
             1 / 0
+        # A connection that was made anew meanwhile has no permit.
+        with pytest.raises(ResponseError, match="^NOTHELD "), permits.permit(connection, "service", 2):
+            other.client_kill_filter(_id=connection.client_id())
+            with pytest.raises(redis.ConnectionError):
+                connection.ping()
+            connection.ping()
+
+
+def test_a_permit_has_a_greatest_age(server, other):
+    with permits.connect(server.url) as connection:
+        with pytest.raises(ResponseError, match="^NOTHELD "), permits.permit(connection, "service", 2, "MAXHOLD", 100):
+            wait_for(lambda: info(other, "service") is None, "the permit is back", 5)
 
 
 def test_permits_that_last_a_second_limit_the_calls_a_second(client):
@@ -421,6 +433,7 @@ def test_an_upgrade_in_place_and_the_deadlock_of_two(client, other):
     with ThreadPoolExecutor(1) as thread:
         upgrade = thread.submit(ask, "alice", "BLOCK", 30_000)
         wait_for(lambda: info(other, "book")["waiters"] == 1, "alice waits")
+        assert ask("bob") is None
         with pytest.raises(ResponseError, match="^DEADLOCK "):
             ask("bob", "BLOCK", 30_000)
         assert client.execute_command("LOCK.RELEASE", "book", "bob") == 0
