@@ -400,6 +400,38 @@ def test_a_permit_has_a_greatest_age(server, other):
             wait_for(lambda: info(other, "service") is None, "the permit is back", 5)
 
 
+def fork_with_a_permit(url, closes):
+    """A worker with a permit, and a child that says its number."""
+    connection, other = permits.connect(url), redis.Redis.from_url(url)
+    with permits.permit(connection, "service", LIMIT):
+        if not os.fork():
+            if closes:
+                connection.connection.disconnect()
+            other.set("child", os.getpid())
+        time.sleep(100)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_permit_lives_on_in_a_child_unless_that_one_closes_the_connection(server, workers, other, closes):
+    worker = workers.start(fork_with_a_permit, server.url, closes)
+    child = int(wait_for(lambda: other.get("child"), "the child is there"))
+
+    def given_back():
+        wait_for(lambda: info(other, "service") is None, "the permit is back", 5)
+
+    try:
+        worker.kill()
+        worker.join()
+        if closes:
+            given_back()
+        else:
+            time.sleep(0.5)
+            assert info(other, "service")["session"] == 1
+    finally:
+        os.kill(child, signal.SIGKILL)
+    given_back()
+
+
 def test_permits_that_last_a_second_limit_the_calls_a_second(client):
     """As the documentation says it, with less than a second."""
     granted = []
