@@ -26,6 +26,14 @@ pub(crate) enum Error {
         max: u32,
     },
     OwnerLength,
+    /// A number of keys that is none.
+    NumKeys,
+    /// Fewer keys than their number says.
+    TooFewKeys,
+    TooManyKeys {
+        max: usize,
+    },
+    KeyTwice,
     NotHeld,
     WrongType,
     TooManyHolds,
@@ -72,6 +80,9 @@ impl ErrorReply for Error {
             Self::NotAnInteger => c"ERR value is not an integer or out of range",
             Self::NotPositive => c"ERR value is out of range, must be positive",
             Self::OwnerLength => c"ERR owner must be 1 to 128 bytes long",
+            Self::NumKeys => c"ERR numkeys should be greater than 0",
+            Self::TooFewKeys => c"ERR Number of keys can't be greater than number of args",
+            Self::KeyTwice => c"ERR a key is named twice",
             Self::NotHeld => c"NOTHELD the lock is not held by this owner",
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
             Self::TooManyHolds => c"ERR the lock is held too often: holds would overflow",
@@ -101,6 +112,9 @@ impl ErrorReply for Error {
                 return ctx.reply_error_text(&format!(
                     "ERR value is out of range, LIMIT must be between 1 and {max} (lock.max-holders)"
                 ));
+            }
+            Self::TooManyKeys { max } => {
+                return ctx.reply_error_text(&format!("ERR at most {max} keys are allowed"));
             }
             Self::LeaseTooLong { max } => {
                 return ctx.reply_error_text(&format!(

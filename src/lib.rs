@@ -26,7 +26,7 @@ mod stats;
 mod tests;
 mod waiting;
 
-use commands::{Acquire, Apply, Break, Extend, Info, Leave, Release, Settle};
+use commands::{Acquire, Apply, Break, Extend, Info, Leave, Macquire, Mextend, Mrelease, Release, Settle};
 use server::{CommandSpec, EventSpec, Module, TypeSpec};
 use serving::Listener;
 
@@ -40,6 +40,9 @@ static MODULE: Module = Module {
         CommandSpec::of::<Acquire>(),
         CommandSpec::of::<Release>(),
         CommandSpec::of::<Extend>(),
+        CommandSpec::of::<Macquire>(),
+        CommandSpec::of::<Mrelease>(),
+        CommandSpec::of::<Mextend>(),
         CommandSpec::of::<Leave>(),
         CommandSpec::of::<Info>(),
         CommandSpec::of::<Break>(),

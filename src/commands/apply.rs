@@ -6,7 +6,7 @@
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::{self, APPLY, Effect, LockKey};
-use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 
 pub(crate) struct Apply<'a> {
     key: Arg<'a>,
@@ -23,7 +23,7 @@ impl Command for Apply<'_> {
         flags: c"write fast",
         acl: &[c"write", c"fast", c"admin", c"dangerous"],
         tips: c"",
-        key: KeyUse { tells: false, change: Some(Change::Update) },
+        key: KeyUse { keys: Keys::First, tells: false, change: Some(Change::Update) },
         arguments: &[Argument::KEY, Argument::text(c"state").optional()],
     };
     type Error = Error;

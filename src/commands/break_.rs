@@ -5,7 +5,7 @@
 
 use super::parse;
 use crate::error::Error;
-use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, LogLevel};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys, LogLevel};
 use crate::serving;
 
 pub(crate) struct Break<'a> {
@@ -22,7 +22,7 @@ impl Command for Break<'_> {
         flags: c"write admin fast",
         acl: &[c"write", c"fast", c"admin", c"dangerous", c"lock"],
         tips: c"",
-        key: KeyUse { tells: false, change: Some(Change::Delete) },
+        key: KeyUse { keys: Keys::First, tells: false, change: Some(Change::Delete) },
         arguments: &[Argument::KEY, parse::FENCE],
     };
     type Error = Error;

@@ -6,11 +6,16 @@ use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
 use crate::lock::{Millis, Owner};
-use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
 pub(crate) struct Extend<'a> {
     key: Arg<'a>,
+    pub(super) longer: Longer<'a>,
+}
+
+/// What lease is asked for, of one lock or of several.
+pub(super) struct Longer<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) lease: Option<Millis>,
     pub(super) fence: Option<u64>,
@@ -25,8 +30,8 @@ impl Command for Extend<'_> {
         flags: c"write fast",
         acl: &[c"write", c"fast", c"lock"],
         tips: c"nondeterministic_output",
-        key: KeyUse { tells: false, change: Some(Change::Update) },
-        arguments: &[Argument::KEY, Argument::text(c"owner"), parse::LEASE, parse::FENCE],
+        key: KeyUse { keys: Keys::First, tells: false, change: Some(Change::Update) },
+        arguments: &[Argument::KEY, parse::OWNER, parse::LEASE, parse::FENCE],
     };
     type Error = Error;
 
@@ -38,9 +43,26 @@ impl Command for Extend<'_> {
 impl<'a> Extend<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
-        let owner = parse::required(args, 2)?;
+        Ok(Self { key, longer: Longer::parse(args.skip(2), "lock.extend")? })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let Longer { owner, fence, .. } = &self.longer;
+        let now = serving::now();
+        let until = serving::extend(ctx, self.key, owner, *fence, self.longer.lease(), now)?;
+        ctx.reply_integer(until.left(now.start));
+        Ok(())
+    }
+}
+
+impl<'a> Longer<'a> {
+    /// Reads what follows the keys.
+    pub(super) fn parse(
+        mut words: impl Iterator<Item = Arg<'a>>,
+        command: &'static str,
+    ) -> Result<Self, Error> {
+        let owner = parse::value(&mut words)?;
         let (mut lease, mut fence) = (None, None);
-        let mut words = args.skip(3);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -51,18 +73,14 @@ impl<'a> Extend<'a> {
             }
         }
         Ok(Self {
-            key,
             owner: parse::owner(owner)?,
-            lease: lease.map(|(unit, arg)| parse::lease(unit, arg, "lock.extend")).transpose()?,
+            lease: lease.map(|(unit, arg)| parse::lease(unit, arg, command)).transpose()?,
             fence: fence.map(parse::fence).transpose()?,
         })
     }
 
-    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let lease = self.lease.unwrap_or_else(config::default_lease);
-        let now = serving::now();
-        let until = serving::extend(ctx, self.key, &self.owner, self.fence, lease, now)?;
-        ctx.reply_integer(until.left(now.start));
-        Ok(())
+    /// The lease that is meant, in ms.
+    pub(super) fn lease(&self) -> Millis {
+        self.lease.unwrap_or_else(config::default_lease)
     }
 }

@@ -9,23 +9,23 @@ pub(crate) fn parse(bytes: &[u8]) {
     let words: Vec<&[u8]> = bytes.split(|&byte| byte == b' ').collect();
     with_args(&words, |args| {
         if let Ok(acquire) = Acquire::parse(args) {
-            check_owner(&acquire.ask.owner);
-            assert!((1..=LONGEST_LEASE).contains(&acquire.ask.lease));
-            assert!(acquire.ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
-            assert!(acquire.wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time)));
-            assert!(acquire.wait.channel.is_none_or(|channel| (1..=512).contains(&channel.len())));
+            check_owner(&acquire.asked.ask.owner);
+            assert!((1..=LONGEST_LEASE).contains(&acquire.asked.ask.lease));
+            assert!(acquire.asked.ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
+            assert!(acquire.asked.wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time)));
+            assert!(acquire.asked.wait.channel.is_none_or(|channel| (1..=512).contains(&channel.len())));
         }
         if let Ok(leave) = Leave::parse(args) {
             check_owner(&leave.owner);
         }
         if let Ok(release) = Release::parse(args) {
-            check_owner(&release.owner);
-            assert_ne!(release.fence, Some(0));
+            check_owner(&release.given.owner);
+            assert_ne!(release.given.fence, Some(0));
         }
         if let Ok(extend) = Extend::parse(args) {
-            check_owner(&extend.owner);
-            assert!(extend.lease.is_none_or(|lease| (1..=LONGEST_LEASE).contains(&lease)));
-            assert_ne!(extend.fence, Some(0));
+            check_owner(&extend.longer.owner);
+            assert!(extend.longer.lease.is_none_or(|lease| (1..=LONGEST_LEASE).contains(&lease)));
+            assert_ne!(extend.longer.fence, Some(0));
         }
         if let Ok(break_) = Break::parse(args) {
             assert_ne!(break_.fence, Some(0));

@@ -5,7 +5,7 @@
 use super::parse;
 use crate::error::Error;
 use crate::lock::{Held, Now, Room, Value};
-use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse};
+use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 use crate::waiting::WaiterInfo;
 
@@ -20,7 +20,7 @@ impl Command for Info {
         flags: c"readonly",
         acl: &[c"read", c"slow", c"lock"],
         tips: c"nondeterministic_output",
-        key: KeyUse { tells: true, change: None },
+        key: KeyUse { keys: Keys::First, tells: true, change: None },
         arguments: &[Argument::KEY, Argument::flag(c"full", c"FULL")],
     };
     type Error = Error;

@@ -5,7 +5,7 @@
 use super::parse;
 use crate::error::Error;
 use crate::lock::Owner;
-use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
 pub(crate) struct Leave<'a> {
@@ -22,7 +22,7 @@ impl Command for Leave<'_> {
         flags: c"write fast",
         acl: &[c"write", c"fast", c"lock"],
         tips: c"",
-        key: KeyUse { tells: true, change: Some(Change::Delete) },
+        key: KeyUse { keys: Keys::First, tells: true, change: Some(Change::Delete) },
         arguments: &[Argument::KEY, Argument::text(c"owner")],
     };
     type Error = Error;

@@ -2,12 +2,16 @@
 
 mod acquire;
 mod apply;
+mod ask;
 mod break_;
 mod extend;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod info;
 mod leave;
+mod macquire;
+mod mextend;
+mod mrelease;
 mod parse;
 mod release;
 mod settle;
@@ -18,5 +22,8 @@ pub(crate) use break_::Break;
 pub(crate) use extend::Extend;
 pub(crate) use info::Info;
 pub(crate) use leave::Leave;
+pub(crate) use macquire::Macquire;
+pub(crate) use mextend::Mextend;
+pub(crate) use mrelease::Mrelease;
 pub(crate) use release::Release;
 pub(crate) use settle::Settle;

@@ -1,10 +1,19 @@
 //! Arguments that more than one command takes.
 
+use std::collections::BTreeSet;
+
 use crate::config;
 use crate::error::Error;
 use crate::lock::{LONGEST_LEASE, Millis, Owner, Room};
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::Channel;
+
+/// So many keys.
+pub(super) const NUMKEYS: Argument = Argument::integer(c"numkeys");
+pub(super) const KEYS: Argument = Argument::KEY.many();
+
+/// Who holds what is meant.
+pub(super) const OWNER: Argument = Argument::text(c"owner");
 
 /// How long a grant is to last.
 pub(super) const LEASE: Argument = Argument::one_of(
@@ -26,6 +35,27 @@ pub(super) const FENCE: Argument = Argument::integer(c"fence").after(c"FENCE").o
 /// The argument at that place. The server has checked the arity; Redis not of what an append-only file says.
 pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Error> {
     args.get(place).ok_or(Error::Syntax)
+}
+
+/// The most keys of one command: all are seen to in one step.
+const MOST_KEYS: usize = 1000;
+
+/// The keys, after their number, no two the same; and what follows them.
+pub(super) fn keys<'a>(args: Args<'a>) -> Result<(Vec<Arg<'a>>, impl Iterator<Item = Arg<'a>>), Error> {
+    let count = required(args, 1)?.integer().and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| *count > 0).ok_or(Error::NumKeys)?;
+    let keys: Vec<Arg<'a>> = args.skip(2).take(count).collect();
+    if keys.len() < count {
+        return Err(Error::TooFewKeys);
+    }
+    if count > MOST_KEYS {
+        return Err(Error::TooManyKeys { max: MOST_KEYS });
+    }
+    let names: BTreeSet<&[u8]> = keys.iter().map(|key| key.bytes()).collect();
+    if names.len() < count {
+        return Err(Error::KeyTwice);
+    }
+    Ok((keys, args.skip(count.saturating_add(2))))
 }
 
 /// Whether an option's word is that, in any case.

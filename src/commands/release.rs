@@ -5,13 +5,21 @@
 use super::parse;
 use crate::error::Error;
 use crate::lock::Owner;
-use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
+
+/// All holds.
+pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");
 
 pub(crate) struct Release<'a> {
     key: Arg<'a>,
+    pub(super) given: GivenBack<'a>,
+}
+
+/// What is given back, of one lock or of several.
+pub(super) struct GivenBack<'a> {
     pub(super) owner: Owner<'a>,
-    all: bool,
+    pub(super) all: bool,
     pub(super) fence: Option<u64>,
 }
 
@@ -24,8 +32,8 @@ impl Command for Release<'_> {
         flags: c"write fast",
         acl: &[c"write", c"fast", c"lock"],
         tips: c"",
-        key: KeyUse { tells: true, change: Some(Change::Delete) },
-        arguments: &[Argument::KEY, Argument::text(c"owner"), Argument::flag(c"all", c"ALL"), parse::FENCE],
+        key: KeyUse { keys: Keys::First, tells: true, change: Some(Change::Delete) },
+        arguments: &[Argument::KEY, parse::OWNER, ALL, parse::FENCE],
     };
     type Error = Error;
 
@@ -37,9 +45,22 @@ impl Command for Release<'_> {
 impl<'a> Release<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
-        let owner = parse::required(args, 2)?;
+        Ok(Self { key, given: GivenBack::parse(args.skip(2))? })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let GivenBack { owner, all, fence } = self.given;
+        let left = serving::release(ctx, self.key, &owner, fence, all)?;
+        ctx.reply_integer(left.into());
+        Ok(())
+    }
+}
+
+impl<'a> GivenBack<'a> {
+    /// Reads what follows the keys.
+    pub(super) fn parse(mut words: impl Iterator<Item = Arg<'a>>) -> Result<Self, Error> {
+        let owner = parse::value(&mut words)?;
         let (mut all, mut fence) = (None, None);
-        let mut words = args.skip(3);
         while let Some(word) = words.next().map(Arg::bytes) {
             if parse::is(word, "ALL") {
                 parse::set(&mut all, ())?;
@@ -50,16 +71,9 @@ impl<'a> Release<'a> {
             }
         }
         Ok(Self {
-            key,
             owner: parse::owner(owner)?,
             all: all.is_some(),
             fence: fence.map(parse::fence).transpose()?,
         })
-    }
-
-    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let left = serving::release(ctx, self.key, &self.owner, self.fence, self.all)?;
-        ctx.reply_integer(left.into());
-        Ok(())
     }
 }

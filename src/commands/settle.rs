@@ -1,30 +1,40 @@
-//! `LOCK.SETTLE key`
+//! `LOCK.SETTLE waiter key [key ...]`
 //!
-//! What an alarm runs: `serving::SETTLE` says why it is a command. Refused from clients.
+//! What an alarm runs: `serving::SETTLE` says why it is a command, and what its words are. Refused from clients.
+
+use std::num::NonZeroU64;
 
 use super::parse;
 use crate::error::Error;
-use crate::server::{Args, Argument, Change, Command, Ctx, Definition, KeyUse};
+use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
+use crate::waiting::Ticket;
 
 pub(crate) struct Settle;
 
 impl Command for Settle {
     const DEFINITION: Definition = Definition {
         name: serving::SETTLE,
-        summary: c"The module's own, refused from clients: hands a lock over by timer.",
-        complexity: c"O(log N) for N waiters.",
+        summary: c"The module's own, refused from clients: hands locks over by timer.",
+        complexity: c"O(K log N) for K locks and N waiters.",
         since: c"0.1.0",
         flags: c"write fast",
         acl: &[c"write", c"fast", c"admin", c"dangerous"],
         tips: c"",
-        key: KeyUse { tells: false, change: Some(Change::Update) },
-        arguments: &[Argument::KEY],
+        key: KeyUse { keys: Keys::FromSecond, tells: false, change: Some(Change::Update) },
+        arguments: &[Argument::integer(c"waiter"), parse::KEYS],
     };
     type Error = Error;
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
-        serving::settle(ctx, parse::required(args, 1)?)?;
+        let waiter = parse::required(args, 1)?.integer().ok_or(Error::NotAnInteger)?;
+        match u64::try_from(waiter).ok().and_then(NonZeroU64::new) {
+            None => serving::settle(ctx, parse::required(args, 2)?)?,
+            Some(waiter) => {
+                let keys: Vec<Arg<'_>> = args.skip(2).collect();
+                serving::settle_together(ctx, Ticket(waiter), &keys)?;
+            }
+        }
         ctx.reply_status(c"OK");
         Ok(())
     }

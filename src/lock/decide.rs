@@ -9,6 +9,14 @@ pub(crate) struct Held<'a> {
     pub(crate) deadline: Deadline,
 }
 
+/// What an owner has been granted of one lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) struct Got {
+    pub(crate) fence: Fence,
+    pub(crate) holds: u32,
+}
+
 /// What an acquire asks for.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]

@@ -75,3 +75,27 @@ impl<'a> Arg<'a> {
         (status == raw::REDISMODULE_OK as i32).then_some(value)
     }
 }
+
+/// A string that we have the server make.
+pub(crate) struct OwnString(*mut raw::RedisModuleString);
+
+impl OwnString {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        // SAFETY: the server copies the bytes into a string that is ours; without a context nobody else frees it.
+        Self(unsafe {
+            api!(RedisModule_CreateString(std::ptr::null_mut(), bytes.as_ptr().cast(), bytes.len()))
+        })
+    }
+
+    pub(crate) fn arg(&self) -> Arg<'_> {
+        // SAFETY: it lives as long as `self`.
+        unsafe { Arg::new(self.0) }
+    }
+}
+
+impl Drop for OwnString {
+    fn drop(&mut self) {
+        // SAFETY: ours; who still needs it, as an open key does, has a reference of its own.
+        unsafe { api!(RedisModule_FreeString(std::ptr::null_mut(), self.0)) };
+    }
+}

@@ -6,7 +6,7 @@ use std::slice;
 
 use redis_module::raw;
 
-use super::Ctx;
+use super::{Ctx, OwnString};
 
 /// What came of a command that the module ran.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,14 +62,17 @@ impl Drop for Reply {
 }
 
 impl Ctx<'_> {
-    /// Runs a command of our own on one key, under all the conditions that the server sets for a write (replicas
-    /// enough, a disk that works, a slot that is served here, ...).
-    pub(crate) fn call_write(&self, command: &CStr, key: &[u8]) -> Called {
+    /// Runs a command of our own, under all the conditions that the server sets for a write (replicas enough, a disk that
+    /// works, slots that are served here, ...).
+    pub(crate) fn call_write(&self, command: &CStr, words: &[&[u8]]) -> Called {
+        let strings: Vec<_> = words.iter().map(|word| OwnString::new(word)).collect();
+        let raw: Vec<_> = strings.iter().map(|string| string.arg().raw()).collect();
         // "!": what it replicates goes out; "S": as strict as for a script; "E": a refusal is a reply, not null, which
-        // Valkey 9 cannot do without (it crashes); "b": a buffer with its length.
-        // SAFETY: the context is valid (see `new`); the format names one buffer, and that and its length follow.
+        // Valkey 9 cannot do without (it crashes); "v": an array of strings with its length.
+        // SAFETY: the context is valid (see `new`); the format names one array, and that and its length follow. The server takes
+        // references of its own to the strings that it keeps.
         let reply = unsafe {
-            api!(RedisModule_Call(self.raw(), command.as_ptr(), c"!SEb".as_ptr(), key.as_ptr(), key.len()))
+            api!(RedisModule_Call(self.raw(), command.as_ptr(), c"!SEv".as_ptr(), raw.as_ptr(), raw.len()))
         };
         let Some(reply) = Reply::new(reply) else { return Called::Refused };
         if !reply.is_error() {

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use redis_module::raw;
 
 use super::log::log;
-use super::{Arg, LogLevel};
+use super::{Arg, LogLevel, OwnString};
 
 /// What a callback may do while it runs.
 pub(crate) struct Ctx<'a> {
@@ -58,6 +58,11 @@ impl Ctx<'_> {
     }
 
     /// Null where an array would be.
+    pub(crate) fn reply_null(&self) {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_ReplyWithNull(self.ctx)) };
+    }
+
     pub(crate) fn reply_null_array(&self) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplyWithNullArray(self.ctx)) };
@@ -179,13 +184,7 @@ impl Ctx<'_> {
 
     /// Runs the body on a string of the server's: the name of a key, or what is to be published.
     pub(crate) fn with_string<R>(&self, bytes: &[u8], body: impl FnOnce(Arg<'_>) -> R) -> R {
-        // SAFETY: the context is valid (see `new`); the server copies the bytes into a string that is ours.
-        let string = unsafe { api!(RedisModule_CreateString(self.ctx, bytes.as_ptr().cast(), bytes.len())) };
-        // SAFETY: it lives until it is freed below.
-        let result = body(unsafe { Arg::new(string) });
-        // SAFETY: ours; who still needs it, as an open key does, has a reference of its own.
-        unsafe { api!(RedisModule_FreeString(self.ctx, string)) };
-        result
+        body(OwnString::new(bytes).arg())
     }
 
     /// Whether the running command comes from this server's primary or from its own append-only file.

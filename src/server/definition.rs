@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-/// A command as the server's tools show it. Its one key is the first argument.
+/// A command as the server's tools show it.
 pub(crate) struct Definition {
     /// As `COMMAND INFO` shows it (in any case; the server folds it).
     pub(crate) name: &'static CStr,
@@ -20,8 +20,20 @@ pub(crate) struct Definition {
     pub(crate) arguments: &'static [Argument],
 }
 
-/// What a command does with its key; ACL rules and proxies go by it.
+/// Which of a command's arguments are keys.
+#[derive(Clone, Copy)]
+pub(crate) enum Keys {
+    /// The first, and only that.
+    First,
+    /// So many as the first argument says, from the second on.
+    Counted,
+    /// All from the second on.
+    FromSecond,
+}
+
+/// What a command does with its keys; ACL rules and proxies go by it.
 pub(crate) struct KeyUse {
+    pub(crate) keys: Keys,
     /// The reply holds something of the value, more than whether it is there: needs the right to read (`%R~`).
     pub(crate) tells: bool,
     /// Needs the right to write (`%W~`).
@@ -41,6 +53,8 @@ pub(crate) struct Argument {
     /// The option's word that goes before it.
     pub(super) token: Option<&'static CStr>,
     pub(super) optional: bool,
+    /// There may be more than one, in a row.
+    pub(super) many: bool,
 }
 
 pub(super) enum Kind {
@@ -87,8 +101,12 @@ impl Argument {
         Self { optional: true, ..self }
     }
 
+    pub(crate) const fn many(self) -> Self {
+        Self { many: true, ..self }
+    }
+
     const fn new(name: &'static CStr, kind: Kind) -> Self {
-        Self { name, kind, token: None, optional: false }
+        Self { name, kind, token: None, optional: false, many: false }
     }
 }
 
@@ -97,6 +115,7 @@ impl Definition {
     pub(super) fn arity(&self) -> i32 {
         let required = self.arguments.iter().filter(|argument| !argument.optional);
         let words = required.fold(1, |words, _| words + 1);
-        if self.arguments.iter().any(|argument| argument.optional) { -words } else { words }
+        let is_open = |argument: &Argument| argument.optional || argument.many;
+        if self.arguments.iter().any(is_open) { -words } else { words }
     }
 }

@@ -24,7 +24,7 @@ impl Command for Fault {
         flags: c"admin",
         acl: &[c"admin", c"dangerous"],
         tips: c"",
-        key: KeyUse { tells: false, change: None },
+        key: KeyUse { keys: Keys::First, tells: false, change: None },
         arguments: &[Argument::text(c"callback").optional()],
     };
     type Error = Never;

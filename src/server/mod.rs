@@ -48,7 +48,7 @@ mod stint;
 mod timer;
 mod type_handle;
 
-pub(crate) use arg::{Arg, Args};
+pub(crate) use arg::{Arg, Args, OwnString};
 pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};
 pub(crate) use call::Called;
 pub(crate) use cell::ServerCell;
@@ -56,7 +56,7 @@ pub(crate) use clock::{lease_start, now, ran, since_boot, ticks};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::Ctx;
-pub(crate) use definition::{Argument, Change, Definition, KeyUse};
+pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 #[cfg(feature = "faults")]
 pub(crate) use fault_command::Fault;

@@ -5,7 +5,7 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::definition::{Argument, Change, Definition, Kind};
+use super::definition::{Argument, Change, Definition, Keys, Kind};
 use super::log::log;
 use super::{CommandSpec, LogLevel, Module};
 
@@ -40,17 +40,22 @@ fn register(
 ) -> Result<(), String> {
     let definition = command.definition;
     let name = definition.name.to_string_lossy();
-    // SAFETY: the server gave us the context for the time of loading, and copies name and flags. The key is the first
-    // argument, and the only one.
+    let (first, last, step) = match definition.key.keys {
+        Keys::First => (1, 1, 1),
+        Keys::FromSecond => (2, -1, 1),
+        // Told by `describe`.
+        Keys::Counted => (0, 0, 0),
+    };
+    // SAFETY: the server gave us the context for the time of loading, and copies name and flags.
     let status = unsafe {
         api!(RedisModule_CreateCommand(
             ctx,
             definition.name.as_ptr(),
             Some(command.call),
             definition.flags.as_ptr(),
-            1,
-            1,
-            1
+            first,
+            last,
+            step
         ))
     };
     if status != raw::REDISMODULE_OK as c_int {
@@ -109,7 +114,7 @@ fn describe(command: *mut raw::RedisModuleCommand, definition: &Definition) -> b
     status == raw::REDISMODULE_OK as c_int
 }
 
-/// One key, the first argument.
+/// Where the keys stand, and what is done with them.
 fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
     let access = if definition.key.tells { raw::REDISMODULE_CMD_KEY_ACCESS } else { 0 };
     let change = match definition.key.change {
@@ -120,9 +125,24 @@ fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
     let mut spec = no_key_spec();
     spec.flags = (access | change).into();
     spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    spec.bs.index.pos = 1;
     spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    spec.fk.range.keystep = 1;
+    match definition.key.keys {
+        Keys::First => {
+            spec.bs.index.pos = 1;
+            spec.fk.range.keystep = 1;
+        }
+        Keys::FromSecond => {
+            spec.bs.index.pos = 2;
+            // Up to the last argument.
+            (spec.fk.range.lastkey, spec.fk.range.keystep) = (-1, 1);
+        }
+        Keys::Counted => {
+            spec.bs.index.pos = 1;
+            spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+            // From there on: the number itself, and the first key after it.
+            (spec.fk.keynum.keynumidx, spec.fk.keynum.firstkey, spec.fk.keynum.keystep) = (0, 1, 1);
+        }
+    }
     spec
 }
 
@@ -156,6 +176,7 @@ fn row(argument: &Argument, tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>) -
     };
     let none: *const c_char = ptr::null();
     let optional = if argument.optional { raw::REDISMODULE_CMD_ARG_OPTIONAL } else { 0 };
+    let many = if argument.many { raw::REDISMODULE_CMD_ARG_MULTIPLE } else { 0 };
     raw::RedisModuleCommandArg {
         name: argument.name.as_ptr(),
         type_: kind,
@@ -164,7 +185,7 @@ fn row(argument: &Argument, tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>) -
         token: argument.token.map_or(none, CStr::as_ptr),
         summary: none,
         since: none,
-        flags: optional.cast_signed(),
+        flags: (optional | many).cast_signed(),
         deprecated_since: none,
         subargs: parts.map_or(ptr::null_mut(), |parts| table(parts, tables)),
         display_text: none,

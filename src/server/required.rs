@@ -84,6 +84,7 @@ required!(
     RedisModule_ReplyWithError,
     RedisModule_ReplyWithLongLong,
     RedisModule_ReplyWithMap,
+    RedisModule_ReplyWithNull,
     RedisModule_ReplyWithNullArray,
     RedisModule_ReplyWithSimpleString,
     RedisModule_ReplyWithStringBuffer,

@@ -14,8 +14,12 @@ pub(super) struct Desk<'a> {
     lock: LockKey<'a>,
     /// What is known of `idle`, until the state is lent again.
     idle: Option<bool>,
+    /// Others lend it too.
+    among_others: bool,
     /// The state was lent: something may be due now.
     lent: bool,
+    /// A grant was made or has ended.
+    changed: bool,
     /// Events to publish when the step is over: the server calls other modules for them, and those may do anything to the key.
     first: Option<Note>,
     more: Vec<Note>,
@@ -30,21 +34,53 @@ impl<'a> Desk<'a> {
         body: impl FnOnce(&mut Self) -> Result<R, Error>,
         due: impl FnOnce(&Ctx<'_>),
     ) -> Result<R, Error> {
-        let lock = LockKey::write(ctx, key)?;
-        let mut desk = Self { ctx, lock, idle: None, lent: false, first: None, more: Vec::new() };
+        let mut desk = Self::open(ctx, key, false)?;
         let result = body(&mut desk);
-        let Self { lock, lent, first, more, .. } = desk;
-        drop(lock);
-        if let Some(note) = first {
-            publish(ctx, key, note);
-            for note in more {
-                publish(ctx, key, note);
-            }
-        }
-        if lent {
+        if desk.close().publish(ctx) {
             due(ctx);
         }
         result
+    }
+
+    pub(super) fn open(ctx: &'a Ctx<'a>, key: Arg<'a>, among_others: bool) -> Result<Self, Error> {
+        let lock = LockKey::write(ctx, key)?;
+        Ok(Self {
+            ctx,
+            lock,
+            idle: None,
+            among_others,
+            lent: false,
+            changed: false,
+            first: None,
+            more: Vec::new(),
+        })
+    }
+
+    /// Closes the lock: what is left to be told of it.
+    pub(super) fn close(self) -> Closed<'a> {
+        let Self { lock, lent, first, more, .. } = self;
+        Closed { key: lock.name(), lent, first, more }
+    }
+}
+
+/// A lock on which a step has been done.
+pub(super) struct Closed<'a> {
+    key: Arg<'a>,
+    lent: bool,
+    first: Option<Note>,
+    more: Vec<Note>,
+}
+
+impl Closed<'_> {
+    /// Tells of it those who listen; whether something may have fallen due.
+    pub(super) fn publish(self, ctx: &Ctx<'_>) -> bool {
+        if let Some(note) = self.first {
+            publish(ctx, self.key, note);
+            for note in self.more {
+                publish(ctx, self.key, note);
+            }
+        }
+        self.lent
     }
 }
 
@@ -88,10 +124,12 @@ impl<'a> Site for Desk<'a> {
 
     #[inline(always)]
     fn give(&mut self, grant: Grant, until: Deadline) {
+        self.changed = true;
         self.lock.give(self.ctx, grant, until);
     }
 
     fn add(&mut self, grant: Grant, until: Deadline) {
+        self.changed = true;
         self.lock.add(self.ctx, grant, until);
     }
 
@@ -100,12 +138,14 @@ impl<'a> Site for Desk<'a> {
     }
 
     fn end(&mut self, fence: Fence, why: Note) {
+        self.changed = true;
         self.lock.end(self.ctx, fence);
         self.note(why);
     }
 
     fn end_lapsed(&mut self, now: Millis) -> Vec<Fence> {
         let lapsed = self.lock.end_lapsed(self.ctx, now);
+        self.changed |= !lapsed.is_empty();
         for grant in &lapsed {
             keyspace::log_lapse(self.ctx, self.lock.name(), grant);
             self.note(Note::Lapsed);
@@ -115,6 +155,7 @@ impl<'a> Site for Desk<'a> {
 
     #[inline(always)]
     fn free(&mut self) {
+        self.changed = true;
         self.lock.free(self.ctx);
     }
 
@@ -133,7 +174,14 @@ impl<'a> Site for Desk<'a> {
         heartbeat::grace_left()
     }
 
+    fn changed(&self) -> bool {
+        self.changed
+    }
+
     fn idle(&mut self) -> bool {
+        if self.among_others {
+            return is_idle(self.ctx, self.lock.name());
+        }
         *self.idle.get_or_insert_with(|| {
             STATE.with(|state| state.is_empty()) || is_idle(self.ctx, self.lock.name())
         })

@@ -8,10 +8,11 @@ use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now};
 use crate::server::{Blocked, Called, Ctx, client_exists, ticks};
-use crate::waiting::{self, Around, Host, Message, Place, Rest, Settled, State};
+use crate::waiting::{self, Around, Host, Message, Place, Rest, Settled, State, Ticket};
 
 /// The command that an alarm runs, so that the server applies to a handover by timer what it applies to every write:
-/// replicas enough, a disk that works, a slot that is served here.
+/// replicas enough, a disk that works, a slot that is served here. Its words: the number of a waiter, and all locks that it
+/// waits for; or 0, and one lock.
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
 /// How long in ms to wait before looking again whether clients are still paused. Costs one call.
@@ -68,11 +69,25 @@ impl Host for Server<'_> {
         if !self.ctx.select_db(place.db) {
             return Settled::Refused;
         }
-        match self.ctx.call_write(SETTLE, &place.key) {
+        match self.ctx.call_write(SETTLE, &[b"0", &place.key]) {
             Called::Done => Settled::Done,
             Called::Elsewhere if self.ctx.slot_arrives(&place.key) => Settled::Arriving,
             Called::Elsewhere => Settled::Elsewhere,
             Called::Refused => Settled::Refused,
+        }
+    }
+
+    fn settle_together(&mut self, ticket: Ticket, places: &[Place]) -> Settled {
+        if !places.first().is_some_and(|place| self.ctx.select_db(place.db)) {
+            return Settled::Refused;
+        }
+        let mut digits = itoa::Buffer::new();
+        let ticket = digits.format(ticket.0.get()).as_bytes();
+        let keys = places.iter().map(|place| place.key.as_ref());
+        let words: Vec<&[u8]> = std::iter::once(ticket).chain(keys).collect();
+        match self.ctx.call_write(SETTLE, &words) {
+            Called::Done => Settled::Done,
+            Called::Elsewhere | Called::Refused => Settled::Refused,
         }
     }
 

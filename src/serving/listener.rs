@@ -1,11 +1,12 @@
 //! What the server tells of keys, connections and its own role. The keyspace may be in the middle of a change then: note it,
 //! ring an alarm, and touch nothing.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::host::Server;
 use super::state::{STATE, now};
 use super::{heartbeat, tick};
+use crate::config;
 use crate::keyspace;
 use crate::lock::Value;
 use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, Unlinked, ValueEvents, listen_to_keys};
@@ -13,6 +14,9 @@ use crate::waiting::{self, At, State};
 
 /// Listens for all of it.
 pub(crate) struct Listener;
+
+/// `lock.max-holders` as it was when settings changed last.
+static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 
 impl ValueEvents<Value> for Listener {
     fn unlinked(value: &Value, from: &Unlinked) {
@@ -77,6 +81,11 @@ impl KeyspaceEvents for Listener {
 
     fn configured(ctx: &Ctx<'_>) {
         keyspace::warn_of_evictions(ctx);
+        let most = config::MAX_HOLDERS.get();
+        if MAX_HOLDERS.swap(most, Ordering::Relaxed) != most {
+            STATE.with(|state| state.rules_changed());
+            tick::arm();
+        }
     }
 
     fn role_changed(primary: bool) {

@@ -1,6 +1,6 @@
 //! The server's side of waiting: the rules of `waiting` run here on real locks, real clients and real timers.
 //!
-//! - `steps`: what commands do to a lock; `desk`: one lock, open for one step; `callers`: their clients, who may be blocked.
+//! - `steps`: what commands do to a lock; `desk`, `desks`: one lock, or several, open for one step; `callers`: their clients, who may be blocked.
 //! - `tell`: blocked clients, from the answer to the last word on them; `messages`: what is published.
 //! - `host`, `tick`: what falls due between commands, and the timers for it.
 //! - `heartbeat`: the grace, and whether this server stood still.
@@ -9,6 +9,7 @@
 
 mod callers;
 mod desk;
+mod desks;
 mod heartbeat;
 mod host;
 mod listener;
@@ -22,5 +23,7 @@ mod views;
 pub(crate) use host::SETTLE;
 pub(crate) use listener::Listener;
 pub(crate) use state::now;
-pub(crate) use steps::{acquire, break_, extend, leave, release, settle};
+pub(crate) use steps::{
+    acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_together,
+};
 pub(crate) use views::{is_session_alive, look, places, queue_of, totals, waiters_of};

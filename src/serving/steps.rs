@@ -2,12 +2,14 @@
 
 use super::callers::{self, Client};
 use super::desk::{Desk, publish};
+use super::desks::Desks;
 use super::state::{STATE, now};
 use super::{listener, tick};
 use crate::error::Error;
-use crate::lock::{Ask, Deadline, Grant, Millis, Now, Owner};
+use crate::keyspace::LockKey;
+use crate::lock::{Ask, Deadline, Got, Grant, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Note, Outcome, Wait};
+use crate::waiting::{self, At, Note, Outcome, Ticket, Wait};
 
 /// A step on a lock, after which the timers are set for what is due.
 fn step<'a, R>(
@@ -15,29 +17,58 @@ fn step<'a, R>(
     key: Arg<'a>,
     body: impl FnOnce(&mut Desk<'a>) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    Desk::step(ctx, key, body, |ctx| {
-        if !STATE.with(|state| state.is_empty()) {
-            listener::listen(ctx);
-        }
-        tick::arm();
-    })
+    Desk::step(ctx, key, body, look_out)
 }
 
-/// Takes the lock for the client of the running command, or has it wait.
+/// The same on several.
+fn step_all<'a, R>(
+    ctx: &'a Ctx<'a>,
+    keys: &[Arg<'a>],
+    body: impl FnOnce(&mut Desks<'a>) -> Result<R, Error>,
+) -> Result<R, Error> {
+    Desks::step(ctx, keys, body, look_out)
+}
+
+fn look_out(ctx: &Ctx<'_>) {
+    if !STATE.with(|state| state.is_empty()) {
+        listener::listen(ctx);
+    }
+    tick::arm();
+}
+
+/// Takes the lock for the client of the running command, or has it wait: what is granted, and the end of the lease.
 pub(crate) fn acquire(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
     ask: &Ask<'_>,
     wait: &Wait,
     now: Now,
-) -> Result<Outcome, Error> {
+) -> Result<Outcome<(Got, Deadline)>, Error> {
+    may_be_kept(ctx, ask, wait)?;
+    step(ctx, key, |desk| Ok(waiting::acquire(desk, &mut Client(ctx), ask, wait, now)?))
+}
+
+/// The same of all these locks, or of none.
+pub(crate) fn acquire_all(
+    ctx: &Ctx<'_>,
+    keys: &[Arg<'_>],
+    ask: &Ask<'_>,
+    wait: &Wait,
+    now: Now,
+) -> Result<Outcome<(Vec<Got>, Deadline)>, Error> {
+    may_be_kept(ctx, ask, wait)?;
+    step_all(ctx, keys, |desks| Ok(waiting::acquire_all(desks, &mut Client(ctx), ask, wait, now)?))
+}
+
+/// Whether the client may have what is to hang on its connection.
+fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &Wait) -> Result<(), Error> {
     if ask.session {
         callers::may_have_session(ctx)?;
     }
     if let Some(channel) = &wait.channel {
         callers::may_be_notified(ctx, channel)?;
     }
-    step(ctx, key, |desk| Ok(waiting::acquire(desk, &mut Client(ctx), ask, wait, now)?))
+    Ok(())
 }
 
 /// Gives up a place in the queue, or a grant that has not been claimed; whether there was such.
@@ -56,6 +87,17 @@ pub(crate) fn release(
     step(ctx, key, |desk| Ok(waiting::release(desk, owner, fence, all, now)?))
 }
 
+/// Gives back one hold of each of these locks, or all: the holds left; none where it is not held.
+pub(crate) fn release_all(
+    ctx: &Ctx<'_>,
+    keys: &[Arg<'_>],
+    owner: &Owner<'_>,
+    fence: Option<u64>,
+    all: bool,
+) -> Result<Vec<Option<u32>>, Error> {
+    step_all(ctx, keys, |desks| Ok(waiting::release_all(desks, owner, fence, all, now)))
+}
+
 /// Sets the lease to that long from now: its end.
 pub(crate) fn extend(
     ctx: &Ctx<'_>,
@@ -68,26 +110,59 @@ pub(crate) fn extend(
     step(ctx, key, |desk| Ok(waiting::extend(desk, owner, fence, lease, now)?))
 }
 
+/// Sets the leases of all these locks to that long from now, or of none: the first end.
+pub(crate) fn extend_all(
+    ctx: &Ctx<'_>,
+    keys: &[Arg<'_>],
+    owner: &Owner<'_>,
+    fence: Option<u64>,
+    lease: Millis,
+    now: Now,
+) -> Result<Deadline, Error> {
+    step_all(ctx, keys, |desks| Ok(waiting::extend_all(desks, owner, fence, lease, now)?))
+}
+
 /// Ends the grant with that fence, or all, whoever holds them: those grants.
 pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<Vec<Grant>, Error> {
     step(ctx, key, |desk| Ok(waiting::break_(desk, fence, now)))
 }
 
-/// What `LOCK.SETTLE` does; refused where no alarm runs it.
+/// What `LOCK.SETTLE` does with one lock; refused where no alarm runs it.
 pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
-    if !tick::is_ringing() {
-        return Err(Error::NotAClientCommand);
-    }
-    let now = now();
+    let now = ringing_now()?;
     let settled = step(ctx, key, |desk| {
         waiting::settle(desk, now);
         Ok(())
     });
     if settled.is_err() {
-        let db = ctx.db();
-        for _ in 0..STATE.with(|state| state.overwritten(At { db, key: key.bytes() })) {
-            publish(ctx, key, Note::Lapsed);
-        }
+        overwritten(ctx, key);
     }
     Ok(())
+}
+
+/// The same with all locks that a waiter waits for.
+pub(crate) fn settle_together(ctx: &Ctx<'_>, ticket: Ticket, keys: &[Arg<'_>]) -> Result<(), Error> {
+    let now = ringing_now()?;
+    let settled = step_all(ctx, keys, |desks| {
+        waiting::settle_together(desks, ticket, now);
+        Ok(())
+    });
+    if settled.is_err() {
+        // One of them holds something else; then nobody waits for it.
+        let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
+        others.for_each(|key| overwritten(ctx, *key));
+    }
+    Ok(())
+}
+
+fn ringing_now() -> Result<Now, Error> {
+    if tick::is_ringing() { Ok(now()) } else { Err(Error::NotAClientCommand) }
+}
+
+/// The key holds something else.
+fn overwritten(ctx: &Ctx<'_>, key: Arg<'_>) {
+    let db = ctx.db();
+    for _ in 0..STATE.with(|state| state.overwritten(At { db, key: key.bytes() })) {
+        publish(ctx, key, Note::Lapsed);
+    }
 }

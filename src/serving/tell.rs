@@ -6,9 +6,10 @@ use super::host::Server;
 use super::state::{STATE, now};
 use super::tick;
 use crate::error::Error;
-use crate::reply::reply_grant;
+use crate::lock::Got;
+use crate::reply::{reply_grant, reply_grants};
 use crate::server::{BlockedEvents, Ctx, ErrorReply, answer_arrived};
-use crate::waiting::{self, Answer, Ticket};
+use crate::waiting::{self, Answer, Stand, Stands, Ticket};
 
 /// Listens for all of it.
 pub(super) struct Telling;
@@ -18,8 +19,17 @@ impl BlockedEvents for Telling {
         let now = now();
         let Some(told) = waiting::tell(&mut Server::new(ctx), Ticket(number), now) else { return };
         match told.answer {
-            Answer::Granted { fence, holds, until } => {
-                reply_grant(ctx, told.ask.owner.text().as_ref(), fence, holds, until.left(now.start));
+            Answer::Granted { until } => {
+                let (owner, lease) = (told.ask.owner.text(), until.left(now.start));
+                match &told.stands {
+                    Stands::One(Stand { got: Some(got), .. }) => {
+                        reply_grant(ctx, owner.as_ref(), *got, lease)
+                    }
+                    stands => {
+                        let all: Vec<Got> = stands.all().iter().filter_map(|stand| stand.got).collect();
+                        reply_grants(ctx, owner.as_ref(), &all, lease);
+                    }
+                }
             }
             Answer::WrongType => Error::WrongType.send(ctx),
             Answer::TooManyHolds => Error::TooManyHolds.send(ctx),

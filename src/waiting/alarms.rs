@@ -21,14 +21,14 @@ pub(super) fn lease_moved<S: Site>(site: &mut S, fence: Fence, until: Deadline, 
     });
 }
 
-/// The same for the lease that ends first.
+/// The same for the lease that ends first. Of several, each is looked at: a session beside them sees to its own only.
 pub(super) fn look_when_one_ends<S: Site>(site: &mut S) {
-    let first = site.value().map(|value| value.first_end(site.deadline()));
-    if let Some(Deadline::At(last)) = first
+    let first = site.value().map(|value| (value.is_one(), value.first_end(site.deadline())));
+    if let Some((is_one, Deadline::At(last))) = first
         && !site.idle()
     {
         site.here(|state, at| {
-            if state.is_watched(at) {
+            if !is_one || state.is_watched(at) {
                 state.alarm_at(at, last.saturating_add(1));
             }
         });

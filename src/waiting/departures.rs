@@ -2,18 +2,23 @@
 
 use super::sessions;
 use super::site::{Around, Host};
-use super::state::{Answer, Message, Ticket, Told, Word};
+use super::state::{Answer, Message, Stand, Ticket, Told, Word};
 use crate::lock::Now;
 
 /// What a waiter is told whom the server lets us answer now. `None`: it has been told already.
 pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<Told> {
     let told = host.state(|state| state.tell(ticket))?;
-    if let Answer::Granted { fence, .. } = told.answer
-        && told.ask.session
-        && let Some(until) = host.look(&told.place, fence, now.millis())
-    {
+    if matches!(told.answer, Answer::Granted { .. }) && told.ask.session {
         let lease = host.limits().allowed(told.ask.lease);
-        host.state(|state| sessions::bind_told(state, &told, fence, lease, until, now.millis()));
+        for stand in told.stands.all().iter().filter(|stand| stand.binds) {
+            let Some(fence) = stand.fence() else { continue };
+            if let Some(until) = host.look(&stand.place, fence, now.millis()) {
+                let (place, client) = (&stand.place, told.client_id);
+                host.state(|state| {
+                    sessions::bind(state, place.at(), client, fence, lease, until, now.millis());
+                });
+            }
+        }
     }
     Some(told)
 }
@@ -21,9 +26,13 @@ pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<To
 /// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed.
 pub(super) fn tell_place<H: Host>(host: &mut H, ticket: Ticket) {
     let Some(told) = host.state(|state| state.tell(ticket)) else { return };
-    let Told { ask, answer, channel: Some(channel), .. } = told else { return };
+    let Told { stands, ask, answer, channel: Some(channel), .. } = told else { return };
     let word = match answer {
-        Answer::Granted { fence, .. } => Word::Granted(fence),
+        // Of several grants, the new ones have the latest fence.
+        Answer::Granted { .. } => match stands.all().iter().filter_map(Stand::fence).max() {
+            Some(fence) => Word::Granted(fence),
+            None => Word::Gone,
+        },
         Answer::TimedOut => Word::Timeout,
         Answer::WrongType | Answer::TooManyHolds | Answer::Deadlock | Answer::Gone => Word::Gone,
     };

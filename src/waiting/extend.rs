@@ -3,7 +3,15 @@
 use super::alarms::lease_moved;
 use super::settle::settle;
 use super::site::{Note, Refusal, Site};
-use crate::lock::{self, Deadline, Millis, Now, Owner};
+use crate::lock::{self, Deadline, Fence, Millis, Now, Owner, Room};
+
+/// What a lease is to be set to.
+pub(super) struct Extension {
+    fence: Fence,
+    holds: u32,
+    room: Room,
+    pub(super) until: Deadline,
+}
 
 /// Sets the lease to that long from now: its end.
 pub(crate) fn extend<S: Site>(
@@ -14,6 +22,20 @@ pub(crate) fn extend<S: Site>(
     now: Now,
 ) -> Result<Deadline, Refusal> {
     settle(site, now);
+    let extension = may_extend(site, owner, fence, lease, now)?;
+    let until = extension.until;
+    set(site, extension, now);
+    Ok(until)
+}
+
+/// Whether the lease may be set to that long from now. Nothing has been done yet.
+pub(super) fn may_extend<S: Site>(
+    site: &mut S,
+    owner: &Owner<'_>,
+    fence: Option<u64>,
+    lease: Millis,
+    now: Now,
+) -> Result<Extension, Refusal> {
     let limits = site.limits();
     let (held, _) = site.seen_by(owner);
     let until = lock::extend(held, fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
@@ -28,6 +50,11 @@ pub(crate) fn extend<S: Site>(
     {
         return Err(Refusal::GraceOfLeases(grace));
     }
+    Ok(Extension { fence, holds, room, until })
+}
+
+pub(super) fn set<S: Site>(site: &mut S, extension: Extension, now: Now) {
+    let Extension { fence, holds, room, until } = extension;
     site.update(fence, holds, room, until);
     if !site.idle() {
         // Who extends it knows of it.
@@ -35,5 +62,4 @@ pub(crate) fn extend<S: Site>(
     }
     lease_moved(site, fence, until, now);
     site.note(Note::Extended);
-    Ok(until)
 }

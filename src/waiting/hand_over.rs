@@ -4,10 +4,14 @@ use super::alarms::lease_moved;
 use super::grace;
 use super::site::{Note, Site};
 use super::state::{Answer, Ticket, Word};
-use crate::lock::{self, Acquired, Ask, Deadline, Fence, Now, Others, Owner, Value};
+use crate::lock::{self, Acquired, Ask, Deadline, Fence, Got, Now, Others, Owner, Room, Value};
 
 /// How many of those at the head of a queue get the lock in one step, where there is room for them; the rest in the next.
 const BATCH: usize = 64;
+
+/// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
+/// them wait until one of those has it.
+const PASSED: usize = 1_000;
 
 /// Ends the grant with that fence: its room goes to the next waiters in this same step. `why` tells why it ends.
 #[inline(always)]
@@ -103,6 +107,22 @@ pub(super) fn give<S: Site>(
     }
 }
 
+/// The holder has its grant once more.
+pub(super) fn enter_again<S: Site>(
+    site: &mut S,
+    fence: Fence,
+    holds: u32,
+    room: Room,
+    until: Deadline,
+    upgraded: bool,
+) {
+    site.update(fence, holds, room, until);
+    site.note(Note::Reentered);
+    if upgraded {
+        site.note(Note::Upgraded);
+    }
+}
+
 /// Gives the lock to those at the head of its queue who fit; whether to anybody. `over`: what stands in the key has ended, and is
 /// replaced.
 pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
@@ -111,6 +131,11 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
     check_upgrade(site);
     for _ in 0..most.min(BATCH) {
         let Some((ticket, ask)) = site.here(|state, at| state.next_head(at, most)) else { return granted };
+        if site.here(|state, at| state.try_soon(at, ticket)) {
+            // It waits for others too: until it has them all, those behind it wait on, but for others of an owner that holds this.
+            reenter(site, &ask.owner, now);
+            return granted;
+        }
         let alone = if granted { false } else { over || site.value().is_none() };
         let limits = site.limits();
         let (held, others) = if alone { (None, Others::NONE) } else { site.seen_by(&ask.owner) };
@@ -137,7 +162,7 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
         give(site, &ask, fence, until, alone, now);
         granted = true;
         site.note(Note::HandedOver);
-        answer(site, ticket, Answer::Granted { fence, holds: 1, until }, now);
+        granted_to(site, ticket, Got { fence, holds: 1 }, until, now);
         reenter(site, &ask.owner, now);
         lease_moved(site, fence, until, now);
         if ask.room.is_exclusive() {
@@ -162,7 +187,7 @@ pub(super) fn check_upgrade<S: Site>(site: &mut S) {
 }
 
 /// Whether nothing new is granted now. Then the waiters wait on, though there is room, and are looked at again.
-fn is_grace<S: Site>(site: &mut S, now: Now) -> bool {
+pub(super) fn is_grace<S: Site>(site: &mut S, now: Now) -> bool {
     let grace = site.grace().grants;
     if grace > 0 {
         let until = now.millis().saturating_add(grace.min(grace::LOOK_AGAIN));
@@ -174,49 +199,57 @@ fn is_grace<S: Site>(site: &mut S, now: Now) -> bool {
 /// A holder's own waiters re-enter at once, wherever they stand in the queue. One that is to have less room than the other holders
 /// leave waits in front. Of many, the rest does in the next step.
 pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
-    let (mut seen, mut done) = (None, 0);
+    let (mut seen, mut done, mut passed) = (None, 0, 0);
     while done < site.at_once() {
         let Some((ticket, ask)) = site.here(|state, at| state.next_of(at, owner, seen)) else { return };
         seen = Some(ticket);
+        let held = site.value().and_then(|value| value.grant_of(owner));
+        let Some((fence, room)) = held.map(|grant| (grant.fence(), grant.room())) else { return };
         if site.state(|state| state.give_up_if_gone(ticket)) {
             done += 1;
             continue;
         }
+        if passed == PASSED {
+            return;
+        }
+        if site.here(|state, at| state.try_soon(at, ticket)) {
+            passed += 1;
+            continue;
+        }
         let limits = site.limits();
         let (held, others) = site.seen_by(owner);
-        let Some((fence, room)) = held.map(|held| (held.grant.fence(), held.grant.room())) else { return };
-        let told = match lock::acquire(held, others, &ask, limits, now.start) {
-            Ok(Acquired::Reentered { holds, deadline: until }) => {
-                site.update(fence, holds, room, until);
-                site.note(Note::Reentered);
-                Answer::Granted { fence, holds, until }
-            }
-            Ok(Acquired::Upgraded { holds, deadline: until }) if !is_grace(site, now) => {
-                site.update(fence, holds, ask.room, until);
-                site.note(Note::Reentered);
-                site.note(Note::Upgraded);
-                Answer::Granted { fence, holds, until }
+        let (holds, room, until, upgraded) = match lock::acquire(held, others, &ask, limits, now.start) {
+            Ok(Acquired::Reentered { holds, deadline }) => (holds, room, deadline, false),
+            Ok(Acquired::Upgraded { holds, deadline }) if !is_grace(site, now) => {
+                (holds, ask.room, deadline, true)
             }
             Ok(Acquired::Upgraded { .. } | Acquired::UpgradeRefused) => {
                 match site.here(|state, at| state.upgrader(at)) {
                     Some(other) if other != fence => {
                         site.note(Note::Deadlocked);
-                        Answer::Deadlock
+                        site.state(|state| state.answer(ticket, Answer::Deadlock));
+                        done += 1;
                     }
                     _ => {
                         site.here(|state, at| state.upgrade_first(at, fence, owner));
-                        continue;
+                        passed += 1;
                     }
                 }
+                continue;
             }
-            Err(lock::TooManyHolds) => Answer::TooManyHolds,
+            Err(lock::TooManyHolds) => {
+                site.state(|state| state.answer(ticket, Answer::TooManyHolds));
+                done += 1;
+                continue;
+            }
             // For those who don't hold it.
             Ok(Acquired::Granted { .. } | Acquired::Refused) => return,
         };
         done += 1;
-        answer(site, ticket, told, now);
+        enter_again(site, fence, holds, room, until, upgraded);
+        granted_to(site, ticket, Got { fence, holds }, until, now);
         if ask.once {
-            site.state(|state| state.share_hold_with(ticket));
+            site.here(|state, at| state.share_hold_with(at, fence, ticket));
         }
     }
     if site.here(|state, at| state.next_of(at, owner, seen)).is_some() {
@@ -224,9 +257,9 @@ pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
     }
 }
 
-/// Has a waiter told that it has the lock, or why not.
-fn answer<S: Site>(site: &mut S, ticket: Ticket, answer: Answer, now: Now) {
-    if let Some(waited) = site.state(|state| state.answer(ticket, answer, now.micros)) {
+/// Has a waiter told that it has the lock.
+fn granted_to<S: Site>(site: &mut S, ticket: Ticket, got: Got, until: Deadline, now: Now) {
+    if let Some(waited) = site.state(|state| state.grant(ticket, &[got], until, now.micros)) {
         site.note(Note::Waited(waited));
     }
 }

@@ -6,7 +6,7 @@
 
 use super::departures::tell_place;
 use super::site::{Host, Rest, Settled};
-use super::state::{Alarm, Left, Place, Tell};
+use super::state::{Alarm, Left, Place, Tell, Ticket};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
@@ -23,7 +23,7 @@ const WHILE_REFUSED: Millis = 100;
 /// Does what is due by then, as far as one turn allows. How many waits ended.
 ///
 /// What has closed, and what has been flushed, is seen to first: that is quickly done, and much follows from it. Then by turns
-/// a session is renewed, a lock is looked at for another reason, a wait ends, and somebody is told: each of them in order, and
+/// a session is renewed, a lock is looked at for another reason, one who waits for several is tried, a wait ends, and somebody is told: each of them in order, and
 /// none held up by many of another.
 pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
@@ -35,10 +35,11 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     loop {
         let renewed = look_at_next(host, rest, Alarm::Renewal, now.millis());
         let looked = look_at_next(host, rest, Alarm::Look, now.millis());
+        let tried = try_next(host, rest, now.millis());
         let ended = end_next_wait(host, rest, now);
         timeouts += u64::from(ended == Some(true));
         let told = answers < ANSWERS && answer_next(host, &mut answers);
-        if !(renewed || looked || ended.is_some() || told) || host.used() >= TURN {
+        if !(renewed || looked || tried || ended.is_some() || told) || host.used() >= TURN {
             break;
         }
     }
@@ -71,13 +72,36 @@ fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
 
 /// Ends the wait whose time was up first; as `State::time_out`.
 fn end_next_wait<H: Host>(host: &mut H, rest: Rest, now: Now) -> Option<bool> {
-    if rest == Rest::No
-        && let Some(place) = host.state(|state| state.overdue_with_wait(now.millis()))
-    {
+    if rest == Rest::No {
         // The lock may be the waiter's by now, and only be kept from it by others that are due.
-        look(host, rest, Alarm::Look, &place, now.millis());
+        for place in host.state(|state| state.overdue_with_wait(now.millis())) {
+            look(host, rest, Alarm::Look, &place, now.millis());
+        }
+        if let Some((ticket, places)) = host.state(|state| state.overdue_try(now.millis())) {
+            try_one(host, ticket, &places, now.millis());
+        }
     }
-    host.state(|state| state.time_out(now.micros))
+    host.state(|state| state.time_out(now.millis()))
+}
+
+/// Tries the next one who waits for several locks, and may have them all now; whether there was one.
+fn try_next<H: Host>(host: &mut H, rest: Rest, now: Millis) -> bool {
+    if matches!(rest, Rest::Until(_)) {
+        return false;
+    }
+    let Some((ticket, places)) = host.state(|state| state.next_try()) else { return false };
+    // On a replica they are sent away.
+    if rest == Rest::No {
+        try_one(host, ticket, &places, now);
+    }
+    true
+}
+
+fn try_one<H: Host>(host: &mut H, ticket: Ticket, places: &[Place], now: Millis) {
+    if host.settle_together(ticket, places) != Settled::Done {
+        // What has become of its locks is seen by looking at each.
+        host.state(|state| state.look_at_all(places, now.saturating_add(WHILE_REFUSED)));
+    }
 }
 
 /// Looks at the lock that was due first for that; whether there was one.

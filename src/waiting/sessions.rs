@@ -4,7 +4,7 @@
 //! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
 
 use super::site::{Around, Note, Site};
-use super::state::{At, Lapsed, Session, State, Told};
+use super::state::{At, Lapsed, Session, State};
 use crate::lock::{self, Deadline, Fence, Grant, Millis, Now};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
@@ -28,21 +28,9 @@ pub(super) fn start<S: Site>(
     });
 }
 
-/// Binds the grant of a waiter to its connection, now that it is told: one that is never told has no session. `until` is the end
-/// of its lease now.
-pub(super) fn bind_told<C: Copy>(
-    state: &mut State<C>,
-    told: &Told,
-    fence: Fence,
-    lease: Millis,
-    until: Deadline,
-    now: Millis,
-) {
-    bind(state, told.place.at(), told.client_id, fence, lease, until, now);
-}
-
-/// Has a connection keep a grant alive.
-fn bind<C: Copy>(
+/// Has a connection keep a grant alive: of a waiter's, now that it is told; one that is never told has no session. `until` is the
+/// end of its lease now.
+pub(super) fn bind<C: Copy>(
     state: &mut State<C>,
     at: At<'_>,
     client: u64,

@@ -79,17 +79,19 @@ fn end_watches<S: Site>(site: &mut S) {
 /// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended.
 fn reenter_all<S: Site>(site: &mut S, through: bool, now: Now) {
     check_upgrade(site);
-    match site.value() {
-        Some(Value::One(grant)) => {
-            let owner = grant.owner().into_owned();
-            reenter(site, &owner, now);
+    let waiters = if through { site.here(|state, at| state.waiters_of(at)) } else { 0 };
+    let until = site.deadline();
+    let owners = match site.value() {
+        Some(Value::One(grant)) => vec![grant.owner().into_owned()],
+        // Who are fewer: holders or waiters.
+        Some(value) if through && value.count() < waiters => {
+            value.all(until).map(|held| held.grant.owner().into_owned()).collect()
         }
-        Some(Value::Several(_)) if through => {
-            for owner in site.here(|state, at| state.owners_of(at)) {
-                reenter(site, &owner, now);
-            }
-        }
-        _ => (),
+        Some(_) if through => site.here(|state, at| state.owners_of(at)).into_iter().collect(),
+        _ => return,
+    };
+    for owner in owners {
+        reenter(site, &owner, now);
     }
 }
 

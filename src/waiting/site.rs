@@ -3,7 +3,7 @@
 //!
 //! What is behind these methods is code that no model sees. So they are few, and none of them decides.
 
-use super::state::{AT_ONCE, At, Message, Place, State};
+use super::state::{AT_ONCE, At, Message, Place, State, Ticket};
 use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
 
 /// What every rule needs.
@@ -67,6 +67,9 @@ pub(crate) trait Site: Around {
     /// Nobody waits for this lock, no connection keeps it alive, and nothing of it is left to take back.
     fn idle(&mut self) -> bool;
 
+    /// Whether a grant was made or has ended in this step.
+    fn changed(&self) -> bool;
+
     /// How many waiters one step sees to, where all are to be seen to at once.
     fn at_once(&self) -> usize {
         AT_ONCE
@@ -98,6 +101,36 @@ pub(crate) trait Site: Around {
     }
 }
 
+/// Several locks, open for one step.
+pub(crate) trait Sites {
+    /// Whether a command named them together, be it one only.
+    const SEVERAL: bool;
+
+    type One: Site;
+
+    /// How many.
+    fn count(&self) -> usize;
+
+    /// Lends one of them; they are numbered from 0.
+    fn lock(&mut self, number: usize) -> Option<&mut Self::One>;
+}
+
+/// One lock, where several may be open.
+pub(super) struct Alone<'a, S>(pub(super) &'a mut S);
+
+impl<S: Site> Sites for Alone<'_, S> {
+    const SEVERAL: bool = false;
+    type One = S;
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn lock(&mut self, number: usize) -> Option<&mut S> {
+        (number == 0).then_some(&mut *self.0)
+    }
+}
+
 /// The client of a running command.
 pub(crate) trait Caller<S: Site> {
     fn id(&self) -> u64;
@@ -115,7 +148,7 @@ pub(crate) trait Caller<S: Site> {
     fn claim(&self) -> Millis;
 
     /// Blocks the client, under that number; none where the server refuses.
-    fn block(&mut self, site: &S, ticket: crate::waiting::Ticket) -> Option<S::Client>;
+    fn block(&mut self, site: &S, ticket: Ticket) -> Option<S::Client>;
 }
 
 /// The server between steps: what falls due, and who is to be told.
@@ -128,6 +161,9 @@ pub(crate) trait Host: Around {
 
     /// Settles a lock by a command, so that the server applies what it applies to every write.
     fn settle(&mut self, place: &Place) -> Settled;
+
+    /// The same for all locks that one waiter waits for: it gets them all, or none.
+    fn settle_together(&mut self, ticket: Ticket, places: &[Place]) -> Settled;
 
     /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
     fn settle_arriving(&mut self, place: &Place);

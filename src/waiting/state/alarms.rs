@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::line::Line;
 use super::waiter::{Answer, Phase};
 use super::{At, Place, State};
-use crate::lock::{Micros, Millis};
+use crate::lock::Millis;
 
 /// What a lock is to be looked at for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,23 +105,27 @@ impl<C: Copy> State<C> {
         }
     }
 
-    /// The lock of the waiter whose time was up first, where it may have been free for some time: it is still to be looked at.
-    pub(crate) fn overdue_with_wait(&self, now: Millis) -> Option<Place> {
-        let (_, ticket) = self.timeouts.first().filter(|(at, _)| *at <= now)?;
-        let place = &self.waiters.get(ticket)?.place;
-        let line = self.line(place.at())?;
+    /// Those locks of the waiter whose time was up first that may have been free for some time: they are still to be looked at.
+    pub(crate) fn overdue_with_wait(&self, now: Millis) -> Vec<Place> {
+        let first = self.timeouts.first().filter(|(at, _)| *at <= now);
+        let waiter = first.and_then(|(_, ticket)| self.waiters.get(ticket));
+        let places = waiter.into_iter().flat_map(|waiter| waiter.stands.all()).map(|stand| &stand.place);
+        places.filter(|place| self.is_overdue(place, now)).cloned().collect()
+    }
+
+    pub(super) fn is_overdue(&self, place: &Place, now: Millis) -> bool {
+        let Some(line) = self.line(place.at()) else { return false };
         let is_due = [line.alarm, line.renewal].into_iter().flatten().any(|at| at <= now);
-        let over = self.has_session_over(place.at());
-        (is_due || over || self.is_touched_since(place.db, 0)).then(|| place.clone())
+        is_due || self.has_session_over(place.at()) || self.is_touched_since(place.db, 0)
     }
 
     /// Answers the waiter whose time was up first, or takes back what it has not claimed in time. Whether it stood in its queue;
     /// none where nobody's time is up.
-    pub(crate) fn time_out(&mut self, now: Micros) -> Option<bool> {
-        let (_, ticket) = *self.timeouts.first().filter(|(at, _)| *at <= now / 1000)?;
+    pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
+        let (_, ticket) = *self.timeouts.first().filter(|(at, _)| *at <= now)?;
         let queued = self.waiters.get(&ticket).is_some_and(|waiter| waiter.phase == Phase::Queued);
         if queued {
-            self.answer(ticket, Answer::TimedOut, now);
+            self.answer(ticket, Answer::TimedOut);
         } else {
             self.give_up(ticket);
         }
@@ -157,7 +161,8 @@ impl<C: Copy> State<C> {
             return Some(0);
         }
         let alarms = [self.alarms.first(), self.renewals.first()].into_iter().flatten();
-        let alarms = alarms.map(|(at, _)| (*at).max(self.quiet_until));
+        let alarms = alarms.map(|(at, _)| *at).chain(self.tries.first().map(|_| 0));
+        let alarms = alarms.map(|at| at.max(self.quiet_until));
         alarms.chain(self.timeouts.first().map(|(at, _)| *at)).min()
     }
 }

@@ -6,18 +6,34 @@ use super::message::{Due, Tell};
 use super::queue::Ticket;
 use super::waiter::{Answer, Phase, Told, Waiter, Way};
 use super::{At, State};
-use crate::lock::{Fence, Micros, Millis};
+use crate::lock::{Deadline, Fence, Got, Micros, Millis};
 
 impl<C: Copy> State<C> {
-    /// Takes a waiter out of its queue, to be told that. How long it waited, in ms, where that is a grant.
-    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer, now: Micros) -> Option<Millis> {
-        if !self.leave(ticket, Phase::Answered(answer)) {
-            return None;
+    /// Takes a waiter out of its queues, to be told that.
+    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) -> bool {
+        let answered = self.leave(ticket, Phase::Answered(answer));
+        if answered {
+            self.answered.push_back(Due::Waiter(ticket));
         }
-        self.answered.push_back(Due::Waiter(ticket));
-        let Answer::Granted { fence, .. } = answer else { return None };
-        self.grant_to_place(ticket, fence, now / 1000);
-        Some(now.saturating_sub(self.waiters.get(&ticket)?.since) / 1000)
+        answered
+    }
+
+    /// The same where it has been granted what it waited for, of each lock that. How long it waited, in ms.
+    pub(crate) fn grant(
+        &mut self,
+        ticket: Ticket,
+        got: &[Got],
+        until: Deadline,
+        now: Micros,
+    ) -> Option<Millis> {
+        let waiter = self.waiters.get_mut(&ticket).filter(|waiter| waiter.phase == Phase::Queued)?;
+        for (stand, got) in waiter.stands.all_mut().iter_mut().zip(got) {
+            (stand.got, stand.binds) = (Some(*got), waiter.ask.session);
+        }
+        let waited = now.saturating_sub(waiter.since) / 1000;
+        self.answer(ticket, Answer::Granted { until });
+        self.grant_to_place(ticket, now / 1000);
+        Some(waited)
     }
 
     /// Whether somebody is to be told something.
@@ -54,23 +70,20 @@ impl<C: Copy> State<C> {
     /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
     pub(crate) fn tell(&mut self, ticket: Ticket) -> Option<Told> {
         self.leave(ticket, Phase::Answered(Answer::TimedOut));
-        let kept_alive = self.is_kept_by_its_own(ticket);
-        let waiter = self.waiters.get_mut(&ticket)?;
+        let Self { waiters, lines, .. } = self;
+        let waiter = waiters.get_mut(&ticket)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);
         let channel = waiter.channel().cloned();
-        let Waiter { place, ask, client_id, .. } = waiter;
-        let told = Told { place: place.clone(), ask: ask.clone(), client_id: *client_id, answer, channel };
+        let Waiter { stands, ask, client_id, .. } = waiter;
+        let told = Told { stands: stands.clone(), ask: ask.clone(), client_id: *client_id, answer, channel };
         // If it turns out to be gone, what it kept alive before is not that of this answer.
-        ask.session &= !kept_alive;
+        for stand in stands.all_mut() {
+            let line = lines.get(stand.place.at());
+            let session = line.zip(stand.fence()).and_then(|(line, fence)| line.session(fence));
+            stand.binds &= session.is_none_or(|session| session.client != *client_id);
+        }
         Some(told)
-    }
-
-    /// Whether the connection of a waiter keeps the grant alive that it has been given.
-    fn is_kept_by_its_own(&self, ticket: Ticket) -> bool {
-        let Some(waiter) = self.waiters.get(&ticket) else { return false };
-        let session = waiter.phase.granted().and_then(|fence| self.session(waiter.place.at(), fence));
-        session.is_some_and(|session| session.client == waiter.client_id)
     }
 
     /// The blocked clients that have been given that grant, and may turn out to be gone, first come first.

@@ -45,6 +45,11 @@ impl<C: Copy> State<C> {
         self.sweep_anew(Kind::Touched(db));
     }
 
+    /// What holds for all locks has changed: one who waits may fit now.
+    pub(crate) fn rules_changed(&mut self) {
+        self.sweep_anew(Kind::Rules);
+    }
+
     /// This server has become a replica, on which nothing is to be done.
     pub(crate) fn stand_down(&mut self) {
         self.sweep_anew(Kind::StandDown);
@@ -94,6 +99,10 @@ impl<C: Copy> State<C> {
                 true
             }
             Kind::Touched(_) => true,
+            Kind::Rules => {
+                self.look_through(place.at(), 0);
+                true
+            }
             Kind::StandDown => self.stand_down_at(&place),
         };
         if let Some(sweep) = self.sweeps.first_mut().filter(|_| done) {

@@ -12,30 +12,33 @@ impl<C: Copy> State<C> {
         self.leave(ticket, Phase::Left);
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
-        let place = waiter.place.clone();
-        let told = matches!(phase, Phase::Told(_)) && waiter.ask.session;
-        let bound = told.then_some(waiter.client_id);
-        let Some(granted) = phase.granted() else { return };
-        // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
-        let session = self.session(place.at(), granted);
-        if session.is_some_and(|session| Some(session.client) == bound) {
-            self.end_session(place.at(), granted);
+        if !phase.is_granted() {
+            return;
         }
-        self.alarm_at(place.at(), 0);
-        self.with_line(place.at(), |line| {
-            let given = line.given.remove(&(granted, ticket)) || line.unclaimed.remove(&(granted, ticket));
-            if given && !line.bequeath(granted, ticket) {
-                line.dead.push(granted);
+        let (stands, client, told) =
+            (waiter.stands.clone(), waiter.client_id, matches!(phase, Phase::Told(_)));
+        for stand in stands.all() {
+            let Some(granted) = stand.fence() else { continue };
+            let at = stand.place.at();
+            // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
+            let session = self.session(at, granted).filter(|session| session.client == client);
+            if session.is_some() && told && stand.binds {
+                self.end_session(at, granted);
             }
-        });
+            self.alarm_at(at, 0);
+            self.with_line(at, |line| {
+                let given =
+                    line.given.remove(&(granted, ticket)) || line.unclaimed.remove(&(granted, ticket));
+                if given && !line.bequeath(granted, ticket) {
+                    line.dead.push(granted);
+                }
+            });
+        }
     }
 
-    /// A waiter has been given its grant without a hold of its own.
-    pub(crate) fn share_hold_with(&mut self, ticket: Ticket) {
-        let Some(waiter) = self.waiters.get(&ticket) else { return };
-        let granted = waiter.phase.granted();
-        let place = waiter.place.clone();
-        self.with_line(place.at(), |line| line.sharers.extend(granted.map(|fence| (fence, ticket))));
+    /// A waiter has been given that grant without a hold of its own.
+    pub(crate) fn share_hold_with(&mut self, at: At<'_>, fence: Fence, ticket: Ticket) {
+        self.with_line(at, |line| line.sharers.insert((fence, ticket)));
     }
 
     /// The owner has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it. What was
@@ -54,13 +57,17 @@ impl<C: Copy> State<C> {
     /// The server has freed a waiter: what is left of it is dropped.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiters.get(&ticket) else { return };
-        let (place, granted) = (waiter.place.clone(), waiter.phase.granted());
         // Not told any more, whatever kept us from it.
         if !matches!(waiter.phase, Phase::Told(_)) {
             self.depart(ticket);
-        } else if let Some(fence) = granted.filter(|fence| self.shares_hold(place.at(), *fence, ticket)) {
-            // It has been told of a hold that a message was to tell of.
-            self.claim(place.at(), fence);
+        } else if waiter.phase.is_granted() {
+            for stand in waiter.stands.clone().all() {
+                let Some(fence) = stand.fence() else { continue };
+                if self.shares_hold(stand.place.at(), fence, ticket) {
+                    // It has been told of a hold that a message was to tell of.
+                    self.claim(stand.place.at(), fence);
+                }
+            }
         }
         self.drop_waiter(ticket);
     }
@@ -76,8 +83,12 @@ impl<C: Copy> State<C> {
         if let Some(at) = waiter.ends {
             self.timeouts.remove(&(at, ticket));
         }
-        if let Some(fence) = waiter.phase.granted() {
-            self.with_line(waiter.place.at(), |line| {
+        if !waiter.phase.is_granted() {
+            return;
+        }
+        for stand in waiter.stands.all() {
+            let Some(fence) = stand.fence() else { continue };
+            self.with_line(stand.place.at(), |line| {
                 line.given.remove(&(fence, ticket));
                 line.unclaimed.remove(&(fence, ticket));
                 line.sharers.remove(&(fence, ticket));

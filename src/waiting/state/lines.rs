@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::line::{Due, Line, Upgrader};
 use super::message::{Wanted, Word};
 use super::queue::Ticket;
-use super::waiter::{Arrival, Phase, Waiter, WaiterInfo, Way};
+use super::waiter::{Arrival, Phase, Stands, Waiter, WaiterInfo, Way};
 use super::{At, Place, State};
 use crate::lock::{Ask, Fence, Millis, Now, Owner};
 
@@ -86,16 +86,30 @@ impl<C: Copy> State<C> {
     }
 
     pub(crate) fn join(&mut self, at: At<'_>, ticket: Ticket, arrival: Arrival<C>) {
-        let (place, line) = self.open_line(at);
-        line.queue.join(ticket, arrival.ask.owner.clone());
+        let place = self.open_line(at).0;
+        self.enter(Stands::one(place), ticket, arrival);
+    }
+
+    /// One waiter for several locks: the one of that number keeps it waiting.
+    pub(crate) fn join_all(&mut self, all: &[At<'_>], stuck: usize, ticket: Ticket, arrival: Arrival<C>) {
+        let places: Vec<Place> = all.iter().map(|at| self.open_line(*at).0).collect();
+        self.enter(Stands::several(places.into_iter(), stuck), ticket, arrival);
+    }
+
+    fn enter(&mut self, stands: Stands, ticket: Ticket, arrival: Arrival<C>) {
+        for stand in stands.all() {
+            self.open_line(stand.place.at()).1.queue.join(ticket, arrival.ask.owner.clone());
+        }
         if let Way::Notified(_) = arrival.way {
             self.connections.add_place(arrival.client_id, ticket);
         }
-        let waiter = Waiter::new(place, arrival);
+        for stand in stands.all() {
+            self.tell_wanted(stand.place.at());
+        }
+        let waiter = Waiter::new(stands, arrival);
         self.timeouts.extend(waiter.ends.map(|at| (at, ticket)));
         self.waiters.insert(ticket, waiter);
         self.queued += 1;
-        self.tell_wanted(at);
     }
 
     /// The first waiter of a line, and what it asks for.
@@ -166,7 +180,7 @@ impl<C: Copy> State<C> {
         Some((ticket, self.waiters.get(&ticket)?.ask.clone()))
     }
 
-    /// The one way out of a queue, for whatever reason; whether the waiter stood in it.
+    /// The one way out of its queues, for whatever reason; whether the waiter stood in them.
     pub(super) fn leave(&mut self, ticket: Ticket, next: Phase) -> bool {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return false };
         if waiter.phase != Phase::Queued {
@@ -174,17 +188,34 @@ impl<C: Copy> State<C> {
         }
         waiter.phase = next;
         self.queued -= 1;
-        let place = waiter.place.clone();
+        let stands = waiter.stands.clone();
         let owner = waiter.ask.owner.clone();
         let is_place = waiter.channel().is_some();
         if let Some(at) = waiter.ends.take() {
             self.timeouts.remove(&(at, ticket));
         }
-        let was_first = self.line(place.at()).is_some_and(|line| line.head() == Some(ticket));
-        self.with_line(place.at(), |line| {
-            line.queue.leave(ticket, &owner);
-            let is_its = |upgrader: &mut Box<Upgrader>| upgrader.owner == owner;
-            if line.queue.first_of(&owner).is_none() {
+        self.tries.remove(&ticket);
+        for stand in stands.all() {
+            let granted = stand.fence().filter(|_| next.is_granted());
+            self.leave_line(stand.place.at(), ticket, &owner, is_place, granted, stands.are_several());
+        }
+        true
+    }
+
+    fn leave_line(
+        &mut self,
+        at: At<'_>,
+        ticket: Ticket,
+        owner: &Owner<'static>,
+        is_place: bool,
+        granted: Option<Fence>,
+        several: bool,
+    ) {
+        let was_first = self.line(at).is_some_and(|line| line.head() == Some(ticket));
+        self.with_line(at, |line| {
+            line.queue.leave(ticket, owner);
+            let is_its = |upgrader: &mut Box<Upgrader>| upgrader.owner == *owner;
+            if line.queue.first_of(owner).is_none() {
                 line.upgrader.take_if(is_its);
             }
             if line.queue.is_empty() {
@@ -192,13 +223,12 @@ impl<C: Copy> State<C> {
                 told.for_each(|watch| watch.wanted = Wanted::No);
             }
             let given = if is_place { &mut line.unclaimed } else { &mut line.given };
-            given.extend(next.granted().map(|fence| (fence, ticket)));
+            given.extend(granted.map(|fence| (fence, ticket)));
         });
-        // There may be room for those behind it.
-        let is_shared = |(_, ask): (_, Ask<'_>)| !ask.room.is_exclusive();
-        if was_first && next.granted().is_none() && self.head(place.at()).is_some_and(is_shared) {
-            self.alarm_at(place.at(), 0);
+        // There may be room for those behind it; and what it did not get for want of another lock is free.
+        let may_fit = |(_, ask): (_, Ask<'_>)| several || !ask.room.is_exclusive();
+        if was_first && granted.is_none() && self.head(at).is_some_and(may_fit) {
+            self.alarm_at(at, 0);
         }
-        true
     }
 }

@@ -12,11 +12,12 @@
 //!   (`Line::alarm`, `Line::renewal`). It may be too early, when the lease was moved since: looking costs little, and sets the
 //!   next one.
 //! - `sweeps`: what is being done to all lines.
+//! - `tries`: who waits for several locks, and may have them all now.
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `places` who waits without being
-//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `clear_up` what is much at once, and
+//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks; `clear_up` what is much at once, and
 //! done piece by piece.
 
 mod alarms;
@@ -35,6 +36,7 @@ mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
+mod together;
 mod waiter;
 mod watches;
 
@@ -53,7 +55,7 @@ pub(crate) use line::Lapsed;
 pub(crate) use message::{Message, Tell, Word};
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
-pub(crate) use waiter::{Answer, Arrival, Channel, Session, Told, WaiterInfo, Way};
+pub(crate) use waiter::{Answer, Arrival, Channel, Session, Stand, Stands, Told, WaiterInfo, Way};
 
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
 pub(crate) const AT_ONCE: usize = 100;
@@ -78,6 +80,7 @@ pub(crate) struct State<C> {
     alarms: BTreeSet<(Millis, Place)>,
     renewals: BTreeSet<(Millis, Place)>,
     sweeps: Vec<Sweep>,
+    tries: BTreeSet<Ticket>,
     /// The number of the last thing that happened to keys.
     happened: u64,
     answered: VecDeque<Due>,
@@ -100,6 +103,7 @@ impl<C: Copy> State<C> {
             alarms: BTreeSet::new(),
             renewals: BTreeSet::new(),
             sweeps: Vec::new(),
+            tries: BTreeSet::new(),
             happened: 0,
             answered: VecDeque::new(),
             queued: 0,
@@ -129,7 +133,7 @@ impl<C: Copy> State<C> {
     pub(crate) fn overwritten(&mut self, at: At<'_>) -> usize {
         for _ in 0..AT_ONCE {
             let Some((ticket, _)) = self.head(at) else { break };
-            self.answer(ticket, Answer::WrongType, 0);
+            self.answer(ticket, Answer::WrongType);
         }
         if self.head(at).is_some() {
             self.alarm_at(at, 0);

@@ -16,6 +16,10 @@ impl Place {
     pub(crate) fn at(&self) -> At<'_> {
         At { db: self.db, key: &self.key }
     }
+
+    pub(super) fn is(&self, at: At<'_>) -> bool {
+        at.equivalent(self)
+    }
 }
 
 /// The same, borrowed.

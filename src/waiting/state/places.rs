@@ -2,7 +2,7 @@
 
 use super::message::Word;
 use super::queue::Ticket;
-use super::waiter::{Answer, Arrival, Way};
+use super::waiter::{Answer, Arrival, Stands, Way};
 use super::{AT_ONCE, At, State};
 use crate::lock::{Fence, Millis, Owner};
 
@@ -18,7 +18,7 @@ impl<C: Copy> State<C> {
     }
 
     /// The last place that an owner has taken in a queue, and its connection.
-    pub(crate) fn place_in_queue(&self, at: At<'_>, owner: &Owner<'static>) -> Option<(Ticket, u64)> {
+    fn place_in_queue(&self, at: At<'_>, owner: &Owner<'static>) -> Option<(Ticket, u64)> {
         let mut tickets = self.line(at)?.queue.all_of(owner).rev();
         tickets.find_map(|ticket| {
             let waiter = self.waiters.get(&ticket)?;
@@ -35,20 +35,27 @@ impl<C: Copy> State<C> {
         }
         let Arrival { ask, way, client_id, timeout, .. } = arrival;
         (waiter.ask, waiter.way, waiter.client_id, waiter.timeout) = (ask, way, client_id, timeout);
+        if waiter.stands.are_several() {
+            // It may have them now.
+            self.tries.insert(ticket);
+        }
         self.timeouts.extend(ends.map(|at| (at, ticket)));
         self.connections.remove_place(earlier, ticket);
         self.connections.add_place(client_id, ticket);
     }
 
     /// A waiter has been granted its lock: if it is notified, it has so long to claim it, and hears what becomes of the grant.
-    pub(super) fn grant_to_place(&mut self, ticket: Ticket, fence: Fence, now: Millis) {
+    pub(super) fn grant_to_place(&mut self, ticket: Ticket, now: Millis) {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let Way::Notified(channel) = &waiter.way else { return };
         let ends = now.saturating_add(waiter.ask.lease).saturating_add(1);
         waiter.ends = Some(ends);
-        let (place, owner, channel) = (waiter.place.clone(), waiter.ask.owner.clone(), channel.clone());
+        let (stands, owner, channel) = (waiter.stands.clone(), waiter.ask.owner.clone(), channel.clone());
         self.timeouts.insert((ends, ticket));
-        self.watch_place(place.at(), fence, owner, channel);
+        for stand in stands.all() {
+            let Some(fence) = stand.fence() else { continue };
+            self.watch_place(stand.place.at(), fence, owner.clone(), channel.clone());
+        }
     }
 
     /// The owner of that grant has been told of it: whatever was to be claimed of it is.
@@ -58,7 +65,14 @@ impl<C: Copy> State<C> {
             return;
         }
         for ticket in unclaimed {
+            let stands = self.waiters.get(&ticket).map(|waiter| waiter.stands.clone());
             self.drop_waiter(ticket);
+            // Its owner knows of all that it waited for at once.
+            for stand in stands.iter().filter(|stands| stands.are_several()).flat_map(Stands::all) {
+                let Some(fence) = stand.fence() else { continue };
+                self.watch_claimed(stand.place.at(), fence);
+                self.tell_wanted(stand.place.at());
+            }
         }
         self.watch_claimed(at, fence);
         self.tell_wanted(at);
@@ -83,12 +97,15 @@ impl<C: Copy> State<C> {
     /// A place is given up. What it had been granted is taken back; the grant may live on by other holds of its owner.
     pub(crate) fn give_up(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiters.get(&ticket) else { return };
-        let (place, granted) = (waiter.place.clone(), waiter.phase.granted());
+        let granted = waiter.phase.is_granted().then(|| waiter.stands.clone());
         self.depart(ticket);
         self.drop_waiter(ticket);
-        let fence = granted.filter(|fence| self.unclaimed(place.at(), *fence).next().is_none());
-        if let Some(fence) = fence {
-            self.watch_claimed(place.at(), fence);
+        for stand in granted.iter().flat_map(Stands::all) {
+            let (at, fence) = (stand.place.at(), stand.fence());
+            let fence = fence.filter(|fence| self.unclaimed(at, *fence).next().is_none());
+            if let Some(fence) = fence {
+                self.watch_claimed(at, fence);
+            }
         }
     }
 
@@ -113,7 +130,7 @@ impl<C: Copy> State<C> {
             self.drop_waiter(ticket);
         }
         for ticket in &queued {
-            self.answer(*ticket, Answer::Gone, 0);
+            self.answer(*ticket, Answer::Gone);
         }
         self.end_watches(at, |_| Word::Gone);
         queued.len() < AT_ONCE

@@ -1,7 +1,7 @@
 //! Which connection keeps which grants alive.
 
 use super::line::Lapsed;
-use super::waiter::{Phase, Session};
+use super::waiter::{Phase, Session, Waiter};
 use super::{At, State};
 use crate::lock::{Fence, Grant, Millis};
 
@@ -79,8 +79,8 @@ impl<C: Copy> State<C> {
     pub(crate) fn take_session_over(&mut self, at: At<'_>, fence: Fence) {
         let given: Vec<_> = self.given(at, fence).collect();
         for ticket in given {
-            if let Some(waiter) = self.waiters.get_mut(&ticket) {
-                waiter.ask.session = false;
+            if let Some(stand) = self.waiters.get_mut(&ticket).and_then(|waiter| waiter.stands.at_mut(at)) {
+                stand.binds = false;
             }
         }
     }
@@ -89,7 +89,8 @@ impl<C: Copy> State<C> {
     /// at again.
     pub(crate) fn has_heir(&self, at: At<'_>, fence: Fence) -> bool {
         let mut waiters = self.given(at, fence).filter_map(|ticket| self.waiters.get(&ticket));
-        waiters.any(|waiter| waiter.ask.session && matches!(waiter.phase, Phase::Answered(_)))
+        let binds = |waiter: &Waiter<C>| waiter.stands.at(at).is_some_and(|stand| stand.binds);
+        waiters.any(|waiter| binds(waiter) && matches!(waiter.phase, Phase::Answered(_)))
     }
 
     /// No connection keeps that grant alive any more.

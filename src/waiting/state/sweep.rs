@@ -6,6 +6,8 @@
 pub(super) enum Kind {
     /// Something has happened to the keys of that database, or to all.
     Touched(Option<i32>),
+    /// What holds for all locks has changed.
+    Rules,
     /// This server has become a replica.
     StandDown,
 }

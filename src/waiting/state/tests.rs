@@ -19,6 +19,7 @@ impl<C: Hash> Hash for State<C> {
         self.alarms.hash(hasher);
         self.renewals.hash(hasher);
         self.sweeps.hash(hasher);
+        self.tries.hash(hasher);
         self.happened.hash(hasher);
         self.answered.hash(hasher);
         (self.quiet_until, self.rang_at).hash(hasher);
@@ -88,6 +89,7 @@ impl State<Ticket> {
             }
         }
         self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
+        self.tries = self.tries.iter().map(|ticket| new[ticket]).collect();
         self.connections.renumber_tickets(&new);
         self.answered = std::mem::take(&mut self.answered)
             .into_iter()

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use super::place::Place;
-use crate::lock::{Ask, Deadline, Fence, Micros, Millis, Now, Owner, Room};
+use super::place::{At, Place};
+use crate::lock::{Ask, Deadline, Fence, Got, Micros, Millis, Now, Owner, Room};
 
 /// What a waiter is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Answer {
+    /// It has what it waits for: the first of its leases ends then.
     Granted {
-        fence: Fence,
-        holds: u32,
         until: Deadline,
     },
     WrongType,
@@ -23,9 +22,77 @@ pub(crate) enum Answer {
     Gone,
 }
 
+/// A lock that a waiter waits for, and what it has been granted of it.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) struct Stand {
+    pub(crate) place: Place,
+    pub(crate) got: Option<Got>,
+    /// Its connection is to keep that alive from when it is told.
+    pub(crate) binds: bool,
+}
+
+impl Stand {
+    fn new(place: Place) -> Self {
+        Self { place, got: None, binds: false }
+    }
+
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        self.got.map(|got| got.fence)
+    }
+}
+
+/// All locks that a waiter waits for: one, as most do, or several at once, as many as they are.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) enum Stands {
+    One(Stand),
+    Several {
+        stands: Box<[Stand]>,
+        /// The number of one that keeps it waiting: while that is so, the others need not be looked at for it.
+        stuck: usize,
+    },
+}
+
+impl Stands {
+    pub(super) fn one(place: Place) -> Self {
+        Self::One(Stand::new(place))
+    }
+
+    pub(super) fn several(places: impl Iterator<Item = Place>, stuck: usize) -> Self {
+        Self::Several { stands: places.map(Stand::new).collect(), stuck }
+    }
+
+    pub(crate) fn all(&self) -> &[Stand] {
+        match self {
+            Self::One(stand) => std::slice::from_ref(stand),
+            Self::Several { stands, .. } => stands,
+        }
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [Stand] {
+        match self {
+            Self::One(stand) => std::slice::from_mut(stand),
+            Self::Several { stands, .. } => stands,
+        }
+    }
+
+    pub(super) fn are_several(&self) -> bool {
+        matches!(self, Self::Several { .. })
+    }
+
+    pub(super) fn at(&self, at: At<'_>) -> Option<&Stand> {
+        self.all().iter().find(|stand| stand.place.is(at))
+    }
+
+    pub(super) fn at_mut(&mut self, at: At<'_>) -> Option<&mut Stand> {
+        self.all_mut().iter_mut().find(|stand| stand.place.is(at))
+    }
+}
+
 /// A waiter that is being told.
 pub(crate) struct Told {
-    pub(crate) place: Place,
+    pub(crate) stands: Stands,
     pub(crate) ask: Ask<'static>,
     pub(crate) client_id: u64,
     pub(crate) answer: Answer,
@@ -61,14 +128,9 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// The grant that a waiter has been given, told or not, by its fence.
-    pub(super) fn granted(self) -> Option<Fence> {
-        match self {
-            Self::Answered(Answer::Granted { fence, .. }) | Self::Told(Answer::Granted { fence, .. }) => {
-                Some(fence)
-            }
-            _ => None,
-        }
+    /// Whether a waiter has been given what it waited for, told or not.
+    pub(super) fn is_granted(self) -> bool {
+        matches!(self, Self::Answered(Answer::Granted { .. }) | Self::Told(Answer::Granted { .. }))
     }
 }
 
@@ -92,7 +154,7 @@ impl<C> Arrival<C> {
 
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(super) struct Waiter<C> {
-    pub(super) place: Place,
+    pub(super) stands: Stands,
     pub(super) ask: Ask<'static>,
     pub(super) phase: Phase,
     pub(super) way: Way<C>,
@@ -107,10 +169,10 @@ pub(super) struct Waiter<C> {
 }
 
 impl<C> Waiter<C> {
-    pub(super) fn new(place: Place, arrival: Arrival<C>) -> Self {
+    pub(super) fn new(stands: Stands, arrival: Arrival<C>) -> Self {
         let ends = arrival.gives_up();
         let Arrival { ask, way, client_id, since, timeout } = arrival;
-        Self { place, ask, phase: Phase::Queued, way, client_id, since, timeout, ends, unblocked: false }
+        Self { stands, ask, phase: Phase::Queued, way, client_id, since, timeout, ends, unblocked: false }
     }
 
     /// Where it is told, if not in the reply to its command.

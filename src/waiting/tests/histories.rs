@@ -98,8 +98,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn told(reply: Reply) -> Told {
-    match reply {
+fn told(reply: &Reply) -> Told {
+    match *reply {
         Reply::Granted { holds, deadline: Deadline::At(until), .. } => Some((holds, until)),
         _ => None,
     }
@@ -173,8 +173,8 @@ impl Pair {
                     self.server.acquire(rules, now, conn, &ask, &Wait { timeout: block, channel: None });
                 let comes = self.reference.acquire(conn, wish, block.is_some(), now);
                 let expected = comes.told();
-                prop_assert!(agrees(told(reply), expected, renewed), "{:?} for {:?}", reply, expected);
-                if let (Some((_, until)), Some(holder)) = (told(reply), self.reference.holder_mut(who)) {
+                prop_assert!(agrees(told(&reply), expected, renewed), "{:?} for {:?}", reply, expected);
+                if let (Some((_, until)), Some(holder)) = (told(&reply), self.reference.holder_mut(who)) {
                     holder.until = until;
                 }
                 prop_assert_eq!(reply == Reply::Deadlock, comes == Comes::Deadlock);
@@ -283,7 +283,7 @@ impl Pair {
         expected.sort_by_key(|answered| answered.conn);
         prop_assert_eq!(replies.len(), expected.len(), "{:?} for {:?}", replies, expected);
         for ((conn, reply), answered) in replies.into_iter().zip(expected) {
-            let agrees = conn == answered.conn && agrees(told(reply), answered.told, answered.latest);
+            let agrees = conn == answered.conn && agrees(told(&reply), answered.told, answered.latest);
             prop_assert!(agrees, "{:?} to {} for {:?}", reply, conn, answered);
         }
         Ok(())

@@ -4,5 +4,6 @@ mod examples;
 mod histories;
 mod reference;
 mod server;
+mod together;
 mod world;
 mod worlds;

@@ -3,7 +3,7 @@
 use super::turn::Turn;
 use super::{Conn, Reply, Rules, Server, Writes, time};
 use crate::lock::Millis;
-use crate::waiting::{self, Answer, Ticket};
+use crate::waiting::{self, Answer, Stand, Stands, Ticket};
 
 /// A connection that is open, as far as the server knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +54,10 @@ impl Turn<'_> {
         let Some(told) = waiting::tell(self, ticket, time(self.now)) else { return };
         let Some(blocked) = self.server.blocked.get_mut(&ticket) else { return };
         blocked.answer = Some(match told.answer {
-            Answer::Granted { fence, holds, until } => Reply::Granted { fence, holds, deadline: until },
+            Answer::Granted { until } => match &told.stands {
+                Stands::One(Stand { got: Some(got), .. }) => Reply::granted(*got, until),
+                stands => Reply::All(stands.all().iter().filter_map(|stand| stand.got).collect(), until),
+            },
             Answer::TooManyHolds => Reply::TooManyHolds,
             Answer::Deadlock => Reply::Deadlock,
             Answer::TimedOut | Answer::WrongType | Answer::Gone => Reply::Null,

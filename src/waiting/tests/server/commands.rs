@@ -2,7 +2,7 @@
 
 use super::clients::Blocked;
 use super::turn::Client;
-use super::{Conn, Reply, Rules, Server, time};
+use super::{Conn, Lock, Reply, Rules, Server, time};
 use crate::lock::{Ask, Deadline, Millis, Owner};
 use crate::waiting::{self, Outcome, Refusal, Wait};
 
@@ -16,24 +16,81 @@ impl Server {
         ask: &Ask<'static>,
         wait: &Wait,
     ) -> Reply {
+        self.acquire_on(rules, now, conn, 0, ask, wait)
+    }
+
+    /// The same of that lock.
+    pub(crate) fn acquire_on(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        lock: Lock,
+        ask: &Ask<'static>,
+        wait: &Wait,
+    ) -> Reply {
         let id = self.conns[usize::from(conn)].id;
         let mut client = Client { conn, id, blocked: None, claim: rules.claim };
         let mut turn = self.turn(rules, now);
+        turn.lock = lock;
         turn.expire();
         let outcome = waiting::acquire(&mut turn, &mut client, ask, wait, time(now));
         if let Some(ticket) = client.blocked {
             self.blocked.insert(ticket, Blocked::new(client.conn, id));
         }
         match outcome {
-            Ok(Outcome::Granted { fence, holds, until }) => Reply::Granted { fence, holds, deadline: until },
-            Ok(Outcome::Waits) => Reply::Waits,
-            Ok(Outcome::Queued) => Reply::Queued,
-            Ok(Outcome::Taken) => Reply::Null,
-            Err(Refusal::Grace(_)) => Reply::Grace,
-            Err(Refusal::TooManyHolds) => Reply::TooManyHolds,
-            Err(Refusal::Deadlock) => Reply::Deadlock,
-            Err(refusal) => panic!("{refusal:?}"),
+            Ok(Outcome::Granted((got, until))) => Reply::granted(got, until),
+            outcome => no_grant(outcome),
         }
+    }
+
+    /// `LOCK.MACQUIRE`.
+    pub(crate) fn acquire_all(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        locks: &[Lock],
+        ask: &Ask<'static>,
+        wait: &Wait,
+    ) -> Reply {
+        let id = self.conns[usize::from(conn)].id;
+        let mut client = Client { conn, id, blocked: None, claim: rules.claim };
+        let mut turns = self.turns(rules, now, locks);
+        let outcome = waiting::acquire_all(&mut turns, &mut client, ask, wait, time(now));
+        if let Some(ticket) = client.blocked {
+            self.blocked.insert(ticket, Blocked::new(client.conn, id));
+        }
+        match outcome {
+            Ok(Outcome::Granted((all, until))) => Reply::All(all, until),
+            outcome => no_grant(outcome),
+        }
+    }
+
+    /// `LOCK.MRELEASE`: the holds left of each; none: not held by this owner.
+    pub(crate) fn release_all(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        locks: &[Lock],
+        owner: &Owner<'_>,
+        all: bool,
+    ) -> Vec<Option<u32>> {
+        let mut turns = self.turns(rules, now, locks);
+        waiting::release_all(&mut turns, owner, None, all, || time(now))
+    }
+
+    /// `LOCK.MEXTEND`: the first new end of the leases; none: not all are held by this owner, or not now.
+    pub(crate) fn extend_all(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        locks: &[Lock],
+        owner: &Owner<'_>,
+        lease: Millis,
+    ) -> Option<Deadline> {
+        let mut turns = self.turns(rules, now, locks);
+        waiting::extend_all(&mut turns, owner, None, lease, time(now)).ok()
     }
 
     /// `LOCK.LEAVE`: whether there was what to give up.
@@ -76,5 +133,18 @@ impl Server {
         let mut turn = self.turn(rules, now);
         turn.expire();
         waiting::break_(&mut turn, fence, || time(now)).len()
+    }
+}
+
+fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
+    match outcome {
+        Ok(Outcome::Granted(_)) => unreachable!("a grant"),
+        Ok(Outcome::Waits) => Reply::Waits,
+        Ok(Outcome::Queued) => Reply::Queued,
+        Ok(Outcome::Taken) => Reply::Null,
+        Err(Refusal::Grace(_)) => Reply::Grace,
+        Err(Refusal::TooManyHolds) => Reply::TooManyHolds,
+        Err(Refusal::Deadlock) => Reply::Deadlock,
+        Err(refusal) => panic!("{refusal:?}"),
     }
 }

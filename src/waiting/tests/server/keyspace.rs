@@ -1,20 +1,20 @@
 //! The key, on a primary and on a replica.
 
-use super::{Effect, Server};
+use super::{Effect, Lock, Server};
 use crate::lock::{Deadline, Fence, Grant, Millis, Value};
 
 impl Server {
     /// A grant is among those that hold the lock.
-    pub(super) fn put(&mut self, grant: Grant, end: Deadline) {
-        match &mut self.lock {
+    pub(super) fn put(&mut self, lock: Lock, grant: Grant, end: Deadline) {
+        match &mut self.locks[lock] {
             Some((value, until)) => *until = value.put(grant, end, *until),
-            None => self.lock = Some((Value::One(grant), end)),
+            None => self.locks[lock] = Some((Value::One(grant), end)),
         }
     }
 
     /// A grant ends.
-    pub(super) fn end(&mut self, fence: Fence) {
-        self.lock.take_if(|(value, until)| match value.end(fence, *until) {
+    pub(super) fn end(&mut self, lock: Lock, fence: Fence) {
+        self.locks[lock].take_if(|(value, until)| match value.end(fence, *until) {
             Some(new_until) => {
                 *until = new_until;
                 false
@@ -24,10 +24,11 @@ impl Server {
     }
 
     /// Those of several grants end whose leases were over before that.
-    pub(super) fn end_lapsed(&mut self, now: Millis) -> Vec<Fence> {
-        let lapsed = self.lock.as_ref().map(|(value, until)| value.lapsed(*until, now)).unwrap_or_default();
+    pub(super) fn end_lapsed(&mut self, lock: Lock, now: Millis) -> Vec<Fence> {
+        let lapsed =
+            self.locks[lock].as_ref().map(|(value, until)| value.lapsed(*until, now)).unwrap_or_default();
         for fence in &lapsed {
-            self.end(*fence);
+            self.end(lock, *fence);
         }
         lapsed
     }
@@ -37,20 +38,20 @@ impl Server {
         match effect {
             Effect::Alone(grant, until) => {
                 self.fences.observe(grant.fence());
-                self.lock = Some((Value::One(grant), until));
+                self.locks[0] = Some((Value::One(grant), until));
             }
             Effect::Among(grant, end) => {
                 self.fences.observe(grant.fence());
-                self.put(grant, end);
+                self.put(0, grant, end);
             }
             Effect::Lease(until) => {
-                if let Some((_, old)) = &mut self.lock {
+                if let Some((_, old)) = &mut self.locks[0] {
                     *old = until;
                 }
             }
-            Effect::Ended(fence) => self.end(fence),
-            Effect::Lapsed(now) => _ = self.end_lapsed(now),
-            Effect::Free => self.lock = None,
+            Effect::Ended(fence) => self.end(0, fence),
+            Effect::Lapsed(now) => _ = self.end_lapsed(0, now),
+            Effect::Free => self.locks[0] = None,
         }
     }
 }

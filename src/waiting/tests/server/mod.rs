@@ -1,4 +1,4 @@
-//! A server in small around the rules of `waiting`: one key, connections, and what servers do to a module. It decides
+//! A server in small around the rules of `waiting`: a few keys, connections, and what servers do to a module. It decides
 //! nothing. Time comes in; nothing is random.
 //!
 //! - `turn`: the seam (`Around`, `Site`, `Host`, `Caller`), as `serving` has it for real.
@@ -13,15 +13,23 @@ mod turn;
 
 use std::collections::BTreeMap;
 
-use crate::lock::{Deadline, Fence, FenceClock, Grant, Held, Millis, Now, Owner, Room, Value};
+use crate::lock::{Deadline, Fence, FenceClock, Got, Grant, Held, Millis, Now, Owner, Room, Value};
 use crate::waiting::{At, Grace, GraceLeft, Message, Moment, State, Ticket};
 use clients::{Blocked, Connection};
 
 /// A connection, by number. One that closes is followed by another of the same number.
 pub(crate) type Conn = u8;
 
-/// The one lock.
-const AT: At<'static> = At { db: 0, key: b"k" };
+/// A lock, by number. The first is the one that is meant where none is named.
+pub(crate) type Lock = usize;
+
+const KEYS: [&[u8]; 3] = [b"k", b"l", b"m"];
+
+const AT: At<'static> = at(0);
+
+const fn at(lock: Lock) -> At<'static> {
+    At { db: 0, key: KEYS[lock] }
+}
 
 /// How this server differs from others, and what it is set to.
 #[derive(Clone, Copy, Debug)]
@@ -57,13 +65,15 @@ impl Rules {
 }
 
 /// What a client is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Granted {
         fence: Fence,
         holds: u32,
         deadline: Deadline,
     },
+    /// Several locks, and the end of the lease that ends first.
+    All(Vec<Got>, Deadline),
     Null,
     Grace,
     Waits,
@@ -72,6 +82,12 @@ pub(crate) enum Reply {
     Deadlock,
     /// An operator sent it away with an error.
     Unblocked,
+}
+
+impl Reply {
+    fn granted(got: Got, deadline: Deadline) -> Self {
+        Self::Granted { fence: got.fence, holds: got.holds, deadline }
+    }
 }
 
 /// Who stands in the queue.
@@ -116,7 +132,7 @@ pub(crate) enum Writes {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
-    lock: Option<(Value, Deadline)>,
+    locks: [Option<(Value, Deadline)>; KEYS.len()],
     pub(crate) fences: FenceClock,
     state: State<Ticket>,
     grace: Grace,
@@ -137,7 +153,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(conns: Conn) -> Self {
         Self {
-            lock: None,
+            locks: [const { None }; KEYS.len()],
             fences: FenceClock::new(),
             state: State::new(),
             grace: Grace::new(),
@@ -163,7 +179,7 @@ impl Server {
 
     /// The database is flushed.
     pub(crate) fn flush(&mut self) {
-        self.lock = None;
+        self.locks.fill(None);
         self.state.touched_db(Some(AT.db));
     }
 
@@ -180,7 +196,8 @@ impl Server {
 
     /// An operator has the lease end with this millisecond.
     pub(crate) fn cut(&mut self, now: Millis) {
-        if let Some((_, deadline)) = self.lock.as_mut().filter(|(_, deadline)| *deadline > Deadline::At(now))
+        if let Some((_, deadline)) =
+            self.locks[0].as_mut().filter(|(_, deadline)| *deadline > Deadline::At(now))
         {
             *deadline = Deadline::At(now);
             self.effects.push(Effect::Lease(*deadline));
@@ -191,7 +208,7 @@ impl Server {
     /// A client writes something else over the key, and deletes that when all who waited have got their answer.
     pub(crate) fn overwrite(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         self.turn(rules, now).expire();
-        self.lock = None;
+        self.locks[0] = None;
         self.state.overwritten(AT);
         self.ring(rules, now, Writes::Taken)
     }
@@ -200,22 +217,28 @@ impl Server {
     pub(crate) fn replace(&mut self, now: Millis, owner: Owner<'_>, lease: Millis) {
         let fence = self.fences.next(now * 1000);
         let grant = fence.map(|fence| Grant::new(owner, fence, 1, None, now));
-        self.lock = grant.map(|grant| (Value::One(grant), Deadline::after(now, lease)));
+        self.locks[0] = grant.map(|grant| (Value::One(grant), Deadline::after(now, lease)));
         self.state.touched(AT);
     }
 
     /// The slot moves to another server, and comes back as it went: nothing is known of it then but the key.
     pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
-        let lock = self.lock.take();
+        let lock = self.locks[0].take();
         self.state.alarm_at(AT, 0);
         let told = self.ring(rules, now, Writes::Elsewhere);
-        self.lock = lock;
+        self.locks[0] = lock;
         told
     }
 
     /// The grants, within their leases, the oldest first.
     pub(crate) fn holders(&self, now: Millis) -> Vec<Held<'_>> {
-        let Some((value, until)) = self.lock.as_ref().filter(|(_, until)| Deadline::At(now) <= *until) else {
+        self.holders_of(0, now)
+    }
+
+    /// The same of that lock.
+    pub(crate) fn holders_of(&self, lock: Lock, now: Millis) -> Vec<Held<'_>> {
+        let Some((value, until)) = self.locks[lock].as_ref().filter(|(_, until)| Deadline::At(now) <= *until)
+        else {
             return Vec::new();
         };
         value.alive(*until, now).collect()
@@ -223,7 +246,34 @@ impl Server {
 
     /// The grants, also those whose leases are over and that nobody has looked at since.
     pub(crate) fn all_held(&self) -> Vec<Held<'_>> {
-        self.lock.iter().flat_map(|(value, until)| value.all(*until)).collect()
+        self.all_held_of(0)
+    }
+
+    /// The same of that lock.
+    pub(crate) fn all_held_of(&self, lock: Lock) -> Vec<Held<'_>> {
+        self.locks[lock].iter().flat_map(|(value, until)| value.all(*until)).collect()
+    }
+
+    /// Whether a grant is still to be claimed, or to be told.
+    pub(crate) fn is_unclaimed(&self, lock: Lock, fence: Fence) -> bool {
+        self.state.given_fences(at(lock)).contains(&fence)
+    }
+
+    /// Whether somebody is still to be told something.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.state.has_answered()
+    }
+
+    /// A client deletes that key.
+    pub(crate) fn delete(&mut self, lock: Lock) {
+        self.locks[lock] = None;
+        self.state.touched(at(lock));
+    }
+
+    /// A client writes something else over that key, and deletes that when all who waited have been sent away.
+    pub(crate) fn overwrite_one(&mut self, lock: Lock) {
+        self.locks[lock] = None;
+        self.state.overwritten(at(lock));
     }
 
     /// The oldest grant within its lease.
@@ -243,7 +293,12 @@ impl Server {
 
     /// The same, and what they ask for.
     pub(crate) fn asks(&self) -> Vec<Asked> {
-        let queue = self.state.tickets_of(AT).into_iter();
+        self.asks_of(0)
+    }
+
+    /// The same for that lock.
+    pub(crate) fn asks_of(&self, lock: Lock) -> Vec<Asked> {
+        let queue = self.state.tickets_of(at(lock)).into_iter();
         queue
             .map(|(ticket, owner, room)| {
                 let stands = match self.blocked.get(&ticket) {

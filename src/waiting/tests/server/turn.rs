@@ -1,10 +1,10 @@
 //! The seam: what `serving` is for a real server.
 
-use super::{AT, Conn, Effect, Rules, Server, Writes, moment, time};
+use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, moment, time};
 use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Room, Value};
 use crate::waiting::{
-    self, Around, Caller, GraceLeft, GraceLength, Host, Message, Note, Place, Rest, Settled, Site, State,
-    Ticket,
+    self, Around, Caller, GraceLeft, GraceLength, Host, Message, Note, Place, Rest, Settled, Site, Sites,
+    State, Ticket,
 };
 
 /// A server in one turn of its event loop.
@@ -13,11 +13,53 @@ pub(super) struct Turn<'a> {
     pub(super) rules: Rules,
     pub(super) now: Millis,
     pub(super) writes: Writes,
+    /// The one that is open.
+    pub(super) lock: Lock,
+    used: Micros,
+    changed: [bool; KEYS.len()],
+}
+
+/// The same with several locks open.
+pub(super) struct Turns<'a> {
+    turn: Turn<'a>,
+    locks: &'a [Lock],
 }
 
 impl Server {
     pub(super) fn turn(&mut self, rules: Rules, now: Millis) -> Turn<'_> {
-        Turn { server: self, rules, now, writes: Writes::Taken }
+        Turn {
+            server: self,
+            rules,
+            now,
+            writes: Writes::Taken,
+            lock: 0,
+            used: 0,
+            changed: [false; KEYS.len()],
+        }
+    }
+
+    /// Opens these locks: what is over in them is.
+    pub(super) fn turns<'a>(&'a mut self, rules: Rules, now: Millis, locks: &'a [Lock]) -> Turns<'a> {
+        let mut turn = self.turn(rules, now);
+        for lock in locks {
+            turn.lock = *lock;
+            turn.expire();
+        }
+        Turns { turn, locks }
+    }
+}
+
+impl<'a> Sites for Turns<'a> {
+    const SEVERAL: bool = true;
+    type One = Turn<'a>;
+
+    fn count(&self) -> usize {
+        self.locks.len()
+    }
+
+    fn lock(&mut self, number: usize) -> Option<&mut Turn<'a>> {
+        self.turn.lock = *self.locks.get(number)?;
+        Some(&mut self.turn)
     }
 }
 
@@ -32,12 +74,14 @@ impl Turn<'_> {
 
     /// When all leases are over, that ends the grants as soon as somebody looks.
     pub(super) fn expire(&mut self) {
-        if let Some((value, until)) = self.server.lock.take_if(|(_, until)| *until < Deadline::At(self.now)) {
+        if let Some((value, until)) =
+            self.server.locks[self.lock].take_if(|(_, until)| *until < Deadline::At(self.now))
+        {
             self.server.effects.push(Effect::Free);
             // What the server says of a lock that it has taken out of the keyspace.
-            self.server.state.look_through(AT, self.now);
+            self.server.state.look_through(at(self.lock), self.now);
             for held in value.all(until) {
-                waiting::outlives(self, AT, held.grant, time(self.now));
+                waiting::outlives(self, at(self.lock), held.grant, time(self.now));
             }
         }
     }
@@ -69,33 +113,35 @@ impl Site for Turn<'_> {
     type Key = &'static [u8];
 
     fn db(&self) -> i32 {
-        AT.db
+        at(self.lock).db
     }
 
     fn key(&self) -> &'static [u8] {
-        AT.key
+        at(self.lock).key
     }
 
     fn value(&self) -> Option<&Value> {
-        self.server.lock.as_ref().map(|(value, _)| value)
+        self.server.locks[self.lock].as_ref().map(|(value, _)| value)
     }
 
     fn deadline(&self) -> Deadline {
-        self.server.lock.as_ref().map_or(Deadline::Never, |(_, until)| *until)
+        self.server.locks[self.lock].as_ref().map_or(Deadline::Never, |(_, until)| *until)
     }
 
     fn give(&mut self, grant: Grant, until: Deadline) {
+        self.changed[self.lock] = true;
         self.server.effects.push(Effect::Alone(grant.clone(), until));
-        self.server.lock = Some((Value::One(grant), until));
+        self.server.locks[self.lock] = Some((Value::One(grant), until));
     }
 
     fn add(&mut self, grant: Grant, until: Deadline) {
+        self.changed[self.lock] = true;
         self.server.effects.push(Effect::Among(grant.clone(), until));
-        self.server.put(grant, until);
+        self.server.put(self.lock, grant, until);
     }
 
     fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline) {
-        let Some((value, old)) = &mut self.server.lock else { return };
+        let Some((value, old)) = &mut self.server.locks[self.lock] else { return };
         let Some(held) = value.with_fence(fence, || *old) else { return };
         if (held.grant.holds(), held.grant.room(), held.deadline) == (holds, room, until) {
             return;
@@ -108,17 +154,20 @@ impl Site for Turn<'_> {
     }
 
     fn end(&mut self, fence: Fence, _why: Note) {
+        self.changed[self.lock] = true;
         self.server.effects.push(Effect::Ended(fence));
-        self.server.end(fence);
+        self.server.end(self.lock, fence);
     }
 
     fn end_lapsed(&mut self, now: Millis) -> Vec<Fence> {
+        self.changed[self.lock] = true;
         self.server.effects.push(Effect::Lapsed(now));
-        self.server.end_lapsed(now)
+        self.server.end_lapsed(self.lock, now)
     }
 
     fn free(&mut self) {
-        self.server.lock = None;
+        self.changed[self.lock] = true;
+        self.server.locks[self.lock] = None;
         self.server.effects.push(Effect::Free);
     }
 
@@ -132,12 +181,16 @@ impl Site for Turn<'_> {
         self.grace_left()
     }
 
+    fn changed(&self) -> bool {
+        self.changed[self.lock]
+    }
+
     fn at_once(&self) -> usize {
         if self.rules.slow { 1 } else { 100 }
     }
 
     fn idle(&mut self) -> bool {
-        self.server.state.is_idle(AT)
+        self.server.state.is_idle(at(self.lock))
     }
 }
 
@@ -151,7 +204,9 @@ impl Host for Turn<'_> {
     }
 
     fn used(&mut self) -> Micros {
-        if self.rules.slow { Micros::MAX } else { 0 }
+        // However little is done, a turn comes to its end.
+        self.used += if self.rules.slow { Micros::from(u32::MAX) } else { 1 };
+        self.used
     }
 
     fn settle(&mut self, place: &Place) -> Settled {
@@ -166,14 +221,31 @@ impl Host for Turn<'_> {
         }
     }
 
-    fn settle_arriving(&mut self, _place: &Place) {
+    fn settle_together(&mut self, ticket: Ticket, places: &[Place]) -> Settled {
+        match self.writes {
+            Writes::Taken => {
+                let locks: Vec<Lock> = places.iter().map(number).collect();
+                waiting::settle_together(
+                    &mut self.server.turns(self.rules, self.now, &locks),
+                    ticket,
+                    time(self.now),
+                );
+                Settled::Done
+            }
+            _ => Settled::Refused,
+        }
+    }
+
+    fn settle_arriving(&mut self, place: &Place) {
+        self.lock = number(place);
         self.expire();
         waiting::settle(self, time(self.now));
     }
 
-    fn look(&mut self, _place: &Place, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn look(&mut self, place: &Place, fence: Fence, now: Millis) -> Option<Deadline> {
+        self.lock = number(place);
         self.expire();
-        let (value, until) = self.server.lock.as_ref()?;
+        let (value, until) = self.server.locks[self.lock].as_ref()?;
         value.end_of(fence, *until, now)
     }
 
@@ -185,6 +257,10 @@ impl Host for Turn<'_> {
         self.server.messages.push(message.clone());
         !self.server.deaf
     }
+}
+
+fn number(place: &Place) -> Lock {
+    KEYS.iter().position(|key| **key == *place.key).unwrap()
 }
 
 /// The client of a running command.

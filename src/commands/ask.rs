@@ -1,0 +1,84 @@
+//! What an acquire asks for, of one lock or of several: its options.
+
+use super::parse::{self, Unit};
+use crate::config;
+use crate::error::Error;
+use crate::lock::{Ask, Owner, Room};
+use crate::server::{Arg, Argument};
+use crate::waiting::Wait;
+
+pub(super) const OWNER: Argument = Argument::text(c"owner").after(c"OWNER").optional();
+pub(super) const BLOCK: Argument = Argument::integer(c"milliseconds").after(c"BLOCK").optional();
+pub(super) const NOTIFY: Argument = Argument::text(c"channel").after(c"NOTIFY").optional();
+pub(super) const ONCE: Argument = Argument::flag(c"once", c"ONCE");
+pub(super) const SESSION: Argument = Argument::flag(c"session", c"SESSION");
+pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c"MAXHOLD").optional();
+
+pub(super) struct Asked<'a> {
+    /// The owner as the client wrote it, where it named one.
+    owner: Option<Arg<'a>>,
+    pub(super) ask: Ask<'a>,
+    pub(super) wait: Wait,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn parse(
+        mut words: impl Iterator<Item = Arg<'a>>,
+        command: &'static str,
+    ) -> Result<Self, Error> {
+        let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
+        let (mut channel, mut once, mut session, mut room) = (None, None, None, None);
+        while let Some(word) = words.next().map(Arg::bytes) {
+            if let Some(unit) = Unit::of(word) {
+                parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
+            } else if parse::is(word, "OWNER") {
+                parse::set(&mut owner, parse::value(&mut words)?)?;
+            } else if parse::is(word, "BLOCK") {
+                parse::set(&mut block, parse::value(&mut words)?)?;
+            } else if parse::is(word, "NOTIFY") {
+                parse::set(&mut channel, parse::value(&mut words)?)?;
+            } else if parse::is(word, "ONCE") {
+                parse::set(&mut once, ())?;
+            } else if parse::is(word, "SESSION") {
+                parse::set(&mut session, ())?;
+            } else if parse::is(word, "SHARED") {
+                parse::set(&mut room, None)?;
+            } else if parse::is(word, "LIMIT") {
+                parse::set(&mut room, Some(parse::value(&mut words)?))?;
+            } else if parse::is(word, "MAXHOLD") {
+                parse::set(&mut max_hold, parse::value(&mut words)?)?;
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        let lease = match lease {
+            Some((unit, arg)) => parse::lease(unit, arg, command)?,
+            None => config::default_lease(),
+        };
+        let ask = Ask {
+            owner: owner.map(parse::owner).transpose()?.unwrap_or_else(Owner::random),
+            lease,
+            max_hold: max_hold.map(parse::max_hold).transpose()?,
+            once: once.is_some(),
+            session: session.is_some(),
+            room: match room {
+                None => Room::ONE,
+                Some(limit) => parse::room(limit)?,
+            },
+        };
+        let wait = Wait {
+            timeout: block.map(parse::timeout).transpose()?,
+            channel: channel.map(parse::channel).transpose()?,
+        };
+        Ok(Self { owner, ask, wait })
+    }
+
+    /// Lends the owner's name.
+    pub(super) fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
+        match self.owner {
+            // Its own bytes: no UUID is to be spelled out again.
+            Some(owner) => body(owner.bytes()),
+            None => body(self.ask.owner.text().as_ref()),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `LOCK.MACQUIRE numkeys key [key ...] [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds]
+//! [NOTIFY channel] [ONCE] [SESSION] [MAXHOLD milliseconds]`
+//!
+//! Takes all of these locks, or none. Answers `[owner, fences, holds, lease in ms]`, fences and holds in the order of the keys; the
+//! rest as `LOCK.ACQUIRE`.
+
+use super::ask::{self, Asked};
+use super::parse;
+use crate::error::Error;
+use crate::reply::reply_grants;
+use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
+use crate::serving;
+use crate::waiting::Outcome;
+
+pub(crate) struct Macquire<'a> {
+    keys: Vec<Arg<'a>>,
+    asked: Asked<'a>,
+}
+
+impl Command for Macquire<'_> {
+    const DEFINITION: Definition = Definition {
+        name: c"lock.macquire",
+        summary: c"Takes several locks at once, or waits for all of them.",
+        complexity: c"O(K) for K locks, and O(K log N) for N waiters when it waits or hands over.",
+        since: c"0.1.0",
+        flags: c"write deny-oom blocking",
+        acl: &[c"write", c"slow", c"blocking", c"lock"],
+        tips: c"nondeterministic_output",
+        key: KeyUse { keys: Keys::Counted, tells: true, change: Some(Change::Update) },
+        arguments: &[
+            parse::NUMKEYS,
+            parse::KEYS,
+            ask::OWNER,
+            parse::LEASE,
+            parse::ROOM,
+            ask::BLOCK,
+            ask::NOTIFY,
+            ask::ONCE,
+            ask::SESSION,
+            ask::MAX_HOLD,
+        ],
+    };
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        Macquire::parse(args)?.apply(ctx)
+    }
+}
+
+impl<'a> Macquire<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let (keys, words) = parse::keys(args)?;
+        Ok(Self { keys, asked: Asked::parse(words, "lock.macquire")? })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let Self { keys, asked } = self;
+        let now = serving::now();
+        match serving::acquire_all(ctx, &keys, &asked.ask, &asked.wait, now)? {
+            Outcome::Granted((all, until)) => {
+                asked.with_owner(|owner| reply_grants(ctx, owner, &all, until.left(now.start)));
+            }
+            Outcome::Taken => ctx.reply_null_array(),
+            Outcome::Queued => ctx.reply_status(c"QUEUED"),
+            Outcome::Waits => (),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! `LOCK.MEXTEND numkeys key [key ...] owner [EX seconds | PX milliseconds] [FENCE fence]`
+//!
+//! Sets the leases of all these locks to that long from now, or of none; answers the one that ends first, in ms.
+
+use super::extend::Longer;
+use super::parse;
+use crate::error::Error;
+use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
+use crate::serving;
+
+pub(crate) struct Mextend<'a> {
+    keys: Vec<Arg<'a>>,
+    longer: Longer<'a>,
+}
+
+impl Command for Mextend<'_> {
+    const DEFINITION: Definition = Definition {
+        name: c"lock.mextend",
+        summary: c"Sets the leases of several held locks to that long from now.",
+        complexity: c"O(K) for K locks, and O(K log N) for N locks with waiters or a session.",
+        since: c"0.1.0",
+        flags: c"write",
+        acl: &[c"write", c"slow", c"lock"],
+        tips: c"nondeterministic_output",
+        key: KeyUse { keys: Keys::Counted, tells: false, change: Some(Change::Update) },
+        arguments: &[parse::NUMKEYS, parse::KEYS, parse::OWNER, parse::LEASE, parse::FENCE],
+    };
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        Mextend::parse(args)?.apply(ctx)
+    }
+}
+
+impl<'a> Mextend<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let (keys, words) = parse::keys(args)?;
+        Ok(Self { keys, longer: Longer::parse(words, "lock.mextend")? })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let Longer { owner, fence, .. } = &self.longer;
+        let now = serving::now();
+        let until = serving::extend_all(ctx, &self.keys, owner, *fence, self.longer.lease(), now)?;
+        ctx.reply_integer(until.left(now.start));
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! `LOCK.MRELEASE numkeys key [key ...] owner [ALL] [FENCE fence]`
+//!
+//! Answers the holds left of each, as `LOCK.RELEASE`; null where the owner does not hold it.
+
+use super::parse;
+use super::release::{self, GivenBack};
+use crate::error::Error;
+use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
+use crate::serving;
+
+pub(crate) struct Mrelease<'a> {
+    keys: Vec<Arg<'a>>,
+    given: GivenBack<'a>,
+}
+
+impl Command for Mrelease<'_> {
+    const DEFINITION: Definition = Definition {
+        name: c"lock.mrelease",
+        summary: c"Gives back one hold of each of several locks, or all.",
+        complexity: c"O(K) for K locks, and O(K log N) for N waiters.",
+        since: c"0.1.0",
+        flags: c"write",
+        acl: &[c"write", c"slow", c"lock"],
+        tips: c"",
+        key: KeyUse { keys: Keys::Counted, tells: true, change: Some(Change::Delete) },
+        arguments: &[parse::NUMKEYS, parse::KEYS, parse::OWNER, release::ALL, parse::FENCE],
+    };
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        Mrelease::parse(args)?.apply(ctx)
+    }
+}
+
+impl<'a> Mrelease<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let (keys, words) = parse::keys(args)?;
+        Ok(Self { keys, given: GivenBack::parse(words)? })
+    }
+
+    fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        let GivenBack { owner, all, fence } = self.given;
+        let left = serving::release_all(ctx, &self.keys, &owner, fence, all)?;
+        ctx.reply_array(left.len());
+        for holds in left {
+            match holds {
+                Some(holds) => ctx.reply_integer(holds.into()),
+                None => ctx.reply_null(),
+            }
+        }
+        Ok(())
+    }
+}

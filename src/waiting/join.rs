@@ -1,0 +1,205 @@
+//! Who can't have at once what it asks for waits, or is refused.
+
+use super::alarms::look_when_one_ends;
+use super::site::{Around, Caller, Note, Refusal, Site, Sites};
+use super::state::{Arrival, At, Channel, Ticket, Way};
+use crate::lock::{Ask, Fence, Millis, Now};
+
+/// What a client does that can't have at once what it asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wait {
+    /// How long it waits, in ms; 0: without limit; none: not at all.
+    pub(crate) timeout: Option<Millis>,
+    /// Where it is told, instead of being blocked; and hears what becomes of its grant.
+    pub(crate) channel: Option<Channel>,
+}
+
+/// What comes of an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome<G> {
+    Granted(G),
+    /// The client is blocked.
+    Waits,
+    /// It waits, and its connection is free.
+    Queued,
+    /// Others hold what it asks for.
+    Taken,
+}
+
+/// Why not now.
+#[derive(Debug)]
+pub(super) struct No {
+    /// What a client that does not wait is told; none: null.
+    pub(super) refused: Option<Refusal>,
+    /// The grant by which the owner holds the lock, where it is to have it with less room: it waits in front of the queue.
+    pub(super) upgrade: Option<Fence>,
+}
+
+/// Puts the client into the queues of all these locks, or refuses it where it doesn't want to wait or can't. `nots`: which of them
+/// it can't have now, by their numbers.
+pub(super) fn wait<B: Sites, G>(
+    sites: &mut B,
+    caller: &mut impl Caller<B::One>,
+    ask: &Ask<'_>,
+    wait: &Wait,
+    nots: &[(usize, No)],
+    now: Now,
+) -> Result<Outcome<G>, Refusal> {
+    let stuck = nots.first().map_or(0, |(number, _)| *number);
+    let waits = match wait.timeout {
+        None => Ok(None),
+        // Not in a transaction, nor in a script.
+        Some(_) if wait.channel.is_none() && !caller.may_block() => Ok(None),
+        Some(timeout) => may_upgrade(sites, nots).and_then(|()| match &wait.channel {
+            None => join(sites, caller, ask, timeout, stuck, now),
+            Some(channel) => take_place(sites, caller, ask, timeout, channel, stuck, now),
+        }),
+    };
+    if let Ok(Some(waits)) = waits {
+        for (number, no) in nots {
+            let Some(site) = sites.lock(*number) else { continue };
+            if no.refused.is_some() {
+                // There is room: it is looked at until the grace is over.
+                site.here(|state, at| state.alarm_at(at, now.start.saturating_add(1)));
+            }
+            if let Some(fence) = no.upgrade {
+                let owner = ask.owner.borrowed().into_owned();
+                site.here(|state, at| state.upgrade_first(at, fence, &owner));
+            }
+        }
+        return Ok(waits);
+    }
+    if let Some(site) = sites.lock(stuck) {
+        site.note(Note::Refused);
+    }
+    match (waits?, nots.first().and_then(|(_, no)| no.refused)) {
+        (_, Some(refused)) => Err(refused),
+        (_, None) => Ok(Outcome::Taken),
+    }
+}
+
+/// An owner that holds a lock, and is to have it with less room, waits in front of the queue. Two of them would wait for each other.
+fn may_upgrade<B: Sites>(sites: &mut B, nots: &[(usize, No)]) -> Result<(), Refusal> {
+    for (number, no) in nots {
+        let (Some(fence), Some(site)) = (no.upgrade, sites.lock(*number)) else { continue };
+        let other =
+            |site: &mut B::One| site.here(|state, at| state.upgrader(at).is_some_and(|waits| waits != fence));
+        if !site.idle() && other(site) {
+            site.note(Note::Deadlocked);
+            return Err(Refusal::Deadlock);
+        }
+    }
+    Ok(())
+}
+
+/// Blocks the client; none where that can't be. If it isn't, nothing has been done.
+fn join<B: Sites, G>(
+    sites: &mut B,
+    caller: &mut impl Caller<B::One>,
+    ask: &Ask<'_>,
+    timeout: Millis,
+    stuck: usize,
+    now: Now,
+) -> Result<Option<Outcome<G>>, Refusal> {
+    may_join(sites, caller)?;
+    let Some(site) = sites.lock(0) else { return Ok(None) };
+    let ticket = site.state(|state| state.next_ticket());
+    let Some(client) = caller.block(site, ticket) else { return Ok(None) };
+    let way = Way::Blocked(client);
+    let arrival = Arrival { ask: ask.to_owned(), way, client_id: caller.id(), since: now.micros, timeout };
+    enter(sites, ticket, arrival, stuck);
+    Ok(Some(Outcome::Waits))
+}
+
+/// Gives the client a place in the queues, or lets it keep the one that it has.
+fn take_place<B: Sites, G>(
+    sites: &mut B,
+    caller: &mut impl Caller<B::One>,
+    ask: &Ask<'_>,
+    timeout: Millis,
+    channel: &Channel,
+    stuck: usize,
+    now: Now,
+) -> Result<Option<Outcome<G>>, Refusal> {
+    let client_id = caller.id();
+    let mut ask = ask.to_owned();
+    // Until it is claimed, a grant lasts no longer than that; and the claim says what is to keep it alive.
+    (ask.lease, ask.session) = (ask.lease.min(caller.claim()), false);
+    let place = match ask.once {
+        true => on_all(sites, |site, all| site.state(|state| state.place_for(all, B::SEVERAL, &ask.owner)))
+            .flatten(),
+        false => None,
+    };
+    let is_new = place.is_none_or(|(_, earlier)| earlier != client_id);
+    let places = sites.lock(0).map_or(0, |site| site.state(|state| state.places_of(client_id)));
+    if is_new && caller.max_places().is_some_and(|most| places >= most) {
+        return Err(Refusal::MaxPlaces);
+    }
+    let ask_room = ask.room;
+    let arrival = Arrival { ask, way: Way::Notified(channel.clone()), client_id, since: now.micros, timeout };
+    match place {
+        Some((ticket, _)) => {
+            let kept = |site: &mut B::One, all: &[At<'_>]| {
+                site.state(|state| {
+                    state.keep_place(ticket, arrival);
+                    if !ask_room.is_exclusive() {
+                        // It may fit now.
+                        all.iter().for_each(|at| _ = state.alarm_at(*at, 0));
+                    }
+                });
+            };
+            on_all(sites, kept);
+        }
+        None => {
+            may_join(sites, caller)?;
+            if let Some(site) = sites.lock(0) {
+                let ticket = site.state(|state| state.next_ticket());
+                enter(sites, ticket, arrival, stuck);
+            }
+        }
+    }
+    Ok(Some(Outcome::Queued))
+}
+
+fn may_join<B: Sites>(sites: &mut B, caller: &impl Caller<B::One>) -> Result<(), Refusal> {
+    let Some(most) = caller.max_waiters() else { return Ok(()) };
+    for number in 0..sites.count() {
+        let waiting = sites.lock(number).map_or(0, |site| site.here(|state, at| state.waiters_of(at)));
+        if waiting >= most {
+            return Err(Refusal::MaxWaiters);
+        }
+    }
+    Ok(())
+}
+
+/// Does something in the state that is about all these locks.
+fn on_all<B: Sites, R>(sites: &mut B, body: impl FnOnce(&mut B::One, &[At<'_>]) -> R) -> Option<R> {
+    let names: Vec<_> = (0..sites.count())
+        .filter_map(|number| {
+            let site = sites.lock(number)?;
+            Some((site.db(), site.key()))
+        })
+        .collect();
+    let all: Vec<At<'_>> = names.iter().map(|(db, key)| At { db: *db, key: key.as_ref() }).collect();
+    Some(body(sites.lock(0)?, &all))
+}
+
+/// Puts a waiter into the queues. `stuck`: the number of a lock that keeps it waiting.
+fn enter<B: Sites>(
+    sites: &mut B,
+    ticket: Ticket,
+    arrival: Arrival<<B::One as Around>::Client>,
+    stuck: usize,
+) {
+    on_all(sites, |site, all| {
+        site.state(|state| match all {
+            [at] if !B::SEVERAL => state.join(*at, ticket, arrival),
+            all => state.join_all(all, stuck, ticket, arrival),
+        });
+    });
+    for number in 0..sites.count() {
+        if let Some(site) = sites.lock(number) {
+            look_when_one_ends(site);
+        }
+    }
+}

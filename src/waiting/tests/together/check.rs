@@ -1,0 +1,134 @@
+//! What must be so after each step, and what must be so once all that was due has been done.
+
+use std::collections::BTreeMap;
+
+use super::{Fault, NAMES, Want, World};
+use crate::lock::{Fence, Held, Owner, Room};
+use crate::waiting::tests::server::{Asked, Conn, Lock, Stands};
+
+const LOCKS: std::ops::Range<Lock> = 0..3;
+
+impl World {
+    /// The clients that stand in a queue.
+    pub(super) fn queued(&self) -> Vec<Conn> {
+        LOCKS.flat_map(|lock| self.queue(lock)).collect()
+    }
+
+    /// The clients that stand in that queue, first come first.
+    fn queue(&self, lock: Lock) -> Vec<Conn> {
+        self.server.asks_of(lock).iter().map(|asked| self.conn(asked)).collect()
+    }
+
+    fn conn(&self, asked: &Asked) -> Conn {
+        match &asked.stands {
+            Stands::Blocked(conn) => *conn,
+            // Each that has a place has a name of its own.
+            Stands::Notified(owner) => {
+                NAMES.iter().position(|name| Owner::new(name).as_ref() == Some(owner)).unwrap() as Conn
+            }
+        }
+    }
+
+    pub(super) fn check(&mut self, before: &Self) {
+        for lock in LOCKS {
+            self.check_exclusion(lock);
+            self.check_new(lock, before);
+        }
+        if !self.is_due() {
+            self.check_quiet();
+        }
+    }
+
+    fn check_exclusion(&mut self, lock: Lock) {
+        let held = self.server.holders_of(lock, self.now);
+        if held.iter().any(|holder| held.len() > size(holder.grant.room())) {
+            self.faults.insert(Fault::TooMany);
+        }
+    }
+
+    /// New grants go to nobody past one who came before. And those of one step have one fence.
+    fn check_new(&mut self, lock: Lock, before: &Self) {
+        let known: Vec<Fence> =
+            before.server.all_held_of(lock).iter().map(|held| held.grant.fence()).collect();
+        let held = self.server.all_held_of(lock);
+        let new = held.iter().filter(|held| !known.contains(&held.grant.fence()));
+        let new: BTreeMap<Fence, Owner<'static>> =
+            new.map(|held| (held.grant.fence(), held.grant.owner().into_owned())).collect();
+        let holders: Vec<Owner<'static>> = held.iter().map(|held| held.grant.owner().into_owned()).collect();
+        let rank = |conn: Conn| before.arrivals.iter().position(|other| *other == conn);
+        let still = self.queue(lock);
+        for (fence, owner) in &new {
+            // The first of that name who waited, or else one who came just now.
+            let waited = (0..self.waits.len() as Conn).filter(|conn| self.owner(*conn) == *owner);
+            let waited = waited.filter(|conn| before.waits[usize::from(*conn)].is_some());
+            let mine = waited.filter_map(rank).min().unwrap_or(usize::MAX);
+            let passed = still.iter().filter(|conn| !holders.contains(&self.owner(**conn)));
+            if passed.filter_map(|conn| rank(*conn)).any(|other| other < mine) {
+                self.faults.insert(Fault::NotTheFirst);
+            }
+            if before.highest.is_some_and(|highest| *fence <= highest) {
+                self.faults.insert(Fault::Fences);
+            }
+            self.highest = self.highest.max(Some(*fence));
+        }
+    }
+
+    /// Nothing is due: nobody waits who could have all that it waits for, and nobody has what it knows nothing of.
+    fn check_quiet(&mut self) {
+        for conn in 0..self.waits.len() as Conn {
+            let Some(want) = self.waits[usize::from(conn)] else { continue };
+            let stands = |lock: &Lock| self.queue(*lock).contains(&conn);
+            let queues = LOCKS.filter(stands).count();
+            if queues > 0 && (queues != want.locks.len() || !want.locks.iter().all(stands)) {
+                self.faults.insert(Fault::HalfAPlace);
+            }
+        }
+        for conn in self.queued() {
+            let Some(want) = self.waits[usize::from(conn)] else { continue };
+            if want.locks.iter().all(|lock| self.could_have(conn, want, *lock)) && !self.refused {
+                self.faults.insert(Fault::Stuck);
+            }
+        }
+        for lock in LOCKS {
+            for held in self.server.holders_of(lock, self.now) {
+                let fence = held.grant.fence();
+                // A message may be lost; then nobody claims it in time.
+                if !self.told.contains(&(lock, fence)) && !self.server.is_unclaimed(lock, fence) {
+                    self.faults.insert(Fault::ToNobody);
+                    return;
+                }
+            }
+        }
+        let held: Vec<_> = LOCKS
+            .flat_map(|lock| {
+                self.server.all_held_of(lock).into_iter().map(move |held| (lock, held.grant.fence()))
+            })
+            .collect();
+        self.told.retain(|told| held.contains(told));
+    }
+
+    /// Whether a client could have one of its locks now: it is the first in line and fits, or holds it already.
+    fn could_have(&self, conn: Conn, want: Want, lock: Lock) -> bool {
+        let held = self.server.holders_of(lock, self.now);
+        let owner = self.owner(conn);
+        let (own, others): (Vec<&Held<'_>>, Vec<&Held<'_>>) =
+            held.iter().partition(|held| held.grant.owner() == owner);
+        let fits = others.len() < size(want.room)
+            && others.iter().all(|held| others.len() < size(held.grant.room()));
+        let waits_to_upgrade = |asked: &Asked| {
+            held.iter().any(|held| held.grant.owner() == asked.owner && asked.room < held.grant.room())
+        };
+        match own.first() {
+            Some(own) if own.grant.room() <= want.room => true,
+            Some(_) => fits,
+            None => {
+                let asks = self.server.asks_of(lock);
+                fits && !asks.iter().any(waits_to_upgrade) && self.queue(lock).first() == Some(&conn)
+            }
+        }
+    }
+}
+
+fn size(room: Room) -> usize {
+    room.most().map_or(usize::MAX, |most| most as usize)
+}

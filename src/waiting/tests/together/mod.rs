@@ -1,0 +1,302 @@
+//! Clients that take several locks at once, beside others that take one: a model whose steps are tried in all orders (`worlds`) and in
+//! long random ones (`histories`). After each step it is compared with what the page on `LOCK.MACQUIRE` says, in words of its own.
+
+mod check;
+mod histories;
+mod worlds;
+
+use std::collections::BTreeSet;
+
+use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
+use crate::lock::{Ask, Fence, Got, Millis, Owner, Room};
+use crate::waiting::{Wait, Word};
+
+/// Names, of which each client has one; those of the same number have the same.
+const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+
+const NOW: Millis = 1_700_000_000_000;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Want {
+    locks: &'static [Lock],
+    /// By `LOCK.ACQUIRE`, else by `LOCK.MACQUIRE`.
+    alone: bool,
+    room: Room,
+    block: Option<Millis>,
+    notify: bool,
+    once: bool,
+    session: bool,
+    lease: Millis,
+}
+
+impl Want {
+    const ONE: Self = Self {
+        locks: &[0],
+        alone: true,
+        room: Room::ONE,
+        block: Some(0),
+        notify: false,
+        once: false,
+        session: false,
+        lease: 2,
+    };
+    const BOTH: Self = Self { locks: &[0, 1], alone: false, ..Self::ONE };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    Ask(Conn, Want),
+    Release(Conn, &'static [Lock]),
+    Extend(Conn, &'static [Lock], Millis),
+    /// `LOCK.LEAVE`.
+    Leave(Conn),
+    Close(Conn),
+    /// `CLIENT UNBLOCK`, with the word `ERROR` or without.
+    Unblock(Conn, bool),
+    /// What is due is done; or the server refuses to.
+    Ring(bool),
+    Pass,
+    /// Somebody deletes the key, or writes something else over it.
+    Delete(Lock),
+    Overwrite(Lock),
+}
+
+/// What must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Fault {
+    /// Those who hold a lock are more than one of them bears.
+    TooMany,
+    /// A new grant went past one who came before, and still waits.
+    NotTheFirst,
+    /// Somebody waits who could have all that it waits for.
+    Stuck,
+    /// A waiter was told that it has what it has not.
+    NotAll,
+    /// New grants of one command have different fences, or one that is not above those before.
+    Fences,
+    /// A grant that nobody was told of goes on.
+    ToNobody,
+    /// A client was told something that waited for nothing.
+    ToldUnasked,
+    /// A waiter stands in some of its queues only.
+    HalfAPlace,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    server: Server,
+    now: Millis,
+    owners: u8,
+    rules_slow: bool,
+    /// The server has refused a write: it is tried again only after a while.
+    refused: bool,
+    /// A key was taken away: who has been granted it may be told of it still.
+    taken_away: bool,
+    /// What each client waits for, blocked or with a place.
+    waits: Vec<Option<Want>>,
+    /// Who waits, first come first.
+    arrivals: Vec<Conn>,
+    /// The grants that somebody has been told of.
+    told: BTreeSet<(Lock, Fence)>,
+    highest: Option<Fence>,
+    faults: BTreeSet<Fault>,
+}
+
+impl World {
+    fn new(conns: Conn, owners: u8, slow: bool) -> Self {
+        Self {
+            server: Server::new(conns),
+            now: NOW,
+            owners,
+            rules_slow: slow,
+            refused: false,
+            taken_away: false,
+            waits: vec![None; usize::from(conns)],
+            arrivals: Vec::new(),
+            told: BTreeSet::new(),
+            highest: None,
+            faults: BTreeSet::new(),
+        }
+    }
+
+    fn rules(&self) -> Rules {
+        Rules { claim: 2, slow: self.rules_slow, ..Rules::PLAIN }
+    }
+
+    fn owner(&self, conn: Conn) -> Owner<'static> {
+        Owner::new(NAMES[usize::from(conn % self.owners)]).unwrap()
+    }
+
+    /// Whether something is to be done before time goes on.
+    fn is_due(&self) -> bool {
+        self.server.next_due().is_some_and(|at| at <= self.now)
+    }
+
+    fn take(&mut self, step: Step) {
+        let before = self.clone();
+        let (rules, now) = (self.rules(), self.now);
+        self.taken_away |= matches!(step, Step::Delete(_) | Step::Overwrite(_));
+        match step {
+            Step::Ask(conn, want) => self.ask(conn, want),
+            Step::Release(conn, locks) => {
+                let owner = self.owner(conn);
+                self.server.release_all(rules, now, locks, &owner, false);
+            }
+            Step::Extend(conn, locks, lease) => {
+                let owner = self.owner(conn);
+                if self.server.extend_all(rules, now, locks, &owner, lease).is_some() {
+                    // Who extends a grant knows of it, and of what came with it.
+                    self.knows(&owner, &[0, 1, 2]);
+                }
+            }
+            Step::Leave(conn) => {
+                let owner = self.owner(conn);
+                self.server.leave(rules, now, &owner);
+            }
+            Step::Close(conn) => {
+                self.gone(conn);
+                self.server.close(rules, now, conn);
+            }
+            Step::Unblock(conn, error) => {
+                let told = self.server.unblock(rules, now, conn, error);
+                self.hear(told);
+            }
+            Step::Ring(taken) => {
+                let writes = if taken { Writes::Taken } else { Writes::Refused };
+                self.refused |= !taken;
+                let told = self.server.ring(rules, now, writes);
+                self.hear(told);
+            }
+            Step::Pass => self.now += 1,
+            Step::Delete(lock) => self.server.delete(lock),
+            Step::Overwrite(lock) => {
+                self.server.overwrite_one(lock);
+                let told = self.server.ring(rules, now, Writes::Taken);
+                self.hear(told);
+            }
+        }
+        self.read();
+        self.server.effects.clear();
+        self.check(&before);
+    }
+
+    fn ask(&mut self, conn: Conn, want: Want) {
+        let (rules, now) = (self.rules(), self.now);
+        let Want { locks, alone, room, block, notify, once, session, lease } = want;
+        let owner = self.owner(conn);
+        let ask = Ask { owner, lease, max_hold: None, once, session, room };
+        let channel = notify.then(|| NAMES[usize::from(conn)].into());
+        let wait = Wait { timeout: block, channel };
+        let stood = self.queued().contains(&conn) && self.arrivals.contains(&conn);
+        let reply = match locks {
+            [lock] if alone => self.server.acquire_on(rules, now, conn, *lock, &ask, &wait),
+            locks => self.server.acquire_all(rules, now, conn, locks, &ask, &wait),
+        };
+        match reply {
+            Reply::Waits | Reply::Queued => {
+                self.waits[usize::from(conn)] = Some(want);
+                // Who asks again keeps its place.
+                if !stood {
+                    self.arrivals.retain(|other| *other != conn);
+                    self.arrivals.push(conn);
+                }
+            }
+            reply => {
+                self.is_told(locks, &reply);
+                // A claim.
+                if once && self.waits[usize::from(conn)].is_some_and(|waits| waits.notify) {
+                    self.forget_place(conn);
+                }
+            }
+        }
+    }
+
+    fn gone(&mut self, conn: Conn) {
+        self.waits[usize::from(conn)] = None;
+        self.arrivals.retain(|other| *other != conn);
+    }
+
+    /// A client that had a place stands in no queue any more.
+    fn forget_place(&mut self, conn: Conn) {
+        if !self.queued().contains(&conn) {
+            self.gone(conn);
+        }
+    }
+
+    fn hear(&mut self, told: Vec<(Conn, Reply)>) {
+        for (conn, reply) in told {
+            match self.waits[usize::from(conn)].filter(|waits| !waits.notify) {
+                None => _ = self.faults.insert(Fault::ToldUnasked),
+                Some(want) => {
+                    self.gone(conn);
+                    self.is_told(want.locks, &reply);
+                }
+            }
+        }
+    }
+
+    /// A client has been told what it has.
+    fn is_told(&mut self, locks: &[Lock], reply: &Reply) {
+        let all: &[Got] = match reply {
+            Reply::Granted { fence, holds, .. } => &[Got { fence: *fence, holds: *holds }],
+            Reply::All(all, _) => all,
+            _ => return,
+        };
+        if all.len() != locks.len() {
+            self.faults.insert(Fault::NotAll);
+        }
+        for (lock, got) in locks.iter().zip(all) {
+            // Where each has a name of its own, nobody else can have given it back.
+            let held = self.server.holders_of(*lock, self.now);
+            let its =
+                held.iter().any(|held| held.grant.fence() == got.fence && held.grant.holds() >= got.holds);
+            if !its && !self.taken_away && usize::from(self.owners) == self.waits.len() {
+                self.faults.insert(Fault::NotAll);
+            }
+            self.told.insert((*lock, got.fence));
+        }
+    }
+
+    /// An owner knows of what it has.
+    fn knows(&mut self, owner: &Owner<'_>, locks: &[Lock]) {
+        for lock in locks {
+            let held = self.server.holders_of(*lock, self.now).into_iter();
+            let its = held.filter(|held| held.grant.owner() == *owner).map(|held| held.grant.fence());
+            let its: Vec<_> = its.map(|fence| (*lock, fence)).collect();
+            self.told.extend(its);
+        }
+    }
+
+    /// What has been published.
+    fn read(&mut self) {
+        for message in std::mem::take(&mut self.server.messages) {
+            let conn = NAMES.iter().position(|name| **name == *message.channel).unwrap() as Conn;
+            match message.word {
+                Word::Granted(_) => {
+                    let Some(want) = self.waits[usize::from(conn)] else { continue };
+                    let name = self.owner(conn);
+                    for lock in want.locks {
+                        let held = self.server.holders_of(*lock, self.now).into_iter();
+                        let its =
+                            held.filter(|held| held.grant.owner() == name).map(|held| held.grant.fence());
+                        self.told.extend(its.map(|fence| (*lock, fence)).collect::<Vec<_>>());
+                    }
+                    self.forget_place(conn);
+                }
+                Word::Timeout | Word::Gone => self.forget_place(conn),
+                Word::Lost(_) | Word::Wanted(_) => {}
+            }
+        }
+        // Who gave it up by itself.
+        let queued = self.queued();
+        for conn in 0..self.waits.len() as Conn {
+            if self.waits[usize::from(conn)].is_some_and(|waits| waits.notify) && !queued.contains(&conn) {
+                let told = self.server.has_answers();
+                if !told {
+                    self.gone(conn);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! All that can happen with two locks and a few clients.
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use super::{NOW, Step, Want, World};
+use crate::lock::{Millis, Room};
+use crate::waiting::tests::server::{Conn, Lock};
+
+/// What is tried.
+#[derive(Clone)]
+struct Size {
+    conns: Conn,
+    owners: u8,
+    wants: &'static [Want],
+    /// So often clients ask, and keys are deleted, at most.
+    asks: u8,
+    horizon: Millis,
+    closes: bool,
+    deletes: bool,
+    refuses: bool,
+    slow: bool,
+}
+
+const SMALL: Size = Size {
+    conns: 3,
+    owners: 3,
+    wants: &[Want::ONE, ON_L, Want::BOTH],
+    asks: 4,
+    horizon: 3,
+    closes: false,
+    deletes: false,
+    refuses: false,
+    slow: false,
+};
+
+const ON_L: Want = Want { locks: &[1], ..Want::ONE };
+const READ: Want = Want { room: Room::ANY, ..Want::ONE };
+const READ_BOTH: Want = Want { room: Room::ANY, ..Want::BOTH };
+const BRIEFLY: Want = Want { block: Some(1), ..Want::BOTH };
+const WITH_SESSION: Want = Want { session: true, ..Want::BOTH };
+const OTHER_WAY_ROUND: Want = Want { locks: &[1, 0], ..Want::BOTH };
+
+const EACH: [&[Lock]; 2] = [&[0], &[1]];
+
+impl Model for Size {
+    type State = (World, u8);
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<Self::State> {
+        vec![(World::new(self.conns, self.owners, self.slow), self.asks)]
+    }
+
+    fn actions(&self, (world, asks): &Self::State, steps: &mut Vec<Step>) {
+        for conn in 0..self.conns {
+            let waits = world.waits[usize::from(conn)].is_some();
+            if !waits && *asks > 0 {
+                steps.extend(self.wants.iter().map(|want| Step::Ask(conn, *want)));
+            }
+            let owner = world.owner(conn);
+            let holds = |lock: Lock| {
+                world.server.holders_of(lock, world.now).iter().any(|held| held.grant.owner() == owner)
+            };
+            if !waits && conn < self.owners {
+                steps.extend(EACH.iter().filter(|lock| holds(lock[0])).map(|lock| Step::Release(conn, lock)));
+                if holds(0) && holds(1) {
+                    steps.push(Step::Release(conn, &[0, 1]));
+                }
+            }
+            if self.closes {
+                steps.push(Step::Close(conn));
+                if waits {
+                    steps.push(Step::Unblock(conn, false));
+                }
+            }
+        }
+        if world.is_due() {
+            steps.push(Step::Ring(true));
+            if self.refuses {
+                steps.push(Step::Ring(false));
+            }
+        } else if world.now < NOW + self.horizon {
+            steps.push(Step::Pass);
+        }
+        if self.deletes && *asks > 0 {
+            steps.extend([Step::Delete(0), Step::Overwrite(1)]);
+        }
+    }
+
+    fn next_state(&self, (world, asks): &Self::State, step: Step) -> Option<Self::State> {
+        let mut next = world.clone();
+        next.take(step);
+        next.server.renumber();
+        // What happens to a key is counted for ever: so it is bounded as well.
+        let counts = matches!(step, Step::Ask(..) | Step::Delete(_) | Step::Overwrite(_));
+        Some((next, asks - u8::from(counts)))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![Property::always("nothing that must not be", |_, (world, _): &Self::State| {
+            world.faults.is_empty()
+        })]
+    }
+}
+
+fn holds(name: &str, size: Size) {
+    let began = std::time::Instant::now();
+    let checker = size.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+    println!("figure: {name}: {states} states, up to {depth} steps in a row, {:.1?}", began.elapsed());
+    if let Some(path) = checker.discovery("nothing that must not be") {
+        let faults = path.last_state().0.faults.clone();
+        let steps: Vec<String> = path.into_actions().iter().map(|step| format!("\n  {step:?}")).collect();
+        panic!("{faults:?} after{}", steps.concat());
+    }
+}
+
+/// Small in each run of the tests, large where there is time (`scripts/soak`).
+fn soak<T>(small: T, large: T) -> T {
+    if std::env::var_os("REDISLOCK_SOAK").is_some() { large } else { small }
+}
+
+#[test]
+fn both_or_one() {
+    holds("both or one", Size { asks: soak(4, 5), horizon: soak(2, 4), ..SMALL });
+    let wants = &[Want::ONE, Want::BOTH, OTHER_WAY_ROUND, BRIEFLY];
+    holds("both in any order, and briefly", Size { wants, asks: soak(3, 4), horizon: soak(2, 3), ..SMALL });
+}
+
+#[test]
+fn both_with_readers() {
+    let wants = &[READ, Want::BOTH, READ_BOTH, ON_L];
+    holds("both, with readers", Size { wants, asks: soak(3, 4), horizon: soak(2, 3), ..SMALL });
+}
+
+#[test]
+fn both_by_one_owner_from_two_connections() {
+    let wants = &[Want::ONE, Want::BOTH, READ_BOTH];
+    holds("one owner", Size { owners: 2, wants, asks: soak(3, 4), horizon: soak(2, 3), ..SMALL });
+}
+
+#[test]
+fn both_and_what_befalls_them() {
+    let size = Size { asks: soak(3, 4), horizon: soak(1, 2), ..SMALL };
+    let wants = &[Want::ONE, Want::BOTH, WITH_SESSION];
+    holds("both, and connections that close", Size { closes: true, wants, conns: soak(2, 3), ..size });
+    holds("both, and keys that are deleted", Size { deletes: true, conns: soak(2, 3), ..size });
+    holds("both, and writes that are refused", Size { refuses: true, ..size });
+    holds("both, in several turns", Size { slow: true, ..size });
+}
