@@ -160,7 +160,8 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
 
 fn number_of(deadline: Deadline) -> Millis {
     match deadline {
-        Deadline::At(at) => at,
+        // Below 0 it would be none.
+        Deadline::At(at) => at.max(0),
         Deadline::Never => NO_DEADLINE,
     }
 }

@@ -22,7 +22,8 @@
 //! | room | how many may hold the lock while it does; 0: any number |
 //! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
 //!
-//! The latest lease is the key's TTL, which the server writes itself.
+//! The latest lease is the key's TTL, which the server writes itself. Ends, and how much shorter a lease is, go up to 2^63 - 1, as the
+//! server's own TTLs do: `PEXPIRE` brings leases as far away as that.
 //!
 //! Beside the keys, in RDB files only, the last fence, so that the next one is above it even if the wall clock is set back
 //! while the server is away. It is left out ten minutes after the grant: a clock that is set back by more than that is
@@ -77,8 +78,7 @@ impl NativeType for Value {
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
         // The server adds the TTL with a `PEXPIREAT` of its own: the leases hang on that, wherever they are now.
         let hang = !self.is_one() && !self.is_endless();
-        let until = if hang { FAR } else { Deadline::Never };
-        for (number, held) in self.all(until).enumerate() {
+        for (number, held) in self.all(latest(!hang)).enumerate() {
             aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));
         }
         if hang {
@@ -87,7 +87,7 @@ impl NativeType for Value {
     }
 
     fn digest(&self, digest: &mut Digest) {
-        for held in self.all(FAR) {
+        for held in self.all(Deadline::At(FAR)) {
             let grant = held.grant;
             digest.bytes(grant.owner().text().as_ref());
             digest.integer(grant.fence().get().cast_signed());
@@ -131,8 +131,9 @@ fn check_encoding(encoding: i32) -> Result<(), String> {
     Err(format!("it is in encoding {encoding}; this version of the module reads encoding {known}"))
 }
 
-/// Where the latest of several leases ends, for as long as nobody knows the TTL of the key: in the year 144,683.
-const FAR: Deadline = Deadline::At(1 << 52);
+/// Where the latest of several leases ends, for as long as nobody knows the TTL of the key: as late as can be, so that no other one,
+/// however much shorter, ends before 1970.
+const FAR: Millis = Millis::MAX;
 
 struct Boxes<'a>(&'a mut Defrag);
 
@@ -167,19 +168,36 @@ fn save_several(value: &Value, rdb: &mut RdbWriter) {
     rdb.unsigned(value.count() as u64);
     let endless = value.is_endless();
     rdb.unsigned(endless.into());
-    let until = if endless { Deadline::Never } else { FAR };
-    for held in value.all(until) {
+    for held in value.all(latest(endless)) {
         save_parts(held.grant, rdb);
         rdb.unsigned(held.grant.made_apart().unwrap_or(0).unsigned_abs());
         rdb.unsigned(held.grant.room().most().unwrap_or(0).into());
-        rdb.unsigned(match (held.deadline, FAR) {
-            (Deadline::Never, _) => 0,
-            (Deadline::At(end), Deadline::At(far)) if !endless => {
-                far.saturating_sub(end).max(0).unsigned_abs()
-            }
-            (Deadline::At(end), _) => end.max(1).unsigned_abs(),
-        });
+        rdb.unsigned(number_of(held.deadline, endless));
     }
+}
+
+/// The end of the latest of several leases, as they are written.
+fn latest(endless: bool) -> Deadline {
+    if endless { Deadline::Never } else { Deadline::At(FAR) }
+}
+
+/// How the end of one of several leases is written.
+fn number_of(end: Deadline, endless: bool) -> u64 {
+    match end {
+        Deadline::Never => 0,
+        Deadline::At(end) if endless => end.max(1).unsigned_abs(),
+        Deadline::At(end) => FAR.saturating_sub(end).unsigned_abs(),
+    }
+}
+
+/// The end that was written as that.
+fn end_of(number: u64, endless: bool) -> Option<Deadline> {
+    let number = Millis::try_from(number).ok()?;
+    Some(match (endless, number) {
+        (true, 0) => Deadline::Never,
+        (true, end) => Deadline::At(end),
+        (false, shorter) => Deadline::At(FAR - shorter),
+    })
 }
 
 /// What all forms tell of a grant.
@@ -245,23 +263,13 @@ fn load_several(rdb: &mut RdbReader) -> Result<Value, String> {
         };
     }
     let value = value.filter(|value| value.count() as u64 == count).ok_or("two grants of one owner")?;
-    if until != if endless { Deadline::Never } else { FAR } {
+    if until != latest(endless) {
         return Err("no lease that is the latest".into());
     }
     if value.room().most().is_some_and(|most| u64::from(most) < count) {
         return Err(format!("{count} grants where one has not the room"));
     }
     Ok(value)
-}
-
-/// The end of a lease as `save_several` writes it.
-fn end_of(number: u64, endless: bool) -> Option<Deadline> {
-    let number = i64::try_from(number).ok().filter(|&number| number <= LONGEST_LEASE)?;
-    match (endless, number, FAR) {
-        (true, 0, _) => Some(Deadline::Never),
-        (false, shorter, Deadline::At(far)) => Some(Deadline::At(far - shorter)),
-        (_, end, _) => Some(Deadline::At(end)),
-    }
 }
 
 /// When a grant was made, in ms since 1970.
@@ -277,4 +285,86 @@ fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
 
 fn truncated(_: Truncated) -> &'static str {
     "the data ends early or is of another kind"
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The earliest time that a lease is not over by.
+    const NOW: Millis = 1;
+
+    /// Near any of the ends of what there can be, and anywhere.
+    fn end() -> impl Strategy<Value = Deadline> {
+        let at = prop_oneof![
+            NOW..=Millis::MAX,
+            NOW..=NOW + 9,
+            Millis::MAX - 9..=Millis::MAX,
+            LONGEST_LEASE - 9..LONGEST_LEASE + 9
+        ];
+        prop_oneof![6 => at.prop_map(Deadline::At), 1 => Just(Deadline::Never)]
+    }
+
+    /// A grant is made or its lease changed, after what was over has been ended, as each command does.
+    fn set(value: &mut Value, owner: u8, end: Deadline, until: Deadline, number: u64) -> Deadline {
+        let mut until = until;
+        for fence in value.lapsed(until, NOW) {
+            until = value.end(fence, until).unwrap();
+        }
+        let fence = Fence::new(number).unwrap();
+        let grant = Grant::told(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
+        let old = value.grant_of(&grant.owner()).cloned();
+        match old {
+            Some(old) => value.update(old.fence(), 1, Room::ANY, end, until),
+            None => value.put(grant.with_room(Room::ANY), end, until),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever the leases are, and however the TTL of the key is moved in between, by whatever TTL they are seen afterwards.
+        #[test]
+        fn leases_come_back_as_they_were(
+            steps in vec((b'a'..b'e', end(), proptest::option::of(end())), 1..12),
+            seen_by in vec(end(), 3),
+        ) {
+            let first = Grant::told(Owner::new(b"x").unwrap(), Fence::new(1).unwrap(), 1, None, None, NOW);
+            let (mut value, mut until) = (Value::One(first.with_room(Room::ANY)), Deadline::At(NOW));
+            for (number, (owner, end, moved)) in (2..).zip(steps) {
+                until = set(&mut value, owner, end, until, number);
+                until = moved.unwrap_or(until);
+            }
+            let endless = value.is_endless();
+            let mut loaded: Option<(Value, Deadline)> = None;
+            for held in value.all(latest(endless)) {
+                prop_assert!(held.deadline >= Deadline::At(0), "what replicas and files would take for none");
+                let (grant, end) = (held.grant.clone(), end_of(number_of(held.deadline, endless), endless).unwrap());
+                loaded = Some(match loaded {
+                    None => (Value::One(grant), end),
+                    Some((mut value, until)) => {
+                        let until = value.put(grant, end, until);
+                        (value, until)
+                    }
+                });
+            }
+            let (loaded, latest_loaded) = loaded.unwrap();
+            prop_assert_eq!(latest_loaded, latest(endless));
+            let ends = |value: &Value, until| -> Vec<Deadline> { value.all(until).map(|held| held.deadline).collect() };
+            for until in seen_by.into_iter().chain([until]) {
+                prop_assert_eq!(ends(&loaded, until), ends(&value, until));
+            }
+        }
+    }
+
+    #[test]
+    fn an_end_beyond_what_there_can_be_is_none() {
+        for endless in [false, true] {
+            assert_eq!(end_of(1 << 63, endless), None);
+            assert_eq!(end_of(u64::MAX, endless), None);
+        }
+    }
 }

@@ -43,7 +43,8 @@ pub(crate) fn kept(client: &mut Client, key: &str) -> Vec<Kept> {
     let holders = client.holders(key);
     let after = millis(look(client));
     let kept = holders.into_iter().map(|holder| {
-        let ends = Some((before + holder.lease, after + holder.lease)).filter(|_| holder.lease >= 0);
+        let by = |look: i64| look.saturating_add(holder.lease);
+        let ends = Some((by(before), by(after))).filter(|_| holder.lease >= 0);
         Kept { holder, ends }
     });
     kept.collect()
@@ -68,7 +69,9 @@ pub(crate) fn assert_same_but_for(now: &[Kept], before: &[Kept], later: i64) {
     assert_eq!(lasting(now), lasting(before));
     for (now, before) in now.iter().zip(before) {
         let same = match (now.ends, before.ends) {
-            (Some((low, high)), Some((least, most))) => low <= most + 1 + later && least <= high + 1,
+            (Some((low, high)), Some((least, most))) => {
+                low <= most.saturating_add(1 + later) && least <= high.saturating_add(1)
+            }
             (None, None) => true,
             _ => false,
         };

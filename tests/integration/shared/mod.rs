@@ -3,6 +3,7 @@
 mod break_;
 mod durable;
 mod events;
+mod far;
 mod fit;
 mod grace;
 pub(crate) mod hundred;

@@ -1,0 +1,141 @@
+//! Leases as far away and as far apart as commands can bring them: they come back as they were.
+
+use super::hundred::{Kept, assert_same, kept, state};
+use super::{holds, readers};
+use crate::input_payload::restore;
+use crate::support::{Client, Part, Payload, Server, in_each_kind_of_file, reader, wait_for};
+
+const LONGEST: i64 = (1 << 53) - 1;
+
+/// What is known of a lock.
+type Known = (Vec<Kept>, (String, i64));
+
+fn known(client: &mut Client, key: &str) -> Known {
+    (kept(client, key), state(client, key))
+}
+
+#[track_caller]
+fn assert_all_same(client: &mut Client, before: &[(String, Known)]) {
+    for (key, (grants, state)) in before {
+        let (grants_now, state_now) = known(client, key);
+        assert_eq!(state_now, *state, "{key}");
+        assert_same(&grants_now, grants);
+    }
+}
+
+/// Readers with a short lease and the longest, in all orders, the TTL of the key moved in between and afterwards: each way in a
+/// lock of its own, whose name tells it.
+fn all(client: &mut Client) -> Vec<(String, Known)> {
+    const MOVES: [&str; 5] = [
+        "EXISTS _",
+        "PERSIST _",
+        "PEXPIRE _ 700000",
+        "PEXPIREAT _ 4611686018427387904",
+        "PEXPIREAT _ 9223372036854775807",
+    ];
+    let leases = [600_000, LONGEST];
+    let mut locks = Vec::new();
+    for (first, moved) in leases.into_iter().flat_map(|first| MOVES.map(|moved| (first, moved))) {
+        for (second, then) in leases.into_iter().flat_map(|second| MOVES.map(|then| (second, then))) {
+            let key = format!("{first},{moved},{second},{then}").replace(' ', ":");
+            client.acquire(&key, &format!("OWNER a SHARED PX {first}")).unwrap();
+            client.ask::<i64>(&moved.replace('_', &key));
+            client.acquire(&key, &format!("OWNER b SHARED PX {second}")).unwrap();
+            client.ask::<i64>(&then.replace('_', &key));
+            let known = known(client, &key);
+            locks.push((key, known));
+        }
+    }
+    locks
+}
+
+#[test]
+fn from_each_kind_of_file() {
+    in_each_kind_of_file(all, |server, before| assert_all_same(&mut server.client(), &before));
+}
+
+/// The oldest lease is over and the latest as far away as can be: a file tells of the first before there is a second.
+#[test]
+fn one_that_is_over_takes_none_along() {
+    in_each_kind_of_file(
+        |client| {
+            readers(client, ["a", "b"]);
+            client.ask::<i64>("PEXPIREAT k 9223372036854775807");
+            client.ask::<i64>("LOCK.EXTEND k a PX 1");
+            wait_for("a lapse", || client.holding("k") == ["b"]);
+            known(client, "k")
+        },
+        |server, before| {
+            let mut client = server.client();
+            assert_all_same(&mut client, &[("k".into(), before)]);
+            holds(&mut client, "c", "LIMIT 2");
+            assert_eq!(client.holding("k"), ["b", "c"]);
+        },
+    );
+}
+
+#[test]
+fn on_a_replica() {
+    let primary = Server::start();
+    let before = all(&mut primary.client());
+    let replica = primary.replica();
+    replica.wait_for_sync_with(&primary);
+    assert_all_same(&mut replica.client(), &before);
+}
+
+#[test]
+fn from_a_payload() {
+    let server = Server::start();
+    let mut client = server.client();
+    let before = all(&mut client);
+    for (key, (_, (_, ends))) in &before {
+        let dump: Vec<u8> = client.ask(&format!("DUMP {key}"));
+        let ends = (*ends).max(0).to_string();
+        client.ask_words::<(), _>([
+            b"RESTORE",
+            key.as_bytes(),
+            ends.as_bytes(),
+            &dump,
+            b"REPLACE",
+            b"ABSTTL",
+        ]);
+        assert_eq!(client.ask::<Vec<u8>>(&format!("DUMP {key}")), dump, "{key}");
+    }
+    assert_all_same(&mut client, &before);
+}
+
+/// The greatest number that there can be is taken in a payload, and written as it was.
+#[test]
+fn the_farthest_of_all() {
+    const GREATEST: u64 = i64::MAX.unsigned_abs();
+    let server = Server::start();
+    let mut client = server.client();
+    let any = Payload::lock(&mut client, b"x", 1, 1);
+    let far = Part { shorter: GREATEST, ..reader(b"b", 6) };
+    for (endless, held) in [(0, vec!["a"]), (1, vec!["a", "b"])] {
+        let payload = any.with_grants(endless, &[reader(b"a", 5), far]).encode();
+        restore(&mut client, &payload).unwrap();
+        assert_eq!(client.holding("k"), held);
+        assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
+        // It is in nobody's way.
+        holds(&mut client, "c", "SHARED");
+        assert_eq!(client.holding("k"), [held, vec!["c"]].concat());
+    }
+}
+
+#[test]
+fn the_digest_tells_leases_apart_however_far_the_latest_is() {
+    let server = Server::start();
+    let mut client = server.client();
+    for ends in ["9007199254740991", "9223372036854775807"] {
+        holds(&mut client, "a", "SHARED");
+        client.ask::<i64>(&format!("PEXPIREAT k {ends}"));
+        holds(&mut client, "b", "SHARED");
+        let before = state(&mut client, "k");
+        assert_eq!(client.ask::<i64>("LOCK.EXTEND k b PX 900000"), 900_000);
+        let after = state(&mut client, "k");
+        assert_eq!(after.1, before.1);
+        assert_ne!(after.0, before.0, "{ends}");
+        client.ask::<i64>("LOCK.BREAK k");
+    }
+}
