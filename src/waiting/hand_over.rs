@@ -231,7 +231,7 @@ pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
                         done += 1;
                     }
                     _ => {
-                        site.here(|state, at| state.upgrade_first(at, fence, owner));
+                        site.here(|state, at| state.upgrade_first(at, fence, ticket));
                         passed += 1;
                     }
                 }

@@ -55,7 +55,7 @@ pub(super) fn wait<B: Sites, G>(
             Some(channel) => take_place(sites, caller, ask, timeout, channel, stuck, now),
         }),
     };
-    if let Ok(Some(waits)) = waits {
+    if let Ok(Some((waits, ticket))) = waits {
         for (number, no) in nots {
             let Some(site) = sites.lock(*number) else { continue };
             if no.refused.is_some() {
@@ -63,8 +63,7 @@ pub(super) fn wait<B: Sites, G>(
                 site.here(|state, at| state.alarm_at(at, now.start.saturating_add(1)));
             }
             if let Some(fence) = no.upgrade {
-                let owner = ask.owner.borrowed().into_owned();
-                site.here(|state, at| state.upgrade_first(at, fence, &owner));
+                site.here(|state, at| state.upgrade_first(at, fence, ticket));
             }
         }
         return Ok(waits);
@@ -72,7 +71,7 @@ pub(super) fn wait<B: Sites, G>(
     if let Some(site) = sites.lock(stuck) {
         site.note(Note::Refused);
     }
-    match (waits?, nots.first().and_then(|(_, no)| no.refused)) {
+    match (waits.map(|_| ())?, nots.first().and_then(|(_, no)| no.refused)) {
         (_, Some(refused)) => Err(refused),
         (_, None) => Ok(Outcome::Taken),
     }
@@ -100,7 +99,7 @@ fn join<B: Sites, G>(
     timeout: Millis,
     stuck: usize,
     now: Now,
-) -> Result<Option<Outcome<G>>, Refusal> {
+) -> Result<Option<(Outcome<G>, Ticket)>, Refusal> {
     may_join(sites, caller)?;
     let Some(site) = sites.lock(0) else { return Ok(None) };
     let ticket = site.state(|state| state.next_ticket());
@@ -108,7 +107,7 @@ fn join<B: Sites, G>(
     let way = Way::Blocked(client);
     let arrival = Arrival { ask: ask.to_owned(), way, client_id: caller.id(), since: now.micros, timeout };
     enter(sites, ticket, arrival, stuck);
-    Ok(Some(Outcome::Waits))
+    Ok(Some((Outcome::Waits, ticket)))
 }
 
 /// Gives the client a place in the queues, or lets it keep the one that it has.
@@ -120,7 +119,7 @@ fn take_place<B: Sites, G>(
     channel: &Channel,
     stuck: usize,
     now: Now,
-) -> Result<Option<Outcome<G>>, Refusal> {
+) -> Result<Option<(Outcome<G>, Ticket)>, Refusal> {
     let client_id = caller.id();
     let mut ask = ask.to_owned();
     // Until it is claimed, a grant lasts no longer than that; and the claim says what is to keep it alive.
@@ -137,7 +136,7 @@ fn take_place<B: Sites, G>(
     }
     let ask_room = ask.room;
     let arrival = Arrival { ask, way: Way::Notified(channel.clone()), client_id, since: now.micros, timeout };
-    match place {
+    let ticket = match place {
         Some((ticket, _)) => {
             let kept = |site: &mut B::One, all: &[At<'_>]| {
                 site.state(|state| {
@@ -149,16 +148,17 @@ fn take_place<B: Sites, G>(
                 });
             };
             on_all(sites, kept);
+            ticket
         }
         None => {
             may_join(sites, caller)?;
-            if let Some(site) = sites.lock(0) {
-                let ticket = site.state(|state| state.next_ticket());
-                enter(sites, ticket, arrival, stuck);
-            }
+            let Some(site) = sites.lock(0) else { return Ok(None) };
+            let ticket = site.state(|state| state.next_ticket());
+            enter(sites, ticket, arrival, stuck);
+            ticket
         }
-    }
-    Ok(Some(Outcome::Queued))
+    };
+    Ok(Some((Outcome::Queued, ticket)))
 }
 
 fn may_join<B: Sites>(sites: &mut B, caller: &impl Caller<B::One>) -> Result<(), Refusal> {

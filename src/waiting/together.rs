@@ -76,8 +76,7 @@ pub(crate) fn settle_together<B: Sites>(sites: &mut B, ticket: Ticket, now: Now)
                         site.state(|state| state.answer(ticket, Answer::Deadlock));
                         return;
                     }
-                    let owner = &ask.owner;
-                    site.here(|state, at| state.upgrade_first(at, fence, owner));
+                    site.here(|state, at| state.upgrade_first(at, fence, ticket));
                 }
                 // It has its alarm.
                 is_grace(site, now);

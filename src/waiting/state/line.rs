@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::message::Watch;
 use super::queue::{Queue, Ticket};
 use super::waiter::Session;
-use crate::lock::{Fence, Grant, Millis, Owner};
+use crate::lock::{Fence, Grant, Millis};
 
 /// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
 #[derive(Debug, Default)]
@@ -39,7 +39,8 @@ pub(super) struct Line {
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Upgrader {
     pub(super) fence: Fence,
-    pub(super) owner: Owner<'static>,
+    /// In these places of the queue.
+    pub(super) tickets: BTreeSet<Ticket>,
 }
 
 /// The grants of a key that the server has deleted, since their leases were over.
@@ -85,16 +86,23 @@ impl Line {
 
     /// The first waiter: those of an upgrader stand in front.
     pub(super) fn head(&self) -> Option<Ticket> {
-        let first = |upgrader: &Upgrader| self.queue.first_of(&upgrader.owner);
+        let first = |upgrader: &Upgrader| upgrader.tickets.first().copied();
         self.upgrader.as_deref().and_then(first).or_else(|| self.queue.head())
     }
 
     /// All waiters, in the order in which they are served.
     pub(super) fn in_order(&self) -> impl Iterator<Item = Ticket> {
-        let owner = self.upgrader.as_deref().map(|upgrader| &upgrader.owner);
-        let first: BTreeSet<Ticket> = owner.into_iter().flat_map(|owner| self.queue.all_of(owner)).collect();
-        let others: Vec<Ticket> = self.queue.iter().filter(|ticket| !first.contains(ticket)).collect();
-        first.into_iter().chain(others)
+        let first = self.upgrader.as_deref().map(|upgrader| &upgrader.tickets);
+        let is_first = move |ticket: &Ticket| first.is_some_and(|first| first.contains(ticket));
+        first.into_iter().flatten().copied().chain(self.queue.iter().filter(move |ticket| !is_first(ticket)))
+    }
+
+    /// One that stood in front does so no more.
+    pub(super) fn end_upgrade(&mut self, ticket: Ticket) {
+        if let Some(upgrader) = &mut self.upgrader {
+            upgrader.tickets.remove(&ticket);
+        }
+        self.upgrader.take_if(|upgrader| upgrader.tickets.is_empty());
     }
 
     pub(super) fn session(&self, fence: Fence) -> Option<&Session> {

@@ -153,12 +153,11 @@ impl<C: Copy> State<C> {
         self.line(at)?.upgrader.as_ref().map(|upgrader| upgrader.fence)
     }
 
-    /// Has the waiters of that holder stand in front, until none is left or its grant has ended.
-    pub(crate) fn upgrade_first(&mut self, at: At<'_>, fence: Fence, owner: &Owner<'static>) {
-        self.with_line(at, |line| {
-            if line.upgrader.as_ref().is_none_or(|upgrader| upgrader.fence != fence) {
-                line.upgrader = Some(Box::new(Upgrader { fence, owner: owner.clone() }));
-            }
+    /// Has a waiter of that holder stand in front, until it has what it waits for, or its grant has ended.
+    pub(crate) fn upgrade_first(&mut self, at: At<'_>, fence: Fence, ticket: Ticket) {
+        self.with_line(at, |line| match &mut line.upgrader {
+            Some(upgrader) if upgrader.fence == fence => _ = upgrader.tickets.insert(ticket),
+            other => *other = Some(Box::new(Upgrader { fence, tickets: BTreeSet::from([ticket]) })),
         });
     }
 
@@ -214,10 +213,7 @@ impl<C: Copy> State<C> {
         let was_first = self.line(at).is_some_and(|line| line.head() == Some(ticket));
         self.with_line(at, |line| {
             line.queue.leave(ticket, owner);
-            let is_its = |upgrader: &mut Box<Upgrader>| upgrader.owner == *owner;
-            if line.queue.first_of(owner).is_none() {
-                line.upgrader.take_if(is_its);
-            }
+            line.end_upgrade(ticket);
             if line.queue.is_empty() {
                 let told = line.watches.iter_mut().filter(|watch| watch.wanted == Wanted::Told);
                 told.for_each(|watch| watch.wanted = Wanted::No);

@@ -36,12 +36,22 @@ impl<C: Copy> State<C> {
         let Arrival { ask, way, client_id, timeout, .. } = arrival;
         (waiter.ask, waiter.way, waiter.client_id, waiter.timeout) = (ask, way, client_id, timeout);
         if waiter.stands.are_several() {
-            // It may have them now.
-            self.tries.insert(ticket);
+            let stands = waiter.stands.clone();
+            self.ask_anew(ticket, &stands);
         }
         self.timeouts.extend(ends.map(|at| (at, ticket)));
         self.connections.remove_place(earlier, ticket);
         self.connections.add_place(client_id, ticket);
+    }
+
+    /// One who waits for several locks may have them now. Whether it waits in front of others is seen then.
+    fn ask_anew(&mut self, ticket: Ticket, stands: &Stands) {
+        self.tries.insert(ticket);
+        for stand in stands.all() {
+            let at = stand.place.at();
+            self.with_line(at, |line| line.end_upgrade(ticket));
+            self.alarm_at(at, 0);
+        }
     }
 
     /// A waiter has been granted its lock: if it is notified, it has so long to claim it, and hears what becomes of the grant.

@@ -93,11 +93,6 @@ impl Queue {
         }
     }
 
-    /// The first waiter with that owner.
-    pub(super) fn first_of(&self, owner: &Owner<'static>) -> Option<Ticket> {
-        self.all_of(owner).next()
-    }
-
     /// The first waiter with that owner that came after that one.
     pub(super) fn next_of(&self, owner: &Owner<'static>, seen: Option<Ticket>) -> Option<Ticket> {
         match (self, seen) {
@@ -156,12 +151,12 @@ mod tests {
             queue.join(ticket(number), owner(name).into_owned());
         }
         assert_eq!(queue.head(), Some(ticket(1)));
-        assert_eq!(queue.first_of(&owner("c")), Some(ticket(4)));
-        assert_eq!(queue.first_of(&owner("d")), None);
+        assert_eq!(queue.next_of(&owner("c"), None), Some(ticket(4)));
+        assert_eq!(queue.next_of(&owner("d"), None), None);
         assert!(queue.leave(ticket(1), &owner("a")));
         assert!(!queue.leave(ticket(1), &owner("a")));
         assert_eq!(queue.head(), Some(ticket(2)));
-        assert_eq!(queue.first_of(&owner("a")), Some(ticket(3)));
+        assert_eq!(queue.next_of(&owner("a"), None), Some(ticket(3)));
         assert_eq!(queue.iter().collect::<Vec<_>>(), [ticket(2), ticket(3), ticket(4)]);
     }
 
@@ -186,7 +181,7 @@ mod tests {
                 prop_assert_eq!(queue.head(), list.first().map(|entry| ticket(entry.0)));
                 for (who, name) in names.iter().enumerate() {
                     let first = list.iter().find(|entry| entry.1 == who).map(|entry| ticket(entry.0));
-                    prop_assert_eq!(queue.first_of(&owner(name)), first);
+                    prop_assert_eq!(queue.next_of(&owner(name), None), first);
                 }
             }
         }

@@ -84,6 +84,9 @@ impl State<Ticket> {
             for ticket in queued {
                 line.queue.join(new[&ticket], self.waiters[&ticket].ask.owner.clone());
             }
+            if let Some(upgrader) = &mut line.upgrader {
+                upgrader.tickets = upgrader.tickets.iter().map(|ticket| new[ticket]).collect();
+            }
             for set in [&mut line.given, &mut line.unclaimed, &mut line.sharers] {
                 *set = set.iter().map(|(fence, ticket)| (*fence, new[ticket])).collect();
             }

@@ -93,7 +93,8 @@ impl World {
             for held in self.server.holders_of(lock, self.now) {
                 let fence = held.grant.fence();
                 // A message may be lost; then nobody claims it in time.
-                if !self.told.contains(&(lock, fence)) && !self.server.is_unclaimed(lock, fence) {
+                let known = self.told.contains(&(lock, fence)) || self.server.is_unclaimed(lock, fence);
+                if !known && !self.refused {
                     self.faults.insert(Fault::ToNobody);
                     return;
                 }
