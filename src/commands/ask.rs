@@ -22,6 +22,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
+    #[inline(always)]
     pub(super) fn parse(
         mut words: impl Iterator<Item = Arg<'a>>,
         command: &'static str,
@@ -74,6 +75,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Lends the owner's name.
+    #[inline(always)]
     pub(super) fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
         match self.owner {
             // Its own bytes: no UUID is to be spelled out again.

@@ -1,6 +1,7 @@
 //! `LOCK.INFO key [FULL]`
 //!
-//! Answers who holds the lock, as a map (a flat array in RESP2); null where it is free. `FULL` adds all grants and the queue.
+//! Answers who holds the lock, or for whom it is reserved, as a map (a flat array in RESP2); null where it is free. `FULL` adds all
+//! grants and the queue.
 
 use super::parse;
 use crate::error::Error;
@@ -40,18 +41,25 @@ impl Command for Info {
         let until = lock.deadline();
         let alive = |value| Value::alive(value, until, now.millis()).collect();
         let grants: Vec<Held<'_>> = lock.value().map(alive).unwrap_or_default();
-        let Some(oldest) = grants.first() else {
-            ctx.reply_null_array();
-            return Ok(());
-        };
-        let waiters = serving::waiters_of(ctx, key);
-        ctx.reply_map(if full { 12 } else { 10 });
-        held(ctx, key, *oldest, now);
-        // All holders have to bear each other: the least room counts.
-        let room = grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY);
-        mode(ctx, room);
+        let more = if full { 2 } else { 0 };
+        match (grants.first(), serving::reserved_for(ctx, key)) {
+            (Some(oldest), _) => {
+                ctx.reply_map(10 + more);
+                held(ctx, key, *oldest, now);
+                // All holders have to bear each other: the least room counts.
+                mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
+            }
+            (None, Some(owner)) => {
+                ctx.reply_map(3 + more);
+                field(ctx, "reserved-for", owner.text().as_ref());
+            }
+            (None, None) => {
+                ctx.reply_null_array();
+                return Ok(());
+            }
+        }
         count(ctx, "holders", grants.len() as i64);
-        count(ctx, "waiters", waiters as i64);
+        count(ctx, "waiters", serving::waiters_of(ctx, key) as i64);
         if full {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len());

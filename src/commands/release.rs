@@ -58,6 +58,7 @@ impl<'a> Release<'a> {
 
 impl<'a> GivenBack<'a> {
     /// Reads what follows the keys.
+    #[inline(always)]
     pub(super) fn parse(mut words: impl Iterator<Item = Arg<'a>>) -> Result<Self, Error> {
         let owner = parse::value(&mut words)?;
         let (mut all, mut fence) = (None, None);

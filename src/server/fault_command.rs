@@ -4,7 +4,7 @@
 //! Each answers with the fault that has not struck yet, or nothing.
 
 use super::faults::armed;
-use super::{Arg, Args, Argument, Command, Ctx, Definition, ErrorReply, KeyUse};
+use super::{Arg, Args, Argument, Command, Ctx, Definition, ErrorReply, KeyUse, Keys};
 
 pub(crate) struct Fault;
 

@@ -42,6 +42,7 @@ impl<'a> Desk<'a> {
         result
     }
 
+    #[inline(always)]
     pub(super) fn open(ctx: &'a Ctx<'a>, key: Arg<'a>, among_others: bool) -> Result<Self, Error> {
         let lock = LockKey::write(ctx, key)?;
         Ok(Self {
@@ -57,6 +58,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Closes the lock: what is left to be told of it.
+    #[inline(always)]
     pub(super) fn close(self) -> Closed<'a> {
         let Self { lock, lent, first, more, .. } = self;
         Closed { key: lock.name(), lent, first, more }
@@ -73,6 +75,7 @@ pub(super) struct Closed<'a> {
 
 impl Closed<'_> {
     /// Tells of it those who listen; whether something may have fallen due.
+    #[inline(always)]
     pub(super) fn publish(self, ctx: &Ctx<'_>) -> bool {
         if let Some(note) = self.first {
             publish(ctx, self.key, note);

@@ -26,4 +26,4 @@ pub(crate) use state::now;
 pub(crate) use steps::{
     acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_together,
 };
-pub(crate) use views::{is_session_alive, look, places, queue_of, totals, waiters_of};
+pub(crate) use views::{is_session_alive, look, places, queue_of, reserved_for, totals, waiters_of};

@@ -61,6 +61,7 @@ pub(crate) fn acquire_all(
 }
 
 /// Whether the client may have what is to hang on its connection.
+#[inline(always)]
 fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &Wait) -> Result<(), Error> {
     if ask.session {
         callers::may_have_session(ctx)?;

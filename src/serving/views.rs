@@ -3,7 +3,7 @@
 use super::state::STATE;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{Fence, Now};
+use crate::lock::{Fence, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{At, WaiterInfo};
 
@@ -26,6 +26,12 @@ pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
 pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>, now: Now) -> Vec<WaiterInfo> {
     let at = at(ctx, key);
     STATE.with(|state| state.queue_of(at, now))
+}
+
+/// For whom a free lock is reserved, who waits for others too.
+pub(crate) fn reserved_for(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Owner<'static>> {
+    let at = at(ctx, key);
+    STATE.with(|state| state.reserved_for(at))
 }
 
 /// Whether a connection keeps the grant with that fence alive.

@@ -91,7 +91,7 @@ fn may_grant<S: Site>(site: &mut S, ticket: Option<Ticket>) -> Result<(), Option
 #[inline(never)]
 fn is_next<S: Site>(site: &mut S, ticket: Option<Ticket>) -> Result<(), Option<Refusal>> {
     let (head, reserved) =
-        site.here(|state, at| (state.head(at).map(|(head, _)| head), state.is_reserved(at)));
+        site.here(|state, at| (state.head(at).map(|(head, _)| head), state.reserved_for(at).is_some()));
     if head.is_none() || head == ticket {
         Ok(())
     } else if reserved || site.value().is_some() {

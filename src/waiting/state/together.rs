@@ -80,10 +80,10 @@ impl<C: Copy> State<C> {
         }
     }
 
-    /// Whether a lock is reserved for one who waits for others too.
-    pub(crate) fn is_reserved(&self, at: At<'_>) -> bool {
-        let head = self.line(at).and_then(|line| line.head());
-        head.and_then(|head| self.waiters.get(&head)).is_some_and(|waiter| waiter.stands.are_several())
+    /// The owner for whom a lock is reserved when it is free, since it is next here and waits for others too.
+    pub(crate) fn reserved_for(&self, at: At<'_>) -> Option<Owner<'static>> {
+        let next = self.line(at)?.head().and_then(|head| self.waiters.get(&head));
+        next.filter(|waiter| waiter.stands.are_several()).map(|waiter| waiter.ask.owner.clone())
     }
 
     /// The last place that an owner has taken for exactly those locks, and its connection.

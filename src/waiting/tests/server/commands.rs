@@ -138,7 +138,7 @@ impl Server {
 
 fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
     match outcome {
-        Ok(Outcome::Granted(_)) => unreachable!("a grant"),
+        Ok(Outcome::Granted(_)) => panic!("a grant"),
         Ok(Outcome::Waits) => Reply::Waits,
         Ok(Outcome::Queued) => Reply::Queued,
         Ok(Outcome::Taken) => Reply::Null,
