@@ -1,6 +1,6 @@
 //! An acquire of one lock: granted, re-entered, refused, or put into the queue.
 
-use super::alarms::lease_moved;
+use super::alarms::{lease_moved, look_when_one_ends};
 use super::hand_over::{enter_again, give};
 use super::join::{self, No, Outcome, Wait};
 use super::sessions;
@@ -146,5 +146,8 @@ pub(super) fn keep<S: Site>(
     }
     if ask.session {
         sessions::start(site, client, fence, ask.lease, until, now);
+    }
+    if site.value().is_some_and(|value| !value.is_one()) {
+        look_when_one_ends(site);
     }
 }

@@ -5,6 +5,7 @@ mod durable;
 mod events;
 mod far;
 mod fit;
+mod found;
 mod grace;
 pub(crate) mod hundred;
 mod info;
