@@ -91,9 +91,9 @@ fn the_arity_is_that_of_the_required_arguments() {
     each(|client, page, shown| {
         let arguments = shown.arguments();
         let required = arguments.iter().filter(|argument| !argument.optional).count();
-        let options = arguments.iter().any(|argument| argument.optional);
+        let is_open = arguments.iter().any(|argument| argument.optional || argument.multiple);
         let words = i64::try_from(required + 1).unwrap();
-        assert_eq!(shown.arity, if options { -words } else { words }, "{}", page.command);
+        assert_eq!(shown.arity, if is_open { -words } else { words }, "{}", page.command);
         let name = page.command.to_lowercase();
         let error = format!("ERR wrong number of arguments for '{name}' command");
         assert_eq!(client.refused(&format!("{name}{}", " x".repeat(required - 1))), error);
@@ -104,6 +104,7 @@ fn the_arity_is_that_of_the_required_arguments() {
 /// The words for an argument of that name.
 fn value(name: &str) -> String {
     match name {
+        "numkeys" => "1",
         "key" => "k",
         "owner" => "alice",
         "channel" => "ch",
@@ -156,11 +157,17 @@ fn every_option_is_taken_once_and_nothing_else_is() {
 }
 
 #[test]
-fn the_key_is_the_first_argument() {
+fn the_key_is_the_first_argument_or_as_many_follow_as_that_says() {
     each(|client, page, shown| {
-        assert_eq!(shown.keys, (1, 1, 1), "{}", page.command);
-        let keys: Vec<String> = client.ask(&format!("COMMAND GETKEYS {} k alice", page.command));
-        assert_eq!(keys, ["k"], "{}", page.command);
+        let keys: Vec<String> = client.ask(&format!("COMMAND GETKEYS {}", page.with_keys(["k", "l"])));
+        if page.counts_keys() {
+            assert_eq!(shown.keys, (0, 0, 0), "{}", page.command);
+            assert!(shown.flags.contains("movablekeys"), "{}", page.command);
+            assert_eq!(keys, ["k", "l"], "{}", page.command);
+        } else {
+            assert_eq!(shown.keys, (1, 1, 1), "{}", page.command);
+            assert_eq!(keys, ["k"], "{}", page.command);
+        }
     });
 }
 
@@ -172,12 +179,19 @@ fn the_key_specs_say_what_each_command_does_with_the_key() {
         ("LOCK.ACQUIRE", "RW access update"),
         ("LOCK.RELEASE", "RW access delete"),
         ("LOCK.EXTEND", "RW update"),
+        ("LOCK.MACQUIRE", "RW access update"),
+        ("LOCK.MRELEASE", "RW access delete"),
+        ("LOCK.MEXTEND", "RW update"),
+        ("LOCK.LEAVE", "RW access delete"),
         ("LOCK.INFO", "RO access"),
         ("LOCK.BREAK", "RW delete"),
     ] {
-        let line = format!("COMMAND GETKEYSANDFLAGS {command} k alice");
+        let page = pages().into_iter().find(|page| page.command == command).unwrap();
+        let line = format!("COMMAND GETKEYSANDFLAGS {}", page.with_keys(["k", "l"]));
         let used: BTreeSet<_> = used.split(' ').map(String::from).collect();
-        assert_eq!(client.ask::<Vec<(String, BTreeSet<String>)>>(&line), [("k".into(), used)], "{line}");
+        let keys: &[&str] = if page.counts_keys() { &["k", "l"] } else { &["k"] };
+        let expected: Vec<_> = keys.iter().map(|key| (String::from(*key), used.clone())).collect();
+        assert_eq!(client.ask::<Vec<(String, BTreeSet<String>)>>(&line), expected, "{line}");
     }
 }
 
@@ -189,6 +203,9 @@ fn flags_and_tips_say_what_clients_must_know() {
         ("LOCK.ACQUIRE", "write denyoom blocking", "nondeterministic_output"),
         ("LOCK.RELEASE", "write fast", ""),
         ("LOCK.EXTEND", "write fast", "nondeterministic_output"),
+        ("LOCK.MACQUIRE", "write denyoom blocking movablekeys", "nondeterministic_output"),
+        ("LOCK.MRELEASE", "write movablekeys", ""),
+        ("LOCK.MEXTEND", "write movablekeys", "nondeterministic_output"),
         ("LOCK.INFO", "readonly", "nondeterministic_output"),
         ("LOCK.BREAK", "write admin fast", ""),
         ("LOCK.APPLY", "write fast", ""),
@@ -209,7 +226,7 @@ fn the_modules_own_commands_say_that_they_are_refused() {
         let summary = Shown::of(&mut client, command).text("summary");
         assert!(summary.starts_with("The module's own, refused from clients: "), "{summary}");
         let error = "ERR this command is the module's own and not for clients";
-        assert_eq!(client.refused(&format!("{command} k")), error);
+        assert_eq!(client.refused(&format!("{command} 0 k")), error);
     }
 }
 

@@ -38,6 +38,21 @@ impl Page {
         self.paragraph(2).replace('`', "")
     }
 
+    /// Whether the command takes several keys, and their number first.
+    pub(super) fn counts_keys(&self) -> bool {
+        self.syntax().starts_with(&format!("{} numkeys key [key ...]", self.command))
+    }
+
+    /// The command with these keys and an owner: with the first one where it takes no more. What `LOCK.INFO` and `LOCK.BREAK` take
+    /// as a second word is an error of another kind.
+    pub(super) fn with_keys(&self, keys: [&str; 2]) -> String {
+        let owner = if self.syntax().contains("[OWNER owner]") { "OWNER alice" } else { "alice" };
+        match (self.counts_keys(), keys) {
+            (true, [one, other]) => format!("{} 2 {one} {other} {owner}", self.command),
+            (false, [one, _]) => format!("{} {one} {owner}", self.command),
+        }
+    }
+
     fn paragraph(&self, place: usize) -> &str {
         self.text.split("\n\n").nth(place).unwrap().trim()
     }

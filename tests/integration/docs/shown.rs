@@ -23,6 +23,8 @@ pub(super) struct Argument {
     kind: String,
     token: Option<String>,
     pub(super) optional: bool,
+    /// There may be more than one, in a row.
+    pub(super) multiple: bool,
     parts: Vec<Self>,
 }
 
@@ -63,6 +65,7 @@ fn arguments(reply: Value) -> Vec<Argument> {
             kind: convert(fields["type"].clone()),
             token: fields.remove("token").map(convert),
             optional: flags.iter().any(|flag| flag == "optional"),
+            multiple: flags.iter().any(|flag| flag == "multiple"),
             parts: fields.remove("arguments").map(arguments).unwrap_or_default(),
         }
     });
@@ -85,7 +88,9 @@ impl Argument {
 
     /// As one writes it down.
     pub(super) fn written(&self) -> String {
-        if self.optional { format!("[{}]", self.bare()) } else { self.bare() }
+        let bare = self.bare();
+        let words = if self.multiple { format!("{bare} [{bare} ...]") } else { bare };
+        if self.optional { format!("[{words}]") } else { words }
     }
 
     /// The ways to say it, as words to send; `value` says what stands for a name.

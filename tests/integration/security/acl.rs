@@ -5,20 +5,27 @@ use redis::Value;
 
 use crate::support::{Client, Server, Waiter, grant, owners, soon, transaction, wait_for};
 
-const LINES: [&str; 12] = [
+const LINES: [&str; 16] = [
     "LOCK.ACQUIRE KEY",
     "LOCK.ACQUIRE KEY OWNER alice ONCE",
     "LOCK.ACQUIRE KEY OWNER alice BLOCK 0 SESSION",
     "LOCK.RELEASE KEY alice",
     "LOCK.RELEASE KEY alice ALL",
     "LOCK.EXTEND KEY alice PX 1",
+    "LOCK.MACQUIRE 1 KEY OWNER alice ONCE",
+    "LOCK.MACQUIRE 2 KEY mine:k OWNER alice BLOCK 0 SESSION",
+    "LOCK.MRELEASE 2 mine:k KEY alice",
+    "LOCK.MEXTEND 2 mine:k KEY alice PX 1",
     "LOCK.INFO KEY",
     "LOCK.INFO KEY FULL",
     "LOCK.BREAK KEY",
     "LOCK.APPLY KEY",
-    "LOCK.SETTLE KEY",
+    "LOCK.SETTLE 0 KEY",
     "LOCK.ACQUIRE KEY OWNER alice PX nonsense",
 ];
+
+const NO_COMMANDS: &str = "+@all -lock.acquire -lock.release -lock.extend -lock.macquire -lock.mrelease -lock.mextend \
+                           -lock.info -lock.break -lock.apply -lock.settle ~*";
 
 /// `held` is alice's, `free` is free, `text` is a string: what a guest asks of them all looks the same.
 fn scene(rights: &str) -> (Server, Client, Client) {
@@ -66,9 +73,7 @@ fn without_rights_on_the_key() {
 
 #[test]
 fn without_rights_on_the_commands() {
-    let (_server, mut client, mut guest) = scene(
-        "+@all -lock.acquire -lock.release -lock.extend -lock.info -lock.break -lock.apply -lock.settle ~*",
-    );
+    let (_server, mut client, mut guest) = scene(NO_COMMANDS);
     alike(&mut client, |key| lines(key).iter().map(|line| guest.send(line)).collect());
 }
 
@@ -89,10 +94,7 @@ fn in_a_transaction() {
 /// A script runs with the rights of who calls it, whether it names its keys or not.
 #[test]
 fn in_a_script_and_a_function() {
-    for rights in [
-        "+@all ~mine:*",
-        "+@all -lock.acquire -lock.release -lock.extend -lock.info -lock.break -lock.apply -lock.settle ~*",
-    ] {
+    for rights in ["+@all ~mine:*", NO_COMMANDS] {
         let (_server, mut client, mut guest) = scene(rights);
         let library = "#!lua name=library
             redis.register_function('call_it', function(keys, args) return redis.call(unpack(args)) end)";

@@ -1,0 +1,162 @@
+"""Several locks at once: the transfers of the documentation, many at once, whose sum must not change."""
+
+import os
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+from redis.exceptions import RedisClusterException, ResponseError
+from transfer import Accounts, ManyLocks
+
+from support import info, locks_for_threads, run_threads, wait_for
+
+NAMES = ["ann", "bea", "cem", "dov", "eva"]
+
+
+@pytest.fixture
+def client(server):
+    with redis.Redis.from_url(server.url, max_connections=300) as client:
+        yield client
+
+
+@pytest.fixture
+def other(server):
+    with server.connect() as other:
+        yield other
+
+
+@pytest.fixture
+def locks(client, server):
+    return ManyLocks(client, locks_for_threads(client, server).waiting, wait_ms=60_000)
+
+
+@pytest.fixture
+def accounts(tmp_path, locks):
+    accounts = Accounts(locks, tmp_path)
+    for name in NAMES:
+        accounts.open(name, 1000)
+    return accounts
+
+
+def total(accounts):
+    return sum(accounts.balance(name) for name in NAMES)
+
+
+def test_two_hundred_tasks_transfer_and_no_money_is_made_or_lost(accounts, other):
+    fences, greatest = set(), {}
+    mutex = threading.Lock()
+
+    def work(number):
+        chance = random.Random(number)
+        for _ in range(5):
+            source, target = chance.sample(NAMES, 2)
+            fence = accounts.transfer(source, target, chance.randint(1, 50))
+            with mutex:
+                fences.add(fence)
+                for name in (source, target):
+                    greatest[name] = max(fence, greatest.get(name, 0))
+
+    run_threads(200, work)
+    assert total(accounts) == 5000
+    assert len(fences) == 1000
+    assert {name: accounts.fence(name) for name in NAMES} == greatest
+    assert other.keys() == []
+
+
+def test_the_sum_does_not_hold_without_the_locks(accounts, monkeypatch):
+    """The control: the race is real. Each of them reads before any of them writes."""
+    together = threading.Barrier(2)
+    load = accounts._load
+
+    def slow(name):
+        account = load(name)
+        together.wait(10)
+        return account
+
+    monkeypatch.setattr(accounts, "_load", slow)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(accounts.move, "ann", "bea", 100, 1)
+        second = threads.submit(accounts.move, "ann", "cem", 100, 2)
+        first.result(30), second.result(30)
+    monkeypatch.undo()
+    assert total(accounts) != 5000
+
+
+def test_those_that_cross_do_not_wait_for_each_other(accounts, other):
+    """With one lock after the other, two that meet would wait until the time of one is up."""
+
+    def work(number):
+        for _ in range(20):
+            accounts.transfer(*(("ann", "bea") if number % 2 else ("bea", "ann")), 1)
+
+    run_threads(20, work)
+    assert total(accounts) == 5000
+    assert other.info("lock")["lock_timeouts"] == 0
+
+
+def test_who_waits_for_two_holds_neither(client, locks, other):
+    client.execute_command("LOCK.ACQUIRE", "account:ann", "OWNER", "other", "PX", 60_000)
+
+    def enter():
+        with locks.hold_all("account:ann", "account:bea") as fence:
+            return fence
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(enter)
+        wait_for(lambda: info(other, "account:ann")["waiters"] == 1, "it waits")
+        assert other.exists("account:bea") == 0
+        # It is reserved: who comes later stands behind.
+        assert client.execute_command("LOCK.ACQUIRE", "account:bea") is None
+        client.execute_command("LOCK.RELEASE", "account:ann", "other")
+        assert waiting.result(30) > 0
+    assert other.keys() == []
+
+
+def test_who_waits_in_vain_is_told_and_has_taken_nothing(client, locks, other):
+    client.execute_command("LOCK.ACQUIRE", "account:ann", "OWNER", "other", "PX", 60_000)
+    locks.wait_ms = 50
+    with pytest.raises(TimeoutError), locks.hold_all("account:bea", "account:ann"):
+        pytest.fail("two have the lock")
+    assert other.keys() == ["account:ann"]
+    assert client.execute_command("LOCK.ACQUIRE", "account:bea", "OWNER", "me")
+
+
+def test_a_lock_that_was_lost_is_told_and_the_other_one_released(locks, other):
+    with pytest.raises(RuntimeError, match="account:bea"), locks.hold_all("account:ann", "account:bea"):
+        other.execute_command("LOCK.BREAK", "account:bea")
+    assert other.keys() == []
+
+
+def test_a_lost_lock_does_not_hide_what_went_wrong_in_the_block(locks, other):
+    with pytest.raises(ZeroDivisionError), locks.hold_all("account:ann", "account:bea"):
+        other.execute_command("LOCK.BREAK", "account:bea")
+        1 / 0
+    assert other.keys() == []
+
+
+def test_a_late_transfer_changes_neither_account(accounts):
+    fence = accounts.transfer("ann", "bea", 10)
+    with pytest.raises(RuntimeError, match="late"):
+        accounts.move("ann", "cem", 10, fence - 1)
+    assert (accounts.balance("ann"), accounts.balance("cem")) == (990, 1000)
+    assert total(accounts) == 5000
+
+
+def test_an_account_to_itself_is_refused(accounts):
+    with pytest.raises(ResponseError, match="named twice"):
+        accounts.transfer("ann", "ann", 10)
+    assert accounts.balance("ann") == 1000
+
+
+def test_all_keys_of_a_command_are_in_one_slot_of_a_cluster():
+    """redis-py asks the server which arguments are keys."""
+    with redis.RedisCluster.from_url(os.environ["CLUSTER_URL"]) as cluster:
+        keys = ["{bank}:ann", "{bank}:bea"]
+        owner, fences, holds, lease = cluster.execute_command("LOCK.MACQUIRE", 2, *keys, "OWNER", "me", "PX", 60_000)
+        assert (owner, holds, lease) == (b"me", [1, 1], 60_000)
+        assert cluster.execute_command("LOCK.MEXTEND", 2, *keys, "me", "FENCE", fences[0]) == 30_000
+        assert cluster.execute_command("LOCK.MRELEASE", 3, *keys, "{bank}:cem", "me") == [0, 0, None]
+        with pytest.raises(RedisClusterException, match="same key slot"):
+            cluster.execute_command("LOCK.MACQUIRE", 2, "ann", "bea")
