@@ -83,3 +83,21 @@ fn all_waits_of_an_owner_re_enter_in_the_end() {
     assert_eq!(told, [1, 2, 3]);
     assert_eq!(server.held(NOW).unwrap().grant.holds(), 3);
 }
+
+/// It waits for another lock too; the next one behind it wants this one only, which its owner has to itself by then.
+#[test]
+fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(4);
+    let read = |owner| Ask { room: Room::ANY, ..ask(owner, 100, false) };
+    let blocked = Wait { timeout: Some(0), channel: None };
+    for (conn, owner) in [(0, "a"), (1, "b")] {
+        server.acquire(rules, NOW, conn, &read(owner), &Wait::default());
+    }
+    server.acquire_on(rules, NOW, 1, 1, &ask("b", 100, false), &Wait::default());
+    assert_eq!(server.acquire_all(rules, NOW, 2, &[0, 1], &ask("a", 100, false), &blocked), Reply::Waits);
+    assert_eq!(server.acquire(rules, NOW, 3, &ask("a", 100, false), &blocked), Reply::Waits);
+    server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
+    let told = server.ring(rules, NOW, Writes::Taken);
+    assert_eq!(told.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), [3]);
+}

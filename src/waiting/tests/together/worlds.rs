@@ -146,4 +146,6 @@ fn both_and_what_befalls_them() {
     holds("both, and keys that are deleted", Size { deletes: true, conns: soak(2, 3), ..size });
     holds("both, and writes that are refused", Size { refuses: true, ..size });
     holds("both, in several turns", Size { slow: true, ..size });
+    let size = Size { slow: true, closes: true, wants: &[Want::ONE, Want::BOTH], conns: soak(2, 3), ..size };
+    holds("both, in several turns, and connections that close", size);
 }
