@@ -1,16 +1,19 @@
 //! Several locks at once: `LOCK.MACQUIRE`, `LOCK.MRELEASE`, `LOCK.MEXTEND`.
 
 mod at_once;
+mod durable;
 mod extend;
 mod grace;
 mod input;
 mod keyspace;
 mod lapse;
 mod leave;
+mod many;
 mod notify;
 mod order;
 mod places;
 mod release;
+mod replica;
 mod session;
 mod shared;
 mod transactions;
