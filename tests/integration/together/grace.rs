@@ -75,8 +75,8 @@ fn after_a_start_and_a_failover() {
     let mut client = server.client();
     client.ask::<()>("CONFIG SET lock.failover-grace 0");
     let all = holds(&mut client, "a b", "alice", "");
-    let replica = server.replica_with(setup());
     client.ask::<()>("SAVE");
+    let replica = server.replica_with(setup());
     server.kill_and_restart();
     replica.client().ask::<()>("REPLICAOF NO ONE");
     for server in [&server, &replica] {

@@ -4,6 +4,7 @@ mod at_once;
 mod durable;
 mod extend;
 mod grace;
+mod info;
 mod input;
 mod keyspace;
 mod lapse;
