@@ -195,12 +195,12 @@ fn the_server_finds_the_keys() {
 #[test]
 fn what_the_server_knows_is_that_of_the_single_ones() {
     let (_server, mut client) = start();
-    for (one, several) in [
+    for (name, several) in [
         ("lock.acquire", "lock.macquire"),
         ("lock.release", "lock.mrelease"),
         ("lock.extend", "lock.mextend"),
     ] {
-        let infos: Vec<Vec<Value>> = client.ask(&format!("COMMAND INFO {one} {several}"));
+        let infos: Vec<Vec<Value>> = client.ask(&format!("COMMAND INFO {name} {several}"));
         let [one, other] = &infos[..] else { panic!("{several}") };
         let words = |value: &Value| -> HashSet<String> {
             let words: Vec<String> = convert(value.clone());
@@ -214,6 +214,12 @@ fn what_the_server_knows_is_that_of_the_single_ones() {
         let (one, other) = (specs(one), specs(other));
         assert_eq!((one.len(), other.len()), (1, 1));
         assert_eq!(words(&other[0]["flags"]), words(&one[0]["flags"]), "{several}");
+        let shown = |client: &mut Client, words: &str| -> Vec<(String, Vec<String>)> {
+            client.ask(&format!("COMMAND GETKEYSANDFLAGS {words}"))
+        };
+        let (_, flags) = shown(&mut client, &format!("{name} x alice"))[0].clone();
+        let expected = [("x".into(), flags.clone()), ("y".into(), flags)];
+        assert_eq!(shown(&mut client, &format!("{several} 2 x y alice")), expected);
         let found: HashMap<String, Value> = convert(other[0]["find_keys"].clone());
         assert_eq!(convert::<String>(found["type"].clone()), "keynum", "{several}");
     }

@@ -202,3 +202,34 @@ fn a_swap_brings_other_holders() {
     granted(&mut all);
     assert_eq!(holders(&mut other, ["a", "b"]), ["alice", "-"]);
 }
+
+#[test]
+fn a_reload_keeps_those_who_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    let fence = holds(&mut client, "a b", "alice", "").fences[0];
+    let mut all = waits(&server, "b free a", "bob", "");
+    client.ask::<()>("DEBUG RELOAD");
+    assert_eq!(client.holder("a").unwrap().fence, fence);
+    assert_eq!(client.acquire("free", "OWNER late"), None);
+    free(&mut client, "b", "alice");
+    assert!(all.is_blocked(&mut client));
+    free(&mut client, "a", "alice");
+    assert!(granted(&mut all).fences[0] > fence);
+}
+
+/// A server that is out of memory takes no new locks; what is held can be given back, extended and handed over.
+#[test]
+fn out_of_memory() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "a b", "alice", "");
+    let mut all = waits(&server, "a b", "bob", "");
+    client.ask::<()>("CONFIG SET maxmemory 1");
+    for options in ["", "BLOCK 0", "BLOCK 0 NOTIFY ch"] {
+        assert!(client.refused(&ask("c d", "carol", options)).starts_with("OOM "));
+    }
+    assert_eq!(client.ask::<i64>("LOCK.MEXTEND 2 a b alice PX 700000"), 700_000);
+    release(&mut client, "a b", "alice");
+    granted(&mut all);
+}

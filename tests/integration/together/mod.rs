@@ -13,6 +13,7 @@ mod many;
 mod notify;
 mod order;
 mod places;
+mod random;
 mod release;
 mod replica;
 mod session;

@@ -206,3 +206,29 @@ fn a_claim_of_one_lock_alone() {
     assert_eq!(grant(client.ask("LOCK.ACQUIRE a OWNER carol ONCE")).unwrap().holds, 1);
     assert_eq!(count(&mut client, "lock_places"), 0);
 }
+
+/// One of them is lost before the claim: that is granted anew, if it is free.
+#[test]
+fn what_is_lost_before_the_claim_is_asked_for_again() {
+    let (_server, mut client, mut mail) = patient();
+    for next in ["-", "carol"] {
+        holds(&mut client, "a b", "alice", "");
+        queue_up(&mut client, "a b", "bob", "");
+        release(&mut client, "a b", "alice");
+        let told = mail.next();
+        let fence: i64 = told.split(' ').nth(1).unwrap().parse().unwrap();
+        client.ask::<i64>("DEL b");
+        assert_eq!(mail.next(), format!("lost {fence} bob"));
+        if next == "carol" {
+            holds_one(&mut client, "b", "carol");
+            queue_up(&mut client, "b a", "bob", "");
+            free(&mut client, "b", "carol");
+            assert!(mail.next().ends_with(" bob"));
+        }
+        let all = grants(notify(&mut client, "a b", "bob", "BLOCK 600000")).unwrap();
+        assert!(all.fences[0] == fence && all.fences[1] > fence && all.holds == [1, 1], "{next}: {all:?}");
+        assert_eq!(release(&mut client, "a b", "bob"), [Some(0); 2], "{next}");
+        assert_eq!(count(&mut client, "lock_places"), 0, "{next}");
+        mail.rest(&mut client);
+    }
+}
