@@ -23,7 +23,7 @@ impl Command for Macquire<'_> {
         summary: c"Takes several locks at once, or waits for all of them.",
         complexity: c"O(K) for K locks, and O(K log N) for N waiters when it waits or hands over.",
         since: c"0.1.0",
-        flags: c"write deny-oom blocking",
+        flags: c"write deny-oom blocking getkeys-api",
         acl: &[c"write", c"slow", c"blocking", c"lock"],
         tips: c"nondeterministic_output",
         key: KeyUse { keys: Keys::Counted, tells: true, change: Some(Change::Update) },

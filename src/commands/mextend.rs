@@ -19,7 +19,7 @@ impl Command for Mextend<'_> {
         summary: c"Sets the leases of several held locks to that long from now.",
         complexity: c"O(K) for K locks, and O(K log N) for N locks with waiters or a session.",
         since: c"0.1.0",
-        flags: c"write",
+        flags: c"write getkeys-api",
         acl: &[c"write", c"slow", c"lock"],
         tips: c"nondeterministic_output",
         key: KeyUse { keys: Keys::Counted, tells: false, change: Some(Change::Update) },

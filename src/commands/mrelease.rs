@@ -19,7 +19,7 @@ impl Command for Mrelease<'_> {
         summary: c"Gives back one hold of each of several locks, or all.",
         complexity: c"O(K) for K locks, and O(K log N) for N waiters.",
         since: c"0.1.0",
-        flags: c"write",
+        flags: c"write getkeys-api",
         acl: &[c"write", c"slow", c"lock"],
         tips: c"",
         key: KeyUse { keys: Keys::Counted, tells: true, change: Some(Change::Delete) },

@@ -2,6 +2,7 @@
 
 use redis_module::raw;
 
+use super::definition::Keys;
 use super::guard::guard;
 use super::{Args, Ctx, Definition};
 
@@ -45,6 +46,10 @@ unsafe extern "C" fn call<C: Command>(
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: the server's own argument vector, valid until this callback returns.
     let args = unsafe { Args::new(argv, argc) };
+    if matches!(C::DEFINITION.key.keys, Keys::Counted) && ctx.asks_for_keys() {
+        guard(C::DEFINITION.name, || tell_keys(&ctx, args, &C::DEFINITION));
+        return raw::REDISMODULE_OK as i32;
+    }
     let done = guard(C::DEFINITION.name, || {
         if let Err(error) = C::run(&ctx, args) {
             error.send(&ctx);
@@ -55,4 +60,13 @@ unsafe extern "C" fn call<C: Command>(
         guard(c"error-reply", || ctx.reply_error(c"ERR internal error"));
     }
     raw::REDISMODULE_OK as i32
+}
+
+/// Tells the server which arguments are keys: none, where there are not as many as there should be.
+fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
+    let count = args.get(1).and_then(|count| usize::try_from(count.integer()?).ok());
+    let last = count.and_then(|count| count.checked_add(1)).filter(|last| args.get(*last).is_some());
+    for place in 2..=last.unwrap_or(0) {
+        ctx.tell_key(place, definition.key.access());
+    }
 }

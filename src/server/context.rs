@@ -139,6 +139,19 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
+    /// Whether the server asks for the places of the keys, instead of having the command run.
+    pub(super) fn asks_for_keys(&self) -> bool {
+        // SAFETY: the context is valid (see `new`).
+        unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx)) != 0 }
+    }
+
+    /// Answers that: the argument at that place is a key, to which that is done.
+    pub(super) fn tell_key(&self, place: usize, access: u32) {
+        let Ok(place) = i32::try_from(place) else { return };
+        // SAFETY: the context is valid (see `new`), and the server asks for keys.
+        unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx, place, access.cast_signed())) };
+    }
+
     /// The number of the client that sent the running command.
     pub(crate) fn client_id(&self) -> u64 {
         // SAFETY: the context is valid (see `new`).

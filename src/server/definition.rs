@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 
+use redis_module::raw;
+
 /// A command as the server's tools show it.
 pub(crate) struct Definition {
     /// As `COMMAND INFO` shows it (in any case; the server folds it).
@@ -25,7 +27,8 @@ pub(crate) struct Definition {
 pub(crate) enum Keys {
     /// The first, and only that.
     First,
-    /// So many as the first argument says, from the second on.
+    /// So many as the first argument says, from the second on. Needs the flag `getkeys-api`: the servers redirect by a range of
+    /// places, or by what the command says itself.
     Counted,
     /// All from the second on.
     FromSecond,
@@ -107,6 +110,19 @@ impl Argument {
 
     const fn new(name: &'static CStr, kind: Kind) -> Self {
         Self { name, kind, token: None, optional: false, many: false }
+    }
+}
+
+impl KeyUse {
+    /// What is done with each key, as the server puts it.
+    pub(super) fn access(&self) -> u32 {
+        let access = if self.tells { raw::REDISMODULE_CMD_KEY_ACCESS } else { 0 };
+        let change = match self.change {
+            None => raw::REDISMODULE_CMD_KEY_RO,
+            Some(Change::Update) => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
+            Some(Change::Delete) => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+        };
+        access | change
     }
 }
 

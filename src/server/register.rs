@@ -5,7 +5,7 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::definition::{Argument, Change, Definition, Keys, Kind};
+use super::definition::{Argument, Definition, Keys, Kind};
 use super::log::log;
 use super::{CommandSpec, LogLevel, Module};
 
@@ -43,7 +43,7 @@ fn register(
     let (first, last, step) = match definition.key.keys {
         Keys::First => (1, 1, 1),
         Keys::FromSecond => (2, -1, 1),
-        // Told by `describe`.
+        // Told by `describe`, and by the command itself when it is asked.
         Keys::Counted => (0, 0, 0),
     };
     // SAFETY: the server gave us the context for the time of loading, and copies name and flags.
@@ -116,14 +116,8 @@ fn describe(command: *mut raw::RedisModuleCommand, definition: &Definition) -> b
 
 /// Where the keys stand, and what is done with them.
 fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
-    let access = if definition.key.tells { raw::REDISMODULE_CMD_KEY_ACCESS } else { 0 };
-    let change = match definition.key.change {
-        None => raw::REDISMODULE_CMD_KEY_RO,
-        Some(Change::Update) => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
-        Some(Change::Delete) => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
-    };
     let mut spec = no_key_spec();
-    spec.flags = (access | change).into();
+    spec.flags = definition.key.access().into();
     spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
     spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
     match definition.key.keys {

@@ -55,6 +55,7 @@ mod soak_mix;
 mod soak_payloads;
 mod soak_replicas;
 mod soak_resp;
+mod together;
 mod transactions;
 mod waiting_block;
 mod waiting_checklist;

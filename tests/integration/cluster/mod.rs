@@ -6,4 +6,5 @@ mod nodes;
 mod notify;
 mod shared;
 mod slots;
+mod together;
 mod under_load;

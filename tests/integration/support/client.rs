@@ -184,13 +184,13 @@ impl Client {
         self.ask(&format!("LOCK.INFO {key}"))
     }
 
-    /// Who holds the lock; none where it is free.
+    /// Who holds the lock; none where it is free, though it be reserved.
     #[track_caller]
     pub(crate) fn holder(&mut self, key: &str) -> Option<Grant> {
         let info = self.lock_info(key)?;
         let number = |field: &str| info[field].parse().unwrap();
         Some(Grant {
-            owner: info["owner"].clone(),
+            owner: info.get("owner")?.clone(),
             fence: number("fence"),
             holds: number("holds"),
             lease: number("lease-ms"),

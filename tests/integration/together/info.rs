@@ -1,0 +1,93 @@
+//! `LOCK.INFO`: for whom a free lock is reserved.
+
+use std::collections::HashMap;
+
+use redis::Value;
+
+use super::{ask, free, granted, holds, holds_one, release, waits, waits_for_one};
+use crate::support::{Client, Server, owners, queue, transaction};
+
+/// What is told of a lock that nobody holds: for whom it is reserved, and how many wait.
+#[track_caller]
+fn reserved(client: &mut Client, key: &str) -> Option<(String, String)> {
+    let info = client.lock_info(key)?;
+    assert!(["owner", "fence", "mode"].iter().all(|field| !info.contains_key(*field)), "{info:?}");
+    assert_eq!(info["holders"], "0");
+    Some((info["reserved-for"].clone(), info["waiters"].clone()))
+}
+
+fn for_one(owner: &str, waiters: i64) -> Option<(String, String)> {
+    Some((owner.into(), waiters.to_string()))
+}
+
+#[test]
+fn a_reserved_lock_is_told_as_such() {
+    let server = Server::start();
+    for mut client in [server.client(), server.client_resp3()] {
+        holds_one(&mut client, "a", "alice");
+        assert_eq!(client.lock_info("free"), None);
+        let first = waits(&server, "a free", "bob", "");
+        assert_eq!(reserved(&mut client, "free"), for_one("bob", 1));
+        let mut second = waits_for_one(&server, "free", "carol");
+        assert_eq!(reserved(&mut client, "free"), for_one("bob", 2));
+        assert_eq!(owners(&mut client, "free"), ["bob", "carol"]);
+        assert_eq!(queue(&mut client, "free")[0].id, first.id);
+        let info: HashMap<String, Value> = client.ask("LOCK.INFO free FULL");
+        assert_eq!(info["grants"], Value::Array(vec![]));
+        assert!(!client.lock_info("a").unwrap().contains_key("reserved-for"), "held");
+        drop(first);
+        second.granted();
+        assert!(!client.lock_info("free").unwrap().contains_key("reserved-for"));
+        client.ask::<()>("FLUSHALL");
+    }
+}
+
+#[test]
+fn from_one_to_the_next() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "a b", "alice", "");
+    let mut first = waits(&server, "b a", "bob", "");
+    let mut second = waits(&server, "a b", "carol", "");
+    free(&mut client, "a", "alice");
+    assert_eq!(reserved(&mut client, "a"), for_one("bob", 2));
+    client.ask::<i64>(&format!("CLIENT UNBLOCK {}", first.id));
+    first.reply().unwrap();
+    assert_eq!(reserved(&mut client, "a"), for_one("carol", 1));
+    free(&mut client, "b", "alice");
+    granted(&mut second);
+    release(&mut client, "a b", "carol");
+    assert_eq!((client.lock_info("a"), client.lock_info("b")), (None, None));
+}
+
+/// Also in the step in which the last of them gets free, before it is granted.
+#[test]
+fn in_the_step_of_the_release() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "a b", "alice", "");
+    let mut all = waits(&server, "b a", "bob", "");
+    let replies = transaction(&mut client, &["LOCK.MRELEASE 2 a b alice", "LOCK.INFO b", "LOCK.INFO a"]);
+    for reply in &replies[1..] {
+        let info: HashMap<String, String> = crate::support::convert(reply.clone().unwrap());
+        assert_eq!(info["reserved-for"], "bob");
+    }
+    granted(&mut all);
+}
+
+/// A reader that stands behind one that waits for several.
+#[test]
+fn a_lock_with_room_is_held_and_not_reserved() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "a", "r", "SHARED");
+    holds_one(&mut client, "b", "alice");
+    let _all = waits(&server, "a b", "bob", "SHARED");
+    let info = client.lock_info("a").unwrap();
+    assert_eq!((&info["owner"][..], &info["waiters"][..]), ("r", "1"));
+    assert_eq!(
+        client.ask::<Value>(&ask("a", "carol", "SHARED")),
+        Value::Nil,
+        "who comes later stands behind"
+    );
+}

@@ -1,0 +1,234 @@
+//! `NOTIFY`: told once of all, and claimed all together.
+
+use redis::Value;
+
+use super::{
+    ask, count, free, gets_null, granted, grants, holders, holds, holds_one, release, waits, waits_for_one,
+};
+use crate::support::{Client, Mailbox, Server, Setup, grant, owners, soon, wait_for};
+
+/// Asks by `NOTIFY ch`.
+#[track_caller]
+fn notify(client: &mut Client, keys: &str, owner: &str, options: &str) -> Value {
+    client.ask(&ask(keys, owner, &format!("{options} ONCE NOTIFY ch")))
+}
+
+#[track_caller]
+fn queue_up(client: &mut Client, keys: &str, owner: &str, options: &str) {
+    let reply = notify(client, keys, owner, &format!("{options} BLOCK 600000"));
+    assert_eq!(reply, Value::SimpleString("QUEUED".into()), "{keys} {owner}");
+}
+
+/// A server on which a claim may take as long as it likes, a client, and the mail of `ch`.
+fn patient() -> (Server, Client, Mailbox) {
+    with_claim(600_000)
+}
+
+fn with_claim(ms: i64) -> (Server, Client, Mailbox) {
+    let server = Setup::new().module_args(&format!("claim {ms}")).start();
+    let (client, mail) = (server.client(), Mailbox::of(&server, "ch"));
+    (server, client, mail)
+}
+
+#[test]
+fn one_message_and_one_claim() {
+    let (_server, mut client, mut mail) = patient();
+    holds(&mut client, "a b", "alice", "");
+    queue_up(&mut client, "b a c", "bob", "");
+    assert_eq!((count(&mut client, "lock_places"), count(&mut client, "lock_waiters")), (1, 1));
+    for key in ["a", "b"] {
+        assert_eq!(owners(&mut client, key), ["bob"]);
+    }
+    gets_null(&mut client, "LOCK.ACQUIRE c OWNER late");
+    free(&mut client, "a", "alice");
+    assert_eq!(mail.rest(&mut client), [""; 0]);
+    free(&mut client, "b", "alice");
+    wait_for("the grant", || holders(&mut client, ["a", "b", "c"]) == ["bob"; 3]);
+    let fence = client.holder("a").unwrap().fence;
+    assert_eq!(mail.next(), format!("granted {fence} bob"));
+    let all = grants(notify(&mut client, "a b c", "bob", "PX 700000")).unwrap();
+    assert_eq!((all.fences, all.holds, all.lease), (vec![fence; 3], vec![1; 3], 700_000));
+    assert_eq!((count(&mut client, "lock_places"), count(&mut client, "lock_waiters")), (0, 0));
+    assert_eq!(mail.rest(&mut client), [""; 0]);
+    assert_eq!(release(&mut client, "a b c", "bob"), [Some(0); 3]);
+}
+
+#[test]
+fn free_locks_are_granted_at_once() {
+    let (_server, mut client, mut mail) = patient();
+    let all = grants(notify(&mut client, "a b", "bob", "BLOCK 0 PX 20000")).unwrap();
+    assert_eq!((all.holds, all.lease, count(&mut client, "lock_places")), (vec![1, 1], 20_000, 0));
+    // It hears what becomes of each.
+    client.ask::<i64>("LOCK.BREAK b");
+    assert_eq!(mail.next(), format!("lost {} bob", all.fences[0]));
+    assert_eq!(mail.rest(&mut client), [""; 0]);
+}
+
+#[test]
+fn without_block_null_and_no_place() {
+    let (_server, mut client, _mail) = patient();
+    holds_one(&mut client, "a", "alice");
+    gets_null(&mut client, &ask("b a", "bob", "NOTIFY ch"));
+    assert_eq!(count(&mut client, "lock_places"), 0);
+    assert!(client.acquire("b", "OWNER bob").is_some());
+}
+
+#[test]
+fn blocked_ones_and_places_are_served_as_they_came() {
+    let (server, mut client, mut mail) = patient();
+    holds(&mut client, "a b", "alice", "");
+    queue_up(&mut client, "a b", "p1", "");
+    let mut one = waits_for_one(&server, "a", "one");
+    let mut all = waits(&server, "b a", "all", "");
+    queue_up(&mut client, "b a", "p2", "");
+    release(&mut client, "a b", "alice");
+    assert!(mail.next().ends_with(" p1"));
+    release(&mut client, "a b", "p1");
+    one.granted();
+    assert!(all.is_blocked(&mut client));
+    free(&mut client, "a", "one");
+    granted(&mut all);
+    release(&mut client, "a b", "all");
+    assert!(mail.next().ends_with(" p2"));
+    assert_eq!(holders(&mut client, ["a", "b"]), ["p2"; 2]);
+}
+
+/// Nothing of them is left to lapse: the whole goes to the next.
+#[test]
+fn what_is_not_claimed_goes_to_the_next() {
+    let (server, mut client, mut mail) = with_claim(300);
+    holds(&mut client, "a b", "alice", "");
+    queue_up(&mut client, "a b", "gone", "");
+    let mut next = waits(&server, "b a", "next", "");
+    release(&mut client, "a b", "alice");
+    let told = mail.next();
+    let fence: i64 = told.split(' ').nth(1).unwrap().parse().unwrap();
+    assert_eq!(told, format!("granted {fence} gone"));
+    let got = grants(next.client.finish().unwrap()).unwrap();
+    assert!(got.fences[0] / 1000 >= fence / 1000 + 300, "not early");
+    assert_eq!(mail.rest(&mut client), [format!("lost {fence} gone"), format!("lost {fence} gone")]);
+    assert_eq!(count(&mut client, "lock_places"), 0);
+    // It may come late: then it is an ask like any other.
+    assert_eq!(notify(&mut client, "a b", "gone", ""), Value::Nil);
+}
+
+/// Each of its locks is claimed by a claim of all; none by a claim of others.
+#[test]
+fn the_lease_before_the_claim_is_short_and_after_it_as_asked() {
+    let (_server, mut client, mut mail) = with_claim(30_000);
+    holds(&mut client, "a b", "alice", "");
+    queue_up(&mut client, "a b", "bob", "");
+    release(&mut client, "a b", "alice");
+    mail.next();
+    for key in ["a", "b"] {
+        assert!(client.holder(key).unwrap().lease <= 30_000, "{key}");
+    }
+    grants(notify(&mut client, "b a", "bob", "")).unwrap();
+    for key in ["a", "b"] {
+        let lease = client.holder(key).unwrap().lease;
+        assert!((500_000..=600_000).contains(&lease), "{key}: {lease}");
+    }
+}
+
+#[test]
+fn an_extension_is_a_claim() {
+    let (_server, mut client, mut mail) = with_claim(30_000);
+    for line in ["LOCK.MEXTEND 2 a b bob PX 600000", "LOCK.MEXTEND 2 b a bob PX 600000"] {
+        holds(&mut client, "a b", "alice", "");
+        queue_up(&mut client, "a b", "bob", "");
+        release(&mut client, "a b", "alice");
+        mail.next();
+        assert_eq!(count(&mut client, "lock_places"), 1);
+        assert_eq!(client.ask::<i64>(line), 600_000);
+        assert_eq!(count(&mut client, "lock_places"), 0);
+        assert_eq!(client.ask::<i64>("LOCK.LEAVE a bob"), 0);
+        release(&mut client, "a b", "bob");
+    }
+}
+
+/// The claim makes it a session of the connection that claims.
+#[test]
+fn a_claim_says_what_is_to_keep_them_alive() {
+    let (server, mut client, mut mail) = patient();
+    let mut claimer = server.client();
+    holds(&mut client, "a b", "alice", "");
+    queue_up(&mut client, "a b", "bob", "SESSION");
+    release(&mut client, "a b", "alice");
+    mail.next();
+    assert_eq!(count(&mut client, "lock_sessions"), 0);
+    grants(notify(&mut claimer, "a b", "bob", "SESSION")).unwrap();
+    assert_eq!(count(&mut client, "lock_sessions"), 2);
+    drop(claimer);
+    soon("their end", || holders(&mut client, ["a", "b"]) == ["-", "-"]);
+}
+
+#[test]
+fn nobody_subscribed_and_the_next_one_has_them_at_once() {
+    let (server, mut client, mail) = patient();
+    drop(mail);
+    wait_for("no subscriber", || client.ask::<(String, i64)>("PUBSUB NUMSUB ch").1 == 0);
+    holds(&mut client, "a b", "alice", "");
+    queue_up(&mut client, "a b", "bob", "");
+    let mut next = ["a", "b"].map(|key| waits_for_one(&server, key, "carol"));
+    release(&mut client, "a b", "alice");
+    for waiter in &mut next {
+        waiter.granted();
+    }
+    assert_eq!((count(&mut client, "lock_places"), count(&mut client, "lock_messages_unheard")), (0, 1));
+}
+
+/// A holder hears of each lock for itself.
+#[test]
+fn wanted_is_told_for_each_lock() {
+    let (server, mut client, mut mail) = patient();
+    let mine = grants(notify(&mut client, "a b", "alice", "")).unwrap();
+    let wanted = format!("wanted {} alice", mine.fences[0]);
+    let _one = waits_for_one(&server, "a", "bob");
+    assert_eq!(mail.next(), wanted);
+    let _both = waits(&server, "a b", "carol", "");
+    assert_eq!(mail.next(), wanted, "a queue has formed behind b");
+    assert_eq!(mail.rest(&mut client), [""; 0]);
+}
+
+/// A place of one lock and one of several are different asks.
+#[test]
+fn a_claim_of_one_lock_alone() {
+    let (_server, mut client, mut mail) = patient();
+    holds_one(&mut client, "a", "alice");
+    queue_up(&mut client, "a", "bob", "");
+    assert_eq!(client.ask::<String>("LOCK.ACQUIRE a OWNER carol PX 600000 ONCE BLOCK 0 NOTIFY ch"), "QUEUED");
+    free(&mut client, "a", "alice");
+    assert!(mail.next().ends_with(" bob"));
+    assert_eq!(grants(notify(&mut client, "a", "bob", "")).unwrap().holds, [1]);
+    assert!(mail.next().starts_with("wanted "));
+    free(&mut client, "a", "bob");
+    assert!(mail.next().ends_with(" carol"));
+    assert_eq!(grant(client.ask("LOCK.ACQUIRE a OWNER carol ONCE")).unwrap().holds, 1);
+    assert_eq!(count(&mut client, "lock_places"), 0);
+}
+
+/// One of them is lost before the claim: that is granted anew, if it is free.
+#[test]
+fn what_is_lost_before_the_claim_is_asked_for_again() {
+    let (_server, mut client, mut mail) = patient();
+    for next in ["-", "carol"] {
+        holds(&mut client, "a b", "alice", "");
+        queue_up(&mut client, "a b", "bob", "");
+        release(&mut client, "a b", "alice");
+        let told = mail.next();
+        let fence: i64 = told.split(' ').nth(1).unwrap().parse().unwrap();
+        client.ask::<i64>("DEL b");
+        assert_eq!(mail.next(), format!("lost {fence} bob"));
+        if next == "carol" {
+            holds_one(&mut client, "b", "carol");
+            queue_up(&mut client, "b a", "bob", "");
+            free(&mut client, "b", "carol");
+            assert!(mail.next().ends_with(" bob"));
+        }
+        let all = grants(notify(&mut client, "a b", "bob", "BLOCK 600000")).unwrap();
+        assert!(all.fences[0] == fence && all.fences[1] > fence && all.holds == [1, 1], "{next}: {all:?}");
+        assert_eq!(release(&mut client, "a b", "bob"), [Some(0); 2], "{next}");
+        assert_eq!(count(&mut client, "lock_places"), 0, "{next}");
+        mail.rest(&mut client);
+    }
+}

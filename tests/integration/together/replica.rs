@@ -1,0 +1,199 @@
+//! Replicas: the same grants and fences, in one transaction.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::{ask, free, granted, grants, holders, holds, holds_one, is_refused, release, take, waits};
+use crate::support::{Client, Grant, PATIENCE, Server, Setup, wait_for};
+
+/// What the replica has of those locks: the same as its primary, but for the time that goes by while one looks.
+#[track_caller]
+fn assert_in_step(replica: &Server, primary: &Server, keys: &[&str]) {
+    replica.wait_for_sync_with(primary);
+    let (mut here, mut there) = (replica.client(), primary.client());
+    let (mine, its) = (here.snapshot(), there.snapshot());
+    assert_eq!((mine.leases, mine.digest), (its.leases, its.digest));
+    for key in keys {
+        let [mine, its] =
+            [&mut here, &mut there].map(|client| client.holder(key).map(|grant| Grant { lease: 0, ..grant }));
+        assert_eq!(mine, its, "{key}");
+    }
+}
+
+#[test]
+fn whatever_is_done_the_replica_follows() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    let keys = ["a", "b", "c"];
+    for options in ["", "SHARED", "LIMIT 3", "MAXHOLD 700000"] {
+        holds(&mut client, "b", "alice", options);
+        assert_eq!(holds(&mut client, "c a", "bob", options).holds, [1, 1]);
+        for line in [
+            &ask("c a", "bob", options)[..],
+            "LOCK.MEXTEND 2 a c bob PX 300000",
+            "LOCK.MRELEASE 3 c a b bob",
+            &ask("a b", "carol", ""),
+            "LOCK.MRELEASE 2 a b nobody",
+        ] {
+            client.send(line).unwrap();
+            assert_in_step(&replica, &primary, &keys);
+        }
+        let mut next = waits(&primary, "a b c", "next", "");
+        release(&mut client, "a c", "bob");
+        free(&mut client, "b", "alice");
+        granted(&mut next);
+        assert_in_step(&replica, &primary, &keys);
+        assert_eq!(holders(&mut replica.client(), keys), ["next"; 3]);
+        release(&mut client, "a b c", "next");
+        assert_in_step(&replica, &primary, &keys);
+    }
+}
+
+#[test]
+fn a_promoted_replica_goes_on() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let all = holds(&mut primary.client(), "a b", "alice", "");
+    replica.wait_for_sync_with(&primary);
+    is_refused(
+        &mut replica.client(),
+        &ask("c d", "bob", ""),
+        "READONLY You can't write against a read only replica.",
+    );
+    drop(primary);
+    let mut client = replica.client();
+    client.ask::<()>("REPLICAOF NO ONE");
+    assert_eq!(take(&mut client, "b c", "bob", ""), None);
+    let again = holds(&mut client, "a b", "alice", "ONCE");
+    assert_eq!((&again.fences, &again.holds[..]), (&all.fences, &[1, 1][..]));
+    let line = format!("LOCK.MRELEASE 2 a b alice FENCE {}", all.fences[0]);
+    assert_eq!(client.ask::<Vec<i64>>(&line), [0, 0]);
+    assert!(holds(&mut client, "a b", "bob", "").fences[0] > all.fences[0]);
+}
+
+/// Those who wait on a server that becomes a replica are sent away, as single waiters are.
+#[test]
+fn a_demotion_sends_waiters_away() {
+    let (server, other) = (Server::start(), Server::start());
+    let mut client = server.client();
+    let mut mail = crate::support::Mailbox::of(&server, "ch");
+    holds(&mut client, "a b", "alice", "");
+    let mut waiter = waits(&server, "free a b", "bob", "");
+    let mut asker = server.client();
+    asker.ask::<redis::Value>(&ask("a free2 b", "carol", "ONCE BLOCK 0 NOTIFY ch"));
+    client.ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
+    // Redis closes the connection then.
+    assert!(waiter.client.finish().unwrap_err().starts_with("UNBLOCKED "));
+    assert_eq!(mail.next(), "gone carol");
+    wait_for("no waiters", || super::count(&mut client, "lock_waiters") == 0);
+    client.ask::<()>("REPLICAOF NO ONE");
+    client.ask::<()>("FLUSHALL");
+    holds(&mut client, "free free2 a b", "dave", "");
+}
+
+/// What a replica is sent, as it comes, without pings.
+struct Stream(TcpStream, Vec<u8>);
+
+impl Stream {
+    fn of(server: &Server) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"SYNC\r\n").unwrap();
+        let mut this = Self(stream, Vec::new());
+        // The file comes first: what is sent until something that we know follows it.
+        server.client().ask::<()>("SET mark begin");
+        this.until("begin");
+        this
+    }
+
+    /// What was sent until that word and its line's end, with lengths left out.
+    fn until(&mut self, word: &str) -> Vec<String> {
+        let end = format!("{word}\r\n").into_bytes();
+        let mut bytes = [0; 4096];
+        let at = loop {
+            if let Some(at) = self.1.windows(end.len()).position(|window| window == end) {
+                break at + end.len();
+            }
+            let len = self.0.read(&mut bytes).unwrap();
+            assert!(len > 0, "the stream ended");
+            self.1.extend(&bytes[..len]);
+        };
+        let text: Vec<u8> = self.1.drain(..at).collect();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        text.split("\r\n").filter(|line| !line.starts_with(['$', '*'])).map(String::from).collect()
+    }
+}
+
+/// The words of the commands that were sent for what is done.
+#[track_caller]
+fn sent(
+    server: &Server,
+    stream: &mut Stream,
+    client: &mut Client,
+    body: impl FnOnce(&mut Client),
+) -> Vec<String> {
+    client.ask::<()>("SET mark one");
+    stream.until("one");
+    body(client);
+    server.client().ask::<()>("SET mark two");
+    let words = stream.until("two");
+    let words = words.into_iter().map(|word| word.to_uppercase());
+    words.filter(|word| ["MULTI", "EXEC", "LOCK.APPLY", "DEL", "UNLINK"].contains(&&word[..])).collect()
+}
+
+#[test]
+fn what_changes_several_is_one_transaction() {
+    let server = Setup::new().set("repl-ping-replica-period", "3600").start();
+    let mut stream = Stream::of(&server);
+    let mut client = server.client();
+    let block = ["MULTI", "LOCK.APPLY", "LOCK.APPLY", "LOCK.APPLY", "EXEC"];
+    let alone = |client: &mut Client, line: &str| client.send(line).map(|_| ()).unwrap();
+    let mut check = |client: &mut Client, line: &str, expected: &[&str]| {
+        let words = sent(&server, &mut stream, client, |client| alone(client, line));
+        assert_eq!(words, expected, "{line}");
+    };
+    check(&mut client, &ask("a b c", "alice", ""), &block);
+    check(&mut client, &ask("a b c", "alice", ""), &block);
+    check(&mut client, &ask("a b c", "alice", "ONCE PX 1"), &[]);
+    check(&mut client, &ask("a b d", "bob", ""), &[]);
+    check(&mut client, "LOCK.MEXTEND 3 a b c alice PX 700000", &block);
+    check(&mut client, "LOCK.MRELEASE 3 a b c alice", &block);
+    // And a handover.
+    let mut waiter = waits(&server, "c b a", "bob", "");
+    let words = sent(&server, &mut stream, &mut client, |client| {
+        release(client, "a b c", "alice");
+        granted(&mut waiter);
+    });
+    let grants = words.rsplit(|word| word == "MULTI").next().unwrap();
+    assert_eq!(grants, &block[1..], "{words:?}");
+}
+
+/// A replica that follows while many take and wait for several at a time.
+#[test]
+fn under_load() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    std::thread::scope(|scope| {
+        for number in 0..8_usize {
+            let primary = &primary;
+            scope.spawn(move || {
+                let mut client = primary.client();
+                for turn in 0..60 {
+                    let keys = format!("k{} k{} k{}", number % 4, 4 + turn % 3, 7 + (number + turn) % 2);
+                    let owner = format!("o{number}");
+                    grants(client.ask(&ask(&keys, &owner, "BLOCK 0"))).expect("grants");
+                    if turn < 59 {
+                        release(&mut client, &keys, &owner);
+                    } else {
+                        free(&mut client, &format!("k{}", number % 4), &owner);
+                        let keys = keys.split_once(' ').unwrap().1;
+                        release(&mut client, keys, &owner);
+                    }
+                }
+            });
+        }
+    });
+    holds_one(&mut primary.client(), "k9", "last");
+    assert_in_step(&replica, &primary, &["k0", "k1", "k5", "k9"]);
+}

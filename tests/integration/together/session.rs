@@ -1,0 +1,95 @@
+//! `SESSION`: all of them live as long as the connection.
+
+use super::{
+    count, free, gets_null, granted, holders, holds, holds_one, release, waits, waits_for_one, waits_on,
+};
+use crate::support::{Server, server_time, soon, wait_until};
+
+#[test]
+fn all_end_with_the_connection() {
+    let server = Server::start();
+    let (mut client, mut session) = (server.client(), server.client());
+    holds(&mut session, "a b c", "alice", "SESSION");
+    assert_eq!(count(&mut client, "lock_sessions"), 3);
+    free(&mut client, "b", "alice");
+    assert_eq!(count(&mut client, "lock_sessions"), 2);
+    let mut waiter = waits_for_one(&server, "c", "bob");
+    drop(session);
+    waiter.granted();
+    soon("the end of all", || holders(&mut client, ["a", "b", "c"]) == ["-", "-", "bob"]);
+    assert_eq!((count(&mut client, "lock_sessions"), count(&mut client, "lock_sessions_ended")), (0, 2));
+}
+
+#[test]
+fn the_leases_of_all_are_renewed() {
+    let server = Server::start();
+    let (mut client, mut session) = (server.client(), server.client());
+    let all = holds(&mut session, "a b", "alice", "SESSION PX 600");
+    let end = server_time(&mut client) + 2000;
+    wait_until(&mut client, end);
+    for key in ["a", "b"] {
+        let grant = client.holder(key).unwrap();
+        assert!(grant.fence == all.fences[0] && (1..=600).contains(&grant.lease), "{grant:?}");
+    }
+}
+
+#[test]
+fn one_that_waited_has_its_sessions() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "a b", "alice", "");
+    let mut waiter = waits(&server, "b a", "bob", "SESSION PX 600");
+    let mut next = waits(&server, "a b", "carol", "");
+    release(&mut client, "a b", "alice");
+    granted(&mut waiter);
+    soon("its sessions", || count(&mut client, "lock_sessions") == 2);
+    let end = server_time(&mut client) + 1500;
+    wait_until(&mut client, end);
+    assert_eq!(holders(&mut client, ["a", "b"]), ["bob"; 2]);
+    drop(waiter);
+    granted(&mut next);
+}
+
+/// One that is the owner's already gets a session as well, or keeps the one that it has.
+#[test]
+fn a_re_entry_takes_a_session_over() {
+    let server = Server::start();
+    let (mut client, mut first, mut second) = (server.client(), server.client(), server.client());
+    first.acquire("a", "OWNER alice SESSION PX 600000").unwrap();
+    holds(&mut second, "a b", "alice", "SESSION ONCE");
+    drop(first);
+    let id: i64 = second.ask("CLIENT ID");
+    assert_eq!(holders(&mut client, ["a", "b"]), ["alice"; 2]);
+    client.ask::<()>(&format!("CLIENT KILL ID {id}"));
+    soon("the end of both", || holders(&mut client, ["a", "b"]) == ["-", "-"]);
+}
+
+#[test]
+fn no_session_of_those_that_were_not_granted() {
+    let server = Server::start();
+    let (mut client, mut session) = (server.client(), server.client());
+    holds_one(&mut client, "taken", "bob");
+    holds_one(&mut client, "a", "alice");
+    gets_null(&mut session, &super::ask("a b taken", "alice", "SESSION"));
+    assert_eq!(count(&mut client, "lock_sessions"), 0);
+    drop(session);
+    assert_eq!(holders(&mut client, ["a", "b"]), ["alice", "-"]);
+}
+
+/// The waiter's connection holds another session on what it waits for.
+#[test]
+fn a_waiter_that_closes_ends_what_it_held_and_its_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut bob = server.client();
+    holds(&mut bob, "mine other", "bob", "SESSION");
+    holds_one(&mut client, "a", "alice");
+    let waiter = waits_on(&server, bob, "mine a free", "bob", "");
+    let mut behind = ["mine", "free"].map(|key| waits_for_one(&server, key, "carol"));
+    drop(waiter);
+    for waiter in &mut behind {
+        waiter.granted();
+    }
+    soon("the end of its other", || holders(&mut client, ["other", "a"]) == ["-", "alice"]);
+    assert_eq!((count(&mut client, "lock_waiters"), count(&mut client, "lock_sessions")), (0, 0));
+}
