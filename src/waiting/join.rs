@@ -55,25 +55,31 @@ pub(super) fn wait<B: Sites, G>(
             Some(channel) => take_place(sites, caller, ask, timeout, channel, stuck, now),
         }),
     };
-    if let Ok(Some((waits, ticket))) = waits {
-        for (number, no) in nots {
-            let Some(site) = sites.lock(*number) else { continue };
-            if no.refused.is_some() {
-                // There is room: it is looked at until the grace is over.
-                site.here(|state, at| state.alarm_at(at, now.start.saturating_add(1)));
-            }
-            if let Some(fence) = no.upgrade {
-                site.here(|state, at| state.upgrade_first(at, fence, ticket));
-            }
+    let refused = match waits {
+        Ok(Some((waits, ticket))) => {
+            look_again(sites, nots, ticket, now);
+            return Ok(waits);
         }
-        return Ok(waits);
-    }
+        Ok(None) => nots.first().and_then(|(_, no)| no.refused),
+        Err(refusal) => Some(refusal),
+    };
     if let Some(site) = sites.lock(stuck) {
         site.note(Note::Refused);
     }
-    match (waits.map(|_| ())?, nots.first().and_then(|(_, no)| no.refused)) {
-        (_, Some(refused)) => Err(refused),
-        (_, None) => Ok(Outcome::Taken),
+    refused.map_or(Ok(Outcome::Taken), Err)
+}
+
+/// What is to be done later for one who waits now.
+fn look_again<B: Sites>(sites: &mut B, nots: &[(usize, No)], ticket: Ticket, now: Now) {
+    for (number, no) in nots {
+        let Some(site) = sites.lock(*number) else { continue };
+        if no.refused.is_some() {
+            // There is room: it is looked at until the grace is over.
+            site.here(|state, at| state.alarm_at(at, now.start.saturating_add(1)));
+        }
+        if let Some(fence) = no.upgrade {
+            site.here(|state, at| state.upgrade_first(at, fence, ticket));
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 //! Pure, and generic over the server around them (`site`): the small worlds and histories in `tests` run this code, not a
 //! model of it. What each function keeps:
 //!
-//! - A lock with a queue is never free for longer than the step that freed it. Whoever ends a grant calls `pass_on`;
-//!   whoever finds the lock free with a queue (it lapsed, was deleted, flushed, overwritten) calls `settle`, and does so
+//! - A lock with a queue is never free for longer than the step that freed it, unless it is reserved. Whoever ends a grant calls
+//!   `pass_on`; whoever finds the lock free with a queue (it lapsed, was deleted, flushed, overwritten) calls `settle`, and does so
 //!   before anything else, so that no newcomer slips in.
+//! - One who waits for several locks (`together`) has one ticket in the queues of all. Where it is next, the lock is reserved for it.
+//!   No step on one lock opens another: it notes that the waiter is to be tried, and an alarm settles all of its locks in one step.
 //! - Anything else that can touch a lock (events of the keyspace, a database flushed or swapped) only rings an alarm
 //!   for it. The alarm calls `settle`, which looks at what is there now: it does not matter what happened.
 //! - The grant is made in the step that freed the lock; its waiter is answered when the commands that have already

@@ -88,7 +88,7 @@ struct World {
     server: Server,
     now: Millis,
     owners: u8,
-    rules_slow: bool,
+    slow: bool,
     /// The server has refused a write: it is tried again only after a while.
     refused: bool,
     /// A key was taken away: who has been granted it may be told of it still.
@@ -109,7 +109,7 @@ impl World {
             server: Server::new(conns),
             now: NOW,
             owners,
-            rules_slow: slow,
+            slow,
             refused: false,
             taken_away: false,
             waits: vec![None; usize::from(conns)],
@@ -121,7 +121,7 @@ impl World {
     }
 
     fn rules(&self) -> Rules {
-        Rules { claim: 2, slow: self.rules_slow, ..Rules::PLAIN }
+        Rules { claim: 2, slow: self.slow, ..Rules::PLAIN }
     }
 
     fn owner(&self, conn: Conn) -> Owner<'static> {
