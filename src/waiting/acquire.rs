@@ -115,6 +115,9 @@ pub(super) fn take<S: Site>(
             let fence = fence.or_else(|| site.next_fence(now)).ok_or(Refusal::NoMoreFences)?;
             give(site, ask, fence, until, alone, now);
             site.note(Note::Acquired);
+            if !alone {
+                look_when_one_ends(site);
+            }
             Ok((Got { fence, holds: 1 }, until))
         }
         Verdict::Again { fence, holds, room, until, upgraded } => {
@@ -146,8 +149,5 @@ pub(super) fn keep<S: Site>(
     }
     if ask.session {
         sessions::start(site, client, fence, ask.lease, until, now);
-    }
-    if site.value().is_some_and(|value| !value.is_one()) {
-        look_when_one_ends(site);
     }
 }

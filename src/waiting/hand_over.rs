@@ -3,7 +3,7 @@
 use super::alarms::lease_moved;
 use super::grace;
 use super::site::{Note, Site};
-use super::state::{Answer, Ticket, Word};
+use super::state::{Answer, At, State, Ticket, Word};
 use crate::lock::{self, Acquired, Ask, Deadline, Fence, Got, Now, Others, Owner, Room, Value};
 
 /// How many of those at the head of a queue get the lock in one step, where there is room for them; the rest in the next.
@@ -130,8 +130,12 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
     let mut granted = false;
     check_upgrade(site);
     for _ in 0..most.min(BATCH) {
-        let Some((ticket, ask)) = site.here(|state, at| state.next_head(at, most)) else { return granted };
-        if site.here(|state, at| state.try_soon(at, ticket)) {
+        let next = |state: &mut State<S::Client>, at: At<'_>| {
+            let (ticket, ask) = state.next_head(at, most)?;
+            Some((ticket, ask, state.try_soon(at, ticket)))
+        };
+        let Some((ticket, ask, waits_for_several)) = site.here(next) else { return granted };
+        if waits_for_several {
             // It waits for others too: until it has them all, those behind it wait on, but for others of an owner that holds this.
             reenter(site, &ask.owner, now);
             return granted;

@@ -197,12 +197,11 @@ fn enter<B: Sites>(
     arrival: Arrival<<B::One as Around>::Client>,
     stuck: usize,
 ) {
-    on_all(sites, |site, all| {
-        site.state(|state| match all {
-            [at] if !B::SEVERAL => state.join(*at, ticket, arrival),
-            all => state.join_all(all, stuck, ticket, arrival),
-        });
-    });
+    if B::SEVERAL {
+        on_all(sites, |site, all| site.state(|state| state.join_all(all, stuck, ticket, arrival)));
+    } else if let Some(site) = sites.lock(0) {
+        site.here(|state, at| state.join(at, ticket, arrival));
+    }
     for number in 0..sites.count() {
         if let Some(site) = sites.lock(number) {
             look_when_one_ends(site);

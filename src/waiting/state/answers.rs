@@ -78,10 +78,10 @@ impl<C: Copy> State<C> {
         let Waiter { stands, ask, client_id, .. } = waiter;
         let told = Told { stands: stands.clone(), ask: ask.clone(), client_id: *client_id, answer, channel };
         // If it turns out to be gone, what it kept alive before is not that of this answer.
-        for stand in stands.all_mut() {
+        for stand in stands.all_mut().iter_mut().filter(|stand| stand.binds) {
             let line = lines.get(stand.place.at());
             let session = line.zip(stand.fence()).and_then(|(line, fence)| line.session(fence));
-            stand.binds &= session.is_none_or(|session| session.client != *client_id);
+            stand.binds = session.is_none_or(|session| session.client != *client_id);
         }
         Some(told)
     }

@@ -86,25 +86,27 @@ impl<C: Copy> State<C> {
     }
 
     pub(crate) fn join(&mut self, at: At<'_>, ticket: Ticket, arrival: Arrival<C>) {
-        let place = self.open_line(at).0;
+        let place = self.stand(at, ticket, &arrival);
         self.enter(Stands::one(place), ticket, arrival);
     }
 
     /// One waiter for several locks: the one of that number keeps it waiting.
     pub(crate) fn join_all(&mut self, all: &[At<'_>], stuck: usize, ticket: Ticket, arrival: Arrival<C>) {
-        let places: Vec<Place> = all.iter().map(|at| self.open_line(*at).0).collect();
+        let places: Vec<Place> = all.iter().map(|at| self.stand(*at, ticket, &arrival)).collect();
         self.enter(Stands::several(places.into_iter(), stuck), ticket, arrival);
     }
 
+    /// Puts a waiter into a queue.
+    fn stand(&mut self, at: At<'_>, ticket: Ticket, arrival: &Arrival<C>) -> Place {
+        let (place, line) = self.open_line(at);
+        line.queue.join(ticket, arrival.ask.owner.clone());
+        self.tell_wanted(at);
+        place
+    }
+
     fn enter(&mut self, stands: Stands, ticket: Ticket, arrival: Arrival<C>) {
-        for stand in stands.all() {
-            self.open_line(stand.place.at()).1.queue.join(ticket, arrival.ask.owner.clone());
-        }
         if let Way::Notified(_) = arrival.way {
             self.connections.add_place(arrival.client_id, ticket);
-        }
-        for stand in stands.all() {
-            self.tell_wanted(stand.place.at());
         }
         let waiter = Waiter::new(stands, arrival);
         self.timeouts.extend(waiter.ends.map(|at| (at, ticket)));
