@@ -58,7 +58,8 @@ impl<C: Copy> State<C> {
     pub(super) fn grant_to_place(&mut self, ticket: Ticket, now: Millis) {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let Way::Notified(channel) = &waiter.way else { return };
-        let ends = now.saturating_add(waiter.ask.lease).saturating_add(1);
+        // After its lease has lapsed, where that is as short: so the lapse is told. Leases may be rounded up by a millisecond.
+        let ends = now.saturating_add(waiter.ask.lease).saturating_add(3);
         waiter.ends = Some(ends);
         let (stands, owner, channel) = (waiter.stands.clone(), waiter.ask.owner.clone(), channel.clone());
         self.timeouts.insert((ends, ticket));

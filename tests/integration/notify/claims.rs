@@ -65,7 +65,7 @@ fn what_is_not_claimed_goes_to_the_next() {
     let bobs: i64 = told[0].split(' ').nth(1).unwrap().parse().unwrap();
     assert!(granted.fence > bobs);
     assert_eq!(told, [format!("granted {bobs} bob"), format!("lost {bobs} bob")]);
-    assert_eq!(client.info("lock", "lock_places"), "0");
+    wait_for("the place to be given up", || client.info("lock", "lock_places") == "0");
     // It may come late: then it is an ask like any other.
     assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob ONCE"), Ok(Value::Nil));
 }
