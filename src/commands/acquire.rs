@@ -10,7 +10,6 @@ use crate::error::Error;
 use crate::reply::reply_grant;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::Outcome;
 
 pub(crate) struct Acquire<'a> {
     key: Arg<'a>,
@@ -55,14 +54,8 @@ impl<'a> Acquire<'a> {
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let Self { key, asked } = self;
         let now = serving::now();
-        match serving::acquire(ctx, key, &asked.ask, &asked.wait, now)? {
-            Outcome::Granted((got, until)) => {
-                asked.with_owner(|owner| reply_grant(ctx, owner, got, until.left(now.start)));
-            }
-            Outcome::Taken => ctx.reply_null_array(),
-            Outcome::Queued => ctx.reply_status(c"QUEUED"),
-            Outcome::Waits => (),
-        }
+        let outcome = serving::acquire(ctx, key, &asked.ask, &asked.wait, now)?;
+        asked.answer(ctx, outcome, |owner, (got, until)| reply_grant(ctx, owner, got, until.left(now.start)));
         Ok(())
     }
 }

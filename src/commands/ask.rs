@@ -4,8 +4,8 @@ use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
 use crate::lock::{Ask, Owner, Room};
-use crate::server::{Arg, Argument};
-use crate::waiting::Wait;
+use crate::server::{Arg, Argument, Ctx};
+use crate::waiting::{Outcome, Wait};
 
 pub(super) const OWNER: Argument = Argument::text(c"owner").after(c"OWNER").optional();
 pub(super) const BLOCK: Argument = Argument::integer(c"milliseconds").after(c"BLOCK").optional();
@@ -76,11 +76,23 @@ impl<'a> Asked<'a> {
 
     /// Lends the owner's name.
     #[inline(always)]
-    pub(super) fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
+    fn with_owner<R>(&self, body: impl FnOnce(&[u8]) -> R) -> R {
         match self.owner {
             // Its own bytes: no UUID is to be spelled out again.
             Some(owner) => body(owner.bytes()),
             None => body(self.ask.owner.text().as_ref()),
+        }
+    }
+
+    /// Answers an acquire; `granted` does where it has what it asked for.
+    #[inline(always)]
+    pub(super) fn answer<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
+        match outcome {
+            Outcome::Granted(got) => self.with_owner(|owner| granted(owner, got)),
+            Outcome::Taken => ctx.reply_null_array(),
+            Outcome::Queued => ctx.reply_status(c"QUEUED"),
+            // It is answered when its wait is over.
+            Outcome::Waits => (),
         }
     }
 }

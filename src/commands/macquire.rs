@@ -10,7 +10,6 @@ use crate::error::Error;
 use crate::reply::reply_grants;
 use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::Outcome;
 
 pub(crate) struct Macquire<'a> {
     keys: Vec<Arg<'a>>,
@@ -56,14 +55,10 @@ impl<'a> Macquire<'a> {
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let Self { keys, asked } = self;
         let now = serving::now();
-        match serving::acquire_all(ctx, &keys, &asked.ask, &asked.wait, now)? {
-            Outcome::Granted((all, until)) => {
-                asked.with_owner(|owner| reply_grants(ctx, owner, &all, until.left(now.start)));
-            }
-            Outcome::Taken => ctx.reply_null_array(),
-            Outcome::Queued => ctx.reply_status(c"QUEUED"),
-            Outcome::Waits => (),
-        }
+        let outcome = serving::acquire_all(ctx, &keys, &asked.ask, &asked.wait, now)?;
+        asked.answer(ctx, outcome, |owner, (all, until)| {
+            reply_grants(ctx, owner, &all, until.left(now.start))
+        });
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::sessions;
 use super::site::{Note, Site};
 use super::state::{Session, Word};
-use crate::lock::{self, Deadline, Now, Released, Value};
+use crate::lock::{self, Deadline, Now, Owner, Released, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
 /// free goes to the head of the queue, the holders' own waiters re-enter, and a lapse will be seen when it comes.
@@ -79,19 +79,25 @@ fn end_watches<S: Site>(site: &mut S) {
 /// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended.
 fn reenter_all<S: Site>(site: &mut S, through: bool, now: Now) {
     check_upgrade(site);
-    let waiters = if through { site.here(|state, at| state.waiters_of(at)) } else { 0 };
-    let until = site.deadline();
     let owners = match site.value() {
-        Some(Value::One(grant)) => vec![grant.owner().into_owned()],
-        // Who are fewer: holders or waiters.
-        Some(value) if through && value.count() < waiters => {
-            value.all(until).map(|held| held.grant.owner().into_owned()).collect()
+        Some(Value::One(grant)) => {
+            let owner = grant.owner().into_owned();
+            return reenter(site, &owner, now);
         }
-        Some(_) if through => site.here(|state, at| state.owners_of(at)).into_iter().collect(),
+        Some(_) if through => holders_or_waiters(site),
         _ => return,
     };
     for owner in owners {
         reenter(site, &owner, now);
+    }
+}
+
+/// The owners who hold a lock, or those who wait for it: whoever are fewer.
+fn holders_or_waiters<S: Site>(site: &mut S) -> Vec<Owner<'static>> {
+    let waiters = site.here(|state, at| state.waiters_of(at));
+    match site.value().filter(|value| value.count() < waiters) {
+        Some(value) => value.all(site.deadline()).map(|held| held.grant.owner().into_owned()).collect(),
+        None => site.here(|state, at| state.owners_of(at)).into_iter().collect(),
     }
 }
 

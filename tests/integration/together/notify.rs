@@ -132,6 +132,21 @@ fn the_lease_before_the_claim_is_short_and_after_it_as_asked() {
     }
 }
 
+/// Who claims one of them knows of all: it hears of those who wait for any.
+#[test]
+fn a_claim_of_one_tells_who_waits_for_the_others() {
+    let (server, mut client, mut mail) = with_claim(30_000);
+    holds(&mut client, "a b", "alice", "");
+    queue_up(&mut client, "a b", "bob", "");
+    release(&mut client, "a b", "alice");
+    let told = mail.next();
+    let fence: i64 = told.split(' ').nth(1).unwrap().parse().unwrap();
+    let _carol = waits(&server, "b", "carol", "");
+    assert_eq!(mail.rest(&mut client), [""; 0], "bob may not know yet of what he is to give up");
+    client.ask::<i64>("LOCK.EXTEND a bob PX 600000");
+    assert_eq!(mail.next(), format!("wanted {fence} bob"));
+}
+
 #[test]
 fn an_extension_is_a_claim() {
     let (_server, mut client, mut mail) = with_claim(30_000);
