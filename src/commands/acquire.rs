@@ -1,5 +1,5 @@
 //! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds] [NOTIFY channel]
-//! [ONCE] [SESSION] [MAXHOLD milliseconds]`
+//! [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT]`
 //!
 //! Answers `[owner, fence, holds, lease in ms]`, or null where those who hold the lock leave no room (with `BLOCK`: still, when the
 //! time is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
@@ -36,6 +36,7 @@ impl Command for Acquire<'_> {
             ask::ONCE,
             ask::SESSION,
             ask::MAX_HOLD,
+            ask::DETECT,
         ],
     };
     type Error = Error;

@@ -12,6 +12,7 @@ pub(super) const BLOCK: Argument = Argument::integer(c"milliseconds").after(c"BL
 pub(super) const NOTIFY: Argument = Argument::text(c"channel").after(c"NOTIFY").optional();
 pub(super) const ONCE: Argument = Argument::flag(c"once", c"ONCE");
 pub(super) const SESSION: Argument = Argument::flag(c"session", c"SESSION");
+pub(super) const DETECT: Argument = Argument::flag(c"detect", c"DETECT");
 pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c"MAXHOLD").optional();
 
 pub(super) struct Asked<'a> {
@@ -28,7 +29,7 @@ impl<'a> Asked<'a> {
         command: &'static str,
     ) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
-        let (mut channel, mut once, mut session, mut room) = (None, None, None, None);
+        let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -42,6 +43,8 @@ impl<'a> Asked<'a> {
                 parse::set(&mut once, ())?;
             } else if parse::is(word, "SESSION") {
                 parse::set(&mut session, ())?;
+            } else if parse::is(word, "DETECT") {
+                parse::set(&mut detect, ())?;
             } else if parse::is(word, "SHARED") {
                 parse::set(&mut room, None)?;
             } else if parse::is(word, "LIMIT") {
@@ -70,6 +73,7 @@ impl<'a> Asked<'a> {
         let wait = Wait {
             timeout: block.map(parse::timeout).transpose()?,
             channel: channel.map(parse::channel).transpose()?,
+            detect: detect.is_some(),
         };
         Ok(Self { owner, ask, wait })
     }

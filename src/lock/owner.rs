@@ -10,8 +10,7 @@ pub(crate) const MAX_OWNER_LEN: usize = 128;
 const UUID_LEN: usize = uuid::fmt::Hyphenated::LENGTH;
 
 /// An owner, borrowed from a command or kept with its grant.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(test, derive(Hash))]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner<'a> {
     /// 36 lower-case characters, as `uuid` writes them. Any other spelling of a UUID is a `Name`: it is another
     /// byte string, so another owner.

@@ -139,6 +139,17 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
+    /// Runs the body with that database selected; none where there is none of that number.
+    pub(crate) fn in_db<R>(&self, db: i32, body: impl FnOnce() -> R) -> Option<R> {
+        let selected = self.db();
+        if db == selected {
+            return Some(body());
+        }
+        let result = self.select_db(db).then(body);
+        self.select_db(selected);
+        result
+    }
+
     /// Whether the server asks for the places of the keys, instead of having the command run.
     pub(super) fn asks_for_keys(&self) -> bool {
         // SAFETY: the context is valid (see `new`).

@@ -47,6 +47,7 @@ mod section;
 mod stint;
 mod timer;
 mod type_handle;
+mod user;
 
 pub(crate) use arg::{Arg, Args, OwnString};
 pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};

@@ -25,6 +25,7 @@ macro_rules! required {
 required!(
     RedisModule_ACLAddLogEntry,
     RedisModule_ACLCheckChannelPermissions,
+    RedisModule_ACLCheckKeyPermissions,
     RedisModule_AvoidReplicaTraffic,
     RedisModule_BlockClientOnKeys,
     RedisModule_BlockedClientDisconnected,

@@ -4,9 +4,10 @@ use super::desk::Desk;
 use super::tell::Telling;
 use crate::config;
 use crate::error::Error;
+use crate::keyspace::LockKey;
 use crate::lock::Millis;
-use crate::server::{Blocked, Ctx, client_exists};
-use crate::waiting::{Caller, Site, Ticket};
+use crate::server::{Arg, Blocked, Ctx, client_exists};
+use crate::waiting::{self, Caller, Holder, Place, Site, Ticket};
 
 /// The client of the running command.
 pub(super) struct Client<'a>(pub(super) &'a Ctx<'a>);
@@ -35,6 +36,15 @@ impl Caller<Desk<'_>> for Client<'_> {
     fn block(&mut self, site: &Desk<'_>, ticket: Ticket) -> Option<Blocked> {
         let parked_on = companion(site.key().bytes(), self.0.is_cluster());
         Blocked::new::<Telling>(self.0, &parked_on, ticket.0)
+    }
+
+    fn holders(&mut self, _site: &Desk<'_>, place: &Place, now: Millis) -> Vec<Holder> {
+        let ctx = self.0;
+        let look = |key: Arg<'_>| match LockKey::read(ctx, key) {
+            Ok(lock) => waiting::holders(lock.value(), lock.deadline(), now),
+            Err(_) => Vec::new(),
+        };
+        ctx.in_db(place.db, || ctx.with_string(&place.key, look)).unwrap_or_default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who can't have at once what it asks for waits, or is refused.
 
 use super::alarms::look_when_one_ends;
+use super::detect::{self, Asker};
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
 use super::state::{Arrival, At, Channel, Ticket, Way};
 use crate::lock::{Ask, Fence, Millis, Now};
@@ -12,6 +13,8 @@ pub(crate) struct Wait {
     pub(crate) timeout: Option<Millis>,
     /// Where it is told, instead of being blocked; and hears what becomes of its grant.
     pub(crate) channel: Option<Channel>,
+    /// It is told, instead of waiting, where the wait would never end.
+    pub(crate) detect: bool,
 }
 
 /// What comes of an acquire.
@@ -50,17 +53,19 @@ pub(super) fn wait<B: Sites, G>(
         None => Ok(None),
         // Not in a transaction, nor in a script.
         Some(_) if wait.channel.is_none() && !caller.may_block() => Ok(None),
-        Some(timeout) => may_upgrade(sites, nots).and_then(|()| match &wait.channel {
-            None => join(sites, caller, ask, timeout, stuck, now),
-            Some(channel) => take_place(sites, caller, ask, timeout, channel, stuck, now),
-        }),
+        Some(timeout) => may_upgrade(sites, nots)
+            .and_then(|()| if wait.detect { may_end(sites, caller, ask, wait, now) } else { Ok(()) })
+            .and_then(|()| match &wait.channel {
+                None => join(sites, caller, ask, timeout, stuck, now),
+                Some(channel) => take_place(sites, caller, ask, timeout, channel, stuck, now),
+            }),
     };
     let refused = match waits {
         Ok(Some((waits, ticket))) => {
             look_again(sites, nots, ticket, now);
             return Ok(waits);
         }
-        Ok(None) => nots.first().and_then(|(_, no)| no.refused),
+        Ok(None) => nots.first().and_then(|(_, no)| no.refused.clone()),
         Err(refusal) => Some(refusal),
     };
     if let Some(site) = sites.lock(stuck) {
@@ -97,6 +102,33 @@ fn may_upgrade<B: Sites>(sites: &mut B, nots: &[(usize, No)]) -> Result<(), Refu
     Ok(())
 }
 
+/// Whether the wait could ever end.
+fn may_end<B: Sites>(
+    sites: &mut B,
+    caller: &mut impl Caller<B::One>,
+    ask: &Ask<'_>,
+    wait: &Wait,
+    now: Now,
+) -> Result<(), Refusal> {
+    let blocks = wait.channel.is_none();
+    let place = known_place(sites, ask).filter(|_| !blocks).map(|(ticket, _)| ticket);
+    let asker = Asker { ask, blocks, place };
+    let Some(circle) = detect::circle(sites, caller, &asker, now) else { return Ok(()) };
+    if let Some(site) = sites.lock(0) {
+        site.note(Note::Deadlocked);
+    }
+    Err(Refusal::Circle(circle))
+}
+
+/// The place that the client asks for again, and the connection on which it asked last.
+fn known_place<B: Sites>(sites: &mut B, ask: &Ask<'_>) -> Option<(Ticket, u64)> {
+    if !ask.once {
+        return None;
+    }
+    let owner = ask.owner.borrowed().into_owned();
+    on_all(sites, |site, all| site.state(|state| state.place_for(all, B::SEVERAL, &owner))).flatten()
+}
+
 /// Blocks the client; none where that can't be. If it isn't, nothing has been done.
 fn join<B: Sites, G>(
     sites: &mut B,
@@ -130,11 +162,7 @@ fn take_place<B: Sites, G>(
     let mut ask = ask.to_owned();
     // Until it is claimed, a grant lasts no longer than that; and the claim says what is to keep it alive.
     (ask.lease, ask.session) = (ask.lease.min(caller.claim()), false);
-    let place = match ask.once {
-        true => on_all(sites, |site, all| site.state(|state| state.place_for(all, B::SEVERAL, &ask.owner)))
-            .flatten(),
-        false => None,
-    };
+    let place = known_place(sites, &ask);
     let is_new = place.is_none_or(|(_, earlier)| earlier != client_id);
     let places = sites.lock(0).map_or(0, |site| site.state(|state| state.places_of(client_id)));
     if is_new && caller.max_places().is_some_and(|most| places >= most) {

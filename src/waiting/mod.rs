@@ -8,6 +8,7 @@
 //!   before anything else, so that no newcomer slips in.
 //! - One who waits for several locks (`together`) has one ticket in the queues of all. Where it is next, the lock is reserved for it.
 //!   No step on one lock opens another: it notes that the waiter is to be tried, and an alarm settles all of its locks in one step.
+//! - Who asks for it is told before it waits that the wait would never end (`detect`).
 //! - Anything else that can touch a lock (events of the keyspace, a database flushed or swapped) only rings an alarm
 //!   for it. The alarm calls `settle`, which looks at what is there now: it does not matter what happened.
 //! - The grant is made in the step that freed the lock; its waiter is answered when the commands that have already
@@ -21,6 +22,7 @@
 mod acquire;
 mod alarms;
 mod departures;
+mod detect;
 mod extend;
 mod grace;
 mod hand_over;
@@ -38,6 +40,7 @@ mod together;
 
 pub(crate) use acquire::acquire;
 pub(crate) use departures::{ended, tell};
+pub(crate) use detect::{Circle, Holder, Link, holders};
 pub(crate) use extend::extend;
 pub(crate) use grace::{Grace, GraceLength, Moment};
 pub(crate) use join::{Outcome, Wait};

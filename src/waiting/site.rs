@@ -3,6 +3,7 @@
 //!
 //! What is behind these methods is code that no model sees. So they are few, and none of them decides.
 
+use super::detect::{Circle, Holder};
 use super::state::{AT_ONCE, At, Message, Place, State, Ticket};
 use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
 
@@ -149,6 +150,9 @@ pub(crate) trait Caller<S: Site> {
 
     /// Blocks the client, under that number; none where the server refuses.
     fn block(&mut self, site: &S, ticket: Ticket) -> Option<S::Client>;
+
+    /// Who holds another lock, which the command was not given: to look at, no more. `site` is open meanwhile.
+    fn holders(&mut self, site: &S, place: &Place, now: Millis) -> Vec<Holder>;
 }
 
 /// The server between steps: what falls due, and who is to be told.
@@ -241,7 +245,7 @@ pub(crate) enum Note {
 }
 
 /// Why a command changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NotHeld,
     TooManyHolds,
@@ -252,6 +256,8 @@ pub(crate) enum Refusal {
     MaxPlaces,
     /// It would wait for an owner that waits for it.
     Deadlock,
+    /// It would wait for ever, for those who wait for it.
+    Circle(Circle),
     /// Nothing new is granted, for so many ms.
     Grace(Millis),
     /// No lease is set anew, for so many ms.

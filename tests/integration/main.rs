@@ -10,6 +10,7 @@ mod age;
 mod break_;
 mod cluster;
 mod config;
+mod detect;
 mod docs;
 mod events;
 mod extend;

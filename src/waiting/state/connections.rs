@@ -13,6 +13,8 @@ struct Connection {
     /// By lock and fence.
     sessions: BTreeSet<(Place, Fence)>,
     places: BTreeSet<Ticket>,
+    /// It is blocked.
+    blocked: Option<Ticket>,
 }
 
 /// A connection that has closed, and something that hung on it.
@@ -61,6 +63,24 @@ impl Connections {
         let Some(connection) = self.by_client.get_mut(&client) else { return };
         self.sessions -= usize::from(connection.sessions.remove(&(place.clone(), fence)));
         self.drop_empty(client);
+    }
+
+    /// A connection is blocked. While it is, nothing comes to hang on it: so one on which nothing hangs need not be known.
+    pub(super) fn block(&mut self, client: u64, ticket: Ticket) {
+        if let Some(connection) = self.by_client.get_mut(&client) {
+            connection.blocked = Some(ticket);
+        }
+    }
+
+    pub(super) fn unblock(&mut self, client: u64) {
+        if let Some(connection) = self.by_client.get_mut(&client) {
+            connection.blocked = None;
+        }
+    }
+
+    /// The wait in which a connection is blocked, where something hangs on it.
+    pub(super) fn blocked(&self, client: u64) -> Option<Ticket> {
+        self.by_client.get(&client)?.blocked
     }
 
     pub(super) fn add_place(&mut self, client: u64, ticket: Ticket) {
@@ -120,6 +140,7 @@ impl Connections {
     pub(super) fn renumber_tickets(&mut self, tickets: &BTreeMap<Ticket, Ticket>) {
         for connection in self.by_client.values_mut() {
             connection.places = connection.places.iter().map(|ticket| tickets[ticket]).collect();
+            connection.blocked = connection.blocked.map(|ticket| tickets[&ticket]);
         }
     }
 }

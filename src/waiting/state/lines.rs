@@ -105,9 +105,11 @@ impl<C: Copy> State<C> {
     }
 
     fn enter(&mut self, stands: Stands, ticket: Ticket, arrival: Arrival<C>) {
-        if let Way::Notified(_) = arrival.way {
-            self.connections.add_place(arrival.client_id, ticket);
+        match arrival.way {
+            Way::Notified(_) => self.connections.add_place(arrival.client_id, ticket),
+            Way::Blocked(_) => self.connections.block(arrival.client_id, ticket),
         }
+        self.owners.join(&arrival.ask.owner, ticket, stands.are_several());
         let waiter = Waiter::new(stands, arrival);
         self.timeouts.extend(waiter.ends.map(|at| (at, ticket)));
         self.waiters.insert(ticket, waiter);
@@ -191,11 +193,15 @@ impl<C: Copy> State<C> {
         self.queued -= 1;
         let stands = waiter.stands.clone();
         let owner = waiter.ask.owner.clone();
-        let is_place = waiter.channel().is_some();
+        let (is_place, client_id) = (waiter.channel().is_some(), waiter.client_id);
         if let Some(at) = waiter.ends.take() {
             self.timeouts.remove(&(at, ticket));
         }
         self.tries.remove(&ticket);
+        self.owners.leave(&owner, ticket, stands.are_several());
+        if !is_place {
+            self.connections.unblock(client_id);
+        }
         for stand in stands.all() {
             let granted = stand.fence().filter(|_| next.is_granted());
             self.leave_line(stand.place.at(), ticket, &owner, is_place, granted, stands.are_several());

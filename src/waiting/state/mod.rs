@@ -2,6 +2,7 @@
 //!
 //! - `lines`: by database and key, all that is known of one lock beside its grant (`Line`). A line of which nothing is left
 //!   is dropped: a lock without a line costs one look-up.
+//! - `owners`: by owner, who stands in queues.
 //! - `waiters`: by ticket, everything about one waiter, from the time it joins until the server has freed it: also for
 //!   the moment after it left its queue, answered or departed.
 //! - `connections`: by connection, the locks whose grants live as long as it, and the waiters that are notified, in a queue or
@@ -17,8 +18,8 @@
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `places` who waits without being
-//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks; `clear_up` what is much at once, and
-//! done piece by piece.
+//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks;
+//! `waits` what waits for what; `clear_up` what is much at once, and done piece by piece.
 
 mod alarms;
 mod answers;
@@ -28,6 +29,7 @@ mod dead;
 mod line;
 mod lines;
 mod message;
+mod owners;
 mod place;
 mod places;
 mod queue;
@@ -38,6 +40,7 @@ mod table;
 mod tests;
 mod together;
 mod waiter;
+mod waits;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,6 +49,7 @@ use std::num::NonZeroU64;
 use crate::lock::Millis;
 use connections::Connections;
 use message::Due;
+use owners::Owners;
 use sweep::Sweep;
 use table::Lines;
 use waiter::Waiter;
@@ -56,6 +60,7 @@ pub(crate) use message::{Message, Tell, Word};
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
 pub(crate) use waiter::{Answer, Arrival, Channel, Session, Stand, Stands, Told, WaiterInfo, Way};
+pub(crate) use waits::Ahead;
 
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
 pub(crate) const AT_ONCE: usize = 100;
@@ -75,6 +80,7 @@ pub(crate) enum Left {
 pub(crate) struct State<C> {
     lines: Lines,
     waiters: BTreeMap<Ticket, Waiter<C>>,
+    owners: Owners,
     connections: Connections,
     timeouts: BTreeSet<(Millis, Ticket)>,
     alarms: BTreeSet<(Millis, Place)>,
@@ -98,6 +104,7 @@ impl<C: Copy> State<C> {
         Self {
             lines: Lines::new(),
             waiters: BTreeMap::new(),
+            owners: Owners::new(),
             connections: Connections::new(),
             timeouts: BTreeSet::new(),
             alarms: BTreeSet::new(),

@@ -14,6 +14,7 @@ impl<C: Hash> Hash for State<C> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.lines.iter().collect::<BTreeMap<_, _>>().hash(hasher);
         self.waiters.hash(hasher);
+        self.owners.hash(hasher);
         self.connections.hash(hasher);
         self.timeouts.hash(hasher);
         self.alarms.hash(hasher);
@@ -94,6 +95,7 @@ impl State<Ticket> {
         self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
         self.tries = self.tries.iter().map(|ticket| new[ticket]).collect();
         self.connections.renumber_tickets(&new);
+        self.owners.renumber_tickets(&new);
         self.answered = std::mem::take(&mut self.answered)
             .into_iter()
             .filter_map(|due| match due {

@@ -169,8 +169,13 @@ impl Pair {
                 let ask = Ask { owner: owner(who), lease, max_hold, once, session, room };
                 self.reference.lapse(now);
                 let renewed = self.reference.holder(who).and_then(|holder| holder.renewed(now));
-                let reply =
-                    self.server.acquire(rules, now, conn, &ask, &Wait { timeout: block, channel: None });
+                let reply = self.server.acquire(
+                    rules,
+                    now,
+                    conn,
+                    &ask,
+                    &Wait { timeout: block, channel: None, detect: false },
+                );
                 let comes = self.reference.acquire(conn, wish, block.is_some(), now);
                 let expected = comes.told();
                 prop_assert!(agrees(told(&reply), expected, renewed), "{:?} for {:?}", reply, expected);

@@ -1,5 +1,6 @@
 //! The rules of `waiting`, as they ship, in worlds and histories without a server.
 
+mod detect;
 mod examples;
 mod histories;
 mod reference;
@@ -7,3 +8,8 @@ mod server;
 mod together;
 mod world;
 mod worlds;
+
+/// Small in each run of the tests, large where there is time (`scripts/soak`).
+fn soak<T>(small: T, large: T) -> T {
+    if std::env::var_os("REDISLOCK_SOAK").is_some() { large } else { small }
+}

@@ -7,6 +7,7 @@ use std::time::Instant;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use super::server::Rules;
+use super::soak;
 use super::world::{Clients, EXCLUSION, Failover, Happens, Kind, Size};
 use crate::lock::{Millis, Room};
 
@@ -52,11 +53,6 @@ fn failover(change: impl FnMut(&mut Failover)) -> Size {
 
 fn with_grace(grace: Millis, size: Size) -> Size {
     Size { rules: Rules { grace, ..size.rules }, ..size }
-}
-
-/// Small horizons in each run of the tests, large ones where there is time (`scripts/soak`).
-fn soak(small: i64, large: i64) -> i64 {
-    if std::env::var_os("REDISLOCK_SOAK").is_some() { large } else { small }
 }
 
 /// Tries all that can happen, until something is found that must not.

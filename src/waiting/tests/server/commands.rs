@@ -145,6 +145,7 @@ fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
         Err(Refusal::Grace(_)) => Reply::Grace,
         Err(Refusal::TooManyHolds) => Reply::TooManyHolds,
         Err(Refusal::Deadlock) => Reply::Deadlock,
+        Err(Refusal::Circle(circle)) => Reply::Circle(circle),
         Err(refusal) => panic!("{refusal:?}"),
     }
 }

@@ -14,7 +14,7 @@ mod turn;
 use std::collections::BTreeMap;
 
 use crate::lock::{Deadline, Fence, FenceClock, Got, Grant, Held, Millis, Now, Owner, Room, Value};
-use crate::waiting::{At, Grace, GraceLeft, Message, Moment, State, Ticket};
+use crate::waiting::{At, Circle, Grace, GraceLeft, Message, Moment, State, Ticket};
 use clients::{Blocked, Connection};
 
 /// A connection, by number. One that closes is followed by another of the same number.
@@ -23,7 +23,7 @@ pub(crate) type Conn = u8;
 /// A lock, by number. The first is the one that is meant where none is named.
 pub(crate) type Lock = usize;
 
-const KEYS: [&[u8]; 3] = [b"k", b"l", b"m"];
+pub(crate) const KEYS: [&[u8]; 3] = [b"k", b"l", b"m"];
 
 const AT: At<'static> = at(0);
 
@@ -80,6 +80,8 @@ pub(crate) enum Reply {
     Queued,
     TooManyHolds,
     Deadlock,
+    /// The wait would never end.
+    Circle(Circle),
     /// An operator sent it away with an error.
     Unblocked,
 }
@@ -327,7 +329,12 @@ impl Server {
 
     /// The connection that keeps the grant with that fence alive.
     pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
-        let session = self.state.session(AT, fence).filter(|session| !session.over)?;
+        self.session_of(0, fence)
+    }
+
+    /// The same of that lock.
+    pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
+        let session = self.state.session(at(lock), fence).filter(|session| !session.over)?;
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
     }
 

@@ -3,8 +3,8 @@
 use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, moment, time};
 use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Room, Value};
 use crate::waiting::{
-    self, Around, Caller, GraceLeft, GraceLength, Host, Message, Note, Place, Rest, Settled, Site, Sites,
-    State, Ticket,
+    self, Around, Caller, GraceLeft, GraceLength, Holder, Host, Message, Note, Place, Rest, Settled, Site,
+    Sites, State, Ticket,
 };
 
 /// A server in one turn of its event loop.
@@ -296,5 +296,11 @@ impl Caller<Turn<'_>> for Client {
     fn block(&mut self, _site: &Turn<'_>, ticket: Ticket) -> Option<Ticket> {
         self.blocked = Some(ticket);
         Some(ticket)
+    }
+
+    fn holders(&mut self, site: &Turn<'_>, place: &Place, now: Millis) -> Vec<Holder> {
+        let lock = site.server.locks[number(place)].as_ref().filter(|(_, until)| Deadline::At(now) <= *until);
+        let until = lock.map_or(Deadline::Never, |(_, until)| *until);
+        waiting::holders(lock.map(|(value, _)| value), until, now)
     }
 }

@@ -56,13 +56,16 @@ impl World {
             new.map(|held| (held.grant.fence(), held.grant.owner().into_owned())).collect();
         let holders: Vec<Owner<'static>> = held.iter().map(|held| held.grant.owner().into_owned()).collect();
         let rank = |conn: Conn| before.arrivals.iter().position(|other| *other == conn);
-        let still = self.queue(lock);
+        // One that comes back in this step has lost its place.
+        let stood = before.queue(lock);
+        let still: Vec<Conn> = self.queue(lock).into_iter().filter(|conn| stood.contains(conn)).collect();
         for (fence, owner) in &new {
             // The first of that name who waited, or else one who came just now.
             let waited = (0..self.waits.len() as Conn).filter(|conn| self.owner(*conn) == *owner);
             let waited = waited.filter(|conn| before.waits[usize::from(*conn)].is_some());
             let mine = waited.filter_map(rank).min().unwrap_or(usize::MAX);
-            let passed = still.iter().filter(|conn| !holders.contains(&self.owner(**conn)));
+            let waits = |conn: &&Conn| self.waits[usize::from(**conn)].is_some();
+            let passed = still.iter().filter(|conn| waits(conn) && !holders.contains(&self.owner(**conn)));
             if passed.filter_map(|conn| rank(*conn)).any(|other| other < mine) {
                 self.faults.insert(Fault::NotTheFirst);
             }

@@ -78,6 +78,10 @@ impl World {
                 if waits.is_some_and(|waits| !waits.notify) {
                     return None;
                 }
+                // It would have its place again, if it asks for that before the server has cleared it up.
+                if waits.is_none() && self.queued().contains(&conn) {
+                    return None;
+                }
                 if let Some(waits) = waits {
                     let (locks, alone) = (waits.locks, waits.alone);
                     want = Want { locks, alone, once: true, notify: want.block.is_some(), ..want };

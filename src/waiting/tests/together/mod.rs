@@ -187,8 +187,9 @@ impl World {
         let owner = self.owner(conn);
         let ask = Ask { owner, lease, max_hold: None, once, session, room };
         let channel = notify.then(|| NAMES[usize::from(conn)].into());
-        let wait = Wait { timeout: block, channel };
+        let wait = Wait { timeout: block, channel, detect: false };
         let stood = self.queued().contains(&conn) && self.arrivals.contains(&conn);
+        let held = self.held_by(conn);
         let reply = match locks {
             [lock] if alone => self.server.acquire_on(rules, now, conn, *lock, &ask, &wait),
             locks => self.server.acquire_all(rules, now, conn, locks, &ask, &wait),
@@ -196,8 +197,8 @@ impl World {
         match reply {
             Reply::Waits | Reply::Queued => {
                 self.waits[usize::from(conn)] = Some(want);
-                // Who asks again keeps its place.
-                if !stood {
+                // Who asks again keeps its place, unless that has just been served, and it wants less room now.
+                if !stood || self.held_by(conn).iter().any(|grant| !held.contains(grant)) {
                     self.arrivals.retain(|other| *other != conn);
                     self.arrivals.push(conn);
                 }
@@ -210,6 +211,14 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The grants of a client's name.
+    fn held_by(&self, conn: Conn) -> Vec<(Lock, Fence)> {
+        let (name, locks) = (self.owner(conn), 0..3);
+        let held = locks
+            .flat_map(|lock| self.server.all_held_of(lock).into_iter().map(move |held| (lock, held.grant)));
+        held.filter(|(_, grant)| grant.owner() == name).map(|(lock, grant)| (lock, grant.fence())).collect()
     }
 
     fn gone(&mut self, conn: Conn) {
@@ -254,7 +263,8 @@ impl World {
             if !its && !self.taken_away && usize::from(self.owners) == self.waits.len() {
                 self.faults.insert(Fault::NotAll);
             }
-            self.told.insert((*lock, got.fence));
+            // Its owner knows of all that was granted with it.
+            self.told.extend((0..3).map(|lock| (lock, got.fence)));
         }
     }
 
@@ -274,14 +284,8 @@ impl World {
             let conn = NAMES.iter().position(|name| **name == *message.channel).unwrap() as Conn;
             match message.word {
                 Word::Granted(_) => {
-                    let Some(want) = self.waits[usize::from(conn)] else { continue };
                     let name = self.owner(conn);
-                    for lock in want.locks {
-                        let held = self.server.holders_of(*lock, self.now).into_iter();
-                        let its =
-                            held.filter(|held| held.grant.owner() == name).map(|held| held.grant.fence());
-                        self.told.extend(its.map(|fence| (*lock, fence)).collect::<Vec<_>>());
-                    }
+                    self.knows(&name, &[0, 1, 2]);
                     self.forget_place(conn);
                 }
                 Word::Timeout | Word::Gone => self.forget_place(conn),

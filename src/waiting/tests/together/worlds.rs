@@ -5,6 +5,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use super::{NOW, Step, Want, World};
 use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::{Conn, Lock};
+use crate::waiting::tests::soak;
 
 /// What is tried.
 #[derive(Clone)]
@@ -112,11 +113,6 @@ fn holds(name: &str, size: Size) {
         let steps: Vec<String> = path.into_actions().iter().map(|step| format!("\n  {step:?}")).collect();
         panic!("{faults:?} after{}", steps.concat());
     }
-}
-
-/// Small in each run of the tests, large where there is time (`scripts/soak`).
-fn soak<T>(small: T, large: T) -> T {
-    if std::env::var_os("REDISLOCK_SOAK").is_some() { large } else { small }
 }
 
 #[test]

@@ -139,6 +139,6 @@ impl Kind {
     pub(super) fn ask(self, who: Who, lease: Millis) -> (Ask<'static>, Wait) {
         let (once, session, room) = (self.once(), self.session(), self.room());
         let ask = Ask { owner: owner(who), lease, max_hold: None, once, session, room };
-        (ask, Wait { timeout: self.timeout(), channel: self.notified().then(|| [who].into()) })
+        (ask, Wait { timeout: self.timeout(), channel: self.notified().then(|| [who].into()), detect: false })
     }
 }

@@ -1,8 +1,10 @@
 //! Every refusal that a client can see.
 
+mod circle;
+
 use crate::keyspace::Malformed;
 use crate::server::{Ctx, ErrorReply, WrongType};
-use crate::waiting::Refusal;
+use crate::waiting::{Circle, Refusal};
 
 /// Why a command was refused. Nothing has been changed then.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub(crate) enum Error {
     MaxWaiters,
     /// Another owner waits already to have its grant with less room.
     Deadlock,
+    /// The wait would never end.
+    Circle(Circle),
     /// A `BLOCK` that is not a whole number.
     TimeoutNotAnInteger,
     TimeoutNegative,
@@ -108,6 +112,7 @@ impl ErrorReply for Error {
             Self::InvalidExpire { command } => {
                 return ctx.reply_error_text(&format!("ERR invalid expire time in '{command}' command"));
             }
+            Self::Circle(circle) => return circle::send(ctx, circle),
             Self::LimitTooGreat { max } => {
                 return ctx.reply_error_text(&format!(
                     "ERR value is out of range, LIMIT must be between 1 and {max} (lock.max-holders)"
@@ -140,6 +145,7 @@ impl From<Refusal> for Error {
             Refusal::MaxWaiters => Self::MaxWaiters,
             Refusal::MaxPlaces => Self::MaxPlaces,
             Refusal::Deadlock => Self::Deadlock,
+            Refusal::Circle(circle) => Self::Circle(circle),
             Refusal::Grace(left) => Self::Grace { left },
             Refusal::GraceOfLeases(left) => Self::GraceOfLeases { left },
         }

@@ -1,0 +1,150 @@
+//! Waits, and what each depends on.
+
+use std::collections::VecDeque;
+
+use super::{Circle, Holder, Link};
+use crate::lock::{self, Ask, Held, Limits, Millis, Others, Owner, Room};
+use crate::waiting::state::Place;
+
+/// A wait, by number. The first is the new one.
+pub(super) type Number = usize;
+
+#[derive(Debug)]
+pub(super) struct Wait {
+    pub(super) ask: Ask<'static>,
+    /// What has to be so for each of its locks; what is not known of has not to.
+    pub(super) needs: Vec<Need>,
+}
+
+/// A lock, and who has to go before a wait for it ends.
+#[derive(Debug)]
+pub(super) struct Need {
+    pub(super) place: Place,
+    /// The grant of the one who waits.
+    pub(super) own: Option<Holder>,
+    pub(super) others: Vec<Other>,
+    /// Waits that are served first, and depend on more than this one does.
+    pub(super) ahead: Vec<Number>,
+    /// The least room that those want who are served first.
+    pub(super) room: Room,
+}
+
+/// One who holds a lock. It goes if it does not wait, or if one of its waits ends.
+#[derive(Debug)]
+pub(super) struct Other {
+    pub(super) holder: Holder,
+    pub(super) waits: Vec<Number>,
+    /// The wait in which the connection is blocked that keeps its grant alive.
+    pub(super) keeper: Option<Number>,
+}
+
+pub(super) struct Graph {
+    pub(super) waits: Vec<Wait>,
+    pub(super) limits: Limits,
+    pub(super) now: Millis,
+}
+
+impl Graph {
+    /// The circle through the first wait, where that can never end.
+    pub(super) fn circle(&self) -> Option<Circle> {
+        let stuck = self.stuck();
+        if *stuck.first()? { self.way_round(&stuck) } else { None }
+    }
+
+    /// Which waits can never end: none of those of which one could end, if all the others never did.
+    fn stuck(&self) -> Vec<bool> {
+        let mut stuck = vec![true; self.waits.len()];
+        loop {
+            let mut changed = false;
+            // The last ones found depend on the least.
+            for (number, wait) in self.waits.iter().enumerate().rev() {
+                let ends = |stuck: &[bool]| wait.needs.iter().all(|need| self.is_met(wait, need, stuck));
+                if is(&stuck, number)
+                    && ends(&stuck)
+                    && let Some(is_stuck) = stuck.get_mut(number)
+                {
+                    (*is_stuck, changed) = (false, true);
+                }
+            }
+            if !changed {
+                return stuck;
+            }
+        }
+    }
+
+    /// Whether a wait gets that lock in the end, beside those who never go.
+    fn is_met(&self, wait: &Wait, need: &Need, stuck: &[bool]) -> bool {
+        let stay = need.others.iter().filter(|other| other.stays(stuck));
+        let others = stay.fold(Others::NONE, |others, other| Others {
+            count: others.count + 1,
+            room: others.room.min(other.holder.grant.room()),
+        });
+        let own = need.own.as_ref().map(|own| Held { grant: &own.grant, deadline: own.deadline });
+        let ask = Ask { room: wait.ask.room.min(need.room), ..wait.ask.clone() };
+        let acquired = lock::acquire(own, others, &ask, self.limits, self.now);
+        let fits = !matches!(acquired, Ok(lock::Acquired::Refused | lock::Acquired::UpgradeRefused));
+        fits && !need.ahead.iter().any(|ahead| is(stuck, *ahead))
+    }
+
+    /// The shortest way from the first wait back to it, by what keeps each from ending.
+    fn way_round(&self, stuck: &[bool]) -> Option<Circle> {
+        let mut came_from: Vec<Option<(Number, Link)>> = self.waits.iter().map(|_| None).collect();
+        let mut next = VecDeque::from([0]);
+        while let Some(number) = next.pop_front() {
+            for (to, link) in self.links(number, stuck) {
+                let Some(unseen) = came_from.get_mut(to).filter(|known| known.is_none()) else { continue };
+                *unseen = Some((number, link));
+                if to == 0 {
+                    return Some(way_to_first(&mut came_from));
+                }
+                next.push_back(to);
+            }
+        }
+        None
+    }
+
+    /// The waits that keep that one from ending.
+    fn links(&self, number: Number, stuck: &[bool]) -> Vec<(Number, Link)> {
+        let Some(wait) = self.waits.get(number) else { return Vec::new() };
+        let mut links = Vec::new();
+        for need in wait.needs.iter().filter(|need| !self.is_met(wait, need, stuck)) {
+            let link = |other: Owner<'static>, behind| Link {
+                waits: wait.ask.owner.clone(),
+                place: need.place.clone(),
+                other,
+                behind,
+            };
+            for other in need.others.iter().filter(|other| other.stays(stuck)) {
+                let waits = other.waits.iter().chain(&other.keeper).filter(|to| is(stuck, **to));
+                let owner = other.holder.grant.owner().into_owned();
+                links.extend(waits.map(|to| (*to, link(owner.clone(), false))));
+            }
+            for to in need.ahead.iter().filter(|to| is(stuck, **to)) {
+                let Some(ahead) = self.waits.get(*to) else { continue };
+                links.push((*to, link(ahead.ask.owner.clone(), true)));
+            }
+        }
+        links
+    }
+}
+
+impl Other {
+    /// Whether it never goes.
+    fn stays(&self, stuck: &[bool]) -> bool {
+        let waits = !self.waits.is_empty() && self.waits.iter().all(|wait| is(stuck, *wait));
+        waits || self.keeper.is_some_and(|keeper| is(stuck, keeper))
+    }
+}
+
+fn is(stuck: &[bool], number: Number) -> bool {
+    stuck.get(number).is_some_and(|stuck| *stuck)
+}
+
+fn way_to_first(came_from: &mut [Option<(Number, Link)>]) -> Circle {
+    let (mut way, mut at) = (VecDeque::new(), 0);
+    while let Some((from, link)) = came_from.get_mut(at).and_then(Option::take) {
+        way.push_front(link);
+        at = from;
+    }
+    Vec::from(way).into_boxed_slice()
+}

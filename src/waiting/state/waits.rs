@@ -1,0 +1,56 @@
+//! What waits for what: for those who ask whether a wait could ever end.
+
+use super::queue::Ticket;
+use super::waiter::Stands;
+use super::{At, Place, State};
+use crate::lock::{Ask, Fence, Owner, Room};
+
+/// One who stands in front of another in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) ticket: Ticket,
+    pub(crate) room: Room,
+    /// What it waits for is not just what everybody behind it waits for: it waits elsewhere too, or is to have less room.
+    pub(crate) apart: bool,
+}
+
+impl<C: Copy> State<C> {
+    /// The waits of an owner.
+    pub(crate) fn waits_of(&self, owner: &Owner<'_>) -> impl Iterator<Item = Ticket> {
+        self.owners.perhaps(owner).filter(|ticket| {
+            self.waiters.get(ticket).is_some_and(|waiter| waiter.ask.owner.borrowed() == owner.borrowed())
+        })
+    }
+
+    /// Whether anybody waits for several locks.
+    pub(crate) fn has_several(&self) -> bool {
+        self.owners.has_several()
+    }
+
+    /// What a waiter asks for, and of which locks.
+    pub(crate) fn wait_of(&self, ticket: Ticket) -> Option<(Ask<'static>, Vec<Place>)> {
+        let waiter = self.waiters.get(&ticket)?;
+        let places = waiter.stands.all().iter().map(|stand| stand.place.clone());
+        Some((waiter.ask.clone(), places.collect()))
+    }
+
+    /// Who is served before that one, or before one who comes now: the next one first.
+    pub(crate) fn ahead_of(&self, at: At<'_>, ticket: Option<Ticket>) -> impl Iterator<Item = Ahead> {
+        let line = self.line(at).into_iter();
+        let queue = line.flat_map(|line| line.in_order().map(move |ticket| (line, ticket)));
+        let ahead = queue.take_while(move |(_, other)| Some(*other) != ticket);
+        ahead.filter_map(|(line, ticket)| {
+            let waiter = self.waiters.get(&ticket)?;
+            let upgrades =
+                line.upgrader.as_deref().is_some_and(|upgrader| upgrader.tickets.contains(&ticket));
+            let apart = upgrades || matches!(waiter.stands, Stands::Several { .. });
+            Some(Ahead { ticket, room: waiter.ask.room, apart })
+        })
+    }
+
+    /// The connection that keeps a grant alive, and the wait in which it is blocked meanwhile.
+    pub(crate) fn keeper(&self, at: At<'_>, fence: Fence) -> Option<(u64, Option<Ticket>)> {
+        let session = self.session(at, fence).filter(|session| !session.over)?;
+        Some((session.client, self.connections.blocked(session.client)))
+    }
+}

@@ -1,0 +1,340 @@
+//! `DETECT` against what comes of a wait: all states that a few clients bring about with a few locks, and each wait that could
+//! begin in them.
+//!
+//! - A wait that would end is never told to be a circle: it is let run, and everybody who doesn't wait gives back what it has.
+//! - One that would never end is, wherever that is since its own owner holds something: it would end if the owner gave that
+//!   back. Others may be taken away first, so that a circle of theirs does not hide one of its own.
+//! - What is told is a way from the new wait back to it, by locks that are held and queues that are there. (It may be told where it
+//!   takes more than its owner to undo it: somebody waits for this owner and for another one who will never go.)
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+
+use super::server::{Conn, Lock, Reply, Rules, Server, Stands, Writes};
+use super::soak;
+use crate::lock::{Ask, Millis, Owner, Room};
+use crate::waiting::{Circle, Wait};
+
+const NOW: Millis = 1_700_000_000_000;
+const LOCKS: std::ops::Range<Lock> = 0..3;
+const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+const RULES: Rules = Rules { claim: 1_000_000, ..Rules::PLAIN };
+
+type Name = usize;
+
+/// What a client asks for; under which name, if not its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Want {
+    locks: &'static [Lock],
+    room: Room,
+    name: Option<Name>,
+    session: bool,
+    notify: bool,
+}
+
+fn want(locks: &'static [Lock]) -> Want {
+    Want { locks, room: Room::ONE, name: None, session: false, notify: false }
+}
+
+fn read(locks: &'static [Lock]) -> Want {
+    Want { room: Room::ANY, ..want(locks) }
+}
+
+fn session(locks: &'static [Lock], name: Name) -> Want {
+    Want { session: true, name: Some(name), ..want(locks) }
+}
+
+struct World {
+    conns: Conn,
+    /// Clients of the same number, by that, have the same name.
+    names: usize,
+    wants: Vec<Want>,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    server: Server,
+    /// What each client waits for.
+    waits: Vec<Option<(Name, Want)>>,
+}
+
+fn owner(name: Name) -> Owner<'static> {
+    Owner::new(NAMES[name]).unwrap()
+}
+
+impl State {
+    fn name(world: &World, conn: Conn, want: Want) -> Name {
+        want.name.unwrap_or(usize::from(conn) % world.names)
+    }
+
+    /// Asks, and has all that is due done.
+    fn ask(&mut self, world: &World, conn: Conn, want: Want, detect: bool) -> Reply {
+        let name = Self::name(world, conn, want);
+        let Want { locks, room, session, notify, .. } = want;
+        let ask = Ask { owner: owner(name), lease: 1_000_000, max_hold: None, once: notify, session, room };
+        let wait = Wait { timeout: Some(0), channel: notify.then(|| [conn].into()), detect };
+        let reply = match locks {
+            [lock] => self.server.acquire_on(RULES, NOW, conn, *lock, &ask, &wait),
+            locks => self.server.acquire_all(RULES, NOW, conn, locks, &ask, &wait),
+        };
+        if matches!(reply, Reply::Waits | Reply::Queued) {
+            self.waits[usize::from(conn)] = Some((name, want));
+        }
+        self.ring();
+        reply
+    }
+
+    /// Those whose wait is over.
+    fn ring(&mut self) -> Vec<Conn> {
+        while self.server.next_due().is_some_and(|at| at <= NOW) {
+            self.server.ring(RULES, NOW, Writes::Taken);
+        }
+        self.server.messages.clear();
+        self.server.effects.clear();
+        let stand: Vec<Stands> =
+            LOCKS.flat_map(|lock| self.server.asks_of(lock)).map(|asked| asked.stands).collect();
+        let mut over = Vec::new();
+        for (conn, waits) in (0..).zip(&mut self.waits) {
+            let stands = |(name, _): &mut (Name, Want)| {
+                !stand.contains(&Stands::Blocked(conn)) && !stand.contains(&Stands::Notified(owner(*name)))
+            };
+            over.extend(waits.take_if(stands).map(|_| conn));
+        }
+        over
+    }
+
+    fn release(&mut self, lock: Lock, owner: &Owner<'_>) {
+        self.server.release_all(RULES, NOW, &[lock], owner, true);
+    }
+
+    fn is_waiting(&self, name: Name) -> bool {
+        self.waits.iter().flatten().any(|(waits, _)| *waits == name)
+    }
+
+    fn is_blocked(&self, conn: Conn) -> bool {
+        self.waits[usize::from(conn)].is_some_and(|(_, want)| !want.notify)
+    }
+
+    /// All that is held: by which name, and the connection that keeps it alive.
+    fn held(&self) -> Vec<(Lock, Name, Option<Conn>)> {
+        let held = LOCKS.flat_map(|lock| {
+            self.server.holders_of(lock, NOW).into_iter().map(move |held| (lock, held.grant))
+        });
+        held.map(|(lock, grant)| {
+            let name = (0..NAMES.len()).find(|name| owner(*name) == grant.owner()).unwrap();
+            (lock, name, self.server.session_of(lock, grant.fence()))
+        })
+        .collect()
+    }
+
+    /// Whether the wait of a client ends, if everybody who doesn't wait gives back what it has.
+    fn ends(mut self, asker: Conn) -> bool {
+        let mut active: BTreeSet<Name> = (0..NAMES.len()).filter(|name| !self.is_waiting(*name)).collect();
+        loop {
+            for conn in 0..self.waits.len() as Conn {
+                // One whose wait is over goes on.
+                let before = self.waits[usize::from(conn)];
+                if before.is_some_and(|(_, want)| !self.stands(conn, want)) {
+                    self.waits[usize::from(conn)] = None;
+                    active.extend(before.map(|(name, _)| name));
+                }
+            }
+            if self.waits[usize::from(asker)].is_none() {
+                return true;
+            }
+            let free = self.held().into_iter().find(|(_, name, session)| {
+                active.contains(name) && !session.is_some_and(|conn| self.is_blocked(conn))
+            });
+            let Some((lock, name, _)) = free else { return false };
+            self.release(lock, &owner(name));
+            while self.server.next_due().is_some_and(|at| at <= NOW) {
+                self.server.ring(RULES, NOW, Writes::Taken);
+            }
+        }
+    }
+
+    fn stands(&self, conn: Conn, want: Want) -> bool {
+        let stands = |stands: &Stands| match stands {
+            Stands::Blocked(other) => *other == conn,
+            Stands::Notified(owner) => self.waits[usize::from(conn)]
+                .is_some_and(|(name, want)| want.notify && *owner == self::owner(name)),
+        };
+        want.locks.iter().any(|lock| self.server.asks_of(*lock).iter().any(|asked| stands(&asked.stands)))
+    }
+
+    /// Takes those of a name away, with all they have.
+    fn take_away(&mut self, name: Name) {
+        for conn in 0..self.waits.len() as Conn {
+            if self.waits[usize::from(conn)].is_some_and(|(waits, _)| waits == name) {
+                let sessions = self.held();
+                let sessions = sessions.iter().filter(|(_, _, session)| *session == Some(conn));
+                assert!(sessions.clone().all(|(_, holds, _)| *holds == name), "taken away one by one");
+                self.waits[usize::from(conn)] = None;
+                self.server.close(RULES, NOW, conn);
+            }
+        }
+        for (lock, holds, _) in self.held() {
+            if holds == name {
+                self.release(lock, &owner(name));
+            }
+        }
+        self.ring();
+    }
+
+    /// Whether a wait that has just begun would never end, since its owner holds something.
+    fn is_circle(&self, asker: Conn) -> bool {
+        if self.clone().ends(asker) {
+            return false;
+        }
+        let (name, want) = self.waits[usize::from(asker)].unwrap();
+        let mut without = self.clone();
+        for (lock, holds, session) in self.held() {
+            if holds == name || session == Some(asker) && !want.notify {
+                without.release(lock, &owner(holds));
+            }
+        }
+        without.ring();
+        without.waits[usize::from(asker)].is_none() || without.ends(asker)
+    }
+
+    /// The same, where some of the others may be taken away first.
+    fn is_circle_among_some(&self, asker: Conn) -> bool {
+        let (own, _) = self.waits[usize::from(asker)].unwrap();
+        (0..1_u32 << NAMES.len()).filter(|set| set & 1 << own == 0).any(|set| {
+            let mut some = self.clone();
+            for name in (0..NAMES.len()).filter(|name| set & 1 << name != 0) {
+                some.take_away(name);
+            }
+            some.waits[usize::from(asker)].is_some() && some.is_circle(asker)
+        })
+    }
+
+    /// All that tells two states apart.
+    fn key(&self) -> String {
+        let locks = LOCKS.map(|lock| {
+            let held = self.server.holders_of(lock, NOW).into_iter();
+            let held: Vec<_> = held
+                .map(|held| {
+                    let grant = held.grant;
+                    (grant.owner().into_owned(), grant.room(), self.server.session_of(lock, grant.fence()))
+                })
+                .collect();
+            let queue = self.server.asks_of(lock).into_iter();
+            (held, queue.map(|asked| (asked.stands, asked.owner, asked.room)).collect::<Vec<_>>())
+        });
+        format!("{:?} {:?}", locks.collect::<Vec<_>>(), self.waits)
+    }
+
+    /// Whether what is told of a circle is so.
+    fn is_so(&self, circle: &Circle, asker: Name) {
+        assert_eq!(circle[0].waits, owner(asker));
+        for (link, next) in circle.iter().zip(circle.iter().cycle().skip(1)) {
+            let lock = LOCKS.into_iter().find(|lock| super::server::KEYS[*lock] == &*link.place.key).unwrap();
+            let named = |name: &Owner<'_>| *name == link.other;
+            if link.behind {
+                assert!(self.server.asks_of(lock).iter().any(|asked| named(&asked.owner)), "{circle:?}");
+            } else {
+                let held = self.server.holders_of(lock, NOW);
+                assert!(held.iter().any(|held| named(&held.grant.owner())), "{circle:?}");
+            }
+            let waits = self.waits.iter().flatten().any(|(name, _)| owner(*name) == next.waits);
+            assert!(waits || next.waits == owner(asker), "{circle:?}");
+        }
+    }
+}
+
+/// Tries each wait in each state that can be reached.
+fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
+    let began = std::time::Instant::now();
+    let world = &World { conns, names, wants: wants.to_vec() };
+    let first = State { server: Server::new(world.conns), waits: vec![None; usize::from(world.conns)] };
+    let (mut seen, mut next) = (HashSet::from([first.key()]), VecDeque::from([first]));
+    let (mut asked, mut circles) = (0, 0);
+    while let Some(state) = next.pop_front() {
+        let mut reached = Vec::new();
+        for conn in 0..world.conns {
+            if state.is_blocked(conn) {
+                continue;
+            }
+            for want in &world.wants {
+                let waits = state.waits[usize::from(conn)];
+                if waits.is_some_and(|(_, waits)| !want.notify || waits != *want) {
+                    continue;
+                }
+                let mut joined = state.clone();
+                let reply = joined.ask(world, conn, *want, false);
+                let told = state.clone().ask(world, conn, *want, true);
+                let name = State::name(world, conn, *want);
+                if matches!(reply, Reply::Waits | Reply::Queued) {
+                    asked += 1;
+                    let is_circle = joined.is_circle_among_some(conn);
+                    let case = || format!("{title}: {conn} asks {want:?} in {}", state.key());
+                    if let Reply::Circle(circle) = &told {
+                        assert!(is_circle || !joined.clone().ends(conn), "{}", case());
+                        state.is_so(circle, name);
+                        circles += 1;
+                    } else {
+                        assert_eq!(told, reply);
+                        assert!(!is_circle, "{}", case());
+                    }
+                } else {
+                    assert!(!matches!(told, Reply::Circle(_)), "{told:?}, not {reply:?}");
+                }
+                reached.push(joined);
+            }
+        }
+        for (lock, name, session) in state.held() {
+            if !state.is_waiting(name) && !session.is_some_and(|conn| state.is_blocked(conn)) {
+                let mut released = state.clone();
+                released.release(lock, &owner(name));
+                released.ring();
+                reached.push(released);
+            }
+        }
+        next.extend(reached.into_iter().filter(|state| seen.insert(state.key())));
+    }
+    println!(
+        "figure: {title}: {} states, {asked} waits, {circles} circles, {:.1?}",
+        seen.len(),
+        began.elapsed()
+    );
+    assert!(circles > 0, "{title}: no circle at all");
+}
+
+#[test]
+fn one_lock_after_the_other() {
+    is_exact("plain locks", soak(3, 4), soak(3, 4), &[want(&[0]), want(&[1]), want(&[2])]);
+}
+
+#[test]
+fn readers_and_upgrades() {
+    is_exact("readers", soak(3, 4), soak(3, 4), &[read(&[0]), want(&[0]), want(&[1])]);
+}
+
+#[test]
+fn limits() {
+    let two = Want { room: Room::limit(2).unwrap(), ..want(&[0]) };
+    is_exact("limits", 3, 3, &[two, want(&[1]), want(&[2])]);
+}
+
+#[test]
+fn several_at_once() {
+    is_exact("several", soak(3, 4), soak(3, 4), &[want(&[0, 1]), want(&[0]), want(&[2])]);
+    is_exact("several, and readers", 3, 3, &[read(&[0, 1]), want(&[1]), want(&[2])]);
+}
+
+/// Those who ask again keep their places.
+#[test]
+fn places() {
+    let place = |want: Want| Want { notify: true, ..want };
+    is_exact("places", 3, 3, &[place(want(&[0])), place(read(&[0])), want(&[1]), place(want(&[2]))]);
+}
+
+#[test]
+fn a_name_that_is_shared() {
+    is_exact("a shared name", 3, 2, &[want(&[0]), want(&[1]), read(&[1])]);
+}
+
+#[test]
+fn connections_with_several_names() {
+    is_exact("sessions", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2)]);
+}

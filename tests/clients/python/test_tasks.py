@@ -1,0 +1,136 @@
+"""Locks one after the other: the tasks of the documentation, many at once, that cross each other's ways."""
+
+import random
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import redis
+from tasks import Tasks
+
+from support import info, locks_for_threads, run_threads
+
+KEYS = ["a", "b", "c", "d"]
+
+
+@pytest.fixture
+def client(server):
+    with redis.Redis.from_url(server.url, max_connections=300) as client:
+        yield client
+
+
+@pytest.fixture
+def other(server):
+    with server.connect() as other:
+        yield other
+
+
+@pytest.fixture
+def tasks(client, server):
+    return Tasks(client, locks_for_threads(client, server).waiting, wait_ms=60_000)
+
+
+@contextmanager
+def alone(mutexes, key):
+    """Nobody else is in there."""
+    assert mutexes[key].acquire(blocking=False), f"two hold {key}"
+    try:
+        yield
+    finally:
+        mutexes[key].release()
+
+
+def test_two_hundred_tasks_cross_and_all_are_done(tasks, other):
+    mutexes, done = {key: threading.Lock() for key in KEYS}, []
+
+    def task(number):
+        chance = random.Random(number)
+
+        def work(take):
+            with ExitStack() as stack:
+                for key in chance.sample(KEYS, chance.randint(2, 3)):
+                    take(key)
+                    stack.enter_context(alone(mutexes, key))
+                    time.sleep(0.001)
+            done.append(number)
+
+        for _ in range(4):
+            tasks.run(work)
+
+    begin = time.monotonic()
+    run_threads(50, task)
+    # A circle that is not told lasts as long as a wait or a lease: 30 s and more.
+    assert time.monotonic() - begin < 30
+    assert sorted(done) == sorted(list(range(50)) * 4)
+    assert info(other, "lock_deadlocks") > 0
+    assert info(other, "lock_timeouts") == 0
+    assert [other.execute_command("LOCK.INFO", key) for key in KEYS] == [None] * 4
+
+
+def test_one_of_two_that_cross_is_told_and_the_other_goes_on(tasks, other):
+    both, times = threading.Barrier(2), [0, 0]
+
+    def task(number):
+        def work(take):
+            times[number] += 1
+            take(KEYS[number])
+            if times == [1, 1] or times[number] == 1:
+                both.wait(10)
+            take(KEYS[1 - number])
+
+        tasks.run(work)
+
+    run_threads(2, task)
+    assert sorted(times) == [1, 2]
+    assert info(other, "lock_deadlocks") == 1
+
+
+def test_another_error_is_passed_on_and_nothing_stays_held(tasks, other):
+    other.set("text", "no lock")
+
+    def work(take):
+        take("a")
+        take("text")
+
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        tasks.run(work)
+    assert other.execute_command("LOCK.INFO", "a") is None
+
+    def fails(take):
+        take("a")
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        tasks.run(fails)
+    assert other.execute_command("LOCK.INFO", "a") is None
+
+
+def test_a_wait_that_ends_is_an_error(client, server, other):
+    other.execute_command("LOCK.ACQUIRE", "b", "OWNER", "someone", "PX", 600_000)
+    tasks = Tasks(client, client, wait_ms=50)
+
+    def work(take):
+        take("a")
+        take("b")
+
+    with pytest.raises(TimeoutError, match="someone else holds b"):
+        tasks.run(work)
+    assert other.execute_command("LOCK.INFO", "a") is None
+
+
+def test_a_lock_that_is_lost_meanwhile_is_told(tasks, other):
+    def work(take):
+        take("a")
+        take("b")
+        other.execute_command("LOCK.BREAK", "a")
+
+    with pytest.raises(RuntimeError, match="lost meanwhile: \\['a'\\]"):
+        tasks.run(work)
+    assert other.execute_command("LOCK.INFO", "b") is None
+
+
+def test_a_lock_that_is_taken_twice_is_given_back(tasks, other):
+    fences = tasks.run(lambda take: [take("a"), take("a")])
+    assert fences[0] == fences[1]
+    assert other.execute_command("LOCK.INFO", "a") is None

@@ -1,0 +1,260 @@
+//! `DETECT`: a wait that would never end is told at once.
+
+use redis::Value;
+
+use crate::support::{Client, Server, Waiter, wait_for};
+
+const WOULD: &str = "DEADLOCK this wait would never end: ";
+
+/// Each of these owners takes the lock of its name with an "s" behind, for ten minutes.
+#[track_caller]
+fn hold(client: &mut Client, owners: &str) {
+    for owner in owners.split_whitespace() {
+        client.acquire(&format!("{owner}s"), &format!("OWNER {owner} PX 600000")).expect("a grant");
+    }
+}
+
+#[track_caller]
+fn waits(server: &Server, key: &str, owner: &str) -> Waiter {
+    Waiter::new(server, key, &format!("OWNER {owner} PX 600000 DETECT"))
+}
+
+/// Asks, and is told of that circle; nothing is changed by it.
+#[track_caller]
+fn is_told(client: &mut Client, line: &str, circle: &str) {
+    let (before, waiting) = (client.snapshot(), client.info("lock", "lock_waiters"));
+    assert_eq!(client.refused(line), format!("{WOULD}{circle}"), "{line}");
+    assert_eq!(client.snapshot(), before, "{line}");
+    assert_eq!(client.info("lock", "lock_waiters"), waiting, "{line}");
+}
+
+#[test]
+fn two_that_wait_for_each_other() {
+    let server = Server::start();
+    let mut client = server.client();
+    hold(&mut client, "a b");
+    let mut a = waits(&server, "bs", "a");
+    is_told(
+        &mut client,
+        "LOCK.ACQUIRE as OWNER b BLOCK 0 DETECT",
+        r#"b waits for "as" held by a, a waits for "bs" held by b"#,
+    );
+    assert_eq!(client.info("lock", "lock_deadlocks"), "1");
+    // The one that is told gives back what it has, and the other goes on.
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE bs b"), 0);
+    assert_eq!(a.granted().owner, "a");
+}
+
+#[test]
+fn only_where_it_is_asked_for_and_would_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    hold(&mut client, "a b");
+    let mut a = Waiter::new(&server, "bs", "OWNER a");
+    for line in ["LOCK.ACQUIRE as OWNER b DETECT", "LOCK.ACQUIRE as OWNER b DETECT NOTIFY c"] {
+        assert_eq!(client.ask::<Value>(line), Value::Nil, "{line}");
+    }
+    client.ask::<()>("MULTI");
+    client.ask::<()>("LOCK.ACQUIRE as OWNER b BLOCK 0 DETECT");
+    assert_eq!(client.ask::<Vec<Value>>("EXEC"), [Value::Nil], "there, nobody waits");
+    let mut b = Waiter::new(&server, "as", "OWNER b");
+    assert_eq!(client.info("lock", "lock_deadlocks"), "0");
+    // What is no circle is waited for, also behind those who stand in one.
+    let mut c = waits(&server, "as", "c");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE as a"), 0);
+    assert_eq!(b.granted().owner, "b");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE as b"), 0);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE bs b"), 0);
+    assert_eq!((a.granted().owner, c.granted().owner), ("a".into(), "c".into()));
+}
+
+#[test]
+fn a_long_circle_is_told_in_part() {
+    let server = Server::start();
+    let mut client = server.client();
+    let owners: Vec<String> = (0..12).map(|number| format!("t{number}")).collect();
+    hold(&mut client, &owners.join(" "));
+    let _waiters: Vec<Waiter> =
+        (1..12).map(|number| waits(&server, &format!("t{}s", (number + 1) % 12), &owners[number])).collect();
+    let link = |number: usize| format!("t{number} waits for \"t{0}s\" held by t{0}", number + 1);
+    let circle = (0..8).map(link).collect::<Vec<_>>().join(", ");
+    is_told(&mut client, "LOCK.ACQUIRE t1s OWNER t0 BLOCK 0 DETECT", &format!("{circle}, and 4 more"));
+}
+
+/// A waiter in front that waits for another lock too.
+#[test]
+fn through_those_who_came_before() {
+    let server = Server::start();
+    let mut client = server.client();
+    hold(&mut client, "a b");
+    let words = "LOCK.MACQUIRE 2 as free OWNER c BLOCK 0";
+    let mut c = Waiter::of_words(&server, server.client(), words.split(' '));
+    let _b = waits(&server, "free", "b");
+    is_told(
+        &mut client,
+        "LOCK.ACQUIRE bs OWNER a BLOCK 0 DETECT",
+        r#"a waits for "bs" held by b, b waits for "free" behind c, c waits for "as" held by a"#,
+    );
+    is_told(
+        &mut client,
+        "LOCK.MACQUIRE 2 other bs OWNER a BLOCK 0 DETECT",
+        r#"a waits for "bs" held by b, b waits for "free" behind c, c waits for "as" held by a"#,
+    );
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE as a"), 0);
+    c.reply().unwrap();
+}
+
+/// Of three holders any may go.
+#[test]
+fn one_of_several_that_goes_on_is_enough() {
+    let server = Server::start();
+    let mut client = server.client();
+    hold(&mut client, "a");
+    for owner in ["b", "c", "d"] {
+        client.acquire("three", &format!("OWNER {owner} LIMIT 3 PX 600000")).unwrap();
+    }
+    let _b = waits(&server, "as", "b");
+    let _c = waits(&server, "as", "c");
+    let mut a = Waiter::new(&server, "three", "OWNER a LIMIT 3 DETECT");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE three d"), 0);
+    assert_eq!(a.granted().owner, "a");
+    client.acquire("free", "OWNER e PX 600000").unwrap();
+    is_told(
+        &mut client,
+        "LOCK.ACQUIRE three OWNER a BLOCK 0 DETECT",
+        r#"a waits for "three" held by b, b waits for "as" held by a"#,
+    );
+}
+
+#[test]
+fn a_reader_that_wants_to_write() {
+    let server = Server::start();
+    let mut client = server.client();
+    for owner in ["a", "b"] {
+        client.acquire("read", &format!("OWNER {owner} SHARED PX 600000")).unwrap();
+    }
+    hold(&mut client, "a");
+    let _b = waits(&server, "as", "b");
+    is_told(
+        &mut client,
+        "LOCK.ACQUIRE read OWNER a BLOCK 0 DETECT",
+        r#"a waits for "read" held by b, b waits for "as" held by a"#,
+    );
+}
+
+#[test]
+fn places_of_notify_are_waits_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _listener = crate::support::Mailbox::of(&server, "box");
+    hold(&mut client, "a b");
+    let place = "LOCK.ACQUIRE bs OWNER a BLOCK 0 NOTIFY box ONCE DETECT";
+    for _ in 0..2 {
+        assert_eq!(client.ask::<String>(place), "QUEUED");
+    }
+    is_told(
+        &mut client,
+        "LOCK.ACQUIRE as OWNER b BLOCK 0 NOTIFY box DETECT",
+        r#"b waits for "as" held by a, a waits for "bs" held by b"#,
+    );
+    // Where another has closed the circle without a question, asking again tells; the place is kept.
+    assert_eq!(client.ask::<String>("LOCK.ACQUIRE as OWNER b BLOCK 0 NOTIFY box"), "QUEUED");
+    is_told(&mut client, place, r#"a waits for "bs" held by b, b waits for "as" held by a"#);
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE bs a"), 1);
+}
+
+/// A connection that is blocked gives nothing back, under whatever names it has taken it.
+#[test]
+fn a_session_waits_with_its_connection() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("one", "OWNER mine PX 600000 SESSION").unwrap();
+    is_told(
+        &mut client,
+        "LOCK.ACQUIRE one OWNER another BLOCK 0 DETECT",
+        r#"another waits for "one" held by mine on the connection of another"#,
+    );
+    let mut other = server.client();
+    other.acquire("two", "OWNER its PX 600000 SESSION").unwrap();
+    let mut waiter = Waiter::of(&server, other, "one", "OWNER later DETECT");
+    is_told(
+        &mut client,
+        "LOCK.ACQUIRE two OWNER another BLOCK 0 DETECT",
+        "another waits for \"two\" held by its on the connection of later, \
+         later waits for \"one\" held by mine on the connection of another",
+    );
+    // One that is notified goes on, and may give it back.
+    let _listener = crate::support::Mailbox::of(&server, "box");
+    let place = "LOCK.ACQUIRE two OWNER another BLOCK 0 NOTIFY box DETECT";
+    assert_eq!(client.ask::<String>(place), "QUEUED");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE one mine"), 0);
+    assert_eq!(waiter.granted().owner, "later");
+}
+
+#[test]
+fn through_other_databases_and_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut other = server.client();
+    other.ask::<()>("SELECT 3");
+    hold(&mut client, "a");
+    hold(&mut other, "b c");
+    let _b = Waiter::new(&server, "as", "OWNER b");
+    other.begin("LOCK.ACQUIRE bs OWNER c BLOCK 0");
+    wait_for("two to wait", || client.info("lock", "lock_waiters") == "2");
+    let mut third = server.client();
+    third.ask::<()>("SELECT 3");
+    is_told(
+        &mut third,
+        "LOCK.ACQUIRE cs OWNER a BLOCK 0 DETECT",
+        r#"a waits for "cs" held by c, c waits for "bs" held by b, b waits for "as" in database 0 held by a"#,
+    );
+    assert_eq!(third.holder("cs").unwrap().owner, "c", "the database is still selected");
+}
+
+/// Whose lease is over waits for nobody's sake.
+#[test]
+fn a_holder_whose_lease_is_over_holds_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    hold(&mut client, "a");
+    client.acquire("bs", "OWNER b PX 1").unwrap();
+    wait_for("the lease to end", || client.holder("bs").is_none());
+    let mut b = waits(&server, "as", "b");
+    assert_eq!(client.acquire("bs", "OWNER a BLOCK 0 DETECT").unwrap().owner, "a");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE as a"), 0);
+    assert_eq!(b.granted().owner, "b");
+}
+
+#[test]
+fn keys_are_named_to_those_who_may_read_them() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("ACL SETUSER guest on nopass +@all ~bs ~cs");
+    hold(&mut client, "a b c");
+    let _a = waits(&server, "bs", "a");
+    let _c = waits(&server, "as", "c");
+    let mut guest = server.client();
+    guest.ask::<()>("AUTH guest any");
+    let told = guest.refused("LOCK.ACQUIRE cs OWNER b BLOCK 0 DETECT");
+    let circle = r#"b waits for "cs" held by c, c waits for a lock held by a, a waits for "bs" held by b"#;
+    assert_eq!(told, format!("{WOULD}{circle}"));
+}
+
+/// An error is one line.
+#[test]
+fn names_can_hold_any_byte() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (key, long) = (&b"line\r\nbreak \"\xff"[..], vec![b'x'; 100]);
+    client.ask_words::<Value, _>([&b"LOCK.ACQUIRE"[..], key, b"OWNER", b"a"]);
+    client.ask_words::<Value, _>([&b"LOCK.ACQUIRE"[..], &long, b"OWNER", b"b \n"]);
+    let words = [&b"LOCK.ACQUIRE"[..], key, b"OWNER", b"b \n", b"BLOCK", b"0"];
+    let _b = Waiter::of_words(&server, server.client(), words);
+    let line = [&b"LOCK.ACQUIRE"[..], &long, b"OWNER", b"a", b"BLOCK", b"0", b"DETECT"];
+    let told = client.send_words(line).unwrap_err();
+    let long = "x".repeat(64);
+    let circle =
+        format!(r#"a waits for "{long}..." held by b \n, b \n waits for "line\r\nbreak \"\xff" held by a"#);
+    assert_eq!(told, format!("{WOULD}{circle}"));
+}
