@@ -9,7 +9,7 @@ import pytest
 import redis
 from tasks import Tasks
 
-from support import info, locks_for_threads, run_threads
+from support import locks_for_threads, run_threads
 
 KEYS = ["a", "b", "c", "d"]
 
@@ -63,8 +63,8 @@ def test_two_hundred_tasks_cross_and_all_are_done(tasks, other):
     # A circle that is not told lasts as long as a wait or a lease: 30 s and more.
     assert time.monotonic() - begin < 30
     assert sorted(done) == sorted(list(range(50)) * 4)
-    assert info(other, "lock_deadlocks") > 0
-    assert info(other, "lock_timeouts") == 0
+    assert other.info("lock")["lock_deadlocks"] > 0
+    assert other.info("lock")["lock_timeouts"] == 0
     assert [other.execute_command("LOCK.INFO", key) for key in KEYS] == [None] * 4
 
 
@@ -83,7 +83,7 @@ def test_one_of_two_that_cross_is_told_and_the_other_goes_on(tasks, other):
 
     run_threads(2, task)
     assert sorted(times) == [1, 2]
-    assert info(other, "lock_deadlocks") == 1
+    assert other.info("lock")["lock_deadlocks"] == 1
 
 
 def test_another_error_is_passed_on_and_nothing_stays_held(tasks, other):
