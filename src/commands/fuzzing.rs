@@ -1,31 +1,42 @@
 //! Whatever a client, a primary or an append-only file says, what the parsers let through is in range.
 
-use super::{Acquire, Apply, Break, Extend, Leave, Release};
+use std::collections::BTreeSet;
+
+use super::ask::Asked;
+use super::extend::Longer;
+use super::release::GivenBack;
+use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release};
 use crate::keyspace::Effect;
 use crate::lock::{Fence, LONGEST_LEASE, Owner};
+use crate::server::Arg;
 use crate::server::fuzzing::with_args;
 
 pub(crate) fn parse(bytes: &[u8]) {
     let words: Vec<&[u8]> = bytes.split(|&byte| byte == b' ').collect();
     with_args(&words, |args| {
         if let Ok(acquire) = Acquire::parse(args) {
-            check_owner(&acquire.asked.ask.owner);
-            assert!((1..=LONGEST_LEASE).contains(&acquire.asked.ask.lease));
-            assert!(acquire.asked.ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
-            assert!(acquire.asked.wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time)));
-            assert!(acquire.asked.wait.channel.is_none_or(|channel| (1..=512).contains(&channel.len())));
+            check_asked(&acquire.asked);
+        }
+        if let Ok(several) = Macquire::parse(args) {
+            check_keys(&several.keys);
+            check_asked(&several.asked);
         }
         if let Ok(leave) = Leave::parse(args) {
             check_owner(&leave.owner);
         }
         if let Ok(release) = Release::parse(args) {
-            check_owner(&release.given.owner);
-            assert_ne!(release.given.fence, Some(0));
+            check_given(&release.given);
+        }
+        if let Ok(several) = Mrelease::parse(args) {
+            check_keys(&several.keys);
+            check_given(&several.given);
         }
         if let Ok(extend) = Extend::parse(args) {
-            check_owner(&extend.longer.owner);
-            assert!(extend.longer.lease.is_none_or(|lease| (1..=LONGEST_LEASE).contains(&lease)));
-            assert_ne!(extend.longer.fence, Some(0));
+            check_longer(&extend.longer);
+        }
+        if let Ok(several) = Mextend::parse(args) {
+            check_keys(&several.keys);
+            check_longer(&several.longer);
         }
         if let Ok(break_) = Break::parse(args) {
             assert_ne!(break_.fence, Some(0));
@@ -39,6 +50,31 @@ pub(crate) fn parse(bytes: &[u8]) {
             assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
         }
     });
+}
+
+fn check_keys(keys: &[Arg<'_>]) {
+    let names: BTreeSet<&[u8]> = keys.iter().map(|key| key.bytes()).collect();
+    assert!((1..=1000).contains(&keys.len()));
+    assert_eq!(names.len(), keys.len());
+}
+
+fn check_asked(asked: &Asked<'_>) {
+    check_owner(&asked.ask.owner);
+    assert!((1..=LONGEST_LEASE).contains(&asked.ask.lease));
+    assert!(asked.ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
+    assert!(asked.wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time)));
+    assert!(asked.wait.channel.as_ref().is_none_or(|channel| (1..=512).contains(&channel.len())));
+}
+
+fn check_given(given: &GivenBack<'_>) {
+    check_owner(&given.owner);
+    assert_ne!(given.fence, Some(0));
+}
+
+fn check_longer(longer: &Longer<'_>) {
+    check_owner(&longer.owner);
+    assert!(longer.lease.is_none_or(|lease| (1..=LONGEST_LEASE).contains(&lease)));
+    assert_ne!(longer.fence, Some(0));
 }
 
 /// An owner is the bytes that the client sent, and no others.

@@ -12,8 +12,8 @@ use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
 pub(crate) struct Macquire<'a> {
-    keys: Vec<Arg<'a>>,
-    asked: Asked<'a>,
+    pub(super) keys: Vec<Arg<'a>>,
+    pub(super) asked: Asked<'a>,
 }
 
 impl Command for Macquire<'_> {
@@ -48,7 +48,7 @@ impl Command for Macquire<'_> {
 }
 
 impl<'a> Macquire<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, Error> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
         Ok(Self { keys, asked: Asked::parse(words, "lock.macquire")? })
     }

@@ -9,8 +9,8 @@ use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
 pub(crate) struct Mextend<'a> {
-    keys: Vec<Arg<'a>>,
-    longer: Longer<'a>,
+    pub(super) keys: Vec<Arg<'a>>,
+    pub(super) longer: Longer<'a>,
 }
 
 impl Command for Mextend<'_> {
@@ -33,7 +33,7 @@ impl Command for Mextend<'_> {
 }
 
 impl<'a> Mextend<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, Error> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
         Ok(Self { keys, longer: Longer::parse(words, "lock.mextend")? })
     }

@@ -9,8 +9,8 @@ use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
 pub(crate) struct Mrelease<'a> {
-    keys: Vec<Arg<'a>>,
-    given: GivenBack<'a>,
+    pub(super) keys: Vec<Arg<'a>>,
+    pub(super) given: GivenBack<'a>,
 }
 
 impl Command for Mrelease<'_> {
@@ -33,7 +33,7 @@ impl Command for Mrelease<'_> {
 }
 
 impl<'a> Mrelease<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, Error> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
         Ok(Self { keys, given: GivenBack::parse(words)? })
     }

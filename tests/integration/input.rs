@@ -272,8 +272,9 @@ fn a_server_out_of_memory_grants_nothing_and_releases() {
 }
 
 #[test]
-fn a_thousand_random_lines_leave_the_server_and_the_lock_whole() {
-    const WORDS: [&str; 15] = [
+fn random_lines_leave_the_server_and_the_lock_whole() {
+    const COUNTS: [&str; 8] = ["0", "1", "2", "3", "-1", "x", "", "9223372036854775807"];
+    const WORDS: [&str; 17] = [
         "OWNER",
         "alice",
         "PX",
@@ -289,6 +290,8 @@ fn a_thousand_random_lines_leave_the_server_and_the_lock_whole() {
         "1",
         "PX",
         "99999999999999",
+        "SHARED",
+        "MAXHOLD",
     ];
     let server = Server::start();
     let mut client = server.client();
@@ -301,9 +304,13 @@ fn a_thousand_random_lines_leave_the_server_and_the_lock_whole() {
         random ^= random << 17;
         (random % below as u64) as usize
     };
-    for _ in 0..1000 {
-        let command = ["ACQUIRE", "RELEASE", "EXTEND", "INFO"][next(4)];
-        let mut words = vec![format!("LOCK.{command}"), "k".into()];
+    for _ in 0..2000 {
+        let command = ["ACQUIRE", "RELEASE", "EXTEND", "INFO", "MACQUIRE", "MRELEASE", "MEXTEND"][next(7)];
+        let mut words = vec![format!("LOCK.{command}")];
+        if command.starts_with('M') {
+            words.push(COUNTS[next(COUNTS.len())].into());
+        }
+        words.push("k".into());
         for _ in 0..next(7) {
             words.push(WORDS[next(WORDS.len())].replace("''", ""));
         }

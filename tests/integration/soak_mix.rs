@@ -54,9 +54,21 @@ impl<'a> Mix<'a> {
         }
     }
 
+    /// Several keys, in any order, and their number in front.
+    fn several(&mut self) -> String {
+        let first = self.rng.below(8);
+        let keys: Vec<_> =
+            (0..1 + self.rng.below(3)).map(|place| format!("k{}", (first + 3 * place) % 8)).collect();
+        format!("{} {}", keys.len(), keys.join(" "))
+    }
+
     fn acquire(&mut self) -> String {
         let (key, owner, lease) = (self.key(), self.owner(), self.lease());
-        let mut line = format!("LOCK.ACQUIRE {key}");
+        let mut line = if self.rng.percent(30) {
+            format!("LOCK.MACQUIRE {}", self.several())
+        } else {
+            format!("LOCK.ACQUIRE {key}")
+        };
         if self.rng.percent(80) {
             line += &format!(" OWNER {owner}");
         }
@@ -75,7 +87,7 @@ impl<'a> Mix<'a> {
     /// Any command that one client sends and that is answered at once.
     fn line(&mut self) -> String {
         let (key, other, owner, lease) = (self.key(), self.key(), self.owner(), self.lease());
-        match self.rng.below(40) {
+        match self.rng.below(45) {
             0..15 => self.acquire(),
             15..20 => format!("LOCK.RELEASE {key} {owner}"),
             20..23 => format!("LOCK.RELEASE {key} {owner} ALL"),
@@ -90,6 +102,9 @@ impl<'a> Mix<'a> {
             36 => format!("DEL {key}"),
             37 => format!("MOVE {key} {}", self.rng.below(DATABASES)),
             38 => format!("SET {key} text PX {lease}"),
+            39..42 => format!("LOCK.MRELEASE {} {owner}", self.several()),
+            42 => format!("LOCK.MRELEASE {} {owner} ALL", self.several()),
+            43 => format!("LOCK.MEXTEND {} {owner} PX {lease}", self.several()),
             _ => format!("SELECT {}", self.rng.below(DATABASES)),
         }
     }

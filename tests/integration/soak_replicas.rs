@@ -85,7 +85,7 @@ pub(crate) fn same(replica: &Server, of: &Server, primary: &Server, name: &str) 
 }
 
 /// Commands that are refused or change nothing.
-const WITHOUT_EFFECT: [&str; 14] = [
+const WITHOUT_EFFECT: [&str; 19] = [
     "LOCK.ACQUIRE held OWNER bob",
     "LOCK.ACQUIRE held OWNER bob BLOCK 1",
     "LOCK.ACQUIRE held OWNER alice ONCE PX 1",
@@ -96,6 +96,11 @@ const WITHOUT_EFFECT: [&str; 14] = [
     "LOCK.RELEASE free alice",
     "LOCK.EXTEND held bob",
     "LOCK.EXTEND free bob",
+    "LOCK.MACQUIRE 2 free held OWNER bob",
+    "LOCK.MACQUIRE 2 free held OWNER bob BLOCK 1",
+    "LOCK.MACQUIRE 2 free string OWNER alice",
+    "LOCK.MRELEASE 2 free held bob",
+    "LOCK.MEXTEND 2 held free alice",
     "LOCK.BREAK free",
     "LOCK.BREAK held FENCE 1",
     "COPY held other",

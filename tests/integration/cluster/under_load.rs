@@ -34,10 +34,12 @@ pub(super) fn end(load: Load, what: &str, whole: bool) {
     assert_eq!(overlaps, [], "two owners of a lock at a time");
     assert_eq!(ledger.disorder(false), [], "the fences of a lock rise");
     assert_eq!(ledger.repeats(), [], "a fence is given once");
-    let known = ["ASK", "CLUSTERDOWN", "GRACE", "LOADING", "MOVED", "NOTHELD", "READONLY", "UNBLOCKED"];
+    let known =
+        ["ASK", "CLUSTERDOWN", "GRACE", "LOADING", "MOVED", "NOTHELD", "READONLY", "TRYAGAIN", "UNBLOCKED"];
     let strange =
         tally.keys().find(|what| what.starts_with(char::is_uppercase) && !known.contains(&what.as_str()));
     assert_eq!(strange, None, "an error that does not belong here");
+    assert!(tally["granted several"] > 5, "{tally:?}");
     assert!(!whole || !tally.contains_key("gone"), "a client had no answer");
 }
 

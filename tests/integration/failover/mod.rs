@@ -85,7 +85,8 @@ impl Trial {
         self.group.wait_for_health();
         let old = self.wait_for_grants(20, Instant::now());
         sleep(self.random.up_to(300));
-        let pinned = (careful && exit != Exit::Killed).then(|| Pinned::new(&self.group.servers[old]));
+        let pinned =
+            if careful && exit != Exit::Killed { Pinned::all(&self.group.servers[old]) } else { vec![] };
         if exit == Exit::Killed {
             self.group.relays[old].lose_effects(true);
             self.keep_some(old);
@@ -118,7 +119,7 @@ impl Trial {
             self.group.servers[old].relaunch();
             self.group.follow(old, new);
         }
-        if let Some(pinned) = pinned {
+        for pinned in pinned {
             pinned.comes_back(&self.group.servers[new]);
         }
         self.group.wait_for_sync(old, new);
@@ -150,6 +151,7 @@ impl Trial {
         let strange =
             tally.keys().find(|what| what.starts_with(char::is_uppercase) && !known.contains(&what.as_str()));
         assert_eq!(strange, None, "an error that does not belong here");
+        assert!(tally["granted several"] > 5, "{tally:?}");
         drop(group);
         for (earlier, later) in overlaps.iter().take(5) {
             println!("  overlap: {earlier:?}\n       and {later:?}");
@@ -158,29 +160,40 @@ impl Trial {
     }
 }
 
-/// A client that waits, without limit, for a lock whose owner never gives it back.
-struct Pinned(Link);
+/// A client that waits, without limit, for a lock whose owner never gives it back, or for others too.
+struct Pinned {
+    waiter: Link,
+    line: String,
+}
 
 impl Pinned {
-    fn new(server: &Server) -> Self {
+    fn all(server: &Server) -> Vec<Self> {
+        let locks = ["ACQUIRE pinned", "MACQUIRE 3 free pinned other"];
+        locks.iter().enumerate().map(|(number, locks)| Self::new(server, number, locks)).collect()
+    }
+
+    fn new(server: &Server, number: usize, locks: &str) -> Self {
         let open = || Link::open(server.port(), LONG).expect("a connection");
         reply_to(&mut open(), &format!("LOCK.ACQUIRE pinned OWNER holder ONCE PX {LEASE}"));
+        let line = format!("LOCK.{locks} OWNER waiter{number} PX {LEASE} BLOCK 0");
         let mut waiter = open();
-        waiter.begin(&format!("LOCK.ACQUIRE pinned OWNER waiter PX {LEASE} BLOCK 0"));
+        waiter.begin(&line);
         patiently("a waiter", || {
-            server.client().lock_info("pinned").is_some_and(|info| info["waiters"] == "1")
+            let info = server.client().lock_info("pinned");
+            info.is_some_and(|info| info["waiters"] == (number + 1).to_string())
         });
-        Self(waiter)
+        Self { waiter, line }
     }
 
     /// The old primary never grants it the lock, but sends it away; the new one grants it.
     fn comes_back(mut self, new: &Server) {
-        let outcome = self.0.finish();
+        let outcome = self.waiter.finish();
         assert!(outcome == Outcome::Gone || outcome.code() == Some("UNBLOCKED"), "{outcome:?}");
         let mut link = Link::open(new.port(), LONG).expect("a connection");
-        let reply = reply_to(&mut link, &format!("LOCK.ACQUIRE pinned OWNER waiter PX {LEASE} BLOCK 0"));
-        assert!(grant(reply).is_some());
-        link.send("LOCK.RELEASE pinned waiter ALL");
+        assert!(matches!(reply_to(&mut link, &self.line), Value::Array(_)));
+        for key in ["pinned", "free", "other"] {
+            reply_to(&mut link, &format!("LOCK.BREAK {key}"));
+        }
     }
 }
 

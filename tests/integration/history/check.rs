@@ -2,7 +2,7 @@
 //!
 //! Only what is certain counts: `holds` has who holds a lock for certain. A grant was made at the time that its fence names.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::dead::to_the_dead;
 use super::holds::{Hold, holds};
@@ -13,6 +13,7 @@ use super::order::{out_of_turn, upgrades};
 use super::record::{Call, Record, Reply};
 use super::rooms::misfits;
 use super::servers::Servers;
+use super::together::{all_or_nothing, groups, out_of_order};
 
 /// What contradicts which guarantee, for people.
 pub(crate) type Fault = String;
@@ -35,6 +36,12 @@ pub(crate) struct Figures {
     pub(crate) beside: usize,
     /// Grants that an ask with less room was answered with.
     pub(crate) upgraded: usize,
+    /// Commands that were granted several locks.
+    pub(crate) together: usize,
+    /// Moments at which one had, or waited for, several locks, and was looked at in more than one of them.
+    pub(crate) moments: usize,
+    /// Pairs of waiters that were seen in more than one queue.
+    pub(crate) pairs: usize,
 }
 
 /// All faults of a history.
@@ -49,31 +56,49 @@ pub(crate) fn check(history: &[Record]) -> (Vec<Fault>, Figures) {
     let (late, limited) = too_old(history);
     faults.extend(late);
     figures.limited = limited;
+    let (found, together, moments) = all_or_nothing(history);
+    faults.extend(found);
+    (figures.together, figures.moments) = (together, moments);
     let mut keys: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in history {
         keys.entry(&record.key).or_default().push(record);
     }
     // What concerns all locks has no key.
     let everywhere = keys.remove("").unwrap_or_default();
-    for mut records in keys.into_values() {
-        records.extend(&everywhere);
-        records.sort_by_key(|record| record.sent);
-        let holds = holds(&records);
-        figures.holds += holds.len();
-        let (found, beside) = misfits(&holds);
+    for group in groups(history) {
+        let mut of_group = Vec::new();
+        for key in group {
+            let mut records = keys.remove(key).unwrap_or_default();
+            of_group.extend(records.iter().copied());
+            records.extend(&everywhere);
+            records.sort_by_key(|record| record.sent);
+            faults.extend(faults_of_one(&records, &mut figures));
+        }
+        let (found, pairs) = out_of_order(&of_group);
         faults.extend(found);
-        figures.beside += beside;
-        faults.extend(unlike(&records, &holds));
-        faults.extend(strangers(&records, &holds));
-        figures.upgraded += upgraded(&records);
-        let (found, queued) = out_of_turn(&records);
-        faults.extend(found);
-        figures.queued += queued;
-        let (found, waited) = left_waiting(&records, &servers);
+        figures.pairs += pairs;
+        of_group.extend(&everywhere);
+        of_group.sort_by_key(|record| record.sent);
+        let (found, waited) = left_waiting(&of_group, &servers);
         faults.extend(found);
         figures.waited += waited;
     }
     (faults, figures)
+}
+
+/// What can be told of one lock by itself.
+fn faults_of_one(records: &[&Record], figures: &mut Figures) -> Vec<Fault> {
+    let holds = holds(records);
+    figures.holds += holds.len();
+    let (mut faults, beside) = misfits(&holds);
+    figures.beside += beside;
+    faults.extend(unlike(records, &holds));
+    faults.extend(strangers(records, &holds));
+    figures.upgraded += upgraded(records);
+    let (found, queued) = out_of_turn(records);
+    faults.extend(found);
+    figures.queued += queued;
+    faults
 }
 
 /// The answers that tell of a new grant, with its fence.
@@ -95,9 +120,10 @@ fn fences(history: &[Record]) -> Vec<Fault> {
             faults.push(format!("2: one fence, two owners: {record:?}"));
         }
     }
-    let mut told = BTreeSet::new();
+    // The new grants of one command have one.
+    let mut told = HashMap::new();
     for (record, fence) in grants(history) {
-        if !told.insert(fence) {
+        if *told.entry(fence).or_insert(record.question()) != record.question() {
             faults.push(format!("2: one grant told twice: {record:?}"));
         }
     }

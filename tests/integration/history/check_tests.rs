@@ -4,7 +4,7 @@ use super::check::check;
 use super::record::{Call, Micros, Record, Reply, Room, Shown, read, write};
 
 pub(super) fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
-    Record { client, sent, received: Some(received), key: "k".into(), call, reply }
+    Record { client, sent, received: Some(received), key: "k".into(), with: Vec::new(), call, reply }
 }
 
 /// For 1 ms.

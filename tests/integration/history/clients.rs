@@ -1,14 +1,14 @@
 //! Connections of clients, who write down all that they ask and hear.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use redis::Value;
 
-use super::record::{Call, Micros, Record, Reply, Room, Shown, id, number};
-use crate::support::{Link, Outcome, PATIENCE, convert, grant};
+use super::record::{Call, Micros, Record, Reply, number};
+use super::wire::{Locks, line, outcome_of, replies};
+use crate::support::{Link, Outcome, PATIENCE, convert};
 
 /// The longest lease, in ms.
 pub(super) const LEASE: i64 = 200;
@@ -102,21 +102,21 @@ impl<'a> Caller<'a> {
     }
 
     /// Asks, and does not wait for the answer. When that was.
-    pub(super) fn begin(&mut self, key: &str, call: &Call) -> Micros {
+    pub(super) fn begin(&mut self, locks: &Locks<'_>, call: &Call) -> Micros {
         let sent = self.shared.now();
-        self.link.begin(&line(key, call));
+        self.link.begin(&line(locks, call));
         sent
     }
 
-    /// Sends commands, as one transaction where there are several; what came of each. None: the connection is gone.
-    pub(super) fn send(&mut self, key: &str, calls: Vec<Call>) -> Option<Vec<Reply>> {
+    /// Sends commands, as one transaction where there are several; what came of each lock of each. None: the connection is gone.
+    pub(super) fn send(&mut self, calls: Vec<(Locks<'_>, Call)>) -> Option<Vec<Vec<Reply>>> {
         let sent = self.shared.now();
         let several = calls.len() > 1;
         if several {
             self.link.begin("MULTI");
         }
-        for call in &calls {
-            self.link.begin(&line(key, call));
+        for (locks, call) in &calls {
+            self.link.begin(&line(locks, call));
         }
         if several {
             self.link.begin("EXEC");
@@ -128,99 +128,66 @@ impl<'a> Caller<'a> {
             Outcome::Reply(Value::Array(replies)) if several => replies.into_iter().map(outcome_of).collect(),
             outcome => vec![outcome; calls.len()],
         };
-        let mut replies = Vec::new();
-        for (call, outcome) in calls.into_iter().zip(outcomes) {
-            let reply = match reply(&call, outcome) {
+        let mut all = Vec::new();
+        for ((locks, call), outcome) in calls.into_iter().zip(outcomes) {
+            let replies = replies(&locks, &call, outcome).into_iter().map(|reply| match reply {
                 // Nobody closed the connection.
                 Reply::Gone if self.shared.now() - sent > PATIENCE.as_micros() as Micros => Reply::Waits,
                 reply => self.numbered(reply),
-            };
-            replies.push(reply.clone());
-            let client = self.own_number();
-            // A connection is no lock's.
-            let key = if matches!(call, Call::Kill(_)) { String::new() } else { key.into() };
-            self.shared.history().push(Record { client, sent, received, key, call, reply });
+            });
+            let replies: Vec<_> = replies.collect();
+            self.note(&locks, &call, sent, received, &replies);
+            all.push(replies);
         }
-        received.map(|_| replies)
+        received.map(|_| all)
     }
 
+    /// Writes down what came of each of those locks.
+    fn note(
+        &self,
+        locks: &Locks<'_>,
+        call: &Call,
+        sent: Micros,
+        received: Option<Micros>,
+        replies: &[Reply],
+    ) {
+        let (client, with) = (self.own_number(), locks.with());
+        for (key, reply) in locks.keys.iter().zip(replies) {
+            let (key, with, call, reply) = ((*key).into(), with.clone(), call.clone(), reply.clone());
+            self.shared.history().push(Record { client, sent, received, key, with, call, reply });
+        }
+    }
+
+    /// One command for one lock.
     pub(super) fn call(&mut self, key: &str, call: Call) -> Option<Reply> {
-        self.send(key, vec![call])?.pop()
+        self.ask(Locks::one(key), call)?.pop()
+    }
+
+    /// One command; what came of each lock.
+    pub(super) fn ask(&mut self, locks: Locks<'_>, call: Call) -> Option<Vec<Reply>> {
+        self.send(vec![(locks, call)])?.pop()
+    }
+
+    /// `LOCK.INFO` of all these, at one moment.
+    pub(super) fn look_at(&mut self, keys: &[&str]) -> Option<Vec<Reply>> {
+        let looks = keys.iter().map(|key| (Locks::one(key), Call::Info)).collect();
+        Some(self.send(looks)?.concat())
+    }
+
+    /// Kills a connection, which is no lock's.
+    pub(super) fn kill(&mut self, number: i64) -> Option<Reply> {
+        self.call("", Call::Kill(number))
     }
 
     /// Closes the connection, which may wait for that.
-    pub(super) fn close(self, waits: Option<(&str, Call, Micros)>) {
-        let (client, shared, reply) = (self.own_number(), self.shared, Reply::Gone);
-        if let Some((key, call, sent)) = waits {
-            let (key, reply) = (key.into(), reply.clone());
-            shared.history().push(Record { client, sent, received: None, key, call, reply });
+    pub(super) fn close(self, waits: Option<(Locks<'_>, Call, Micros)>) {
+        if let Some((locks, call, sent)) = waits {
+            self.note(&locks, &call, sent, None, &vec![Reply::Gone; locks.keys.len()]);
         }
-        let (sent, key, call) = (shared.now(), String::new(), Call::Close);
+        let (client, shared, sent) = (self.own_number(), self.shared, self.shared.now());
         drop(self.link);
-        shared.history().push(Record { client, sent, received: Some(shared.now()), key, call, reply });
+        let (received, key, with) = (Some(shared.now()), String::new(), Vec::new());
+        let (call, reply) = (Call::Close, Reply::Gone);
+        shared.history().push(Record { client, sent, received, key, with, call, reply });
     }
-}
-
-fn outcome_of(value: Value) -> Outcome {
-    match value {
-        Value::ServerError(error) => Outcome::Refused(error.code().into()),
-        value => Outcome::Reply(value),
-    }
-}
-
-fn line(key: &str, call: &Call) -> String {
-    match call {
-        Call::Acquire { owner, lease, block, once, session, max_hold, room } => {
-            let block = block.map_or_else(String::new, |block| format!("BLOCK {block}"));
-            let once = if *once { "ONCE" } else { "" };
-            let session = if *session { "SESSION" } else { "" };
-            let max_hold = max_hold.map_or_else(String::new, |age| format!("MAXHOLD {age}"));
-            let room = words(*room);
-            format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} {block} {once} {session} {max_hold} {room}")
-        }
-        Call::Release { owner, all } => {
-            format!("LOCK.RELEASE {key} {owner} {}", if *all { "ALL" } else { "" })
-        }
-        Call::Extend { owner, lease } => format!("LOCK.EXTEND {key} {owner} PX {lease}"),
-        Call::Break => format!("LOCK.BREAK {key}"),
-        Call::Info => format!("LOCK.INFO {key} FULL"),
-        Call::Kill(number) => format!("CLIENT KILL ID {}", id(*number)),
-        Call::Close => "QUIT".into(),
-    }
-}
-
-fn reply(call: &Call, outcome: Outcome) -> Reply {
-    match outcome {
-        Outcome::Gone => Reply::Gone,
-        Outcome::Refused(text) => Reply::Refused(text.split(' ').next().unwrap_or_default().into()),
-        Outcome::Reply(Value::Int(number)) => Reply::Number(number),
-        Outcome::Reply(Value::Nil) => Reply::Null,
-        Outcome::Reply(value) if *call == Call::Info => held(value),
-        Outcome::Reply(value) => match grant(value) {
-            Some(grant) => Reply::Granted { fence: grant.fence, holds: grant.holds, lease: grant.lease },
-            None => Reply::Null,
-        },
-    }
-}
-
-fn words(room: Room) -> String {
-    match room {
-        Room::Plain => String::new(),
-        Room::Limit(most) => format!("LIMIT {most}"),
-        Room::Shared => "SHARED".into(),
-    }
-}
-
-fn held(value: Value) -> Reply {
-    let mut info: HashMap<String, Value> = convert(value);
-    let mut all = |name| -> Vec<HashMap<String, String>> { convert(info.remove(name).unwrap()) };
-    let grants = all("grants").into_iter().map(|mut grant| Shown {
-        fence: grant["fence"].parse().unwrap(),
-        // 0: any number.
-        most: Some(grant["limit"].parse().unwrap()).filter(|most| *most > 0).unwrap_or(i64::MAX),
-        owner: grant.remove("owner").unwrap(),
-    });
-    let grants = grants.collect();
-    let queue = all("queue").iter().map(|waiter| waiter["client-id"].parse().unwrap()).collect();
-    Reply::Held { grants, queue }
 }

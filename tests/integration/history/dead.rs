@@ -14,12 +14,12 @@ const BOUND: Micros = 5_000;
 /// The faults of a history. And how many were killed in such a step.
 pub(super) fn to_the_dead(history: &[Record], servers: &Servers) -> (Vec<Fault>, usize) {
     // Who stood in a queue when a step began, by who made it and when.
-    let mut queued: HashMap<(i64, Micros), &[i64]> = HashMap::new();
+    let mut queued: HashMap<(i64, Micros), Vec<i64>> = HashMap::new();
     // Its owner asked over no other connection.
     let mut asked: HashMap<(&str, &str), BTreeSet<i64>> = HashMap::new();
     for record in history {
         if let Reply::Held { queue, .. } = &record.reply {
-            queued.insert((record.client, record.sent), queue);
+            queued.entry(record.question()).or_default().extend(queue);
         }
         if let Call::Acquire { owner, .. } = &record.call {
             asked.entry((&record.key, owner)).or_default().insert(record.client);
@@ -34,7 +34,7 @@ pub(super) fn to_the_dead(history: &[Record], servers: &Servers) -> (Vec<Fault>,
         else {
             continue;
         };
-        let seen = queued.get(&(record.client, record.sent)).is_some_and(|queue| queue.contains(client));
+        let seen = queued.get(&record.question()).is_some_and(|queue| queue.contains(client));
         in_step += usize::from(seen);
         dead.insert(*client, (if seen { record.sent } else { received }, received));
     }

@@ -1,6 +1,9 @@
 //! Guarantee 5: nobody is left waiting. A lock that is free for certain goes to one of those who wait for it; a reader waits for
 //! nobody but others who are none; and who waits for a limited time is granted nothing when that is over.
 //!
+//! A lock may be reserved for one who waits for others too. So locks that were asked for together are judged as one: while all of
+//! them are free, the first of all who wait for any of them has nobody to wait for.
+//!
 //! A server that stands still or starts hands nothing over: it must have been at work for `BOUND`.
 
 use std::collections::HashMap;
@@ -12,7 +15,7 @@ use super::servers::Servers;
 /// How long a server at work may take. Generous, and longer than any grace here: what it forgets, it forgets for good.
 const BOUND: Micros = 1_000_000;
 
-/// The faults in the history of one lock. And how many waits were judged.
+/// The faults in the history of one lock, or of locks that were asked for together. And how many waits were judged.
 pub(super) fn left_waiting(records: &[&Record], servers: &Servers) -> (Vec<Fault>, usize) {
     let mut faults = Vec::new();
     // Who waited on which server, and until when for certain.
@@ -81,15 +84,19 @@ fn reads(record: &Record) -> bool {
 /// The times in which somebody may have kept others waiting on that server: from the moment in which the lock may have been granted,
 /// or asked for, until that was over for certain.
 fn kept(records: &[&Record], here: i64, servers: &Servers, keep: Keep) -> Vec<(Micros, Micros)> {
-    let mut owners: HashMap<&str, Vec<&Record>> = HashMap::new();
+    let mut owners: HashMap<(&str, &str), Vec<&Record>> = HashMap::new();
+    let mut breaks: HashMap<&str, Vec<&Record>> = HashMap::new();
     for record in records {
         if let Some(owner) = record.owner() {
-            owners.entry(owner).or_default().push(record);
+            owners.entry((&record.key, owner)).or_default().push(record);
+        }
+        if record.call == Call::Break {
+            breaks.entry(&record.key).or_default().push(record);
         }
     }
-    let breaks: Vec<_> = records.iter().copied().filter(|record| record.call == Call::Break).collect();
     let mut all = Vec::new();
-    for asked in owners.values() {
+    for ((key, _), asked) in &owners {
+        let breaks = breaks.get(key).map_or(&[][..], Vec::as_slice);
         let lease = lease_ends(asked, here, servers);
         for record in asked.iter().filter(|record| matches!(record.call, Call::Acquire { .. })) {
             let (from, known) = match (&record.reply, keep) {
@@ -103,7 +110,7 @@ fn kept(records: &[&Record], here: i64, servers: &Servers, keep: Keep) -> Vec<(M
                     continue;
                 }
             };
-            let ends = asked.iter().chain(&breaks).filter(|other| {
+            let ends = asked.iter().chain(breaks).filter(|other| {
                 // What another server was told may be lost.
                 ends(other) && process(other.client) == here && known.is_some_and(|known| known < other.sent)
             });
@@ -118,12 +125,14 @@ fn kept(records: &[&Record], here: i64, servers: &Servers, keep: Keep) -> Vec<(M
 fn ends(record: &Record) -> bool {
     match (&record.call, &record.reply) {
         (Call::Release { .. }, Reply::Number(0)) | (Call::Break, Reply::Number(_)) => true,
-        (Call::Release { .. } | Call::Extend { .. }, Reply::Refused(error)) => error == "NOTHELD",
+        // That of several may be about another one.
+        (Call::Extend { .. }, Reply::Refused(error)) => error == "NOTHELD" && record.with.len() < 2,
+        (Call::Release { .. }, Reply::Refused(error)) => error == "NOTHELD",
         _ => false,
     }
 }
 
-/// When at the latest the last lease is over, by itself or with its session, of the owner who asked all this.
+/// When at the latest the last lease is over, by itself or with its session, of the owner who asked all this of one lock.
 fn lease_ends(asked: &[&Record], here: i64, servers: &Servers) -> Micros {
     let ends = asked.iter().filter_map(|record| {
         let (lease, session) = match record.call {

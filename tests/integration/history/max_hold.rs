@@ -6,7 +6,7 @@ use super::check::{Fault, grants};
 use super::record::{Call, Micros, Record, Reply};
 
 /// The server counts in ms, and Redis 8 starts a lease with the next one.
-const ROUNDED: Micros = 2000;
+pub(super) const ROUNDED: Micros = 2000;
 
 /// The faults, and how many replies were judged. A reply was given after it was asked for, which is all that is known of when.
 pub(super) fn too_old(history: &[Record]) -> (Vec<Fault>, usize) {

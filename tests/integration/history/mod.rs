@@ -1,7 +1,7 @@
 //! Histories of many clients on real servers that are killed, stopped and replaced: recorded first, judged afterwards.
 //!
-//! `record` has the format, `clients`, `turns` and `relay` those who make it; `check` decides, with `rooms`, `looks`, `order`,
-//! `left`, `dead` and `max_hold`. A history with a fault is kept beside the test program's other files;
+//! `record` has the format, `clients`, `wire`, `turns` and `relay` what makes it; `check` decides, with `rooms`, `looks`, `order`,
+//! `left`, `dead`, `max_hold` and `together`. A history with a fault is kept beside the test program's other files;
 //! `REDISLOCK_HISTORY=file` has one judged again.
 
 mod check;
@@ -18,7 +18,10 @@ mod relay;
 mod room_tests;
 mod rooms;
 mod servers;
+mod together;
+mod together_tests;
 mod turns;
+mod wire;
 
 use std::sync::atomic::Ordering;
 use std::thread::{scope, sleep};
@@ -30,10 +33,10 @@ use relay::relays;
 use turns::{Taste, watch, work};
 
 /// How many of each taste.
-const CLIENTS: [(usize, Taste); 2] = [(10, Taste::Plain), (8, Taste::Mixed)];
+const CLIENTS: [(usize, Taste); 3] = [(10, Taste::Plain), (8, Taste::Mixed), (8, Taste::Several)];
 
 /// How many locks at a time are handed on where nobody looks.
-const RELAYS: [(usize, Taste); 2] = [(2, Taste::Plain), (1, Taste::Mixed)];
+const RELAYS: [(usize, Taste); 3] = [(2, Taste::Plain), (1, Taste::Mixed), (1, Taste::Several)];
 
 /// The lease of those who end it themselves, in ms: so long that one whose end the module has missed is found out first.
 const LONG: i64 = 10_000;
@@ -82,7 +85,7 @@ fn history(
 }
 
 /// So many of each, numbered.
-fn each(counts: [(usize, Taste); 2]) -> impl Iterator<Item = (usize, Taste)> {
+fn each(counts: [(usize, Taste); 3]) -> impl Iterator<Item = (usize, Taste)> {
     counts.into_iter().flat_map(|(count, taste)| std::iter::repeat_n(taste, count)).enumerate()
 }
 
@@ -105,7 +108,10 @@ fn judge(name: &str, shared: &Shared) {
             && figures.waited > 20
             && figures.limited > 10
             && figures.beside > 10
-            && figures.upgraded > 2,
+            && figures.upgraded > 2
+            && figures.together > 5
+            && figures.moments > 20
+            && figures.pairs > 2,
         "{figures:?}: nothing to judge"
     );
 }

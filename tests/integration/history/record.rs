@@ -4,6 +4,7 @@
 //!
 //! Times are in µs since 1970, by one clock, which is the server's too; `received` is null where no answer came.
 //! `client` is a number for the connection, over all servers. Commands of one transaction have the same times.
+//! A command for several locks is a record of each of them, with the same times and all its keys in `with`.
 
 use std::fs;
 use std::io;
@@ -20,6 +21,9 @@ pub(crate) struct Record {
     pub(crate) sent: Micros,
     pub(crate) received: Option<Micros>,
     pub(crate) key: String,
+    /// All keys of the command, where it is one for several locks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) with: Vec<String>,
     pub(crate) call: Call,
     pub(crate) reply: Reply,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::clients::{Caller, Shared};
 use super::record::{Call, Reply};
 use super::turns::Taste;
+use super::wire::Locks;
 use crate::support::Rng;
 
 /// How many take a lock in turn.
@@ -36,22 +37,25 @@ pub(super) fn relays(shared: &Shared, number: usize, taste: Taste, mut rng: Rng)
     shared.done();
 }
 
-fn relay(runners: Vec<Caller<'_>>, key: &str, taste: Taste, rng: &mut Rng) {
+fn relay(runners: Vec<Caller<'_>>, name: &str, taste: Taste, rng: &mut Rng) {
     let numbers: Vec<i64> = runners.iter().map(Caller::own_number).collect();
+    let count = if taste == Taste::Several { 3 } else { 1 };
+    let keys: Vec<String> = (0..count).map(|number| format!("{name}-{number}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     scope(|scope| {
         for (place, caller) in runners.into_iter().enumerate() {
-            let (next, rng) = (numbers.get(place + 1).copied(), rng.fork());
-            scope.spawn(move || run(caller, key, place, next, taste, rng));
+            let (next, rng, keys) = (numbers.get(place + 1).copied(), rng.fork(), &keys);
+            scope.spawn(move || run(caller, keys, place, next, taste, rng));
             // So that they come one after the other, mostly.
             sleep(Duration::from_millis(2));
         }
     });
 }
 
-/// Waits for the lock, has it for a while, and ends that. None: the connection is gone, or the lock was not to be had.
+/// Waits for its locks, has them for a while, and ends that. None: the connection is gone, or they were not to be had.
 fn run(
     mut caller: Caller<'_>,
-    key: &str,
+    keys: &[&str],
     place: usize,
     next: Option<i64>,
     taste: Taste,
@@ -66,26 +70,35 @@ fn run(
     };
     let lease = if matches!(end, End::Lapse) { 10 + rng.below(50) as i64 } else { caller.long_lease() };
     let block = Some(if rng.percent(20) { 1 + rng.below(30) as i64 } else { 0 });
-    let owner = format!("{key}-{place}");
+    // All of them want the first one, so that each hands on to the next.
+    let mut locks = Locks::one(keys[0]);
+    locks.add(&taste.some_of(keys, &mut rng));
+    let owner = format!("{}-{place}", keys[0]);
     let session = matches!(end, End::Close);
     let room = taste.room(&mut rng);
     let ask =
         Call::Acquire { owner: owner.clone(), lease, block, once: false, session, max_hold: None, room };
-    if !matches!(caller.call(key, ask)?, Reply::Granted { .. }) {
+    if !matches!(caller.ask(locks.clone(), ask)?[0], Reply::Granted { .. }) {
         return None;
     }
     sleep(rng.up_to(40));
     let release = Call::Release { owner, all: true };
     match (end, next) {
         (End::Lapse, _) => {}
-        (End::Break, _) => _ = caller.call(key, Call::Break)?,
+        (End::Break, _) => {
+            for key in &locks.keys {
+                caller.call(key, Call::Break)?;
+            }
+        }
         (End::Close, _) => caller.close(None),
         (End::Kill, Some(next)) => {
-            caller.send(key, vec![Call::Info, release, Call::Kill(next)])?;
+            let looks = keys.iter().map(|key| (Locks::one(key), Call::Info));
+            let kill = (Locks::one(""), Call::Kill(next));
+            caller.send(looks.chain([(locks, release), kill]).collect())?;
             sleep(Duration::from_millis(20));
-            caller.call(key, Call::Info)?;
+            caller.look_at(keys)?;
         }
-        (End::Release | End::Kill, _) => _ = caller.call(key, release)?,
+        (End::Release | End::Kill, _) => _ = caller.ask(locks, release)?,
     }
     Some(())
 }

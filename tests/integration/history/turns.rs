@@ -4,6 +4,7 @@ use std::thread::sleep;
 
 use super::clients::{Caller, LEASE, Shared};
 use super::record::{Call, Reply, Room};
+use super::wire::Locks;
 use crate::support::Rng;
 
 /// What clients ask for.
@@ -13,15 +14,29 @@ pub(super) enum Taste {
     Plain,
     /// Locks that they share with others, and with less room later; and for themselves alone.
     Mixed,
+    /// Several at once, of either kind; and now and then one of them.
+    Several,
 }
 
+pub(super) const TASTES: [Taste; 3] = [Taste::Plain, Taste::Mixed, Taste::Several];
+
 impl Taste {
-    /// Each taste has locks of its own, so that those of the other are as often asked for as without it.
-    pub(super) fn keys(self) -> &'static [&'static str] {
+    /// Each taste has locks of its own, so that those of the others are as often asked for as without it.
+    fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Plain => &["a", "b", "c"],
             Self::Mixed => &["x", "y"],
+            Self::Several => &["m", "n", "o", "p"],
         }
+    }
+
+    /// Which of those locks to ask for, in any order.
+    pub(super) fn some_of<'k>(self, keys: &[&'k str], rng: &mut Rng) -> Locks<'k> {
+        if self != Self::Several || rng.percent(25) {
+            return Locks::one(rng.one_of::<&str>(keys));
+        }
+        let (mut left, count) = (keys.to_vec(), 1 + rng.below(3));
+        Locks::all((0..count).map(|_| left.swap_remove(rng.below(left.len()))))
     }
 
     /// What to ask for first.
@@ -31,12 +46,18 @@ impl Taste {
             Self::Mixed => {
                 *rng.one_of(&[Room::Plain, Room::Limit(3), Room::Limit(3), Room::Shared, Room::Shared])
             }
+            Self::Several => *rng.one_of(&[Room::Plain, Room::Plain, Room::Limit(2), Room::Shared]),
         }
     }
 
     /// What to ask for again.
     fn room_again(self, first: Room, rng: &mut Rng) -> Room {
         if rng.percent(60) { first } else { self.room(rng) }
+    }
+
+    /// How long one waits who holds some already: two who hold several could wait for each other for ever.
+    fn block_again(self, block: Option<i64>) -> Option<i64> {
+        if self == Self::Several { block.map(|ms| if ms == 0 { LEASE / 2 } else { ms }) } else { block }
     }
 }
 
@@ -57,9 +78,9 @@ pub(super) fn work(shared: &Shared, number: usize, taste: Taste, mut rng: Rng) {
     shared.done();
 }
 
-/// One lock, from the question to its end. The connection, where it is still open.
+/// What one asks for, from the question to its end. The connection, where it is still open.
 fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rng) -> Option<Caller<'a>> {
-    let key = *rng.one_of(taste.keys());
+    let locks = taste.some_of(taste.keys(), rng);
     let lease = |rng: &mut Rng| LEASE / 4 + rng.below(LEASE as usize * 3 / 4) as i64;
     let owner = owner.to_owned();
     let block = *rng.one_of(&[None, Some(0), Some(0), Some(100), Some(1)]);
@@ -79,19 +100,21 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
     let first = ask(rng, false, block, room);
     // Goes away while it waits.
     if block == Some(0) && rng.percent(10) {
-        let sent = caller.begin(key, &first);
+        let sent = caller.begin(&locks, &first);
         sleep(rng.up_to(60));
-        caller.close(Some((key, first, sent)));
+        caller.close(Some((locks, first, sent)));
         return None;
     }
     let stranger = Call::Release { owner: format!("{owner}-stranger"), all: true };
-    if !matches!(caller.call(key, first)?, Reply::Granted { .. }) {
+    if !matches!(caller.ask(locks.clone(), first)?[0], Reply::Granted { .. }) {
         if rng.percent(30) {
-            caller.call(key, stranger)?;
+            caller.ask(locks, stranger)?;
         }
         sleep(rng.up_to(10));
         return Some(caller);
     }
+    // Where it asks for several again, it has some of them already.
+    let mut mine = locks;
     for _ in 0..rng.below(3) {
         sleep(rng.up_to(8));
         let again = match rng.below(8) {
@@ -102,29 +125,41 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
             }
             5 => {
                 let room = taste.room_again(room, rng);
-                ask(rng, false, block, room)
+                ask(rng, false, taste.block_again(block), room)
             }
-            6 => Call::Info,
+            6 => {
+                caller.look_at(&mine.keys)?;
+                continue;
+            }
             _ => stranger.clone(),
         };
-        caller.call(key, again)?;
+        let others = taste == Taste::Several && rng.percent(40);
+        let locks = if others { taste.some_of(taste.keys(), rng) } else { mine.clone() };
+        if matches!(again, Call::Acquire { .. }) {
+            mine.add(&locks);
+        }
+        caller.ask(locks, again)?;
     }
-    // Now it wants the lock for itself alone.
+    // Now it wants them for itself alone.
     if room != Room::Plain && rng.percent(30) {
         let block = *rng.one_of(&[None, Some(0), Some(100)]);
         let once = rng.percent(30);
-        let upgrade = ask(rng, once, block, Room::Plain);
-        caller.call(key, upgrade)?;
+        let upgrade = ask(rng, once, taste.block_again(block), Room::Plain);
+        caller.ask(mine.clone(), upgrade)?;
     }
-    let release = Call::Release { owner: owner.clone(), all: true };
+    let release = |all| Call::Release { owner: owner.clone(), all };
     match rng.below(20) {
-        // Forgets it: it lapses, or goes with the session.
+        // Forgets them: they lapse, or go with the session.
         0 if !session => sleep(rng.up_to(20)),
         0..3 => {
             caller.close(None);
             return None;
         }
-        5 => _ = caller.call(key, Call::Break)?,
+        5 => {
+            for key in &mine.keys {
+                caller.call(key, Call::Break)?;
+            }
+        }
         6..9 => {
             let extend = Call::Extend { owner: owner.clone(), lease: lease(rng) };
             let next = Call::Acquire {
@@ -136,14 +171,20 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
                 max_hold: None,
                 room,
             };
-            caller.send(key, vec![extend, release, next])?;
+            caller.send([extend, release(true), next].map(|call| (mine.clone(), call)).into())?;
         }
         9..11 => {
-            while let Reply::Number(1..) =
-                caller.call(key, Call::Release { owner: owner.clone(), all: false })?
-            {}
+            let left = |replies: &Vec<Reply>| replies.iter().any(|reply| matches!(reply, Reply::Number(1..)));
+            while left(&caller.ask(mine.clone(), release(false))?) {}
         }
-        _ => _ = caller.call(key, release)?,
+        // One by one, where they are several.
+        11..13 => {
+            for key in &mine.keys {
+                caller.call(key, release(true))?;
+                sleep(rng.up_to(3));
+            }
+        }
+        _ => _ = caller.ask(mine, release(true))?,
     }
     Some(caller)
 }
@@ -158,13 +199,15 @@ pub(super) fn watch(shared: &Shared, mut rng: Rng) {
 }
 
 fn look<'a>(mut caller: Caller<'a>, rng: &mut Rng) -> Option<Caller<'a>> {
-    for key in [Taste::Plain, Taste::Mixed].map(Taste::keys).concat() {
-        if let Reply::Held { queue, .. } = caller.call(key, Call::Info)?
-            && !queue.is_empty()
-            && rng.percent(2)
-        {
-            let victim = *rng.one_of(&queue);
-            caller.call(key, Call::Kill(victim))?;
+    for taste in TASTES {
+        for look in caller.look_at(taste.keys())? {
+            if let Reply::Held { queue, .. } = look
+                && !queue.is_empty()
+                && rng.percent(2)
+            {
+                let victim = *rng.one_of(&queue);
+                caller.kill(victim)?;
+            }
         }
     }
     Some(caller)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::{Belief, Grant, Ledger, Link, Outcome, Rng, grant};
+use super::{Belief, Grant, Ledger, Link, Outcome, Rng, convert, grant};
 
 /// How clients find the server that a lock lives on.
 pub(crate) trait Route: Send {
@@ -139,20 +139,31 @@ impl<R: Route> Worker<R> {
         outcome
     }
 
-    /// One lock, from the question to the release.
+    /// That lock, or several at once in its slot.
+    fn locks(&mut self, key: &str) -> Locks {
+        let mut names = vec![key.to_owned()];
+        if self.random.percent(40) {
+            names.extend([1, 2].map(|number| format!("{{{key}}}{number}")));
+            names.swap_remove(self.random.below(3));
+        }
+        Locks(names)
+    }
+
+    /// One lock or several, from the question to the release.
     fn take(&mut self, key: &str, owner: &str) {
         let Some(port) = self.route.port(key) else {
             self.count("nobody to ask");
             return sleep(Duration::from_millis(20));
         };
+        let locks = self.locks(key);
         let block = *self.random.one_of(&["", "", "BLOCK 1500", "BLOCK 0"]);
         let waits = !block.is_empty();
-        let line = format!("LOCK.ACQUIRE {key} OWNER {owner} PX {} {block}", self.lease);
+        let line = locks.line("ACQUIRE", &format!("OWNER {owner} PX {} {block}", self.lease));
         let asked = Instant::now();
         let (server, outcome) = self.send(key, port, &line);
         let since = Instant::now();
         let found = match outcome {
-            Outcome::Reply(reply) => grant(reply),
+            Outcome::Reply(reply) => locks.granted(reply),
             other => return self.refused(&other),
         };
         let Some(found) = found else {
@@ -160,21 +171,26 @@ impl<R: Route> Worker<R> {
             return sleep(self.random.up_to(25));
         };
         self.count(if waits { "granted, would wait" } else { "granted" });
-        let until = self.hold(key, server, &found, found.ends(asked, waits));
-        let (key, owner) = (key.into(), owner.into());
-        self.ledger.add(Belief { key, owner, fence: found.fence, server, asked, since, until });
+        if locks.0.len() > 1 {
+            self.count("granted several");
+        }
+        let until = self.hold(key, &locks, server, &found, found.ends(asked, waits));
+        for key in locks.0 {
+            let owner = owner.into();
+            self.ledger.add(Belief { key, owner, fence: found.fence, server, asked, since, until });
+        }
     }
 
-    /// Holds a lock for a while; until when the owner believes in it.
-    fn hold(&mut self, key: &str, server: u16, found: &Grant, mut until: Instant) -> Instant {
+    /// Holds them for a while; until when the owner believes in it.
+    fn hold(&mut self, key: &str, locks: &Locks, server: u16, found: &Grant, mut until: Instant) -> Instant {
         let owner = &found.owner;
         match self.random.below(60) {
-            // Forgets it: it lapses.
+            // Forgets them: they lapse.
             0 => return until,
             1..4 => {
                 sleep(Duration::from_millis(self.lease / 8));
                 let asked = Instant::now();
-                let line = format!("LOCK.EXTEND {key} {owner} PX {}", self.lease);
+                let line = locks.line("EXTEND", &format!("{owner} PX {}", self.lease));
                 let (_, outcome) = self.send(key, server, &line);
                 match outcome {
                     Outcome::Reply(Value::Int(lease)) => {
@@ -188,8 +204,8 @@ impl<R: Route> Worker<R> {
         }
         sleep(self.random.up_to(20));
         let given_back = Instant::now();
-        let (_, outcome) =
-            self.send(key, server, &format!("LOCK.RELEASE {key} {owner} FENCE {}", found.fence));
+        let line = locks.line("RELEASE", &format!("{owner} FENCE {}", found.fence));
+        let (_, outcome) = self.send(key, server, &line);
         if let Outcome::Reply(_) = outcome {
             self.count("released");
         } else {
@@ -201,6 +217,30 @@ impl<R: Route> Worker<R> {
     fn refused(&mut self, outcome: &Outcome) {
         self.count(outcome.code().unwrap_or("gone"));
         sleep(self.random.up_to(30));
+    }
+}
+
+/// What one takes, in one command.
+struct Locks(Vec<String>);
+
+impl Locks {
+    /// A command about them: for one lock, or the one for several.
+    fn line(&self, command: &str, rest: &str) -> String {
+        match &self.0[..] {
+            [key] => format!("LOCK.{command} {key} {rest}"),
+            keys => format!("LOCK.M{command} {} {} {rest}", keys.len(), keys.join(" ")),
+        }
+    }
+
+    /// The grant that is answered: an owner that asks once has the same of each.
+    fn granted(&self, reply: Value) -> Option<Grant> {
+        if self.0.len() == 1 {
+            return grant(reply);
+        }
+        let (owner, fences, holds, lease): (_, Vec<i64>, Vec<i64>, _) = convert::<Option<_>>(reply)?;
+        let count = self.0.len();
+        assert_eq!((&fences, holds), (&vec![fences[0]; count], vec![1; count]));
+        Some(Grant { owner, fence: fences[0], holds: 1, lease })
     }
 }
 

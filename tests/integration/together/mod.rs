@@ -12,13 +12,16 @@ mod leave;
 mod many;
 mod notify;
 mod order;
+mod philosophers;
 mod places;
 mod random;
 mod release;
 mod replica;
 mod session;
 mod shared;
+mod soak_killed;
 mod transactions;
+mod transfers;
 mod wait;
 
 use redis::Value;

@@ -1,11 +1,8 @@
 //! `BLOCK`: granted all of them when the last is free.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread::scope;
-
 use redis::Value;
 
-use super::{ask, count, counted, free, granted, grants, holders, holds, holds_one, release, waits};
+use super::{count, counted, free, granted, grants, holders, holds, holds_one, release, waits};
 use crate::support::{Server, blocked_clients, is_left_of, owners};
 
 #[test]
@@ -123,39 +120,6 @@ fn opposite_orders_dont_deadlock() {
         assert!(granted(&mut carol).fences[0] > bobs.fences[0]);
         release(&mut client, "a b", "carol");
     }
-}
-
-/// Each philosopher takes the forks on both sides, in whichever order.
-#[test]
-fn philosophers_all_eat_and_no_fork_is_in_two_hands() {
-    const FORKS: usize = 5;
-    const MEALS: usize = 40;
-    let server = Server::start();
-    let hands: [AtomicI64; FORKS] = [const { AtomicI64::new(0) }; FORKS];
-    scope(|scope| {
-        for seat in 0..FORKS * 2 {
-            let (server, hands) = (&server, &hands);
-            scope.spawn(move || {
-                let mut client = server.client();
-                let (left, right) = (seat % FORKS, (seat + 1) % FORKS);
-                let keys =
-                    if seat % 3 == 0 { format!("f{left} f{right}") } else { format!("f{right} f{left}") };
-                for _ in 0..MEALS {
-                    grants(client.ask(&ask(&keys, &format!("p{seat}"), "BLOCK 0"))).expect("grants");
-                    for fork in [left, right] {
-                        assert_eq!(hands[fork].fetch_add(1, Ordering::SeqCst), 0, "fork {fork}");
-                    }
-                    for fork in [left, right] {
-                        hands[fork].fetch_sub(1, Ordering::SeqCst);
-                    }
-                    release(&mut client, &keys, &format!("p{seat}"));
-                }
-            });
-        }
-    });
-    let mut client = server.client();
-    assert_eq!((client.ask::<i64>("DBSIZE"), count(&mut client, "lock_waiters")), (0, 0));
-    assert_eq!(count(&mut client, "lock_grants"), (FORKS * 2 * MEALS * 2) as i64);
 }
 
 /// A release with several keys frees the last ones of several waiters.
