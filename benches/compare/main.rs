@@ -24,6 +24,7 @@ mod notify;
 mod pictures;
 mod plan;
 mod programs;
+mod readers;
 mod report;
 mod resp;
 mod rivals;
