@@ -14,6 +14,7 @@ mod failures;
 mod handover;
 mod hosts;
 mod instructions;
+mod joins;
 mod keep;
 mod lapse;
 mod load;
@@ -30,6 +31,7 @@ mod resp;
 mod rivals;
 mod server;
 mod session;
+mod several;
 mod shared;
 mod stall;
 mod stats;
@@ -65,6 +67,7 @@ fn main() {
             "session" => session::run(&plan, &mut report),
             "stall" => stall::run(&plan, &mut report),
             "shared" => shared::run(&plan, &mut report),
+            "several" => several::run(&plan, &mut report),
             "notify" => notify::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }

@@ -1,7 +1,7 @@
 //! Locks with several holders (`SHARED`): what a reader's acquire and release cost beside other readers, and what a grant
 //! takes in memory.
 
-use crate::load::{CONNECTIONS, Load};
+use crate::load::{CONNECTIONS, Halves, Load};
 use crate::net::Net;
 use crate::plan::{Plan, order, progress};
 use crate::readers;
@@ -66,7 +66,7 @@ fn pairs(plan: &Plan, report: &mut Report) {
                 ]
             };
             let pairs = |conn| vec![pair(conn); PIPELINE];
-            loads.push(Load::of(who, [b"*4\r\n", b":0\r\n"], &server, PIPELINE, pairs));
+            loads.push(Load::of(who, Halves::one([b"*4\r\n", b":0\r\n"]), &server, PIPELINE, pairs));
         }
         for round in 0..=rounds {
             for place in order(loads.len(), round) {
