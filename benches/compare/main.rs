@@ -38,6 +38,8 @@ mod stats;
 mod throughput;
 mod waiters;
 
+use std::time::Instant;
+
 use plan::{Guard, PARTS, Plan, progress};
 use report::Report;
 use server::{Server, Setup};
@@ -55,6 +57,7 @@ fn main() {
     plan.clear_folder();
     for part in PARTS.into_iter().filter(|part| plan.includes(part)) {
         progress(part);
+        let begin = Instant::now();
         match part {
             "throughput" => throughput::run(&plan, &mut report),
             "handover" => handover::run(&plan, &mut report),
@@ -71,6 +74,7 @@ fn main() {
             "notify" => notify::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }
+        report.took(part, begin.elapsed());
     }
     report.finish();
     println!("\n{}", report.in_full());
