@@ -12,7 +12,7 @@ import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 
 /**
- * Clients that want one lock; benches/compare starts them, and docs/bench.md tells what it counts.
+ * Clients that want locks; benches/compare starts them, and docs/bench.md tells what it counts.
  *
  * <p>{@code Contest contend ADDRESS WHO SECONDS}: says "ready", waits for a line, has 8 clients contend for so long, and prints
  * a line for each grant: when it came, and which client's it was.
@@ -23,7 +23,7 @@ import java.util.stream.IntStream;
  *
  * <p>{@code Contest two-of-8 ADDRESS WHO SECONDS}: as with permits, but 16 clients want two of 8 locks, others each time.
  * {@code Contest alone-2 ADDRESS WHO SECONDS} and {@code alone-10}: 8 clients take 2 or 10 locks of their own, and give them back
- * at once.
+ * at once. With all of these, who still waits 5 s after that time has a line as if it had its grant then.
  *
  * <p>{@code Contest hold ADDRESS WHO KEY}: says "ready", then takes and gives back one lock as the lines "acquire" and "release"
  * say, and prints when it had it, or began to give it back.
@@ -37,7 +37,6 @@ final class Contest {
     private static final long KEPT = 1_000_000;
     /** How long a reader or a writer then does something else: else the lock would never be free of readers. */
     private static final long RESTED = 1_000_000;
-
     /** How long those are waited for who still wait at the end, in ms. */
     private static final long LONGEST = 5_000;
 
@@ -49,7 +48,7 @@ final class Contest {
         if (mode.equals("hold")) {
             hold(Locks.open(who, address, args[3], Locks.Role.SOLE), lines);
         } else {
-            // Where clients can get into a circle, it is not to hold up the start.
+            // Clients that wait for each other in a circle are not to hold up the start.
             var warmUp = contest(mode.equals("two-of-8") ? "alone-2" : mode, who, address);
             grants(warmUp, WARM_UP);
             var clients = mode.equals("two-of-8") ? contest(mode, who, address) : warmUp;
@@ -113,7 +112,7 @@ final class Contest {
         System.out.print(out);
     }
 
-    /** The grants of each of the clients, in threads of their own; and how long those had waited by the end who got none. */
+    /** The grants of each of the clients, in threads of their own. */
     private static List<List<Grant>> grants(Clients clients, double seconds) throws Exception {
         long end = System.nanoTime() + (long) (seconds * 1e9);
         var all = clients.locks.stream().map(lock -> new Client(lock, clients, end)).toList();
@@ -164,7 +163,7 @@ final class Contest {
         }
 
         synchronized List<Grant> grants() {
-            if (asked != 0) granted();
+            if (asked != 0 && how.waitsCount) granted();
             return List.copyOf(grants);
         }
     }
