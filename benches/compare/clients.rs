@@ -120,5 +120,5 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     if !groups.is_empty() {
         bars(plan, "clients", "Handovers a second, 8 clients on one lock", &groups);
     }
-    mixes::run(plan, report);
+    mixes::on_one_lock(plan, report);
 }

@@ -62,10 +62,13 @@ const FOR_NEWCOMERS: [(&str, &str); 8] = [
     ("acquire + release, P=16", "SET NX PX + compare-and-delete in Lua"),
     ("acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
     ("handovers/s, 8 clients with Jedis", "Redisson's RFairLock"),
-    ("handovers/s, 8 clients with go-redis", "redsync: SET NX PX every 50 to 250 ms"),
     ("handovers/s, 8 clients with redis-py", "redis-py's Lock: SET NX PX every 100 ms"),
     ("handovers/s, 8 clients with go-redis", "PostgreSQL's pg_advisory_lock, with pgx"),
-    ("lapse to next holder, p99", "200,000 other volatile keys"),
+    ("grants/s, 7 readers and 1 writer with Jedis", "Redisson's RReadWriteLock"),
+    (
+        "grants/s, 16 clients, 2 of 8 locks each time with Jedis",
+        "Redisson's MultiLock, locks in the order of their names",
+    ),
     ("memory of a held lock, UUID owner", "SET of the token with PX"),
 ];
 

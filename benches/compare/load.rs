@@ -1,4 +1,4 @@
-//! A steady load: 50 connections that take locks and give them back, each on keys of its own.
+//! A steady load: 50 connections that take locks and give them back, each on keys of its own: one at a time, or several together.
 
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,24 @@ pub(crate) struct Load {
     name: String,
     net: Net,
     clients: Vec<Client>,
-    /// How many commands are sent at once.
-    commands: usize,
-    success: [&'static [u8]; 2],
+    halves: Halves,
+    /// How many replies there are to what is sent at once.
+    replies: usize,
+}
+
+/// The replies to a pair: to its acquire, and to its release.
+#[derive(Clone)]
+pub(crate) struct Halves {
+    /// How each of them begins.
+    pub(crate) success: [Vec<u8>; 2],
+    /// How many each half has: one, or where it is several commands as many.
+    pub(crate) each: usize,
+}
+
+impl Halves {
+    pub(crate) fn one(success: [&[u8]; 2]) -> Self {
+        Self { success: success.map(<[u8]>::to_vec), each: 1 }
+    }
 }
 
 struct Client {
@@ -29,8 +44,8 @@ struct Client {
     next: usize,
     /// How many replies of the last batch are missing.
     due: usize,
-    /// Whether the next reply is to an acquire (0) or a release (1).
-    half: usize,
+    /// How many replies to the pair have come.
+    came: usize,
 }
 
 /// What a stretch of load came to.
@@ -57,14 +72,14 @@ impl Load {
             };
             (0..KEYS).map(pair).collect()
         };
-        Self::of(rival.name(), rival.success(), server, pipeline, pairs)
+        Self::of(rival.name(), Halves::one(rival.success()), server, pipeline, pairs)
     }
 
-    /// Of the pairs of requests that each connection goes round on, and how the replies to those begin. `pipeline` pairs are
-    /// sent at once; with 1, each command waits for the reply to the one before.
+    /// Of the pairs of requests that each connection goes round on, and the replies to those. `pipeline` pairs are sent at
+    /// once; with 1, each half waits for the replies to the one before.
     pub(crate) fn of(
         name: &str,
-        success: [&'static [u8]; 2],
+        halves: Halves,
         server: &Server,
         pipeline: usize,
         pairs: impl Fn(usize) -> Vec<[Vec<u8>; 2]>,
@@ -77,26 +92,26 @@ impl Load {
                 let pairs: Vec<Vec<u8>> = pairs.into_iter().map(|pair| pair.concat()).collect();
                 pairs.chunks_exact(pipeline).map(<[_]>::concat).collect()
             };
-            Client { batches, next: 0, due: 0, half: 0 }
+            Client { batches, next: 0, due: 0, came: 0 }
         };
         Self {
             name: name.into(),
             net: Net::with(CONNECTIONS, server.port),
             clients: (0..CONNECTIONS).map(client).collect(),
-            commands: if pipeline == 1 { 1 } else { 2 * pipeline },
-            success,
+            replies: halves.each * if pipeline == 1 { 1 } else { 2 * pipeline },
+            halves,
         }
     }
 
     /// Loads the server for about that long, until all is answered.
     pub(crate) fn run(&mut self, server: &mut Server, length: Duration) -> Sample {
-        let Self { name, net, clients, commands, success } = self;
-        let commands = *commands;
+        let Self { name, net, clients, halves: Halves { success, each }, replies: at_once } = self;
+        let (each, at_once) = (*each, *at_once);
         let cpu_before = server.cpu_ns();
         let own_before = own_cpu();
         let begin = Instant::now();
         for (conn, client) in clients.iter_mut().enumerate() {
-            client.send(&mut net.out, conn, commands);
+            client.send(&mut net.out, conn, at_once);
         }
         let mut replies = 0;
         let mut stopping = false;
@@ -105,19 +120,19 @@ impl Load {
             net.turn(PATIENCE, |out, conn, reply| {
                 let client = &mut clients[conn];
                 assert!(
-                    reply.starts_with(success[client.half]),
+                    reply.starts_with(&success[client.came / each]),
                     "{name}: unexpected reply {}",
                     reply.escape_ascii()
                 );
-                client.half ^= 1;
+                client.came = (client.came + 1) % (2 * each);
                 client.due -= 1;
                 replies += 1;
                 if client.due == 0 {
                     // A pair once begun is finished, so that the next stretch begins with free locks.
-                    if stopping && client.half == 0 {
+                    if stopping && client.came == 0 {
                         working -= 1;
                     } else {
-                        client.send(out, conn, commands);
+                        client.send(out, conn, at_once);
                     }
                 }
             });
@@ -126,7 +141,7 @@ impl Load {
         let wall = begin.elapsed().as_secs_f64();
         let own = own_cpu() - own_before;
         let cpu = server.cpu_ns() - cpu_before;
-        let pairs = f64::from(replies) / 2.0;
+        let pairs = f64::from(replies) / (2 * each) as f64;
         Sample {
             per_second: pairs / wall,
             cpu_ns: cpu / pairs,
@@ -143,9 +158,9 @@ fn own_cpu() -> f64 {
 }
 
 impl Client {
-    fn send(&mut self, out: &mut Outbox, conn: usize, commands: usize) {
+    fn send(&mut self, out: &mut Outbox, conn: usize, replies: usize) {
         out.send(conn, &self.batches[self.next]);
         self.next = (self.next + 1) % self.batches.len();
-        self.due = commands;
+        self.due = replies;
     }
 }

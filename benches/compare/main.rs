@@ -14,6 +14,7 @@ mod failures;
 mod handover;
 mod hosts;
 mod instructions;
+mod joins;
 mod keep;
 mod lapse;
 mod load;
@@ -24,16 +25,20 @@ mod notify;
 mod pictures;
 mod plan;
 mod programs;
+mod readers;
 mod report;
 mod resp;
 mod rivals;
 mod server;
 mod session;
+mod several;
 mod shared;
 mod stall;
 mod stats;
 mod throughput;
 mod waiters;
+
+use std::time::Instant;
 
 use plan::{Guard, PARTS, Plan, progress};
 use report::Report;
@@ -52,6 +57,7 @@ fn main() {
     plan.clear_folder();
     for part in PARTS.into_iter().filter(|part| plan.includes(part)) {
         progress(part);
+        let begin = Instant::now();
         match part {
             "throughput" => throughput::run(&plan, &mut report),
             "handover" => handover::run(&plan, &mut report),
@@ -64,11 +70,14 @@ fn main() {
             "session" => session::run(&plan, &mut report),
             "stall" => stall::run(&plan, &mut report),
             "shared" => shared::run(&plan, &mut report),
+            "several" => several::run(&plan, &mut report),
             "notify" => notify::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }
+        report.took(part, begin.elapsed());
     }
     report.finish();
-    println!("\n{}", report.in_full());
+    // First: what reads the table may have gone away.
     keep::keep(&plan, &report);
+    println!("\n{}", report.in_full());
 }

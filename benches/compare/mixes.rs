@@ -1,5 +1,7 @@
-//! Real client programs on one lock that several may hold at once: readers with a writer among them, and permits. Through
-//! `LOCK.ACQUIRE ... SHARED` and `LIMIT`, and through what stands beside those.
+//! Real client programs that don't all want one lock alone: readers with a writer among them, permits, several locks at once.
+//! Counted are grants, and where clients wait for each other, how long, and how evenly they are served.
+
+use std::collections::BTreeMap;
 
 use crate::hosts::{Host, Kind};
 use crate::plan::{Plan, order, progress};
@@ -7,16 +9,26 @@ use crate::programs::{LANGUAGES, Language, Lock, Program, install};
 use crate::report::{Figure, Report, Row};
 use crate::stats::{Spread, percentile, sorted};
 
-/// Who wants what of a lock, and by which locks.
-struct Mix {
-    client: &'static str,
+/// Who wants what, and by which locks.
+pub(crate) struct Mix {
+    pub(crate) client: &'static str,
     /// Its name for the program.
-    mode: &'static str,
-    who: &'static str,
-    /// Which of the clients writes.
-    writer: Option<usize>,
-    ours: Lock,
-    peer: Lock,
+    pub(crate) mode: &'static str,
+    pub(crate) who: &'static str,
+    pub(crate) served: Served,
+    pub(crate) ours: Lock,
+    pub(crate) peers: &'static [Lock],
+}
+
+/// What is to be looked at beside all grants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// Nothing: each client has locks of its own.
+    Alone,
+    /// How long any of the clients waits, and how evenly they are served.
+    Alike,
+    /// What the client of that number gets, which writes.
+    Writer(usize),
 }
 
 const READERS: &str = "7 readers and 1 writer";
@@ -24,34 +36,34 @@ const PERMITS: &str = "16 clients and 10 permits";
 const SHARED: Lock =
     Lock { who: "redislock", name: "LOCK.ACQUIRE ... BLOCK 0, readers with SHARED", host: Kind::Module };
 
-const MIXES: [Mix; 3] = [
+const ON_ONE_LOCK: [Mix; 3] = [
     Mix {
         client: "Jedis",
         mode: "readers",
         who: READERS,
-        writer: Some(7),
+        served: Served::Writer(7),
         ours: SHARED,
-        peer: Lock { who: "readwrite", name: "Redisson's RReadWriteLock", host: Kind::Plain },
+        peers: &[Lock { who: "readwrite", name: "Redisson's RReadWriteLock", host: Kind::Plain }],
     },
     Mix {
         client: "Jedis",
         mode: "permits",
         who: PERMITS,
-        writer: None,
+        served: Served::Alike,
         ours: Lock { who: "redislock", name: "LOCK.ACQUIRE ... BLOCK 0 LIMIT 10", host: Kind::Module },
-        peer: Lock { who: "semaphore", name: "Redisson's RPermitExpirableSemaphore", host: Kind::Plain },
+        peers: &[Lock { who: "semaphore", name: "Redisson's RPermitExpirableSemaphore", host: Kind::Plain }],
     },
     Mix {
         client: "go-redis",
         mode: "readers",
         who: READERS,
-        writer: Some(7),
+        served: Served::Writer(7),
         ours: SHARED,
-        peer: Lock {
+        peers: &[Lock {
             who: "postgres",
             name: "PostgreSQL's pg_advisory_lock, readers with pg_advisory_lock_shared",
             host: Kind::Postgres,
-        },
+        }],
     },
 ];
 
@@ -65,6 +77,8 @@ struct Sample {
     /// How long each grant was waited for, in ms: by the writer, where there is one, and by the others.
     writer_ms: Vec<f64>,
     others_ms: Vec<f64>,
+    /// The grants of the client that got the fewest, in % of an even share.
+    least_share: f64,
 }
 
 /// A lock with what hosts it, and what was measured.
@@ -76,30 +90,37 @@ struct Contestant<'a> {
 
 impl Contestant<'_> {
     fn contest(&mut self, language: &Language, mix: &Mix, seconds: u32) {
-        let seconds = seconds.to_string();
+        let address = self.host.address();
         let mut program =
-            Program::start(language.run, mix.mode, &self.host.address(), self.lock.who, &seconds);
+            Program::start(language.run, mix.mode, &address, self.lock.who, &seconds.to_string());
         program.wait_until_ready();
         let cpu = self.host.cpu_ns();
         program.tell("go");
         let said = program.finish();
         let cpu = self.host.cpu_ns() - cpu;
-        let (mut first, mut last) = (u64::MAX, 0);
+        let said: Vec<[u64; 3]> = said.iter().map(|line| grant(line)).collect();
+        let first = said.iter().map(|[time, ..]| *time).min().expect("a grant");
         let (mut writer_ms, mut others_ms) = (Vec::new(), Vec::new());
-        for line in &said {
-            let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
-            let [time, client, waited] = numbers[..] else { panic!("no grant: {line}") };
-            (first, last) = (first.min(time), last.max(time));
-            let by_writer = mix.writer == Some(client as usize);
+        let mut grants: BTreeMap<u64, f64> = BTreeMap::new();
+        for &[time, client, waited] in &said {
+            let by_writer = mix.served == Served::Writer(client as usize);
             (if by_writer { &mut writer_ms } else { &mut others_ms }).push(waited as f64 / 1e6);
+            // Who waits when the time is over is given some more to get its grant, which is none of this time.
+            let in_time = time - first < u64::from(seconds) * 1_000_000_000;
+            *grants.entry(client).or_default() += f64::from(u8::from(in_time));
         }
-        let (grants, wall) = (said.len() as f64, (last - first) as f64 / 1e9);
+        let (all, least) = (grants.values().sum::<f64>(), grants.values().copied().fold(f64::MAX, f64::min));
+        let writes = match mix.served {
+            Served::Writer(client) => grants.get(&(client as u64)).copied().unwrap_or_default(),
+            Served::Alone | Served::Alike => 0.0,
+        };
         self.samples.push(Sample {
-            per_second: grants / wall,
-            cpu_us: cpu / 1e3 / grants,
-            writes_per_second: writer_ms.len() as f64 / wall,
+            per_second: all / f64::from(seconds),
+            cpu_us: cpu / 1e3 / said.len() as f64,
+            writes_per_second: writes / f64::from(seconds),
             writer_ms,
             others_ms,
+            least_share: 100.0 * least * grants.len() as f64 / all,
         });
     }
 
@@ -107,12 +128,12 @@ impl Contestant<'_> {
         Spread::of(self.samples.iter().map(of))
     }
 
-    fn ratio(&self, other: &Self, of: fn(&Sample) -> f64) -> Spread {
+    fn ratio(&self, other: &Self, of: impl Fn(&Sample) -> f64) -> Spread {
         Spread::of(self.samples.iter().zip(&other.samples).map(|(ours, theirs)| of(ours) / of(theirs)))
     }
 
     fn rows(&self, other: &Self, mix: &Mix) -> Vec<Row> {
-        let Mix { client, who, writer, .. } = mix;
+        let Mix { client, who, served, .. } = mix;
         let row = |work: String, value, cpu| Row {
             work,
             beside: other.lock.name.into(),
@@ -126,62 +147,93 @@ impl Contestant<'_> {
             self.ratio(other, |sample| sample.per_second),
             Some(other.ratio(self, |sample| sample.cpu_us)),
         )];
-        if writer.is_some() {
-            rows.push(row(
+        match served {
+            Served::Alone => (),
+            Served::Alike => rows.push(row(
+                format!("longest wait of a client, {who} with {client}"),
+                self.ratio(other, |sample| longest(&sample.others_ms)),
+                None,
+            )),
+            Served::Writer(_) => rows.push(row(
                 format!("grants/s of the writer, {who} with {client}"),
                 self.ratio(other, |sample| sample.writes_per_second),
                 None,
-            ));
+            )),
         }
         rows
     }
 
-    fn figures(&self, mix: &Mix) -> [Figure; 2] {
-        let Mix { client, who, writer, .. } = mix;
-        let by_writer = writer.is_some();
-        let waits: fn(&Sample) -> &[f64] =
-            if by_writer { |sample| &sample.writer_ms } else { |sample| &sample.others_ms };
-        let all = sorted(self.samples.iter().flat_map(|sample| waits(sample).iter().copied()));
-        let others = sorted(self.samples.iter().flat_map(|sample| sample.others_ms.iter().copied()));
-        let whose = if by_writer { "the writer" } else { "a client" };
-        let [mut grants, mut longest] = [String::new(), String::new()];
-        if by_writer {
-            let (all, writes) = (
-                self.spread(|sample| sample.per_second - sample.writes_per_second).median,
-                self.spread(|sample| sample.writes_per_second).median,
-            );
-            grants = format!("readers {}, writer {}", Spread::one(all), Spread::one(writes));
-            longest = format!("; a reader's longest {}", Spread::one(percentile(&others, 100.0)));
+    fn figures(&self, mix: &Mix) -> Vec<Figure> {
+        let Mix { client, who, served, .. } = mix;
+        let mut remark = String::new();
+        if let Served::Writer(_) = served {
+            let readers = self.spread(|sample| sample.per_second - sample.writes_per_second).median;
+            let writes = self.spread(|sample| sample.writes_per_second).median;
+            remark = format!("readers {}, writer {}", Spread::one(readers), Spread::one(writes));
         }
-        [
-            Figure {
-                work: format!("grants, {who} with {client}"),
-                who: self.lock.name.into(),
-                unit: "per second".into(),
-                value: self.spread(|sample| sample.per_second),
-                cpu_us: Some(self.spread(|sample| sample.cpu_us)),
-                remark: grants,
-            },
-            Figure {
-                work: format!("longest wait of {whose}, {who} with {client}"),
-                who: self.lock.name.into(),
-                unit: "ms".into(),
-                value: self.spread(|sample| waits(sample).iter().copied().fold(0.0, f64::max)),
-                cpu_us: None,
-                remark: format!(
-                    "p50 {}, p99 {}{longest} ms",
-                    Spread::one(percentile(&all, 50.0)),
-                    Spread::one(percentile(&all, 99.0)),
-                ),
-            },
-        ]
+        let figure = |work: String, unit: &'static str, value, remark| Figure {
+            work: format!("{work}, {who} with {client}"),
+            who: self.lock.name.into(),
+            unit: unit.into(),
+            value,
+            cpu_us: None,
+            remark,
+        };
+        let mut figures = vec![Figure {
+            cpu_us: Some(self.spread(|sample| sample.cpu_us)),
+            ..figure("grants".into(), "per second", self.spread(|sample| sample.per_second), remark)
+        }];
+        let waits = |whose: &str, of: fn(&Sample) -> &[f64], more: String| {
+            let all = sorted(self.samples.iter().flat_map(|sample| of(sample).iter().copied()));
+            let (half, most) = (Spread::one(percentile(&all, 50.0)), Spread::one(percentile(&all, 99.0)));
+            let value = self.spread(|sample| longest(of(sample)));
+            figure(
+                format!("longest wait of {whose}"),
+                "ms",
+                value,
+                format!("p50 {half}, p99 {most}{more} ms"),
+            )
+        };
+        match served {
+            Served::Alone => (),
+            Served::Alike => {
+                figures.push(waits("a client", |sample| &sample.others_ms, String::new()));
+                figures.push(figure(
+                    "grants of the client with the fewest".into(),
+                    "% of an even share",
+                    self.spread(|sample| sample.least_share),
+                    String::new(),
+                ));
+            }
+            Served::Writer(_) => {
+                let readers = self.spread(|sample| longest(&sample.others_ms)).max;
+                let readers = format!("; a reader's longest {}", Spread::one(readers));
+                figures.push(waits("the writer", |sample| &sample.writer_ms, readers));
+            }
+        }
+        figures
     }
 }
 
-pub(crate) fn run(plan: &Plan, report: &mut Report) {
+/// A line of a program: when a grant came, whose it was, and how long it was waited for.
+fn grant(line: &str) -> [u64; 3] {
+    let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
+    numbers.try_into().unwrap_or_else(|_| panic!("no grant: {line}"))
+}
+
+fn longest(waits: &[f64]) -> f64 {
+    waits.iter().copied().fold(0.0, f64::max)
+}
+
+/// Those on one lock that several may hold at once, by `LOCK.ACQUIRE ... SHARED` and `LIMIT`.
+pub(crate) fn on_one_lock(plan: &Plan, report: &mut Report) {
+    run(plan, report, &ON_ONE_LOCK);
+}
+
+pub(crate) fn run(plan: &Plan, report: &mut Report, mixes: &[Mix]) {
     let (rounds, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
-    for mix in &MIXES {
-        let Mix { client, who, ours, peer, .. } = mix;
+    for mix in mixes {
+        let Mix { client, who, ours, peers, .. } = mix;
         let language =
             LANGUAGES.iter().find(|language| language.client == *client).expect("a client's language");
         if let Err(reason) = install(language.run) {
@@ -189,7 +241,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             continue;
         }
         let mut contestants = Vec::new();
-        for lock in [ours, peer] {
+        for lock in [ours].into_iter().chain(*peers) {
             match Host::start(plan, lock.host) {
                 Ok(host) => contestants.push(Contestant { lock, host, samples: Vec::new() }),
                 Err(reason) => report.note(format!("{}: left out, {reason}", lock.name)),
@@ -201,8 +253,8 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             }
             progress(&format!("  clients, {client}, {who}: {round}/{rounds}"));
         }
-        if let [ours, peer] = &contestants[..] {
-            report.rows(ours.rows(peer, mix));
+        if let [ours, peers @ ..] = &contestants[..] {
+            report.rows(peers.iter().flat_map(|peer| ours.rows(peer, mix)));
         }
         for contestant in &contestants {
             contestant.figures(mix).into_iter().for_each(|figure| report.figure(figure));

@@ -115,6 +115,21 @@ impl Net {
             });
         }
     }
+
+    /// Sends many requests over the first so many connections, some at a time, and looks at how the replies begin.
+    pub(crate) fn fill(&mut self, conns: usize, requests: impl Iterator<Item = String>, success: &[u8]) {
+        let mut requests = requests.peekable();
+        while requests.peek().is_some() {
+            let mut due = 0;
+            for request in requests.by_ref().take(500 * conns) {
+                self.out.send(due % conns, &resp::words(&request));
+                due += 1;
+            }
+            self.replies(due, |_, reply| {
+                assert!(reply.starts_with(success), "refused: {}", reply.escape_ascii());
+            });
+        }
+    }
 }
 
 /// Reads all there is, and hands over each whole reply.

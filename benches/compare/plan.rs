@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 13] = [
+pub(crate) const PARTS: [&str; 14] = [
     "instructions",
     "throughput",
     "handover",
@@ -18,6 +18,7 @@ pub(crate) const PARTS: [&str; 13] = [
     "notify",
     "stall",
     "shared",
+    "several",
     "durability",
 ];
 

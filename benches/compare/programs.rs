@@ -1,6 +1,6 @@
 //! The programs of benches/clients: real clients in their own languages, with Redislock and with other locks.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -101,9 +101,13 @@ impl Program {
     /// `last` is how long to contend, or the key to hold.
     pub(crate) fn start(run: &'static str, mode: &str, address: &str, who: &str, last: &str) -> Self {
         let mut command = Command::new(run);
-        command.args([mode, address, who, last]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // None of ours: Node makes a pipe that it gets non-blocking, also for us, and we could not print the results.
+        command.args([mode, address, who, last]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{run}: {error}"));
         let output = BufReader::new(child.stdout.take().expect("its output"));
+        let mut errors = child.stderr.take().expect("its errors");
+        thread::spawn(move || io::copy(&mut errors, &mut io::stderr()));
         let (said, lines) = channel();
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
         Self { run, child, lines }

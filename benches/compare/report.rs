@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::time::Duration;
 use std::{env, fs};
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub(crate) struct Report {
     /// What failures cost. Kept results may be older.
     #[serde(default)]
     costs: Vec<Cost>,
+    /// How long each part took, in s. Kept results may be older.
+    #[serde(default)]
+    took: Vec<(String, f64)>,
 }
 
 /// Where and when it was measured.
@@ -89,6 +93,7 @@ impl Report {
             rows: Vec::new(),
             figures: Vec::new(),
             costs: Vec::new(),
+            took: Vec::new(),
         }
     }
 
@@ -113,6 +118,11 @@ impl Report {
 
     pub(crate) fn cost(&mut self, cost: Cost) {
         self.costs.push(cost);
+    }
+
+    /// How long a part took.
+    pub(crate) fn took(&mut self, part: &str, time: Duration) {
+        self.took.push((part.into(), time.as_secs_f64().round()));
     }
 
     /// Says that figures are not to be believed as they stand.
@@ -145,7 +155,12 @@ impl Report {
         for note in &self.notes {
             let _ = writeln!(text, "- {note}");
         }
-        if !self.notes.is_empty() {
+        if !self.took.is_empty() {
+            let all: f64 = self.took.iter().map(|(_, seconds)| seconds).sum();
+            let parts: Vec<_> = self.took.iter().map(|(part, seconds)| format!("{part} {seconds}")).collect();
+            let _ = writeln!(text, "- It took {:.0} minutes; in s: {}", all / 60.0, parts.join(", "));
+        }
+        if !self.notes.is_empty() || !self.took.is_empty() {
             text.push('\n');
         }
         if !self.rows.is_empty() {

@@ -6,10 +6,13 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.IntFunction;
+import java.util.stream.IntStream;
 
 /**
- * Clients that want one lock; benches/compare starts them, and docs/bench.md tells what it counts.
+ * Clients that want locks; benches/compare starts them, and docs/bench.md tells what it counts.
  *
  * <p>{@code Contest contend ADDRESS WHO SECONDS}: says "ready", waits for a line, has 8 clients contend for so long, and prints
  * a line for each grant: when it came, and which client's it was.
@@ -17,6 +20,10 @@ import java.util.concurrent.locks.LockSupport;
  * <p>{@code Contest readers ADDRESS WHO SECONDS} (7 clients read, and the last of 8 writes) and {@code Contest permits ADDRESS WHO
  * SECONDS} (16 clients want one of 10 permits) do the same, but each grant is kept for 1 ms, and the line adds how long it was
  * waited for. Readers and writers then do something else for 1 ms.
+ *
+ * <p>{@code Contest two-of-8 ADDRESS WHO SECONDS}: as with permits, but 16 clients want two of 8 locks, others each time.
+ * {@code Contest alone-2 ADDRESS WHO SECONDS} and {@code alone-10}: 8 clients take 2 or 10 locks of their own, and give them back
+ * at once. With all of these, who still waits 5 s after that time has a line as if it had its grant then.
  *
  * <p>{@code Contest hold ADDRESS WHO KEY}: says "ready", then takes and gives back one lock as the lines "acquire" and "release"
  * say, and prints when it had it, or began to give it back.
@@ -30,6 +37,8 @@ final class Contest {
     private static final long KEPT = 1_000_000;
     /** How long a reader or a writer then does something else: else the lock would never be free of readers. */
     private static final long RESTED = 1_000_000;
+    /** How long those are waited for who still wait at the end, in ms. */
+    private static final long LONGEST = 5_000;
 
     private record Grant(long time, long waited) {}
 
@@ -39,40 +48,64 @@ final class Contest {
         if (mode.equals("hold")) {
             hold(Locks.open(who, address, args[3], Locks.Role.SOLE), lines);
         } else {
-            var locks = new ArrayList<Locks>();
-            for (var role : roles(mode)) locks.add(Locks.open(who, address, "contested", role));
-            long kept = mode.equals("contend") ? 0 : KEPT, rested = mode.equals("readers") ? RESTED : 0;
-            contend(locks, lines, Double.parseDouble(args[3]), kept, rested);
+            // Clients that wait for each other in a circle are not to hold up the start.
+            var warmUp = contest(mode.equals("two-of-8") ? "alone-2" : mode, who, address);
+            grants(warmUp, WARM_UP);
+            var clients = mode.equals("two-of-8") ? contest(mode, who, address) : warmUp;
+            contend(clients, lines, Double.parseDouble(args[3]));
         }
         System.out.flush();
         Runtime.getRuntime().halt(0); // nothing is to be closed first
     }
 
-    /** What each of the clients wants. */
-    private static List<Locks.Role> roles(String mode) {
+    /** Clients that contend, how long they keep what they take, and how long they then do something else; in ns. */
+    private record Clients(List<Locks> locks, long kept, long rested, boolean waitsCount) {}
+
+    private static Clients contest(String mode, String who, String address) {
         return switch (mode) {
-            case "contend" -> Collections.nCopies(8, Locks.Role.SOLE);
-            case "permits" -> Collections.nCopies(16, Locks.Role.PERMIT);
+            case "contend" -> new Clients(onOne(who, address, Collections.nCopies(8, Locks.Role.SOLE)), 0, 0, false);
+            case "permits" -> new Clients(onOne(who, address, Collections.nCopies(16, Locks.Role.PERMIT)), KEPT, 0, true);
             case "readers" -> {
                 var roles = new ArrayList<>(Collections.nCopies(7, Locks.Role.READER));
                 roles.add(Locks.Role.WRITER);
-                yield roles;
+                yield new Clients(onOne(who, address, roles), KEPT, RESTED, true);
             }
+            case "two-of-8" -> {
+                var keys = Several.some(2, names("contested", 8));
+                yield new Clients(clients(16, client -> Several.open(who, address, keys)), KEPT, 0, true);
+            }
+            case "alone-2" -> new Clients(clients(8, client -> alone(who, address, client, 2)), 0, 0, true);
+            case "alone-10" -> new Clients(clients(8, client -> alone(who, address, client, 10)), 0, 0, true);
             default -> throw new IllegalArgumentException(mode);
         };
     }
 
-    private static void contend(List<Locks> locks, BufferedReader lines, double seconds, long kept, long rested)
-            throws Exception {
-        grants(locks, WARM_UP, kept, rested);
+    private static List<Locks> onOne(String who, String address, List<Locks.Role> roles) {
+        return clients(roles.size(), client -> Locks.open(who, address, "contested", roles.get(client)));
+    }
+
+    private static Locks alone(String who, String address, int client, int count) {
+        var keys = names("own-" + client, count);
+        return Several.open(who, address, () -> keys);
+    }
+
+    private static List<Locks> clients(int count, IntFunction<Locks> open) {
+        return IntStream.range(0, count).mapToObj(open).toList();
+    }
+
+    private static List<String> names(String prefix, int count) {
+        return IntStream.range(0, count).mapToObj(number -> prefix + "-" + number).toList();
+    }
+
+    private static void contend(Clients clients, BufferedReader lines, double seconds) throws Exception {
         System.out.println("ready");
         lines.readLine();
         var out = new StringBuilder();
-        var grants = grants(locks, seconds, kept, rested);
-        for (int client = 0; client < locks.size(); client++) {
+        var grants = grants(clients, seconds);
+        for (int client = 0; client < grants.size(); client++) {
             for (var grant : grants.get(client)) {
                 out.append(grant.time).append(' ').append(client);
-                if (kept > 0) out.append(' ').append(grant.waited);
+                if (clients.waitsCount) out.append(' ').append(grant.waited);
                 out.append('\n');
             }
         }
@@ -80,29 +113,59 @@ final class Contest {
     }
 
     /** The grants of each of the clients, in threads of their own. */
-    private static List<List<Grant>> grants(List<Locks> locks, double seconds, long kept, long rested)
-            throws Exception {
+    private static List<List<Grant>> grants(Clients clients, double seconds) throws Exception {
         long end = System.nanoTime() + (long) (seconds * 1e9);
-        var clients = new ArrayList<Callable<List<Grant>>>();
-        for (var lock : locks) {
-            clients.add(() -> {
-                var grants = new ArrayList<Grant>();
-                for (long asked = System.nanoTime(); asked < end; asked = System.nanoTime()) {
-                    lock.acquire();
-                    long now = System.nanoTime();
-                    grants.add(new Grant(now, now - asked));
-                    sleep(kept);
-                    lock.release();
-                    sleep(rested);
-                }
-                return grants;
-            });
-        }
-        var threads = Executors.newFixedThreadPool(locks.size());
-        var all = new ArrayList<List<Grant>>();
-        for (var done : threads.invokeAll(clients)) all.add(done.get());
+        var all = clients.locks.stream().map(lock -> new Client(lock, clients, end)).toList();
+        var threads = Executors.newFixedThreadPool(all.size());
+        var done = threads.invokeAll(all, (long) (seconds * 1000) + LONGEST, TimeUnit.MILLISECONDS);
+        for (var task : done) if (!task.isCancelled()) task.get();
         threads.shutdown();
-        return all;
+        return all.stream().map(Client::grants).toList();
+    }
+
+    /** Takes its lock and gives it back, until the end. */
+    private static final class Client implements Callable<Void> {
+        private final Locks lock;
+        private final Clients how;
+        private final long end;
+        private final List<Grant> grants = new ArrayList<>();
+        /** When it asked for what it has not got yet. */
+        private long asked;
+
+        Client(Locks lock, Clients how, long end) {
+            this.lock = lock;
+            this.how = how;
+            this.end = end;
+        }
+
+        @Override
+        public Void call() {
+            while (ask()) {
+                lock.acquire();
+                granted();
+                sleep(how.kept);
+                lock.release();
+                sleep(how.rested);
+            }
+            return null;
+        }
+
+        private synchronized boolean ask() {
+            long now = System.nanoTime();
+            asked = now < end ? now : 0;
+            return now < end;
+        }
+
+        private synchronized void granted() {
+            long now = System.nanoTime();
+            grants.add(new Grant(now, now - asked));
+            asked = 0;
+        }
+
+        synchronized List<Grant> grants() {
+            if (asked != 0 && how.waitsCount) granted();
+            return List.copyOf(grants);
+        }
     }
 
     private static void sleep(long length) {

@@ -48,6 +48,20 @@ interface Locks {
         };
     }
 
+    static Jedis jedis(String address) {
+        var parts = address.split(":");
+        var client = new Jedis(parts[0], Integer.parseInt(parts[1]));
+        client.ping();
+        return client;
+    }
+
+    static RedissonClient redisson(String address) {
+        var config = new Config();
+        // One connection for commands, as the others have it; at its start it would open 24.
+        config.useSingleServer().setAddress("redis://" + address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(1);
+        return Redisson.create(config);
+    }
+
     final class Redislock implements Locks {
         private static final ProtocolCommand ACQUIRE = "LOCK.ACQUIRE"::getBytes, RELEASE = "LOCK.RELEASE"::getBytes;
         private final Jedis client;
@@ -57,9 +71,7 @@ interface Locks {
         private long fence;
 
         Redislock(String address, String key, String... words) {
-            var parts = address.split(":");
-            client = new Jedis(parts[0], Integer.parseInt(parts[1]));
-            client.ping();
+            client = jedis(address);
             this.key = key;
             this.words = words;
         }
@@ -84,14 +96,7 @@ interface Locks {
         private final RLock lock;
 
         OfRedisson(String address, String key, BiFunction<RedissonClient, String, RLock> kind) {
-            lock = kind.apply(client(address), key);
-        }
-
-        private static RedissonClient client(String address) {
-            var config = new Config();
-            // One connection for commands, as the others have it; at its start it would open 24.
-            config.useSingleServer().setAddress("redis://" + address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(1);
-            return Redisson.create(config);
+            lock = kind.apply(redisson(address), key);
         }
 
         @Override
@@ -111,7 +116,7 @@ interface Locks {
         private String permit;
 
         Permit(String address, String key) {
-            permits = OfRedisson.client(address).getPermitExpirableSemaphore(key);
+            permits = redisson(address).getPermitExpirableSemaphore(key);
             permits.trySetPermits(10);
         }
 
