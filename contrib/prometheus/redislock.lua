@@ -1,8 +1,7 @@
 #!lua flags=no-writes,allow-stale
 -- For redis_exporter's --script: the fields of `INFO lock` as metrics for Prometheus, named and in seconds as Prometheus
 -- wants them. It reads this one section of INFO and nothing else. prometheus.yml gives the metrics their names.
--- A server without the module has no such section, and so no metrics. Errors are no metrics either: the exporter would
--- take a server whose script fails for one that is down.
+-- A server without the module has no such section, and so no metrics.
 
 -- The fields that tell what is there now. All others count.
 local gauges = { keys = true, waiters = true, sessions = true, places = true,
@@ -19,8 +18,7 @@ local function in_seconds(ms)
     return string.format('%.3f', ms / 1000)
 end
 
-local info = redis.pcall('INFO', 'lock')
-for field, value in string.gmatch(type(info) == 'string' and info or '', '\nlock_([%w_]+):(%d+)') do
+for field, value in string.gmatch(redis.call('INFO', 'lock'), '\nlock_([%w_]+):(%d+)') do
     local bound, unit = string.match(field, '^waits_le_(%d+)(m?s)$')
     if bound then
         add('wait_seconds_bucket{le="' .. tostring(bound * seconds[unit]) .. '"}', value)
