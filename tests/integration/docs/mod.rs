@@ -5,4 +5,5 @@ mod definition;
 mod examples;
 mod operations;
 mod page;
+mod prometheus;
 mod shown;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::support::Server;
 
-fn root() -> &'static Path {
+pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn page(name: &str) -> String {
+pub(super) fn page(name: &str) -> String {
     fs::read_to_string(root().join("docs/operations").join(name)).unwrap()
 }
 
@@ -48,6 +48,16 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors.collect()
 }
 
+/// Whether there is what the page's link names: the file, and the heading in it.
+pub(super) fn leads_somewhere(page: &Path, link: &str) -> bool {
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = if file.is_empty() { page.to_owned() } else { page.parent().unwrap().join(file) };
+    match anchor {
+        "" => target.exists(),
+        anchor => fs::read_to_string(&target).is_ok_and(|text| anchors(&prose(&text)).contains(anchor)),
+    }
+}
+
 #[test]
 fn every_link_of_the_pages_leads_somewhere() {
     let mut pages = vec![root().join("README.md"), root().join("CHANGELOG.md")];
@@ -59,15 +69,7 @@ fn every_link_of_the_pages_leads_somewhere() {
             if link.contains("://") {
                 continue;
             }
-            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
-            let leads = match anchor {
-                "" => target.exists(),
-                anchor => {
-                    fs::read_to_string(&target).is_ok_and(|text| anchors(&prose(&text)).contains(anchor))
-                }
-            };
-            if !leads {
+            if !leads_somewhere(page, link) {
                 broken.push(format!("{}: {link}", page.display()));
             }
         }
