@@ -11,7 +11,7 @@ use crate::server::{Server, Setup};
 use crate::stats::Spread;
 
 /// The words that are looked at, each beside an acquire without it.
-const WORDS: &[&str] = &[];
+const WORDS: &[&str] = &["DETECT"];
 
 /// How many wait.
 const WAITS: usize = 10_000;

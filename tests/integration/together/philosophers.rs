@@ -168,3 +168,50 @@ fn watch(eyes: &mut Client, seat: usize, owner: &str) -> Option<(i64, BTreeSet<S
     });
     queued
 }
+
+/// The one that would close the circle is told at once: it lays its fork down, and all others eat in turn.
+#[test]
+fn one_fork_after_the_other_and_whoever_closes_the_circle_is_told() {
+    let server = Server::start();
+    let mut rng = Rng::new();
+    let told: usize = scope(|scope| {
+        let eaters: Vec<_> = (0..SEATS)
+            .map(|seat| {
+                let (server, mut rng) = (&server, rng.fork());
+                scope.spawn(move || {
+                    let mut client = server.client();
+                    (0..MEALS).map(|_| eat(&mut client, seat, &mut rng)).sum::<usize>()
+                })
+            })
+            .collect();
+        eaters.into_iter().map(|eater| eater.join().unwrap()).sum()
+    });
+    let mut client = server.client();
+    assert_eq!((client.ask::<i64>("DBSIZE"), count(&mut client, "lock_waiters")), (0, 0));
+    assert_eq!(count(&mut client, "lock_lapses"), 0, "nobody stood still until a lease ended");
+    assert_eq!(count(&mut client, "lock_deadlocks"), told as i64);
+    figure("philosophers", format_args!("{} meals, {told} times told", SEATS * MEALS));
+    assert!(told > 0, "no circle to tell");
+}
+
+/// Takes both forks and lays them down: how often it had to begin anew.
+fn eat(client: &mut Client, seat: usize, rng: &mut Rng) -> usize {
+    let owner = format!("p{seat}");
+    for told in 0.. {
+        let lines = Forks::OneByOne("BLOCK 0 DETECT").lines(seat, &owner);
+        client.ask::<Vec<Value>>(&lines[0]);
+        sleep(rng.up_to(2));
+        match client.send(&lines[1]) {
+            Ok(_) => {
+                sleep(rng.up_to(2));
+                assert_eq!(put_back(client, seat, &owner), [Some(0); 2]);
+                return told;
+            }
+            Err(error) => {
+                assert!(error.starts_with("DEADLOCK this wait would never end: "), "{error}");
+                assert_eq!(put_back(client, seat, &owner), [Some(0), None]);
+            }
+        }
+    }
+    unreachable!("it eats in the end")
+}
