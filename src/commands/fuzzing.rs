@@ -1,6 +1,6 @@
 //! Whatever a client, a primary or an append-only file says, what the parsers let through is in range.
 
-use super::{Acquire, Apply, Break, Extend, Leave, Release};
+use super::{Acquire, Apply, Break, Extend, Leave, Release, Waits};
 use crate::keyspace::Effect;
 use crate::lock::{Fence, LONGEST_LEASE, Owner};
 use crate::server::fuzzing::with_args;
@@ -26,6 +26,9 @@ pub(crate) fn parse(bytes: &[u8]) {
             check_owner(&extend.longer.owner);
             assert!(extend.longer.lease.is_none_or(|lease| (1..=LONGEST_LEASE).contains(&lease)));
             assert_ne!(extend.longer.fence, Some(0));
+        }
+        if let Ok(waits) = Waits::parse(args) {
+            assert!((1..=1_000).contains(&waits.count));
         }
         if let Ok(break_) = Break::parse(args) {
             assert_ne!(break_.fence, Some(0));

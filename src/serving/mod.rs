@@ -26,4 +26,7 @@ pub(crate) use state::now;
 pub(crate) use steps::{
     acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_together,
 };
-pub(crate) use views::{is_session_alive, look, places, queue_of, reserved_for, totals, waiters_of};
+pub(crate) use views::{
+    Holder, Holders, grace, holders_of, look, page, places, queue_of, reserved_for, session_client, totals,
+    waiters_of,
+};

@@ -47,5 +47,7 @@ pub(crate) use ring::{answer, ring};
 pub(crate) use sessions::outlives;
 pub(crate) use settle::settle;
 pub(crate) use site::{Around, Caller, GraceLeft, Host, Note, Refusal, Rest, Settled, Site, Sites};
-pub(crate) use state::{Answer, At, Channel, Message, Place, Stand, Stands, State, Ticket, WaiterInfo, Word};
+pub(crate) use state::{
+    Answer, At, Channel, Message, Page, Place, Stand, Stands, State, Ticket, WaiterInfo, Waits, Word,
+};
 pub(crate) use together::{acquire_all, extend_all, release_all, settle_together};

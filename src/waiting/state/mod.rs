@@ -13,11 +13,12 @@
 //!   next one.
 //! - `sweeps`: what is being done to all lines.
 //! - `tries`: who waits for several locks, and may have them all now.
+//! - `survey`: what is kept for those who look on, and decides nothing.
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `places` who waits without being
-//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks; `clear_up` what is much at once, and
+//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks; `survey` what is shown of all that wait; `clear_up` what is much at once, and
 //! done piece by piece.
 
 mod alarms;
@@ -32,6 +33,7 @@ mod place;
 mod places;
 mod queue;
 mod sessions;
+mod survey;
 mod sweep;
 mod table;
 #[cfg(test)]
@@ -46,6 +48,7 @@ use std::num::NonZeroU64;
 use crate::lock::Millis;
 use connections::Connections;
 use message::Due;
+use survey::Survey;
 use sweep::Sweep;
 use table::Lines;
 use waiter::Waiter;
@@ -55,6 +58,7 @@ pub(crate) use line::Lapsed;
 pub(crate) use message::{Message, Tell, Word};
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
+pub(crate) use survey::{Page, Waits};
 pub(crate) use waiter::{Answer, Arrival, Channel, Session, Stand, Stands, Told, WaiterInfo, Way};
 
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
@@ -86,6 +90,8 @@ pub(crate) struct State<C> {
     answered: VecDeque<Due>,
     /// How many stand in queues.
     queued: usize,
+    /// For those who look on.
+    survey: Survey,
     last_ticket: NonZeroU64,
     /// No alarm is to ring before that.
     quiet_until: Millis,
@@ -107,6 +113,7 @@ impl<C: Copy> State<C> {
             happened: 0,
             answered: VecDeque::new(),
             queued: 0,
+            survey: Survey::new(),
             last_ticket: NonZeroU64::MIN,
             quiet_until: 0,
             rang_at: 0,

@@ -33,9 +33,9 @@ impl<C: Copy> State<C> {
         self.line(at).is_some_and(|line| !line.queue.is_empty() || !line.watches.is_empty())
     }
 
-    /// Whether a connection keeps the grant with that fence alive.
-    pub(crate) fn is_alive(&self, at: At<'_>, fence: Fence) -> bool {
-        self.session(at, fence).is_some_and(|session| !session.over)
+    /// The connection that keeps the grant with that fence alive.
+    pub(crate) fn session_client(&self, at: At<'_>, fence: Fence) -> Option<u64> {
+        self.session(at, fence).filter(|session| !session.over).map(|session| session.client)
     }
 
     /// Whether a connection that kept a grant of that lock alive has closed.
