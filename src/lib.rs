@@ -63,6 +63,7 @@ static MODULE: Module = Module {
         &config::FAILOVER_GRACE,
         &config::CLAIM,
         &config::MAX_PLACES,
+        &config::LOG_WAIT,
     ],
     events: &[EventSpec::of::<Listener>()],
     info: info::write,

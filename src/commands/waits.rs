@@ -1,8 +1,8 @@
-//! `LOCK.WAITS [KEY key] [CURSOR cursor] [COUNT count]`
+//! `LOCK.WAITS [KEY key | TOP] [CURSOR cursor] [COUNT count]`
 //!
 //! For operators: answers who waits for any lock, in any database, or for that one, and who holds what keeps each waiting. The
 //! longest wait first, page by page: `[cursor of the next page, [map, ...]]`, as `SCAN`; the cursor is the number of the last waiter
-//! on the page.
+//! on the page. With `TOP`: the locks that are waited for most often; there the cursor says how many were shown.
 
 use std::num::NonZeroU64;
 
@@ -23,8 +23,14 @@ const MOST: usize = 1_000;
 /// How many holders of a lock are shown.
 const HOLDERS: usize = 10;
 
+/// What is shown.
+enum Of<'a> {
+    Lock(Arg<'a>),
+    Top,
+}
+
 pub(crate) struct Waits<'a> {
-    key: Option<Arg<'a>>,
+    of: Option<Of<'a>>,
     cursor: u64,
     pub(super) count: usize,
 }
@@ -41,7 +47,8 @@ impl Command for Waits<'_> {
         tips: c"nondeterministic_output",
         key: KeyUse { keys: Keys::After(c"KEY"), tells: true, change: None },
         arguments: &[
-            Argument::KEY.after(c"KEY").optional(),
+            Argument::one_of(c"of", &[Argument::KEY.after(c"KEY"), Argument::word(c"top", c"TOP")])
+                .optional(),
             Argument::integer(c"cursor").after(c"CURSOR").optional(),
             Argument::integer(c"count").after(c"COUNT").optional(),
         ],
@@ -56,11 +63,13 @@ impl Command for Waits<'_> {
 
 impl<'a> Waits<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
-        let (mut key, mut cursor, mut count) = (None, None, None);
+        let (mut of, mut cursor, mut count) = (None, None, None);
         let mut words = args.skip(1);
         while let Some(word) = words.next().map(Arg::bytes) {
             if parse::is(word, "KEY") {
-                parse::set(&mut key, parse::value(&mut words)?)?;
+                parse::set(&mut of, Of::Lock(parse::value(&mut words)?))?;
+            } else if parse::is(word, "TOP") {
+                parse::set(&mut of, Of::Top)?;
             } else if parse::is(word, "CURSOR") {
                 parse::set(&mut cursor, parse::value(&mut words)?)?;
             } else if parse::is(word, "COUNT") {
@@ -70,7 +79,7 @@ impl<'a> Waits<'a> {
             }
         }
         Ok(Self {
-            key,
+            of,
             cursor: cursor.map_or(Ok(0), parse::cursor)?,
             count: count.map_or(Ok(COUNT), |count| parse::count(count, MOST))?,
         })
@@ -78,17 +87,41 @@ impl<'a> Waits<'a> {
 
     fn show(self, ctx: &Ctx<'_>) {
         let now = serving::now();
+        let key = match self.of {
+            None => None,
+            Some(Of::Lock(key)) => Some(key),
+            Some(Of::Top) => return show_top(ctx, self.cursor, self.count, now),
+        };
         let after = NonZeroU64::new(self.cursor).map(Ticket);
-        let Page { waits, last } = serving::page(ctx, self.key, after, self.count, now);
+        let Page { waits, last } = serving::page(ctx, key, after, self.count, now);
         // All that is to be known, before anything is said.
         let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
-        ctx.reply_array(2);
-        let mut digits = itoa::Buffer::new();
-        ctx.reply_bytes(digits.format(last.map_or(0, |last| last.0.get())).as_bytes());
-        ctx.reply_array(shown.len());
+        begin(ctx, last.map_or(0, |last| last.0.get()), shown.len());
         for (holders, waits) in shown {
             show_waiter(ctx, &waits, &holders, now);
         }
+    }
+}
+
+/// Begins a page: the cursor of the next one, and so many that follow.
+fn begin(ctx: &Ctx<'_>, next: u64, count: usize) {
+    ctx.reply_array(2);
+    ctx.reply_bytes(itoa::Buffer::new().format(next).as_bytes());
+    ctx.reply_array(count);
+}
+
+fn show_top(ctx: &Ctx<'_>, cursor: u64, many: usize, now: Now) {
+    let after = usize::try_from(cursor).unwrap_or(usize::MAX);
+    let (top, more) = serving::busiest(after, many);
+    begin(ctx, if more { cursor.saturating_add(top.len() as u64) } else { 0 }, top.len());
+    for (place, busy, waiters) in top {
+        ctx.reply_map(6);
+        field(ctx, "key", &place.key);
+        count(ctx, "db", place.db.into());
+        count(ctx, "waits", busy.waits.cast_signed());
+        count(ctx, "error", busy.error.cast_signed());
+        count(ctx, "waiters", waiters as i64);
+        count(ctx, "last-wait-ms", (now.micros.saturating_sub(busy.last) / 1000).max(0));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::host::Server;
 use super::state::{STATE, now};
-use super::{heartbeat, tick};
+use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
 use crate::lock::Value;
@@ -58,7 +58,8 @@ impl KeyspaceEvents for Listener {
         let at = At { db: ctx.db(), key: key.bytes() };
         for grant in lapse.grants() {
             if is_empty() || !waiting::outlives(&mut Server::new(ctx), at, grant, now()) {
-                keyspace::publish_lapse(ctx, key, grant);
+                let (waiters, level) = notices::of_lapse(at);
+                keyspace::publish_lapse(ctx, key, grant, waiters, level);
             }
         }
     }

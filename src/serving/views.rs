@@ -1,12 +1,14 @@
 //! What is shown of locks, waiters and sessions.
 
 use super::heartbeat;
+use super::holders::holders_of;
+use super::host::Server;
 use super::state::STATE;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{Deadline, Fence, Grant, Held, Millis, Now, Owner};
+use crate::lock::{Fence, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{At, Page, Place, Ticket, WaiterInfo};
+use crate::waiting::{self, At, Busy, Page, Place, Ticket, WaiterInfo};
 
 /// A lock as `LOCK.INFO` shows it.
 pub(crate) fn look<'a>(ctx: &'a Ctx<'_>, key: Arg<'a>) -> Result<LockKey<'a>, Error> {
@@ -55,46 +57,6 @@ pub(crate) fn page(
     }
 }
 
-/// Who holds a lock that somebody waits for.
-#[derive(Default)]
-pub(crate) struct Holders {
-    pub(crate) count: usize,
-    /// Some of them, the oldest grant first.
-    pub(crate) first: Vec<Holder>,
-    /// Where it is free: the owner for whom it is reserved.
-    pub(crate) reserved_for: Option<Owner<'static>>,
-}
-
-pub(crate) struct Holder {
-    pub(crate) grant: Grant,
-    pub(crate) deadline: Deadline,
-    /// The connection that keeps the grant alive.
-    pub(crate) client: Option<u64>,
-}
-
-/// Who holds a lock, so many at most: of any database, and no command need have been given its key. Looking leaves no trace.
-pub(crate) fn holders_of(ctx: &Ctx<'_>, place: &Place, most: usize, now: Now) -> Holders {
-    let look = || ctx.with_string(&place.key, |key| holders(ctx, key, most, now));
-    let (count, held) = ctx.in_db(place.db, look).unwrap_or_default();
-    STATE.with(|state| {
-        let client = |grant: &Grant| state.session_client(place.at(), grant.fence());
-        let with_client = |(grant, deadline)| Holder { client: client(&grant), grant, deadline };
-        let first: Vec<Holder> = held.into_iter().map(with_client).collect();
-        let reserved_for = if first.is_empty() { state.reserved_for(place.at()) } else { None };
-        Holders { count, first, reserved_for }
-    })
-}
-
-/// How many hold a lock of the selected database, and the first of them.
-fn holders(ctx: &Ctx<'_>, key: Arg<'_>, most: usize, now: Now) -> (usize, Vec<(Grant, Deadline)>) {
-    let Ok(lock) = LockKey::peek(ctx, key) else { return (0, Vec::new()) };
-    let Some(value) = lock.value() else { return (0, Vec::new()) };
-    // Of many whose leases are over only the first are passed over: an alarm is about to end them.
-    let held = value.alive(lock.deadline(), now.millis()).take(most);
-    let held: Vec<_> = held.map(|Held { grant, deadline }| (grant.clone(), deadline)).collect();
-    (value.count(), held)
-}
-
 /// For how many ms more this server grants nothing new; a replica never does.
 pub(crate) fn grace(ctx: &Ctx<'_>) -> Millis {
     if ctx.is_replica() { 0 } else { heartbeat::grace_left().grants }
@@ -109,4 +71,27 @@ pub(crate) fn totals() -> (u64, u64) {
 /// How many places there are without a blocked client, in queues or with a grant to claim.
 pub(crate) fn places() -> u64 {
     STATE.with(|state| state.places()) as u64
+}
+
+/// How many waits have ended without a grant.
+pub(crate) fn ungranted() -> u64 {
+    STATE.with(|state| state.ungranted())
+}
+
+/// How long somebody has waited, at most; 0 where nobody waits.
+pub(crate) fn oldest_wait(now: Now) -> Millis {
+    STATE.with(|state| state.oldest_wait(now.micros))
+}
+
+/// So many of the locks that are waited for most often, after so many others, each with how many wait now; and whether there are more.
+pub(crate) fn busiest(after: usize, count: usize) -> (Vec<(Place, Busy, usize)>, bool) {
+    STATE.with(|state| state.busiest(after, count))
+}
+
+/// How long, in ms, the lock has been held that has been held longest of those that somebody waits for.
+pub(crate) fn longest_held(ctx: &Ctx<'_>, now: Now) -> Millis {
+    waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, place| {
+        let oldest = holders_of(ctx, place, 1, now).first.pop()?;
+        Some(now.millis().saturating_sub(oldest.grant.age(now.millis())))
+    })
 }

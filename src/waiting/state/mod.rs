@@ -18,17 +18,21 @@
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `places` who waits without being
-//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks; `survey` what is shown of all that wait; `clear_up` what is much at once, and
+//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks; `pages`, `waited_for` and `long_waits` what is shown of all that wait; `clear_up` what is much at once, and
 //! done piece by piece.
 
 mod alarms;
 mod answers;
+mod busiest;
 mod clear_up;
 mod connections;
 mod dead;
+mod held;
 mod line;
 mod lines;
+mod long_waits;
 mod message;
+mod pages;
 mod place;
 mod places;
 mod queue;
@@ -39,6 +43,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod together;
+mod waited_for;
 mod waiter;
 mod watches;
 
@@ -54,11 +59,13 @@ use table::Lines;
 use waiter::Waiter;
 
 pub(crate) use alarms::Alarm;
+pub(crate) use busiest::Busy;
 pub(crate) use line::Lapsed;
+pub(crate) use long_waits::LongWaits;
 pub(crate) use message::{Message, Tell, Word};
+pub(crate) use pages::{Page, Waits};
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
-pub(crate) use survey::{Page, Waits};
 pub(crate) use waiter::{Answer, Arrival, Channel, Session, Stand, Stands, Told, WaiterInfo, Way};
 
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.

@@ -1,6 +1,6 @@
 //! Which connection keeps which grants alive.
 
-use super::line::Lapsed;
+use super::line::{Lapsed, Line};
 use super::waiter::{Phase, Session, Waiter};
 use super::{At, State};
 use crate::lock::{Fence, Grant, Millis};
@@ -30,7 +30,7 @@ impl<C: Copy> State<C> {
 
     /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
     pub(crate) fn is_watched(&self, at: At<'_>) -> bool {
-        self.line(at).is_some_and(|line| !line.queue.is_empty() || !line.watches.is_empty())
+        self.line(at).is_some_and(Line::is_watched)
     }
 
     /// The connection that keeps the grant with that fence alive.

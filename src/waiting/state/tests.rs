@@ -78,6 +78,7 @@ impl State<Ticket> {
         self.rang_at = renewals.filter(|renew_at| *renew_at <= self.rang_at).max().unwrap_or(0);
         // It decides nothing.
         self.survey = Survey::new();
+        self.lines.forget_held();
         let old: Vec<Ticket> = self.waiters.keys().copied().collect();
         let new: BTreeMap<Ticket, Ticket> =
             old.into_iter().map(|ticket| (ticket, self.next_ticket())).collect();

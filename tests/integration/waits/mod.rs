@@ -1,11 +1,14 @@
 //! `LOCK.WAITS`, and what else tells who waits for whom.
 
+mod gauges;
 mod grace;
 mod holders;
 mod input;
+mod log;
 mod many;
 mod pages;
 mod session_client;
+mod top;
 
 use std::collections::HashMap;
 
