@@ -169,39 +169,37 @@ fn the_rest_of_the_grace_runs_out() {
     assert_eq!(gauge(&mut client, "lock_grace_ms"), 0);
 }
 
-/// Fifty thousand locks are waited for, and all change hands between two looks: `INFO` holds nobody up.
+/// How long the server takes for `INFO lock`.
+fn looked(client: &mut Client) -> Duration {
+    let began = Instant::now();
+    client.ask::<String>("INFO lock");
+    began.elapsed()
+}
+
+/// Fifty thousand locks are waited for, and all change hands between two looks: `INFO` holds nobody up. (On a busy machine there are a
+/// few tries. Where all notes are set right at once: 70 ms.)
 #[test]
 fn many_locks_cost_no_more_than_a_few() {
     const MANY: usize = 50_000;
-    let server = Server::start();
+    let server = Setup::new().module_args("claim 600000").start();
     let (mut client, mut places) = (server.client(), server.client());
-    let took = |client: &mut Client| {
-        let once = || {
-            let began = Instant::now();
-            client.ask::<String>("INFO lock");
-            began.elapsed()
-        };
-        std::iter::repeat_with(once).take(50).min().unwrap()
-    };
-    let few = took(&mut client);
+    let best = |client: &mut Client| (0..50).map(|_| looked(client)).min().unwrap();
+    let few = best(&mut client);
     let each = |line: &str| (0..MANY).map(|n| line.replace('#', &n.to_string())).collect::<Vec<_>>();
     client.ask_all::<Value, _>(&each("LOCK.ACQUIRE k# OWNER alice PX 600000"));
-    for owner in ["bob", "carol"] {
+    for owner in ["bob", "carol", "dave", "eve"] {
         let lines = each(&format!("LOCK.ACQUIRE k# OWNER {owner} BLOCK 0 NOTIFY ch PX 600000"));
         places.ask_all::<Value, _>(&lines);
     }
-    let many = took(&mut client);
+    let many = best(&mut client);
     println!("INFO lock: {many:?} with {MANY} locks that are waited for, {few:?} without");
     assert!(many < few * 3 + Duration::from_micros(100), "{many:?}, {few:?} without");
-    // The notes of all are out of date. What one look costs at most:
     let _mail = Mailbox::of(&server, "ch");
-    client.ask_all::<Value, _>(&each("LOCK.RELEASE k# alice"));
-    let slowest = (0..20).map(|_| {
-        let began = Instant::now();
-        client.ask::<String>("INFO lock");
-        began.elapsed()
-    });
-    let fastest_of_slow = slowest.min().unwrap();
-    println!("INFO lock: {fastest_of_slow:?} where all have changed hands");
-    assert!(fastest_of_slow < Duration::from_millis(10), "{fastest_of_slow:?}");
+    let mut tries = Vec::new();
+    while tries.iter().all(|took| *took > Duration::from_millis(10)) {
+        assert!(tries.len() < 3, "{tries:?}");
+        client.ask_all::<Value, _>(&each("LOCK.BREAK k#"));
+        tries.push(looked(&mut client));
+    }
+    println!("INFO lock: {tries:?} where all have changed hands");
 }
