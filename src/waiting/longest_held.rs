@@ -5,7 +5,7 @@ use super::state::Place;
 use crate::lock::Millis;
 
 /// How many locks are looked at for one answer, at most.
-const LOOKS: usize = 500;
+const LOOKS: usize = 200;
 
 /// In ms; 0 where none is held. `look`: since when a lock is held, by its oldest grant. Exact, unless more than `LOOKS` locks have
 /// changed hands since somebody asked last, and were held before by somebody who had them for longer: then it is the longest of those

@@ -168,18 +168,20 @@ fn of_many_lapses_ten_a_second_are_notices() {
         let each = |line: &str| (0..MANY).map(|n| line.replace('#', &n.to_string())).collect::<Vec<_>>();
         client.ask_all::<redis::Value, _>(&each("LOCK.ACQUIRE k# OWNER alice PX 1000"));
         places.ask_all::<String, _>(&each("LOCK.ACQUIRE k# OWNER bob BLOCK 0 NOTIFY ch"));
-        // Those of alice's grants, and not of those that bob does not claim.
-        let alices = || lines(&server, "lock lapsed: owner \"alice\"");
-        wait_for("all to lapse", || client.info("lock", "lock_lapses").parse::<usize>().unwrap() >= MANY);
-        wait_for("the count", || !lines(&server, "more lapses that somebody waited for").is_empty());
-        match level {
-            "notice" => assert!((10..=30).contains(&alices().len()), "{}", alices().len()),
-            _ => assert_eq!(alices().len(), MANY),
-        }
-        let left_out: i64 = lines(&server, "more lapses that somebody waited for")
-            .iter()
-            .map(|line| ms_after(line, "<lock> "))
-            .sum();
-        assert!(left_out >= MANY as i64 - 30, "{left_out}");
+        // Nobody hears that bob has them.
+        wait_for("all to lapse", || client.ask::<i64>("DBSIZE") == 0);
+        // On a busy machine the server may take too long to say so of one: see `keyspace::lapses`.
+        let lapses: usize = client.info("lock", "lock_lapses").parse().unwrap();
+        assert!(lapses > MANY * 9 / 10, "{lapses}");
+        let left_out = || {
+            let counts = lines(&server, "more lapses that somebody waited for");
+            counts.iter().map(|line| ms_after(line, "<lock> ")).sum::<i64>() as usize
+        };
+        let written = || lines(&server, "lock lapsed: owner \"alice\"").len();
+        let notices = |written| if level == "notice" { written } else { lapses - left_out() };
+        wait_for("the count", || left_out() > 0 && notices(written()) + left_out() == lapses);
+        let notices = notices(written());
+        assert!((10..=30).contains(&notices), "{notices}");
+        assert!(level == "notice" || written() == lapses, "{} of {lapses}", written());
     }
 }
