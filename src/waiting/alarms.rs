@@ -22,7 +22,8 @@ pub(super) fn lease_moved<S: Site>(site: &mut S, fence: Fence, until: Deadline, 
 }
 
 /// The same for the lease that ends first, and since when the lock is held. Of several leases, each is looked at: a session beside
-/// them sees to its own only.
+/// them sees to its own only. Apart, so that a lock that nobody waits for does not pay for it.
+#[inline(never)]
 pub(super) fn look_when_one_ends<S: Site>(site: &mut S, now: Now) {
     let held = site.value().map(|value| {
         let until = site.deadline();
