@@ -29,6 +29,9 @@ pub(crate) static CLAIM: NumericConfig = NumericConfig::new(c"claim", 5_000, 1, 
 /// The most places of one connection; 0: no cap.
 pub(crate) static MAX_PLACES: NumericConfig = NumericConfig::new(c"max-places", 100_000, 0, u32::MAX as i64);
 
+/// How long in ms somebody has to wait to be named in the log; 0: nobody is.
+pub(crate) static LOG_WAIT: NumericConfig = NumericConfig::new(c"log-wait", 0, 0, LONGEST_LEASE);
+
 /// The longest lease in ms, where there is one that is shorter than any clock needs.
 pub(crate) fn longest_lease() -> Option<Millis> {
     Some(MAX_LEASE.get()).filter(|&max| max > 0)

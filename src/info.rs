@@ -3,7 +3,7 @@
 use crate::keyspace;
 use crate::server::InfoWriter;
 use crate::serving;
-use crate::stats::{COUNTERS, WAITED, WAITS};
+use crate::stats::{COUNTERS, WAITED, WAITS, WAITS_MS};
 
 /// Writes the section.
 pub(crate) fn write(info: &mut InfoWriter) {
@@ -21,4 +21,10 @@ pub(crate) fn write(info: &mut InfoWriter) {
     for ((_, field), counter) in WAITS.iter().zip(&WAITED) {
         info.field(field, counter.get());
     }
+    info.field(c"waits_ms", WAITS_MS.get());
+    info.field(c"waits_ungranted", serving::ungranted());
+    let now = serving::now();
+    info.field(c"oldest_wait_ms", serving::oldest_wait(now).unsigned_abs());
+    info.field(c"longest_held_ms", serving::longest_held(&info.ctx(), now).unsigned_abs());
+    info.field(c"grace_ms", serving::grace(&info.ctx()).unsigned_abs());
 }

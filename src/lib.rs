@@ -26,7 +26,9 @@ mod stats;
 mod tests;
 mod waiting;
 
-use commands::{Acquire, Apply, Break, Extend, Info, Leave, Macquire, Mextend, Mrelease, Release, Settle};
+use commands::{
+    Acquire, Apply, Break, Extend, Info, Leave, Macquire, Mextend, Mrelease, Release, Settle, Waits,
+};
 use server::{CommandSpec, EventSpec, Module, TypeSpec};
 use serving::Listener;
 
@@ -45,6 +47,7 @@ static MODULE: Module = Module {
         CommandSpec::of::<Mextend>(),
         CommandSpec::of::<Leave>(),
         CommandSpec::of::<Info>(),
+        CommandSpec::of::<Waits>(),
         CommandSpec::of::<Break>(),
         CommandSpec::of::<Apply>(),
         CommandSpec::of::<Settle>(),
@@ -60,6 +63,7 @@ static MODULE: Module = Module {
         &config::FAILOVER_GRACE,
         &config::CLAIM,
         &config::MAX_PLACES,
+        &config::LOG_WAIT,
     ],
     events: &[EventSpec::of::<Listener>()],
     info: info::write,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::ask::Asked;
 use super::extend::Longer;
 use super::release::GivenBack;
-use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release};
+use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release, Waits};
 use crate::keyspace::Effect;
 use crate::lock::{Fence, LONGEST_LEASE, Owner};
 use crate::server::Arg;
@@ -37,6 +37,9 @@ pub(crate) fn parse(bytes: &[u8]) {
         if let Ok(several) = Mextend::parse(args) {
             check_keys(&several.keys);
             check_longer(&several.longer);
+        }
+        if let Ok(waits) = Waits::parse(args) {
+            assert!((1..=1_000).contains(&waits.count));
         }
         if let Ok(break_) = Break::parse(args) {
             assert_ne!(break_.fence, Some(0));

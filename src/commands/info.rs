@@ -1,8 +1,9 @@
 //! `LOCK.INFO key [FULL]`
 //!
-//! Answers who holds the lock, or for whom it is reserved, as a map (a flat array in RESP2); null where it is free. `FULL` adds all
-//! grants and the queue.
+//! Answers who holds the lock, for whom it is reserved, or how long a grace keeps it from those who wait, as a map (a flat array in
+//! RESP2); null where it is free. `FULL` adds all grants and the queue.
 
+use super::fields::{self, count, field, mode, session_client};
 use super::parse;
 use crate::error::Error;
 use crate::lock::{Held, Now, Room, Value};
@@ -41,10 +42,11 @@ impl Command for Info {
         let until = lock.deadline();
         let alive = |value| Value::alive(value, until, now.millis()).collect();
         let grants: Vec<Held<'_>> = lock.value().map(alive).unwrap_or_default();
-        let more = if full { 2 } else { 0 };
+        let (waiters, grace) = (serving::waiters_of(ctx, key), serving::grace(ctx));
+        let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {
             (Some(oldest), _) => {
-                ctx.reply_map(10 + more);
+                ctx.reply_map(11 + more);
                 held(ctx, key, *oldest, now);
                 // All holders have to bear each other: the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
@@ -53,18 +55,22 @@ impl Command for Info {
                 ctx.reply_map(3 + more);
                 field(ctx, "reserved-for", owner.text().as_ref());
             }
+            (None, None) if waiters > 0 && grace > 0 => ctx.reply_map(2 + more),
             (None, None) => {
                 ctx.reply_null_array();
                 return Ok(());
             }
         }
+        if grace > 0 {
+            count(ctx, "grace-ms", grace);
+        }
         count(ctx, "holders", grants.len() as i64);
-        count(ctx, "waiters", serving::waiters_of(ctx, key) as i64);
+        count(ctx, "waiters", waiters as i64);
         if full {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len());
             for grant in grants {
-                ctx.reply_map(8);
+                ctx.reply_map(9);
                 held(ctx, key, grant, now);
                 mode(ctx, grant.grant.room());
             }
@@ -74,42 +80,23 @@ impl Command for Info {
     }
 }
 
-/// Six fields of a grant.
+/// Seven fields of a grant.
 fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, now: Now) {
+    let client = serving::session_client(ctx, key, grant.fence());
     field(ctx, "owner", grant.owner().text().as_ref());
     count(ctx, "fence", grant.fence().get().cast_signed());
     count(ctx, "holds", grant.holds().into());
     count(ctx, "lease-ms", deadline.left(now.start));
     count(ctx, "held-ms", grant.age(now.millis()));
-    count(ctx, "session", serving::is_session_alive(ctx, key, grant.fence()).into());
-}
-
-/// Two fields: for how many there is room.
-fn mode(ctx: &Ctx<'_>, room: Room) {
-    field(ctx, "mode", if room.is_exclusive() { b"exclusive" } else { b"shared" });
-    count(ctx, "limit", room.most().unwrap_or(0).into());
+    count(ctx, "session", client.is_some().into());
+    session_client(ctx, client);
 }
 
 fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo]) {
     ctx.reply_bytes(b"queue");
     ctx.reply_array(waiters.len());
     for waiter in waiters {
-        ctx.reply_map(7);
-        field(ctx, "owner", waiter.owner.text().as_ref());
-        count(ctx, "client-id", waiter.client_id.cast_signed());
-        count(ctx, "waited-ms", waiter.waited);
-        count(ctx, "timeout-ms", waiter.timeout);
-        field(ctx, "waits-by", if waiter.notified { b"notify" } else { b"block" });
-        mode(ctx, waiter.room);
+        ctx.reply_map(fields::WAITER);
+        fields::waiter(ctx, waiter);
     }
-}
-
-fn field(ctx: &Ctx<'_>, name: &str, value: &[u8]) {
-    ctx.reply_bytes(name.as_bytes());
-    ctx.reply_bytes(value);
-}
-
-fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
-    ctx.reply_bytes(name.as_bytes());
-    ctx.reply_integer(value);
 }

@@ -5,6 +5,7 @@ mod apply;
 mod ask;
 mod break_;
 mod extend;
+mod fields;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod info;
@@ -15,6 +16,7 @@ mod mrelease;
 mod parse;
 mod release;
 mod settle;
+mod waits;
 
 pub(crate) use acquire::Acquire;
 pub(crate) use apply::Apply;
@@ -27,3 +29,4 @@ pub(crate) use mextend::Mextend;
 pub(crate) use mrelease::Mrelease;
 pub(crate) use release::Release;
 pub(crate) use settle::Settle;
+pub(crate) use waits::Waits;

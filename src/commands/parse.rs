@@ -91,6 +91,18 @@ pub(super) fn channel(arg: Arg<'_>) -> Result<Channel, Error> {
     }
 }
 
+/// Where a page begins, by what the one before it said; 0: at the beginning.
+pub(super) fn cursor(arg: Arg<'_>) -> Result<u64, Error> {
+    arg.integer().and_then(|cursor| u64::try_from(cursor).ok()).ok_or(Error::InvalidCursor)
+}
+
+/// How many are to be shown.
+pub(super) fn count(arg: Arg<'_>, max: usize) -> Result<usize, Error> {
+    let count = arg.integer().ok_or(Error::NotAnInteger)?;
+    let count = usize::try_from(count).ok().filter(|count| (1..=max).contains(count));
+    count.ok_or(Error::CountOutOfRange { max })
+}
+
 /// A fence to compare with; it may be greater than any that is ever given.
 pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {

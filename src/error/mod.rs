@@ -36,6 +36,12 @@ pub(crate) enum Error {
         max: usize,
     },
     KeyTwice,
+    /// A cursor that no page has given.
+    InvalidCursor,
+    /// More, or less, than one page shows.
+    CountOutOfRange {
+        max: usize,
+    },
     NotHeld,
     WrongType,
     TooManyHolds,
@@ -87,6 +93,7 @@ impl ErrorReply for Error {
             Self::NumKeys => c"ERR numkeys should be greater than 0",
             Self::TooFewKeys => c"ERR Number of keys can't be greater than number of args",
             Self::KeyTwice => c"ERR a key is named twice",
+            Self::InvalidCursor => c"ERR invalid cursor",
             Self::NotHeld => c"NOTHELD the lock is not held by this owner",
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
             Self::TooManyHolds => c"ERR the lock is held too often: holds would overflow",
@@ -116,6 +123,11 @@ impl ErrorReply for Error {
             Self::LimitTooGreat { max } => {
                 return ctx.reply_error_text(&format!(
                     "ERR value is out of range, LIMIT must be between 1 and {max} (lock.max-holders)"
+                ));
+            }
+            Self::CountOutOfRange { max } => {
+                return ctx.reply_error_text(&format!(
+                    "ERR value is out of range, COUNT must be between 1 and {max}"
                 ));
             }
             Self::TooManyKeys { max } => {

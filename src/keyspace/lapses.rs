@@ -24,7 +24,7 @@ struct Last {
     key: Vec<u8>,
     value: Value,
     at: Micros,
-    /// Where a session hangs on it: the process may have to wait for a processor right then, for longer than `SAME_STEP`.
+    /// Where more hangs on it than a count: the process may have to wait for a processor right then, for longer than `SAME_STEP`.
     stint: Option<Stint>,
 }
 
@@ -73,15 +73,15 @@ impl Lapse {
 }
 
 /// A grant has ended, since its lease was over.
-pub(crate) fn publish_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant) {
-    log_lapse(ctx, key, grant);
+pub(crate) fn publish_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usize, level: LogLevel) {
+    log_lapse(ctx, key, grant, waiters, level);
     ctx.notify(c"lock.lapsed", key);
     stats::LAPSES.count();
 }
 
-/// The lease of a grant was over.
-pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant) {
-    ctx.log(LogLevel::Verbose, &shown("lock lapsed: ", grant, key.bytes()));
+/// The lease of a grant was over, and so many waited.
+pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usize, level: LogLevel) {
+    ctx.log(level, &shown("lock lapsed: ", grant, waiters, key.bytes()));
 }
 
 /// A key of the selected database has been evicted: if it was a lock, its owner has lost it, and believes to have it.
@@ -96,7 +96,7 @@ pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
         for grant in last.grants().take(1) {
             // The advice first: the server cuts a line off after 1 kB.
             let what = "locks need maxmemory-policy noeviction; lock evicted: ";
-            ctx.log(LogLevel::Warning, &shown(what, grant, &last.key));
+            ctx.log(LogLevel::Warning, &shown(what, grant, 0, &last.key));
         }
     }
 }
@@ -129,13 +129,17 @@ impl Last {
 }
 
 /// For the log. Put together by hand: of thousands of locks that lapse together, `format!` took more than all the rest.
-fn shown(what: &str, grant: &Grant, key: &[u8]) -> String {
+fn shown(what: &str, grant: &Grant, waiters: usize, key: &[u8]) -> String {
     let mut line = String::with_capacity(192);
     line.push_str(what);
     line.push_str("owner \"");
     push_escaped(&mut line, grant.owner().text().as_ref());
     line.push_str("\", fence ");
     line.push_str(itoa::Buffer::new().format(grant.fence().get()));
+    if waiters > 0 {
+        line.push_str(", waiters ");
+        line.push_str(itoa::Buffer::new().format(waiters));
+    }
     // Last: the server cuts a line off after 1 kB.
     line.push_str(", key \"");
     push_escaped(&mut line, key);

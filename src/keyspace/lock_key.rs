@@ -18,6 +18,11 @@ impl<'a> LockKey<'a> {
         Ok(Self(Key::read(ctx, name)?))
     }
 
+    /// Opens a lock to look at it beside others, and leaves no trace.
+    pub(crate) fn peek(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
+        Ok(Self(Key::peek(ctx, name)?))
+    }
+
     pub(crate) fn name(&self) -> Arg<'a> {
         self.0.name()
     }

@@ -1,5 +1,8 @@
 //! Commands: how they are registered, and how the server calls them.
 
+use std::ffi::CStr;
+use std::ops::RangeInclusive;
+
 use redis_module::raw;
 
 use super::definition::Keys;
@@ -46,7 +49,7 @@ unsafe extern "C" fn call<C: Command>(
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: the server's own argument vector, valid until this callback returns.
     let args = unsafe { Args::new(argv, argc) };
-    if matches!(C::DEFINITION.key.keys, Keys::Counted) && ctx.asks_for_keys() {
+    if matches!(C::DEFINITION.key.keys, Keys::Counted | Keys::After(_)) && ctx.asks_for_keys() {
         guard(C::DEFINITION.name, || tell_keys(&ctx, args, &C::DEFINITION));
         return raw::REDISMODULE_OK as i32;
     }
@@ -64,9 +67,24 @@ unsafe extern "C" fn call<C: Command>(
 
 /// Tells the server which arguments are keys: none, where there are not as many as there should be.
 fn tell_keys(ctx: &Ctx<'_>, args: Args<'_>, definition: &Definition) {
-    let count = args.get(1).and_then(|count| usize::try_from(count.integer()?).ok());
-    let last = count.and_then(|count| count.checked_add(1)).filter(|last| args.get(*last).is_some());
-    for place in 2..=last.unwrap_or(0) {
+    let keys = match definition.key.keys {
+        Keys::After(word) => key_after(args, word),
+        _ => counted_keys(args),
+    };
+    for place in keys.into_iter().flatten() {
         ctx.tell_key(place, definition.key.access());
     }
+}
+
+/// The places of so many keys as the first argument says.
+fn counted_keys(args: Args<'_>) -> Option<RangeInclusive<usize>> {
+    let last = usize::try_from(args.get(1)?.integer()?).ok()?.checked_add(1)?;
+    args.get(last).map(|_| 2..=last)
+}
+
+/// The place after the first of such words, as the server itself looks for one.
+fn key_after(args: Args<'_>, word: &CStr) -> Option<RangeInclusive<usize>> {
+    let before = args.skip(1).position(|arg| arg.bytes().eq_ignore_ascii_case(word.to_bytes()))?;
+    let place = before.checked_add(2)?;
+    args.get(place).map(|_| place..=place)
 }

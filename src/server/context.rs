@@ -139,15 +139,17 @@ impl Ctx<'_> {
         status == raw::REDISMODULE_OK as i32
     }
 
-    /// Runs the body with that database selected; none where there is none of that number.
+    /// Runs the body with that database selected, and selects the one before again: in a command it is the client's. None where
+    /// there is no such database.
     pub(crate) fn in_db<R>(&self, db: i32, body: impl FnOnce() -> R) -> Option<R> {
-        let selected = self.db();
-        if db == selected {
-            return Some(body());
+        struct Back<'a>(&'a Ctx<'a>, i32);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.select_db(self.1);
+            }
         }
-        let result = self.select_db(db).then(body);
-        self.select_db(selected);
-        result
+        let _back = Back(self, self.db());
+        self.select_db(db).then(body)
     }
 
     /// Whether the server asks for the places of the keys, instead of having the command run.

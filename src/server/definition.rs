@@ -32,6 +32,8 @@ pub(crate) enum Keys {
     Counted,
     /// All from the second on.
     FromSecond,
+    /// The one after that word, where the word is there. Needs the same flag.
+    After(&'static CStr),
 }
 
 /// What a command does with its keys; ACL rules and proxies go by it.

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use redis_module::raw;
 
 use super::guard::guard;
+use super::{Ctx, detached};
 
 /// Writes the module's sections of `INFO`.
 pub(crate) type WriteInfo = fn(&mut InfoWriter);
@@ -19,6 +20,12 @@ impl InfoWriter {
         // SAFETY: made by `write` from the server's own, for as long as it runs; the server copies the name.
         let status = unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
         status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// A context for what is to be looked up. The server gives none here.
+    pub(crate) fn ctx(&self) -> Ctx<'static> {
+        // SAFETY: the module's own, which lives as long as the module.
+        unsafe { Ctx::new(detached::context()) }
     }
 
     pub(crate) fn field(&mut self, name: &CStr, value: u64) {

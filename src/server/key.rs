@@ -29,6 +29,13 @@ impl<'a, T: NativeType> Key<'a, T> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
 
+    /// Opens a key for reading, and leaves no trace: it is not said to have been used, and an expired one looks absent and stays.
+    /// (Redis 7.0 knows of the first only, and deletes an expired one.)
+    pub(crate) fn peek(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
+        const UNSEEN: u32 = raw::REDISMODULE_OPEN_KEY_NOTOUCH | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;
+        Self::open(ctx, name, raw::REDISMODULE_READ | UNSEEN)
+    }
+
     fn open(ctx: &'a Ctx<'_>, name: Arg<'a>, mode: u32) -> Result<Self, WrongType> {
         // SAFETY: context and string are valid (see their `new`). The server keeps a reference to the name.
         let key = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as i32)) };

@@ -44,7 +44,7 @@ fn register(
         Keys::First => (1, 1, 1),
         Keys::FromSecond => (2, -1, 1),
         // Told by `describe`, and by the command itself when it is asked.
-        Keys::Counted => (0, 0, 0),
+        Keys::Counted | Keys::After(_) => (0, 0, 0),
     };
     // SAFETY: the server gave us the context for the time of loading, and copies name and flags.
     let status = unsafe {
@@ -135,6 +135,11 @@ fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
             spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
             // From there on: the number itself, and the first key after it.
             (spec.fk.keynum.keynumidx, spec.fk.keynum.firstkey, spec.fk.keynum.keystep) = (0, 1, 1);
+        }
+        Keys::After(word) => {
+            spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_KEYWORD;
+            (spec.bs.keyword.keyword, spec.bs.keyword.startfrom) = (word.as_ptr(), 1);
+            spec.fk.range.keystep = 1;
         }
     }
     spec

@@ -1,12 +1,13 @@
 //! The clients of running commands: who may wait, and who may have a session.
 
 use super::desk::Desk;
+use super::holders;
 use super::tell::Telling;
 use crate::config;
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
-use crate::server::{Arg, Blocked, Ctx, client_exists};
+use crate::server::{Blocked, Ctx, client_exists};
 use crate::waiting::{self, Caller, Holder, Place, Site, Ticket};
 
 /// The client of the running command.
@@ -39,12 +40,8 @@ impl Caller<Desk<'_>> for Client<'_> {
     }
 
     fn holders(&mut self, _site: &Desk<'_>, place: &Place, now: Millis) -> Vec<Holder> {
-        let ctx = self.0;
-        let look = |key: Arg<'_>| match LockKey::read(ctx, key) {
-            Ok(lock) => waiting::holders(lock.value(), lock.deadline(), now),
-            Err(_) => Vec::new(),
-        };
-        ctx.in_db(place.db, || ctx.with_string(&place.key, look)).unwrap_or_default()
+        let look = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now);
+        holders::peek(self.0, place, look).unwrap_or_default()
     }
 }
 

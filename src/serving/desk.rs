@@ -1,6 +1,7 @@
 //! One lock, open for one step: where the rules of `waiting` meet the keyspace.
 
 use super::heartbeat;
+use super::notices;
 use super::state::STATE;
 use crate::error::Error;
 use crate::keyspace::{self, LockKey};
@@ -150,7 +151,8 @@ impl<'a> Site for Desk<'a> {
         let lapsed = self.lock.end_lapsed(self.ctx, now);
         self.changed |= !lapsed.is_empty();
         for grant in &lapsed {
-            keyspace::log_lapse(self.ctx, self.lock.name(), grant);
+            let (waiters, level) = notices::of_lapse(At { db: self.db(), key: self.lock.name().bytes() });
+            keyspace::log_lapse(self.ctx, self.lock.name(), grant, waiters, level);
             self.note(Note::Lapsed);
         }
         lapsed.iter().map(Grant::fence).collect()

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use super::notices;
 use crate::config;
 use crate::lock::{Limits, Millis};
 use crate::server::{Alarm, Ctx, ServerCell, Timer, lease_start, ran, since_boot};
@@ -86,10 +87,11 @@ struct Heartbeat;
 impl Alarm for Heartbeat {
     const NAME: &'static CStr = c"heartbeat";
 
-    fn ring(_ctx: &Ctx<'_>) {
+    fn ring(ctx: &Ctx<'_>) {
         NEXT.with(|next| *next = None);
         let now = moment();
         GRACE.with(|grace| grace.beat(now));
         set_timer();
+        notices::write_down(ctx);
     }
 }

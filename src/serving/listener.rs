@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::host::Server;
 use super::state::{STATE, now};
-use super::{heartbeat, tick};
+use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
 use crate::lock::Value;
@@ -21,10 +21,13 @@ static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 impl ValueEvents<Value> for Listener {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = At { db: from.db(), key: from.key().bytes() };
-        let overdue = |state: &mut State<Blocked>| state.has_overdue_session(at, now().millis());
-        let outlives = || !is_empty() && STATE.with(overdue);
+        // A session may outlive it, or somebody is to hear of it.
+        let matters = |state: &mut State<Blocked>| {
+            state.is_watched(at) || state.has_overdue_session(at, now().millis())
+        };
+        let precious = || !is_empty() && STATE.with(matters);
         // What we delete ourselves we see to in the same step.
-        if !keyspace::unlinked(value, from, outlives) && !is_empty() {
+        if !keyspace::unlinked(value, from, precious) && !is_empty() {
             rouse(at);
         }
     }
@@ -58,7 +61,8 @@ impl KeyspaceEvents for Listener {
         let at = At { db: ctx.db(), key: key.bytes() };
         for grant in lapse.grants() {
             if is_empty() || !waiting::outlives(&mut Server::new(ctx), at, grant, now()) {
-                keyspace::publish_lapse(ctx, key, grant);
+                let (waiters, level) = notices::of_lapse(at);
+                keyspace::publish_lapse(ctx, key, grant, waiters, level);
             }
         }
     }

@@ -3,27 +3,34 @@
 //! - `steps`: what commands do to a lock; `desk`, `desks`: one lock, or several, open for one step; `callers`: their clients, who may be blocked.
 //! - `tell`: blocked clients, from the answer to the last word on them; `messages`: what is published.
 //! - `host`, `tick`: what falls due between commands, and the timers for it.
+//! - `notices`: what stands in the log of long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server stood still.
 //! - `listener`: what the server tells of keys, connections and its own role.
-//! - `views`: what is shown; `state`: who waits where.
+//! - `views`, `holders`: what is shown; `state`: who waits where.
 
 mod callers;
 mod desk;
 mod desks;
 mod heartbeat;
+mod holders;
 mod host;
 mod listener;
 mod messages;
+mod notices;
 mod state;
 mod steps;
 mod tell;
 mod tick;
 mod views;
 
+pub(crate) use holders::{Holder, Holders, holders_of};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::Listener;
 pub(crate) use state::now;
 pub(crate) use steps::{
     acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_together,
 };
-pub(crate) use views::{is_session_alive, look, places, queue_of, reserved_for, totals, waiters_of};
+pub(crate) use views::{
+    busiest, grace, longest_held, look, oldest_wait, page, places, queue_of, reserved_for, session_client,
+    totals, ungranted, waiters_of,
+};

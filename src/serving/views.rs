@@ -1,11 +1,14 @@
 //! What is shown of locks, waiters and sessions.
 
+use super::heartbeat;
+use super::holders::holders_of;
+use super::host::Server;
 use super::state::STATE;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{Fence, Now, Owner};
+use crate::lock::{Fence, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{At, WaiterInfo};
+use crate::waiting::{self, At, Busy, Page, Place, Ticket, WaiterInfo};
 
 /// A lock as `LOCK.INFO` shows it.
 pub(crate) fn look<'a>(ctx: &'a Ctx<'_>, key: Arg<'a>) -> Result<LockKey<'a>, Error> {
@@ -34,10 +37,29 @@ pub(crate) fn reserved_for(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Owner<'static>
     STATE.with(|state| state.reserved_for(at))
 }
 
-/// Whether a connection keeps the grant with that fence alive.
-pub(crate) fn is_session_alive(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> bool {
+/// The connection that keeps the grant with that fence alive.
+pub(crate) fn session_client(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> Option<u64> {
     let at = at(ctx, key);
-    STATE.with(|state| state.is_alive(at, fence))
+    STATE.with(|state| state.session_client(at, fence))
+}
+
+/// Those who wait for any lock, or for that one, and came after that waiter: so many, the longest wait first.
+pub(crate) fn page(
+    ctx: &Ctx<'_>,
+    key: Option<Arg<'_>>,
+    after: Option<Ticket>,
+    count: usize,
+    now: Now,
+) -> Page {
+    match key.map(|key| at(ctx, key)) {
+        None => STATE.with(|state| state.page(after, count, now)),
+        Some(at) => STATE.with(|state| state.page_of(at, after, count, now)),
+    }
+}
+
+/// For how many ms more this server grants nothing new; a replica never does.
+pub(crate) fn grace(ctx: &Ctx<'_>) -> Millis {
+    if ctx.is_replica() { 0 } else { heartbeat::grace_left().grants }
 }
 
 /// How many clients wait for locks, and how many grants are kept alive by a connection.
@@ -49,4 +71,27 @@ pub(crate) fn totals() -> (u64, u64) {
 /// How many places there are without a blocked client, in queues or with a grant to claim.
 pub(crate) fn places() -> u64 {
     STATE.with(|state| state.places()) as u64
+}
+
+/// How many waits have ended without a grant.
+pub(crate) fn ungranted() -> u64 {
+    STATE.with(|state| state.ungranted())
+}
+
+/// How long somebody has waited, at most; 0 where nobody waits.
+pub(crate) fn oldest_wait(now: Now) -> Millis {
+    STATE.with(|state| state.oldest_wait(now.micros))
+}
+
+/// So many of the locks that are waited for most often, after so many others, each with how many wait now; and whether there are more.
+pub(crate) fn busiest(after: usize, count: usize) -> (Vec<(Place, Busy, usize)>, bool) {
+    STATE.with(|state| state.busiest(after, count))
+}
+
+/// How long, in ms, the lock has been held that has been held longest of those that somebody waits for.
+pub(crate) fn longest_held(ctx: &Ctx<'_>, now: Now) -> Millis {
+    waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, place| {
+        let oldest = holders_of(ctx, place, 1, now).first.pop()?;
+        Some(now.millis().saturating_sub(oldest.grant.age(now.millis())))
+    })
 }

@@ -116,7 +116,7 @@ pub(super) fn take<S: Site>(
             give(site, ask, fence, until, alone, now);
             site.note(Note::Acquired);
             if !alone {
-                look_when_one_ends(site);
+                look_when_one_ends(site, now);
             }
             Ok((Got { fence, holds: 1 }, until))
         }

@@ -21,16 +21,25 @@ pub(super) fn lease_moved<S: Site>(site: &mut S, fence: Fence, until: Deadline, 
     });
 }
 
-/// The same for the lease that ends first. Of several, each is looked at: a session beside them sees to its own only.
-pub(super) fn look_when_one_ends<S: Site>(site: &mut S) {
-    let first = site.value().map(|value| (value.is_one(), value.first_end(site.deadline())));
-    if let Some((is_one, Deadline::At(last))) = first
-        && !site.idle()
-    {
-        site.here(|state, at| {
-            if !is_one || state.is_watched(at) {
-                state.alarm_at(at, last.saturating_add(1));
-            }
-        });
+/// The same for the lease that ends first, and since when the lock is held. Of several leases, each is looked at: a session beside
+/// them sees to its own only. Apart, so that a lock that nobody waits for does not pay for it.
+#[inline(never)]
+pub(super) fn look_when_one_ends<S: Site>(site: &mut S, now: Now) {
+    let held = site.value().map(|value| {
+        let until = site.deadline();
+        let oldest = value.all(until).next().map_or(0, |held| held.grant.age(now.millis()));
+        (value.is_one(), value.first_end(until), oldest)
+    });
+    if site.idle() {
+        return;
     }
+    site.here(|state, at| {
+        let (is_one, first, oldest) = held.unwrap_or((true, Deadline::Never, 0));
+        let is_watched = state.note_held(at, now.millis().saturating_sub(oldest));
+        if let Deadline::At(last) = first
+            && (!is_one || is_watched)
+        {
+            state.alarm_at(at, last.saturating_add(1));
+        }
+    });
 }

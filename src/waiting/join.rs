@@ -144,7 +144,7 @@ fn join<B: Sites, G>(
     let Some(client) = caller.block(site, ticket) else { return Ok(None) };
     let way = Way::Blocked(client);
     let arrival = Arrival { ask: ask.to_owned(), way, client_id: caller.id(), since: now.micros, timeout };
-    enter(sites, ticket, arrival, stuck);
+    enter(sites, ticket, arrival, stuck, now);
     Ok(Some((Outcome::Waits, ticket)))
 }
 
@@ -188,7 +188,7 @@ fn take_place<B: Sites, G>(
             may_join(sites, caller)?;
             let Some(site) = sites.lock(0) else { return Ok(None) };
             let ticket = site.state(|state| state.next_ticket());
-            enter(sites, ticket, arrival, stuck);
+            enter(sites, ticket, arrival, stuck, now);
             ticket
         }
     };
@@ -224,6 +224,7 @@ fn enter<B: Sites>(
     ticket: Ticket,
     arrival: Arrival<<B::One as Around>::Client>,
     stuck: usize,
+    now: Now,
 ) {
     if B::SEVERAL {
         on_all(sites, |site, all| site.state(|state| state.join_all(all, stuck, ticket, arrival)));
@@ -232,7 +233,7 @@ fn enter<B: Sites>(
     }
     for number in 0..sites.count() {
         if let Some(site) = sites.lock(number) {
-            look_when_one_ends(site);
+            look_when_one_ends(site, now);
         }
     }
 }

@@ -28,6 +28,8 @@ mod grace;
 mod hand_over;
 mod join;
 mod leave;
+mod longest_held;
+mod ration;
 mod release;
 mod ring;
 mod sessions;
@@ -45,10 +47,15 @@ pub(crate) use extend::extend;
 pub(crate) use grace::{Grace, GraceLength, Moment};
 pub(crate) use join::{Outcome, Wait};
 pub(crate) use leave::leave;
+pub(crate) use longest_held::longest_held;
+pub(crate) use ration::Ration;
 pub(crate) use release::{break_, release};
 pub(crate) use ring::{answer, ring};
 pub(crate) use sessions::outlives;
 pub(crate) use settle::settle;
 pub(crate) use site::{Around, Caller, GraceLeft, Host, Note, Refusal, Rest, Settled, Site, Sites};
-pub(crate) use state::{Answer, At, Channel, Message, Place, Stand, Stands, State, Ticket, WaiterInfo, Word};
+pub(crate) use state::{
+    Answer, At, Busy, Channel, LongWaits, Message, Page, Place, Stand, Stands, State, Ticket, WaiterInfo,
+    Waits, Word,
+};
 pub(crate) use together::{acquire_all, extend_all, release_all, settle_together};

@@ -39,7 +39,7 @@ fn settle_all<S: Site>(site: &mut S, now: Now) {
     if site.has_room() {
         grant_heads(site, false, now);
     }
-    look_when_one_ends(site);
+    look_when_one_ends(site, now);
     if due.watched {
         // Where an unclaimed hold has been taken back, the grant may go on by others.
         site.here(|state, at| state.tell_wanted(at));

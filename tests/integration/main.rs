@@ -74,3 +74,4 @@ mod waiting_same_owner;
 mod waiting_same_step;
 mod waiting_stats;
 mod waiting_turns;
+mod waits;

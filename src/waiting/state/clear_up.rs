@@ -255,7 +255,9 @@ mod tests {
         }
         assert_eq!(state.totals(), (0, 3));
         assert!(state.disconnected(7) && !state.disconnected(8));
-        let is_alive = |state: &State<Ticket>, number| state.is_alive(At { db: 0, key: &key(number) }, fence);
+        let is_alive = |state: &State<Ticket>, number| {
+            state.session_client(At { db: 0, key: &key(number) }, fence).is_some()
+        };
         assert!((0..3).all(|number| !is_alive(&state, number)));
         assert!(state.clear_up() && state.clear_up() && state.clear_up());
         assert!(!state.clear_up());

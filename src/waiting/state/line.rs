@@ -84,6 +84,11 @@ impl Line {
             && self.watches.is_empty()
     }
 
+    /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
+    pub(super) fn is_watched(&self) -> bool {
+        !self.queue.is_empty() || !self.watches.is_empty()
+    }
+
     /// The first waiter: those of an upgrader stand in front.
     pub(super) fn head(&self) -> Option<Ticket> {
         let first = |upgrader: &Upgrader| upgrader.tickets.first().copied();

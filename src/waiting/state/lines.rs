@@ -100,6 +100,7 @@ impl<C: Copy> State<C> {
     fn stand(&mut self, at: At<'_>, ticket: Ticket, arrival: &Arrival<C>) -> Place {
         let (place, line) = self.open_line(at);
         line.queue.join(ticket, arrival.ask.owner.clone());
+        self.survey.busiest.count(&place, arrival.since);
         self.tell_wanted(at);
         place
     }
@@ -191,6 +192,7 @@ impl<C: Copy> State<C> {
         }
         waiter.phase = next;
         self.queued -= 1;
+        self.survey.ungranted += u64::from(!next.is_granted());
         let stands = waiter.stands.clone();
         let owner = waiter.ask.owner.clone();
         let (is_place, client_id) = (waiter.channel().is_some(), waiter.client_id);
@@ -204,21 +206,26 @@ impl<C: Copy> State<C> {
         }
         for stand in stands.all() {
             let granted = stand.fence().filter(|_| next.is_granted());
-            self.leave_line(stand.place.at(), ticket, &owner, is_place, granted, stands.are_several());
+            self.leave_line(&stand.place, ticket, &owner, is_place, granted, stands.are_several());
         }
         true
     }
 
     fn leave_line(
         &mut self,
-        at: At<'_>,
+        place: &Place,
         ticket: Ticket,
         owner: &Owner<'static>,
         is_place: bool,
         granted: Option<Fence>,
         several: bool,
     ) {
-        let was_first = self.line(at).is_some_and(|line| line.head() == Some(ticket));
+        let at = place.at();
+        let seen = |line: &Line| (line.head() == Some(ticket), line.queue.len() == 1);
+        let (was_first, is_last) = self.line(at).map_or((false, false), seen);
+        if is_last {
+            self.forget_held(place);
+        }
         self.with_line(at, |line| {
             line.queue.leave(ticket, owner);
             line.end_upgrade(ticket);

@@ -14,31 +14,39 @@
 //!   next one.
 //! - `sweeps`: what is being done to all lines.
 //! - `tries`: who waits for several locks, and may have them all now.
+//! - `survey`: what is kept for those who look on, and decides nothing.
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `places` who waits without being
 //! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks;
-//! `waits` what waits for what; `clear_up` what is much at once, and done piece by piece.
+//! `waits` what waits for what; `pages`, `waited_for` and `long_waits` what is shown of all that wait; `clear_up` what is much at
+//! once, and done piece by piece.
 
 mod alarms;
 mod answers;
+mod busiest;
 mod clear_up;
 mod connections;
 mod dead;
+mod held;
 mod line;
 mod lines;
+mod long_waits;
 mod message;
 mod owners;
+mod pages;
 mod place;
 mod places;
 mod queue;
 mod sessions;
+mod survey;
 mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
 mod together;
+mod waited_for;
 mod waiter;
 mod waits;
 mod watches;
@@ -50,13 +58,17 @@ use crate::lock::Millis;
 use connections::Connections;
 use message::Due;
 use owners::Owners;
+use survey::Survey;
 use sweep::Sweep;
 use table::Lines;
 use waiter::Waiter;
 
 pub(crate) use alarms::Alarm;
+pub(crate) use busiest::Busy;
 pub(crate) use line::Lapsed;
+pub(crate) use long_waits::LongWaits;
 pub(crate) use message::{Message, Tell, Word};
+pub(crate) use pages::{Page, Waits};
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
 pub(crate) use waiter::{Answer, Arrival, Channel, Session, Stand, Stands, Told, WaiterInfo, Way};
@@ -92,6 +104,8 @@ pub(crate) struct State<C> {
     answered: VecDeque<Due>,
     /// How many stand in queues.
     queued: usize,
+    /// For those who look on.
+    survey: Survey,
     last_ticket: NonZeroU64,
     /// No alarm is to ring before that.
     quiet_until: Millis,
@@ -114,6 +128,7 @@ impl<C: Copy> State<C> {
             happened: 0,
             answered: VecDeque::new(),
             queued: 0,
+            survey: Survey::new(),
             last_ticket: NonZeroU64::MIN,
             quiet_until: 0,
             rang_at: 0,

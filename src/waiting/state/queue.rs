@@ -121,11 +121,20 @@ impl Queue {
 
     /// All waiters, first come first.
     pub(super) fn iter(&self) -> impl Iterator<Item = Ticket> {
+        self.after(None)
+    }
+
+    /// The waiters that came after that one, first come first.
+    pub(super) fn after(&self, seen: Option<Ticket>) -> impl Iterator<Item = Ticket> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
-            Self::Many { arrivals, .. } => (&[][..], Some(arrivals)),
+            Self::Many { arrivals, .. } => {
+                let first = seen.map_or(Bound::Unbounded, Bound::Excluded);
+                (&[][..], Some(arrivals.range((first, Bound::Unbounded))))
+            }
         };
-        few.iter().map(|(ticket, _)| *ticket).chain(many.into_iter().flatten().copied())
+        let few = few.iter().map(|(ticket, _)| *ticket).filter(move |ticket| Some(*ticket) > seen);
+        few.chain(many.into_iter().flatten().copied())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which connection keeps which grants alive.
 
-use super::line::Lapsed;
+use super::line::{Lapsed, Line};
 use super::waiter::{Phase, Session, Waiter};
 use super::{At, State};
 use crate::lock::{Fence, Grant, Millis};
@@ -30,12 +30,12 @@ impl<C: Copy> State<C> {
 
     /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
     pub(crate) fn is_watched(&self, at: At<'_>) -> bool {
-        self.line(at).is_some_and(|line| !line.queue.is_empty() || !line.watches.is_empty())
+        self.line(at).is_some_and(Line::is_watched)
     }
 
-    /// Whether a connection keeps the grant with that fence alive.
-    pub(crate) fn is_alive(&self, at: At<'_>, fence: Fence) -> bool {
-        self.session(at, fence).is_some_and(|session| !session.over)
+    /// The connection that keeps the grant with that fence alive.
+    pub(crate) fn session_client(&self, at: At<'_>, fence: Fence) -> Option<u64> {
+        self.session(at, fence).filter(|session| !session.over).map(|session| session.client)
     }
 
     /// Whether a connection that kept a grant of that lock alive has closed.

@@ -3,6 +3,7 @@
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
+use super::held::Since;
 use super::line::Line;
 use super::place::{At, Place};
 
@@ -11,7 +12,14 @@ use super::place::{At, Place};
 /// lines are boxed, since a table grows by whole copies.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
-pub(super) struct Lines(Option<IndexMap<Place, Box<Line>, RandomState>>);
+pub(super) struct Lines(Option<IndexMap<Place, Entry, RandomState>>);
+
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
+struct Entry {
+    line: Box<Line>,
+    held: Option<Since>,
+}
 
 impl Lines {
     pub(super) const fn new() -> Self {
@@ -27,16 +35,22 @@ impl Lines {
     }
 
     pub(super) fn get(&self, at: At<'_>) -> Option<&Line> {
-        self.0.as_ref()?.get(&at).map(Box::as_ref)
+        self.0.as_ref()?.get(&at).map(|entry| entry.line.as_ref())
     }
 
     pub(super) fn get_mut(&mut self, at: At<'_>) -> Option<&mut Line> {
-        self.0.as_mut()?.get_mut(&at).map(Box::as_mut)
+        self.0.as_mut()?.get_mut(&at).map(|entry| entry.line.as_mut())
     }
 
     /// A line and its name, which is shared with it.
     pub(super) fn get_key_mut(&mut self, at: At<'_>) -> Option<(&Place, &mut Line)> {
-        self.0.as_mut()?.get_full_mut(&at).map(|(_, place, line)| (place, line.as_mut()))
+        self.0.as_mut()?.get_full_mut(&at).map(|(_, place, entry)| (place, entry.line.as_mut()))
+    }
+
+    /// The name of a line, the line, and since when its lock is noted to be held.
+    pub(super) fn get_held_mut(&mut self, at: At<'_>) -> Option<(&Place, &Line, &mut Option<Since>)> {
+        let (_, place, Entry { line, held }) = self.0.as_mut()?.get_full_mut(&at)?;
+        Some((place, line, held))
     }
 
     /// The name of a line, shared with it.
@@ -51,7 +65,7 @@ impl Lines {
 
     /// The line of that name, made where there is none.
     pub(super) fn open(&mut self, place: Place) -> &mut Line {
-        self.0.get_or_insert_default().entry(place).or_default()
+        &mut self.0.get_or_insert_default().entry(place).or_default().line
     }
 
     pub(super) fn remove(&mut self, at: At<'_>) {
@@ -64,14 +78,18 @@ impl Lines {
 #[cfg(test)]
 impl Lines {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Place, &Line)> {
-        self.0.iter().flat_map(IndexMap::iter).map(|(place, line)| (place, line.as_ref()))
+        self.0.iter().flat_map(IndexMap::iter).map(|(place, entry)| (place, entry.line.as_ref()))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Line> {
         self.iter().map(|(_, line)| line)
     }
 
+    pub(super) fn forget_held(&mut self) {
+        self.0.iter_mut().flat_map(IndexMap::values_mut).for_each(|entry| entry.held = None);
+    }
+
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Line> {
-        self.0.iter_mut().flat_map(IndexMap::values_mut).map(Box::as_mut)
+        self.0.iter_mut().flat_map(IndexMap::values_mut).map(|entry| entry.line.as_mut())
     }
 }

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use super::message::Due;
 use super::queue::{Queue, Ticket};
+use super::survey::Survey;
 use super::waiter::{Phase, Way};
 use super::{At, State};
 use crate::lock::{Fence, Owner, Room};
@@ -76,6 +77,9 @@ impl State<Ticket> {
         // What counts is whether it was before the renewal of a session.
         let renewals = self.lines.values().flat_map(|line| &line.sessions).map(|session| session.renew_at);
         self.rang_at = renewals.filter(|renew_at| *renew_at <= self.rang_at).max().unwrap_or(0);
+        // It decides nothing.
+        self.survey = Survey::new();
+        self.lines.forget_held();
         let old: Vec<Ticket> = self.waiters.keys().copied().collect();
         let new: BTreeMap<Ticket, Ticket> =
             old.into_iter().map(|ticket| (ticket, self.next_ticket())).collect();

@@ -77,6 +77,14 @@ impl Stands {
         }
     }
 
+    /// The number of the lock that keeps the waiter waiting.
+    pub(super) fn stuck(&self) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::Several { stuck, .. } => *stuck,
+        }
+    }
+
     pub(super) fn are_several(&self) -> bool {
         matches!(self, Self::Several { .. })
     }
@@ -182,9 +190,14 @@ impl<C> Waiter<C> {
             Way::Blocked(_) => None,
         }
     }
+
+    /// How long it has waited, in ms.
+    pub(super) fn waited(&self, now: Micros) -> Millis {
+        now.saturating_sub(self.since).max(0) / 1000
+    }
 }
 
-/// One waiter, for `LOCK.INFO ... FULL`.
+/// One waiter, as it is shown.
 pub(crate) struct WaiterInfo {
     pub(crate) owner: Owner<'static>,
     pub(crate) client_id: u64,
@@ -201,7 +214,7 @@ impl WaiterInfo {
         Self {
             owner: waiter.ask.owner.clone(),
             client_id: waiter.client_id,
-            waited: now.micros.saturating_sub(waiter.since).max(0) / 1000,
+            waited: waiter.waited(now.micros),
             timeout: waiter.timeout,
             notified: waiter.channel().is_some(),
             room: waiter.ask.room,

@@ -8,3 +8,4 @@ mod shared;
 mod slots;
 mod together;
 mod under_load;
+mod waits;

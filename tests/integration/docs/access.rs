@@ -81,17 +81,21 @@ fn rules_by_category_allow_and_forbid() {
     }
     const ALL: &str = "ACQUIRE RELEASE EXTEND MACQUIRE MRELEASE MEXTEND INFO";
     for (rules, may, may_not) in [
-        ("~* +@lock", [ALL, "BREAK"], "APPLY SETTLE"),
-        ("~* +@lock -@dangerous", [ALL, ""], "BREAK APPLY SETTLE"),
-        ("~* +@all -@lock", ["", ""], &format!("{ALL} BREAK")[..]),
-        ("~* +@all -@dangerous", [ALL, ""], "BREAK APPLY SETTLE"),
-        ("~* +@all -@admin", [ALL, ""], "BREAK APPLY SETTLE"),
-        ("~* +@all -@blocking", ["RELEASE EXTEND MRELEASE MEXTEND INFO", "BREAK"], "ACQUIRE MACQUIRE"),
-        ("~* +@read", ["INFO", ""], "ACQUIRE RELEASE EXTEND MACQUIRE MRELEASE MEXTEND BREAK APPLY SETTLE"),
+        ("~* +@lock", [ALL, "BREAK WAITS"], "APPLY SETTLE"),
+        ("~* +@lock -@dangerous", [ALL, ""], "BREAK WAITS APPLY SETTLE"),
+        ("~* +@all -@lock", ["", ""], &format!("{ALL} BREAK WAITS")[..]),
+        ("~* +@all -@dangerous", [ALL, ""], "BREAK WAITS APPLY SETTLE"),
+        ("~* +@all -@admin", [ALL, ""], "BREAK WAITS APPLY SETTLE"),
+        ("~* +@all -@blocking", ["RELEASE EXTEND MRELEASE MEXTEND INFO", "BREAK WAITS"], "ACQUIRE MACQUIRE"),
+        (
+            "~* +@read",
+            ["INFO", ""],
+            "ACQUIRE RELEASE EXTEND MACQUIRE MRELEASE MEXTEND BREAK WAITS APPLY SETTLE",
+        ),
         (
             "~* +@fast -@dangerous",
             ["RELEASE EXTEND", ""],
-            "ACQUIRE MACQUIRE MRELEASE MEXTEND INFO BREAK APPLY SETTLE",
+            "ACQUIRE MACQUIRE MRELEASE MEXTEND INFO BREAK WAITS APPLY SETTLE",
         ),
     ] {
         let mut client = user(&server, rules);
@@ -99,6 +103,7 @@ fn rules_by_category_allow_and_forbid() {
             for command in commands.split_whitespace() {
                 let keys = match command {
                     "SETTLE" => "0 k",
+                    "WAITS" => "KEY k",
                     _ if command.starts_with('M') => "1 k",
                     _ => "k",
                 };

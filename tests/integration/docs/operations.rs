@@ -119,9 +119,13 @@ fn the_rules_work_that_the_page_shows() {
         assert!(may("LOCK.INFO invoice:42"), "{rule}");
         assert_eq!(may("LOCK.ACQUIRE invoice:42 OWNER alice ONCE"), is_application, "{rule}");
         assert_eq!(may("LOCK.RELEASE invoice:42 alice"), is_application, "{rule}");
-        for command in
-            ["LOCK.BREAK invoice:42", "CLIENT LIST", "CLIENT KILL ID 999999", "CLIENT UNBLOCK 999999"]
-        {
+        for command in [
+            "LOCK.WAITS",
+            "LOCK.BREAK invoice:42",
+            "CLIENT LIST",
+            "CLIENT KILL ID 999999",
+            "CLIENT UNBLOCK 999999",
+        ] {
             assert_eq!(may(command), !is_application, "{rule}: {command}");
         }
         assert!(!may("LOCK.ACQUIRE other OWNER alice"), "{rule}");

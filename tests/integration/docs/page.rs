@@ -43,10 +43,18 @@ impl Page {
         self.syntax().starts_with(&format!("{} numkeys key [key ...]", self.command))
     }
 
+    /// Whether its key stands after a word.
+    pub(super) fn names_key(&self) -> bool {
+        self.syntax().contains("[KEY key")
+    }
+
     /// The command with these keys and an owner: with the first one where it takes no more. What `LOCK.INFO` and `LOCK.BREAK` take
     /// as a second word is an error of another kind.
     pub(super) fn with_keys(&self, keys: [&str; 2]) -> String {
         let owner = if self.syntax().contains("[OWNER owner]") { "OWNER alice" } else { "alice" };
+        if self.names_key() {
+            return format!("{} KEY {}", self.command, keys[0]);
+        }
         match (self.counts_keys(), keys) {
             (true, [one, other]) => format!("{} 2 {one} {other} {owner}", self.command),
             (false, [one, _]) => format!("{} {one} {owner}", self.command),

@@ -192,7 +192,7 @@ fn a_primary_that_was_busy_while_it_was_replaced_grants_nothing_at_first() {
     assert!(matches!(done, Outcome::Reply(_)), "{done:?}");
     assert!(held.elapsed() > ms(200), "the old primary was not busy for long enough");
     // The successor is inside its lease, or somebody after it would be.
-    let outcome = pair.old.client().lock_info("k").map(|info| info["owner"].clone());
+    let outcome = pair.old.client().holder("k").map(|held| held.owner);
     assert_eq!(outcome, None, "the old primary granted the lock");
     // It looks once a second.
     wait_for("an old primary without replicas", || {

@@ -77,7 +77,7 @@ fn holds_one(client: &mut Client, key: &str, owner: &str) -> i64 {
 
 /// A client that waits for those locks: without limit, where the options have no `BLOCK`.
 #[track_caller]
-fn waits(server: &Server, keys: &str, owner: &str, options: &str) -> Waiter {
+pub(crate) fn waits(server: &Server, keys: &str, owner: &str, options: &str) -> Waiter {
     waits_on(server, server.client(), keys, owner, options)
 }
 

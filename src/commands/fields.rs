@@ -1,0 +1,38 @@
+//! Fields of the maps that commands answer.
+
+use crate::lock::Room;
+use crate::server::Ctx;
+use crate::waiting::WaiterInfo;
+
+pub(super) fn field(ctx: &Ctx<'_>, name: &str, value: &[u8]) {
+    ctx.reply_bytes(name.as_bytes());
+    ctx.reply_bytes(value);
+}
+
+pub(super) fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
+    ctx.reply_bytes(name.as_bytes());
+    ctx.reply_integer(value);
+}
+
+/// So many fields tell of a waiter.
+pub(super) const WAITER: usize = 7;
+
+pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo) {
+    field(ctx, "owner", waiter.owner.text().as_ref());
+    count(ctx, "client-id", waiter.client_id.cast_signed());
+    count(ctx, "waited-ms", waiter.waited);
+    count(ctx, "timeout-ms", waiter.timeout);
+    field(ctx, "waits-by", if waiter.notified { b"notify" } else { b"block" });
+    mode(ctx, waiter.room);
+}
+
+/// Two fields: for how many there is room.
+pub(super) fn mode(ctx: &Ctx<'_>, room: Room) {
+    field(ctx, "mode", if room.is_exclusive() { b"exclusive" } else { b"shared" });
+    count(ctx, "limit", room.most().unwrap_or(0).into());
+}
+
+/// The connection that keeps a grant alive; 0 where none does.
+pub(super) fn session_client(ctx: &Ctx<'_>, client: Option<u64>) {
+    count(ctx, "client-id", client.unwrap_or(0).cast_signed());
+}

@@ -1,0 +1,158 @@
+//! `LOCK.WAITS [KEY key | TOP] [CURSOR cursor] [COUNT count]`
+//!
+//! For operators: answers who waits for any lock, in any database, or for that one, and who holds what keeps each waiting. The
+//! longest wait first, page by page: `[cursor of the next page, [map, ...]]`, as `SCAN`; the cursor is the number of the last waiter
+//! on the page. With `TOP`: the locks that are waited for most often; there the cursor says how many were shown.
+
+use std::num::NonZeroU64;
+
+use super::fields::{WAITER, count, field, session_client, waiter};
+use super::parse;
+use crate::error::Error;
+use crate::lock::Now;
+use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
+use crate::serving::{self, Holder, Holders};
+use crate::waiting::{Page, Ticket, Waits as Waiting};
+
+/// How many waiters are shown where the client does not say.
+const COUNT: usize = 10;
+
+/// The most on one page: each costs a look at a lock.
+const MOST: usize = 1_000;
+
+/// How many holders of a lock are shown.
+const HOLDERS: usize = 10;
+
+/// What is shown.
+enum Of<'a> {
+    Lock(Arg<'a>),
+    Top,
+}
+
+pub(crate) struct Waits<'a> {
+    of: Option<Of<'a>>,
+    cursor: u64,
+    pub(super) count: usize,
+}
+
+impl Command for Waits<'_> {
+    const DEFINITION: Definition = Definition {
+        name: c"lock.waits",
+        summary:
+            c"For operators: shows who waits, the longest wait first, and who holds what each waits for.",
+        complexity: c"O(log N + M) for N waiters, of which M are shown.",
+        since: c"0.1.0",
+        flags: c"readonly admin getkeys-api",
+        acl: &[c"slow", c"admin", c"dangerous", c"lock"],
+        tips: c"nondeterministic_output",
+        key: KeyUse { keys: Keys::After(c"KEY"), tells: true, change: None },
+        arguments: &[
+            Argument::one_of(c"of", &[Argument::KEY.after(c"KEY"), Argument::word(c"top", c"TOP")])
+                .optional(),
+            Argument::integer(c"cursor").after(c"CURSOR").optional(),
+            Argument::integer(c"count").after(c"COUNT").optional(),
+        ],
+    };
+    type Error = Error;
+
+    fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
+        Waits::parse(args)?.show(ctx);
+        Ok(())
+    }
+}
+
+impl<'a> Waits<'a> {
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
+        let (mut of, mut cursor, mut count) = (None, None, None);
+        let mut words = args.skip(1);
+        while let Some(word) = words.next().map(Arg::bytes) {
+            if parse::is(word, "KEY") {
+                parse::set(&mut of, Of::Lock(parse::value(&mut words)?))?;
+            } else if parse::is(word, "TOP") {
+                parse::set(&mut of, Of::Top)?;
+            } else if parse::is(word, "CURSOR") {
+                parse::set(&mut cursor, parse::value(&mut words)?)?;
+            } else if parse::is(word, "COUNT") {
+                parse::set(&mut count, parse::value(&mut words)?)?;
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        Ok(Self {
+            of,
+            cursor: cursor.map_or(Ok(0), parse::cursor)?,
+            count: count.map_or(Ok(COUNT), |count| parse::count(count, MOST))?,
+        })
+    }
+
+    fn show(self, ctx: &Ctx<'_>) {
+        let now = serving::now();
+        let key = match self.of {
+            None => None,
+            Some(Of::Lock(key)) => Some(key),
+            Some(Of::Top) => return show_top(ctx, self.cursor, self.count, now),
+        };
+        let after = NonZeroU64::new(self.cursor).map(Ticket);
+        let Page { waits, last } = serving::page(ctx, key, after, self.count, now);
+        // All that is to be known, before anything is said.
+        let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
+        begin(ctx, last.map_or(0, |last| last.0.get()), shown.len());
+        for (holders, waits) in shown {
+            show_waiter(ctx, &waits, &holders, now);
+        }
+    }
+}
+
+/// Begins a page: the cursor of the next one, and so many that follow.
+fn begin(ctx: &Ctx<'_>, next: u64, count: usize) {
+    ctx.reply_array(2);
+    ctx.reply_bytes(itoa::Buffer::new().format(next).as_bytes());
+    ctx.reply_array(count);
+}
+
+fn show_top(ctx: &Ctx<'_>, cursor: u64, many: usize, now: Now) {
+    let after = usize::try_from(cursor).unwrap_or(usize::MAX);
+    let (top, more) = serving::busiest(after, many);
+    begin(ctx, if more { cursor.saturating_add(top.len() as u64) } else { 0 }, top.len());
+    for (place, busy, waiters) in top {
+        ctx.reply_map(6);
+        field(ctx, "key", &place.key);
+        count(ctx, "db", place.db.into());
+        count(ctx, "waits", busy.waits.cast_signed());
+        count(ctx, "error", busy.error.cast_signed());
+        count(ctx, "waiters", waiters as i64);
+        count(ctx, "last-wait-ms", (now.micros.saturating_sub(busy.last) / 1000).max(0));
+    }
+}
+
+fn holders_of(ctx: &Ctx<'_>, waits: &Waiting, now: Now) -> Holders {
+    waits.place().map(|place| serving::holders_of(ctx, place, HOLDERS, now)).unwrap_or_default()
+}
+
+fn show_waiter(ctx: &Ctx<'_>, waits: &Waiting, holders: &Holders, now: Now) {
+    let Some(place) = waits.place() else { return };
+    let several = waits.places.len() > 1;
+    ctx.reply_map(4 + WAITER + usize::from(several) + usize::from(holders.reserved_for.is_some()));
+    field(ctx, "key", &place.key);
+    count(ctx, "db", place.db.into());
+    if several {
+        ctx.reply_bytes(b"keys");
+        ctx.reply_array(waits.places.len());
+        waits.places.iter().for_each(|place| ctx.reply_bytes(&place.key));
+    }
+    waiter(ctx, &waits.waiter);
+    if let Some(owner) = &holders.reserved_for {
+        field(ctx, "reserved-for", owner.text().as_ref());
+    }
+    count(ctx, "holders-count", holders.count as i64);
+    ctx.reply_bytes(b"holders");
+    ctx.reply_array(holders.first.len());
+    for Holder { grant, deadline, client } in &holders.first {
+        ctx.reply_map(5);
+        field(ctx, "owner", grant.owner().text().as_ref());
+        count(ctx, "fence", grant.fence().get().cast_signed());
+        count(ctx, "lease-ms", deadline.left(now.start));
+        count(ctx, "held-ms", grant.age(now.millis()));
+        session_client(ctx, *client);
+    }
+}

@@ -1,0 +1,77 @@
+//! What an operator finds in the log without asking: who has waited long, and for whom; and which lapses somebody waited for. Not
+//! more than some lines a second.
+
+use super::holders::{Holder, Holders, holders_of};
+use super::state::{STATE, now};
+use crate::config;
+use crate::lock::Now;
+use crate::server::{Ctx, LogLevel, ServerCell};
+use crate::waiting::{At, LongWaits, Place, Ration, WaiterInfo};
+
+static WAITS: ServerCell<Ration> = ServerCell::new(Ration::new());
+static LAPSES: ServerCell<Ration> = ServerCell::new(Ration::new());
+
+/// How many wait for a lock of which a lease was over, and how loud the line about that is to be.
+pub(super) fn of_lapse(at: At<'_>) -> (usize, LogLevel) {
+    match STATE.with(|state| state.waiters_of(at)) {
+        0 => (0, LogLevel::Verbose),
+        waiters if LAPSES.with(|lapses| lapses.take(now().millis())) => (waiters, LogLevel::Notice),
+        waiters => (waiters, LogLevel::Verbose),
+    }
+}
+
+/// Writes down who has waited long since this was done last, and how many lines were left out.
+pub(super) fn write_down(ctx: &Ctx<'_>) {
+    let now = now();
+    match config::LOG_WAIT.get() {
+        0 => (),
+        limit => long_waits(ctx, limit, now),
+    }
+    for (ration, what) in [(&WAITS, "long waits"), (&LAPSES, "lapses that somebody waited for")] {
+        match ration.with(|ration| ration.untold(now.millis())) {
+            0 => (),
+            more => ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds")),
+        }
+    }
+}
+
+fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
+    let most = WAITS.with(|ration| ration.left(now.millis()));
+    let LongWaits { waits, others } = STATE.with(|state| state.long_waits(limit, most, now));
+    for wait in &waits {
+        let Some(place) = wait.place() else { continue };
+        let holders = holders_of(ctx, place, 1, now);
+        ctx.log(LogLevel::Notice, &line(&wait.waiter, place, &holders, now));
+    }
+    WAITS.with(|ration| {
+        waits.iter().for_each(|_| _ = ration.take(now.millis()));
+        ration.leave_out(others);
+    });
+}
+
+fn line(waiter: &WaiterInfo, place: &Place, holders: &Holders, now: Now) -> String {
+    let (owner, client, waited) = (waiter.owner.text(), waiter.client_id, waiter.waited);
+    let held = match (holders.first.first(), &holders.reserved_for) {
+        (Some(Holder { grant, .. }), _) => {
+            let others = match holders.count.saturating_sub(1) {
+                0 => String::new(),
+                others => format!(" and {others} more"),
+            };
+            let (fence, held) = (grant.fence().get(), grant.age(now.millis()));
+            let owner = grant.owner();
+            let owner = owner.text();
+            format!(
+                "held for {held} ms by owner \"{}\", fence {fence}{others}",
+                owner.as_ref().escape_ascii()
+            )
+        }
+        (None, Some(owner)) => format!("reserved for owner \"{}\"", owner.text().as_ref().escape_ascii()),
+        (None, None) => "free".into(),
+    };
+    format!(
+        "long wait: owner \"{}\", client id={client}, for {waited} ms; the lock is {held}, key \"{}\"",
+        owner.as_ref().escape_ascii(),
+        // Last: the server cuts a line off after 1 kB.
+        place.key.escape_ascii(),
+    )
+}

@@ -1,0 +1,160 @@
+//! How long the lock has been held that has been held longest of those that somebody waits for.
+
+use super::site::Around;
+use super::state::Place;
+use crate::lock::Millis;
+
+/// How many locks are looked at for one answer, at most.
+const LOOKS: usize = 200;
+
+/// In ms; 0 where none is held. `look`: since when a lock is held, by its oldest grant. Exact, unless more than `LOOKS` locks have
+/// changed hands since somebody asked last, and were held before by somebody who had them for longer: then it is the longest of those
+/// that were looked at, and the next answer goes on from there.
+pub(crate) fn longest_held<A: Around>(
+    around: &mut A,
+    now: Millis,
+    mut look: impl FnMut(&mut A, &Place) -> Option<Millis>,
+) -> Millis {
+    let mut longest = 0;
+    for _ in 0..LOOKS {
+        let Some((noted, place)) = around.state(|state| state.longest_held()) else { break };
+        let held = look(around, &place);
+        longest = held.map_or(longest, |since| longest.max(now.saturating_sub(since)));
+        let since = held.unwrap_or(now);
+        if since <= noted {
+            break;
+        }
+        around.state(|state| state.held_since(&place, since));
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::state::{Arrival, At, State, Ticket, Way};
+    use super::*;
+    use crate::lock::{Ask, Limits, Owner, Room};
+
+    /// Who waits, and since when locks are held.
+    struct World {
+        state: State<Ticket>,
+        held: BTreeMap<u8, Millis>,
+        waiting: Vec<(u8, Ticket)>,
+        looks: usize,
+    }
+
+    impl Around for World {
+        type Client = Ticket;
+
+        fn state<R>(&mut self, body: impl FnOnce(&mut State<Ticket>) -> R) -> R {
+            body(&mut self.state)
+        }
+
+        fn limits(&mut self) -> Limits {
+            Limits { max_lease: 10, max_hold: None, grain: 0, max_holders: 1, lengthen: true }
+        }
+
+        fn is_open(&self, _: u64) -> bool {
+            true
+        }
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { state: State::new(), held: BTreeMap::new(), waiting: Vec::new(), looks: 0 }
+        }
+
+        fn join(&mut self, lock: u8, now: Millis) {
+            let owner = Owner::new(b"a").unwrap().into_owned();
+            let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
+            let ticket = self.state.next_ticket();
+            let way = Way::Blocked(ticket);
+            let arrival = Arrival { ask, way, client_id: 7, since: now * 1000, timeout: 0 };
+            let key = [lock];
+            let at = At { db: 0, key: &key };
+            self.state.join(at, ticket, arrival);
+            self.state.note_held(at, self.held.get(&lock).copied().unwrap_or(now));
+            self.waiting.push((lock, ticket));
+        }
+
+        fn leave(&mut self, which: usize) {
+            let (_, ticket) = self.waiting.remove(which);
+            self.state.depart(ticket);
+            self.state.forget(ticket);
+        }
+
+        fn longest_held(&mut self, now: Millis) -> Millis {
+            super::longest_held(self, now, |world, place| {
+                world.looks += 1;
+                world.held.get(&place.key[0]).copied()
+            })
+        }
+
+        fn truth(&self, now: Millis) -> Millis {
+            let waited_for = self.waiting.iter().filter_map(|(lock, _)| self.held.get(lock));
+            waited_for.min().map_or(0, |since| now - since)
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Join(u8),
+        Leave(usize),
+        /// Somebody is granted the lock now, whoever had it before.
+        Grant(u8),
+        Free(u8),
+        Ask,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0..8u8).prop_map(Step::Join),
+            2 => (0..8usize).prop_map(Step::Leave),
+            3 => (0..8u8).prop_map(Step::Grant),
+            1 => (0..8u8).prop_map(Step::Free),
+            2 => Just(Step::Ask),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_answer_is_exact(steps in vec(step(), 0..60)) {
+            let mut world = World::new();
+            for (now, step) in (1..).zip(steps) {
+                match step {
+                    Step::Join(lock) => world.join(lock, now),
+                    Step::Leave(which) if which < world.waiting.len() => world.leave(which),
+                    Step::Leave(_) => (),
+                    Step::Grant(lock) => _ = world.held.insert(lock, now),
+                    Step::Free(lock) => _ = world.held.remove(&lock),
+                    Step::Ask => prop_assert_eq!(world.longest_held(now), world.truth(now)),
+                }
+            }
+            while !world.waiting.is_empty() {
+                world.leave(0);
+            }
+            prop_assert!(world.state.longest_held().is_none());
+        }
+    }
+
+    /// A look at each lock that has changed hands since, once.
+    #[test]
+    fn what_has_not_changed_is_not_looked_at() {
+        let mut world = World::new();
+        for lock in 0..=255 {
+            world.held.insert(lock, i64::from(lock));
+            world.join(lock, 300);
+        }
+        assert_eq!((world.longest_held(1000), world.looks), (1000, 1));
+        (0..100).for_each(|lock| _ = world.held.insert(lock, 500));
+        assert_eq!((world.longest_held(1000), world.looks), (900, 1 + 101));
+        assert_eq!((world.longest_held(1000), world.looks), (900, 1 + 101 + 1));
+    }
+}

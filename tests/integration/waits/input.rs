@@ -1,0 +1,57 @@
+//! What `LOCK.WAITS` takes, and who may ask.
+
+use super::{owners, queue_up, waits};
+use crate::support::{Client, Server};
+
+#[test]
+fn what_is_no_page_is_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (words, error) in [
+        ("x", "ERR syntax error"),
+        ("KEY", "ERR syntax error"),
+        ("KEY k KEY l", "ERR syntax error"),
+        ("COUNT", "ERR syntax error"),
+        ("COUNT 1 COUNT 1", "ERR syntax error"),
+        ("COUNT 0", "ERR value is out of range, COUNT must be between 1 and 1000"),
+        ("COUNT 1001", "ERR value is out of range, COUNT must be between 1 and 1000"),
+        ("COUNT -1", "ERR value is out of range, COUNT must be between 1 and 1000"),
+        ("COUNT x", "ERR value is not an integer or out of range"),
+        ("COUNT KEY", "ERR value is not an integer or out of range"),
+        ("CURSOR x", "ERR invalid cursor"),
+        ("CURSOR -1", "ERR invalid cursor"),
+        ("CURSOR 9223372036854775808", "ERR invalid cursor"),
+    ] {
+        let line = format!("LOCK.WAITS {words}");
+        assert_eq!(client.refused(&line), error, "{line}");
+    }
+    waits(&mut client, "COUNT 1000 CURSOR 0");
+}
+
+#[track_caller]
+fn user(server: &Server, rules: &str) -> Client {
+    let mut client = server.client();
+    client.ask::<()>(&format!("ACL SETUSER guest reset on nopass {rules}"));
+    client.ask::<()>("AUTH guest x");
+    client
+}
+
+/// A lock that is named needs the right to read it. Without a name, all are shown to whoever may ask at all.
+#[test]
+fn the_right_to_a_key_counts_where_one_is_named() {
+    let server = Server::start();
+    let (mut client, mut places) = (server.client(), server.client());
+    for key in ["mine", "other"] {
+        client.acquire(key, "OWNER alice PX 600000").unwrap();
+        queue_up(&mut places, key, &format!("for-{key}"), "");
+    }
+    let mut guest = user(&server, "+lock.waits %R~mine");
+    assert_eq!(owners(&waits(&mut guest, "KEY mine")), ["for-mine"]);
+    assert_eq!(owners(&waits(&mut guest, "")), ["for-mine", "for-other"]);
+    for line in ["KEY other", "COUNT 5 KEY other", "CURSOR 0 key other"] {
+        let error = guest.refused(&format!("LOCK.WAITS {line}"));
+        assert!(error.starts_with("NOPERM"), "{error}");
+    }
+    let mut guest = user(&server, "+lock.waits %W~mine");
+    assert!(guest.refused("LOCK.WAITS KEY mine").starts_with("NOPERM"));
+}
