@@ -142,18 +142,17 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
             let left = MOST.saturating_sub(self.looked);
             let ahead: Vec<_> = self.state(|state| {
                 // Where nobody waits elsewhere too, nobody says more than one who wants the lock alone.
-                let is_last =
-                    |ahead: &Ahead| ahead.room.is_exclusive() && !ahead.apart && !state.has_several();
+                let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !state.has_several();
                 let (mut over, ahead) = (false, state.ahead_of(place.at(), ticket).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.looked += ahead.len();
             for ahead in ahead {
-                let apart = ahead.apart.then(|| self.number(ahead.ticket)).flatten();
+                let several = ahead.several.then(|| self.number(ahead.ticket)).flatten();
                 let Some(need) = self.need(number, need) else { continue };
-                match apart {
-                    Some(apart) => need.ahead.push(apart),
-                    None if ahead.apart => {}
+                match several {
+                    Some(several) => need.ahead.push(several),
+                    None if ahead.several => {}
                     None => need.room = need.room.min(ahead.room),
                 }
             }

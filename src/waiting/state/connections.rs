@@ -13,7 +13,7 @@ struct Connection {
     /// By lock and fence.
     sessions: BTreeSet<(Place, Fence)>,
     places: BTreeSet<Ticket>,
-    /// It is blocked.
+    /// Its last wait that blocked it.
     blocked: Option<Ticket>,
 }
 
@@ -72,13 +72,7 @@ impl Connections {
         }
     }
 
-    pub(super) fn unblock(&mut self, client: u64) {
-        if let Some(connection) = self.by_client.get_mut(&client) {
-            connection.blocked = None;
-        }
-    }
-
-    /// The wait in which a connection is blocked, where something hangs on it.
+    /// The last wait in which a connection was blocked, where something hangs on it.
     pub(super) fn blocked(&self, client: u64) -> Option<Ticket> {
         self.by_client.get(&client)?.blocked
     }
@@ -140,7 +134,7 @@ impl Connections {
     pub(super) fn renumber_tickets(&mut self, tickets: &BTreeMap<Ticket, Ticket>) {
         for connection in self.by_client.values_mut() {
             connection.places = connection.places.iter().map(|ticket| tickets[ticket]).collect();
-            connection.blocked = connection.blocked.map(|ticket| tickets[&ticket]);
+            connection.blocked = connection.blocked.and_then(|ticket| tickets.get(&ticket).copied());
         }
     }
 }

@@ -195,15 +195,12 @@ impl<C: Copy> State<C> {
         self.survey.ungranted += u64::from(!next.is_granted());
         let stands = waiter.stands.clone();
         let owner = waiter.ask.owner.clone();
-        let (is_place, client_id) = (waiter.channel().is_some(), waiter.client_id);
+        let is_place = waiter.channel().is_some();
         if let Some(at) = waiter.ends.take() {
             self.timeouts.remove(&(at, ticket));
         }
         self.tries.remove(&ticket);
         self.owners.leave(&owner, ticket, stands.are_several());
-        if !is_place {
-            self.connections.unblock(client_id);
-        }
         for stand in stands.all() {
             let granted = stand.fence().filter(|_| next.is_granted());
             self.leave_line(&stand.place, ticket, &owner, is_place, granted, stands.are_several());

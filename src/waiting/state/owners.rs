@@ -48,6 +48,10 @@ impl Owners {
 
 #[cfg(test)]
 impl Owners {
+    pub(super) fn len(&self) -> usize {
+        self.waits.len()
+    }
+
     pub(super) fn renumber_tickets(&mut self, tickets: &std::collections::BTreeMap<Ticket, Ticket>) {
         self.waits = self.waits.iter().map(|(hash, ticket)| (*hash, tickets[ticket])).collect();
     }

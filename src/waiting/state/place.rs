@@ -35,7 +35,7 @@ impl At<'_> {
     }
 }
 
-/// Both hash the same.
+/// Both hash the same: by name alone, since each step on any lock asks for that. Few names are in several databases.
 impl Hash for Place {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.at().hash(hasher);
@@ -45,7 +45,6 @@ impl Hash for Place {
 impl Hash for At<'_> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         hasher.write(self.key);
-        hasher.write_i32(self.db);
     }
 }
 

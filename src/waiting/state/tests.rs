@@ -42,6 +42,17 @@ impl<C: Copy> State<C> {
         asks.map(|(ticket, ask)| (ticket, ask.owner.clone(), ask.room)).collect()
     }
 
+    /// Whether the index by owner has all who stand in queues, and nobody else.
+    pub(crate) fn is_index_right(&self) -> bool {
+        let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
+        let owners: Vec<_> = queued.clone().map(|(_, waiter)| &waiter.ask.owner).collect();
+        queued.count() == self.owners.len()
+            && owners.iter().all(|owner| {
+                let same = owners.iter().filter(|other| other == &owner).count();
+                self.waits_of(owner).count() == same
+            })
+    }
+
     /// The grants of waiters that the server has not freed yet.
     pub(crate) fn given_fences(&self, at: At<'_>) -> Vec<Fence> {
         let line = self.line(at).into_iter();

@@ -1,7 +1,8 @@
 //! What waits for what: for those who ask whether a wait could ever end.
 
+use super::line::Line;
 use super::queue::Ticket;
-use super::waiter::Stands;
+use super::waiter::Phase;
 use super::{At, Place, State};
 use crate::lock::{Ask, Fence, Owner, Room};
 
@@ -10,8 +11,8 @@ use crate::lock::{Ask, Fence, Owner, Room};
 pub(crate) struct Ahead {
     pub(crate) ticket: Ticket,
     pub(crate) room: Room,
-    /// What it waits for is not just what everybody behind it waits for: it waits elsewhere too, or is to have less room.
-    pub(crate) apart: bool,
+    /// It waits for other locks too.
+    pub(crate) several: bool,
 }
 
 impl<C: Copy> State<C> {
@@ -27,9 +28,9 @@ impl<C: Copy> State<C> {
         self.owners.has_several()
     }
 
-    /// What a waiter asks for, and of which locks.
+    /// What one asks for that stands in queues, and of which locks.
     pub(crate) fn wait_of(&self, ticket: Ticket) -> Option<(Ask<'static>, Vec<Place>)> {
-        let waiter = self.waiters.get(&ticket)?;
+        let waiter = self.waiters.get(&ticket).filter(|waiter| waiter.phase == Phase::Queued)?;
         let places = waiter.stands.all().iter().map(|stand| stand.place.clone());
         Some((waiter.ask.clone(), places.collect()))
     }
@@ -37,18 +38,14 @@ impl<C: Copy> State<C> {
     /// Who is served before that one, or before one who comes now: the next one first.
     pub(crate) fn ahead_of(&self, at: At<'_>, ticket: Option<Ticket>) -> impl Iterator<Item = Ahead> {
         let line = self.line(at).into_iter();
-        let queue = line.flat_map(|line| line.in_order().map(move |ticket| (line, ticket)));
-        let ahead = queue.take_while(move |(_, other)| Some(*other) != ticket);
-        ahead.filter_map(|(line, ticket)| {
+        let ahead = line.flat_map(Line::in_order).take_while(move |other| Some(*other) != ticket);
+        ahead.filter_map(|ticket| {
             let waiter = self.waiters.get(&ticket)?;
-            let upgrades =
-                line.upgrader.as_deref().is_some_and(|upgrader| upgrader.tickets.contains(&ticket));
-            let apart = upgrades || matches!(waiter.stands, Stands::Several { .. });
-            Some(Ahead { ticket, room: waiter.ask.room, apart })
+            Some(Ahead { ticket, room: waiter.ask.room, several: waiter.stands.are_several() })
         })
     }
 
-    /// The connection that keeps a grant alive, and the wait in which it is blocked meanwhile.
+    /// The connection that keeps a grant alive, and the last wait in which it was blocked. That may be over.
     pub(crate) fn keeper(&self, at: At<'_>, fence: Fence) -> Option<(u64, Option<Ticket>)> {
         let session = self.session(at, fence).filter(|session| !session.over)?;
         Some((session.client, self.connections.blocked(session.client)))

@@ -164,11 +164,16 @@ impl State {
     /// Takes those of a name away, with all they have.
     fn take_away(&mut self, name: Name) {
         for conn in 0..self.waits.len() as Conn {
-            if self.waits[usize::from(conn)].is_some_and(|(waits, _)| waits == name) {
-                let sessions = self.held();
-                let sessions = sessions.iter().filter(|(_, _, session)| *session == Some(conn));
-                assert!(sessions.clone().all(|(_, holds, _)| *holds == name), "taken away one by one");
-                self.waits[usize::from(conn)] = None;
+            let Some((_, want)) = self.waits[usize::from(conn)].take_if(|(waits, _)| *waits == name) else {
+                continue;
+            };
+            // What others hold by that connection is to stay.
+            if !want.notify {
+                self.server.unblock(RULES, NOW, conn, true);
+            } else if want.locks == [0] {
+                self.server.leave(RULES, NOW, &owner(name));
+            } else {
+                assert!(self.held().iter().all(|(_, _, session)| *session != Some(conn)));
                 self.server.close(RULES, NOW, conn);
             }
         }
@@ -310,6 +315,12 @@ fn readers_and_upgrades() {
     is_exact("readers", soak(3, 4), soak(3, 4), &[read(&[0]), want(&[0]), want(&[1])]);
 }
 
+/// An upgrade stands in front of those who wait for several.
+#[test]
+fn upgrades_and_several() {
+    is_exact("upgrades and several", 3, 3, &[read(&[0]), want(&[0]), want(&[0, 2]), want(&[2])]);
+}
+
 #[test]
 fn limits() {
     let two = Want { room: Room::limit(2).unwrap(), ..want(&[0]) };
@@ -337,4 +348,20 @@ fn a_name_that_is_shared() {
 #[test]
 fn connections_with_several_names() {
     is_exact("sessions", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2)]);
+    let place = Want { notify: true, ..session(&[0], 3) };
+    is_exact("sessions and places", 2, 2, &[session(&[0], 0), session(&[1], 1), session(&[0], 2), place]);
+}
+
+/// Two tasks have one name. One of them goes on as soon as `c` gives back what it has, and may give back what `b` waits for.
+#[test]
+fn a_name_waits_only_if_all_of_its_waits_do() {
+    let world = &World { conns: 4, names: 3, wants: Vec::new() };
+    let mut state = State { server: Server::new(4), waits: vec![None; 4] };
+    for (conn, lock) in [(0, &[0][..]), (1, &[1]), (2, &[2])] as [(Conn, &'static [Lock]); 3] {
+        state.ask(world, conn, want(lock), true);
+    }
+    // The fourth has the name of the first.
+    for (conn, lock) in [(3, &[2][..]), (0, &[1]), (1, &[0])] as [(Conn, &'static [Lock]); 3] {
+        assert_eq!(state.ask(world, conn, want(lock), true), Reply::Waits, "{conn}");
+    }
 }

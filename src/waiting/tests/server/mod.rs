@@ -266,6 +266,11 @@ impl Server {
         self.state.has_answered()
     }
 
+    /// Whether the server knows who waits.
+    pub(crate) fn is_index_right(&self) -> bool {
+        self.state.is_index_right()
+    }
+
     /// A client deletes that key.
     pub(crate) fn delete(&mut self, lock: Lock) {
         self.locks[lock] = None;

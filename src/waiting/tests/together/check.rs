@@ -30,6 +30,9 @@ impl World {
     }
 
     pub(super) fn check(&mut self, before: &Self) {
+        if !self.server.is_index_right() {
+            self.faults.insert(Fault::WrongIndex);
+        }
         for lock in LOCKS {
             self.check_exclusion(lock);
             self.check_new(lock, before);

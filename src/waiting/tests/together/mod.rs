@@ -81,6 +81,8 @@ enum Fault {
     ToldUnasked,
     /// A waiter stands in some of its queues only.
     HalfAPlace,
+    /// The server does not know who waits.
+    WrongIndex,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
