@@ -156,9 +156,10 @@ fn no_newcomer_slips_in_after_a_lapse() {
     let server = Server::start();
     let mut client = server.client();
     for _ in 0..20 {
-        holds(&mut client, "a b", "alice", "PX 20");
+        holds(&mut client, "a b", "alice", "");
         let mut all = waits(&server, "a b", "bob", "");
         let mut newcomer = server.client();
+        client.ask::<()>("LOCK.MEXTEND 2 a b alice PX 20");
         loop {
             if let Some(got) = grant(newcomer.ask("LOCK.ACQUIRE b OWNER newcomer")) {
                 panic!("{got:?}");
