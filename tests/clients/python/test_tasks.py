@@ -68,6 +68,24 @@ def test_two_hundred_tasks_cross_and_all_are_done(tasks, other):
     assert [other.execute_command("LOCK.INFO", key) for key in KEYS] == [None] * 4
 
 
+def test_more_threads_than_connections_for_waits_are_all_done(client, server, other):
+    tasks = Tasks(client, locks_for_threads(client, server, waits=3).waiting, wait_ms=5_000)
+    done = []
+
+    def task(number):
+        def work(take):
+            for key in random.Random(number).sample(KEYS, 2):
+                take(key)
+                time.sleep(0.001)
+
+        tasks.run(work)
+        done.append(number)
+
+    run_threads(30, task)
+    assert sorted(done) == list(range(30))
+    assert other.info("lock")["lock_timeouts"] == 0
+
+
 def test_one_of_two_that_cross_is_told_and_the_other_goes_on(tasks, other):
     both, times = threading.Barrier(2), [0, 0]
 
