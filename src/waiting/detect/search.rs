@@ -29,12 +29,23 @@ pub(crate) fn circle<B: Sites>(
         let site = sites.lock(number)?;
         Some(site.here(|_, at| at.to_place()))
     });
-    let first = (asker.place, places.collect());
+    let places: Vec<Place> = places.collect();
+    let open = places.iter().cloned().zip(0..).collect();
     let graph =
         Graph { waits: vec![Wait { ask: asker.ask.to_owned(), needs: Vec::new() }], limits, now: now.start };
     let numbers = asker.place.into_iter().map(|ticket| (ticket, 0)).collect();
     let blocked = asker.blocks.then(|| caller.id());
-    let mut search = Search { sites, caller, blocked, now, graph, numbers, found: vec![first], looked: 0 };
+    let mut search = Search {
+        sites,
+        caller,
+        open,
+        blocked,
+        now,
+        graph,
+        numbers,
+        found: vec![(asker.place, places)],
+        looked: 0,
+    };
     search.go();
     search.graph.circle()
 }
@@ -42,6 +53,8 @@ pub(crate) fn circle<B: Sites>(
 struct Search<'a, B, C> {
     sites: &'a mut B,
     caller: &'a mut C,
+    /// The numbers of the locks that the command has open.
+    open: BTreeMap<Place, usize>,
     /// The connection that will be blocked by the new wait.
     blocked: Option<u64>,
     now: Now,
@@ -94,15 +107,11 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
     fn holders(&mut self, place: &Place) -> Vec<Holder> {
         self.looked += 1;
         let now = self.now.millis();
-        for number in 0..self.sites.count() {
-            let Some(site) = self.sites.lock(number) else { break };
-            if site.here(|_, at| place.is(at)) {
-                return holders(site.value(), site.deadline(), now);
-            }
-        }
-        match self.sites.lock(0) {
-            Some(site) => self.caller.holders(site, place, now),
-            None => Vec::new(),
+        let open = self.open.get(place).copied();
+        match (self.sites.lock(open.unwrap_or(0)), open) {
+            (Some(site), Some(_)) => holders(site.value(), site.deadline(), now),
+            (Some(site), None) => self.caller.holders(site, place, now),
+            (None, _) => Vec::new(),
         }
     }
 

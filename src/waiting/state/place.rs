@@ -17,7 +17,7 @@ impl Place {
         At { db: self.db, key: &self.key }
     }
 
-    pub(crate) fn is(&self, at: At<'_>) -> bool {
+    pub(super) fn is(&self, at: At<'_>) -> bool {
         at.equivalent(self)
     }
 }
