@@ -365,3 +365,15 @@ fn a_name_waits_only_if_all_of_its_waits_do() {
         assert_eq!(state.ask(world, conn, want(lock), true), Reply::Waits, "{conn}");
     }
 }
+
+/// One that waits for this lock only, and wants it alone, hides nobody behind it who waits for another one too.
+#[test]
+fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
+    let world = &World { conns: 4, names: 4, wants: Vec::new() };
+    let mut state = State { server: Server::new(4), waits: vec![None; 4] };
+    for (conn, locks) in [(3, &[0][..]), (0, &[2]), (1, &[0]), (2, &[0, 2])] as [(Conn, &'static [Lock]); 4] {
+        state.ask(world, conn, want(locks), true);
+    }
+    let reply = state.ask(world, 0, want(&[0]), true);
+    assert!(matches!(reply, Reply::Circle(_)), "{reply:?}");
+}
