@@ -18,6 +18,11 @@ impl<'a> LockKey<'a> {
         Ok(Self(Key::read(ctx, name)?))
     }
 
+    /// The same without a trace. A lapsed one may be there.
+    pub(crate) fn look(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
+        Ok(Self(Key::look(ctx, name)?))
+    }
+
     pub(crate) fn name(&self) -> Arg<'a> {
         self.0.name()
     }

@@ -24,6 +24,16 @@ impl<'a, T: NativeType> Key<'a, T> {
         Self::open(ctx, name, raw::REDISMODULE_READ)
     }
 
+    /// Opens a key to look at it, without a trace: no use of it is noted, and one that has expired is left as it is. (Before Redis 7.2,
+    /// no use is noted, but a hit or a miss is counted, and an expired key is deleted.)
+    pub(crate) fn look(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
+        const NO_TRACE: u32 = raw::REDISMODULE_OPEN_KEY_NOTOUCH
+            | raw::REDISMODULE_OPEN_KEY_NONOTIFY
+            | raw::REDISMODULE_OPEN_KEY_NOSTATS
+            | raw::REDISMODULE_OPEN_KEY_NOEXPIRE;
+        Self::open(ctx, name, raw::REDISMODULE_READ | NO_TRACE)
+    }
+
     /// Opens a key for writing. An expired one is deleted first, with the server's own event and propagation.
     pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)

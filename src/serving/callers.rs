@@ -40,7 +40,7 @@ impl Caller<Desk<'_>> for Client<'_> {
 
     fn holders(&mut self, _site: &Desk<'_>, place: &Place, now: Millis) -> Vec<Holder> {
         let ctx = self.0;
-        let look = |key: Arg<'_>| match LockKey::read(ctx, key) {
+        let look = |key: Arg<'_>| match LockKey::look(ctx, key) {
             Ok(lock) => waiting::holders(lock.value(), lock.deadline(), now),
             Err(_) => Vec::new(),
         };

@@ -27,11 +27,16 @@ impl<C: Copy> State<C> {
         self.owners.has_several()
     }
 
-    /// What a waiter asks for, and of which locks.
-    pub(crate) fn wait_of(&self, ticket: Ticket) -> Option<(Ask<'static>, Vec<Place>)> {
-        let waiter = self.waiters.get(&ticket)?;
-        let places = waiter.stands.all().iter().map(|stand| stand.place.clone());
-        Some((waiter.ask.clone(), places.collect()))
+    /// What a waiter asks for; none where its connection has closed.
+    pub(crate) fn ask_of(&self, ticket: Ticket) -> Option<Ask<'static>> {
+        let waiter = self.waiters.get(&ticket).filter(|waiter| !self.connections.is_closed(waiter.client_id));
+        waiter.map(|waiter| waiter.ask.clone())
+    }
+
+    /// The locks that a waiter waits for.
+    pub(crate) fn places_of_wait(&self, ticket: Ticket) -> Vec<Place> {
+        let stands = self.waiters.get(&ticket).into_iter().flat_map(|waiter| waiter.stands.all());
+        stands.map(|stand| stand.place.clone()).collect()
     }
 
     /// Who is served before that one, or before one who comes now: the next one first.
@@ -41,6 +46,10 @@ impl<C: Copy> State<C> {
         let ahead = queue.take_while(move |(_, other)| Some(*other) != ticket);
         ahead.filter_map(|(line, ticket)| {
             let waiter = self.waiters.get(&ticket)?;
+            if self.connections.is_closed(waiter.client_id) {
+                // It keeps nobody waiting.
+                return Some(Ahead { ticket, room: Room::ANY, apart: false });
+            }
             let upgrades =
                 line.upgrader.as_deref().is_some_and(|upgrader| upgrader.tickets.contains(&ticket));
             let apart = upgrades || matches!(waiter.stands, Stands::Several { .. });
