@@ -20,8 +20,8 @@ fn looks_leave_no_trace() {
     let mut events = Mailbox::of(&server, "__keyevent@0__:keymiss");
     let before = ["keyspace_hits", "keyspace_misses"].map(|field| client.info("stats", field));
     let told = client.refused("LOCK.ACQUIRE as OWNER c BLOCK 0 DETECT");
-    assert!(client.ask::<i64>("OBJECT IDLETIME bs") > 0, "its last use");
     let after = ["keyspace_hits", "keyspace_misses"].map(|field| client.info("stats", field));
+    assert!(client.ask::<i64>("OBJECT IDLETIME bs") > 0, "its last use");
     assert!(told.contains("never end: c waits"), "{told}");
     if client.version() < (7, 2) {
         println!("this server counts each look at a key");
