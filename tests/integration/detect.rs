@@ -258,3 +258,43 @@ fn names_can_hold_any_byte() {
         format!(r#"a waits for "{long}..." held by b \n, b \n waits for "line\r\nbreak \"\xff" held by a"#);
     assert_eq!(told, format!("{WOULD}{circle}"));
 }
+
+/// A new wait that stands in front of those who came before: its owner is to have a lock with less room.
+#[test]
+fn through_those_who_came_before_and_are_overtaken() {
+    let server = Server::start();
+    let mut client = server.client();
+    for line in ["x OWNER a LIMIT 2", "x OWNER d LIMIT 2", "u OWNER e"] {
+        client.ask::<Value>(&format!("LOCK.ACQUIRE {line} PX 600000"));
+    }
+    let words = "LOCK.MACQUIRE 2 x u OWNER b LIMIT 2 BLOCK 0 DETECT";
+    let mut b = Waiter::of_words(&server, server.client(), words.split(' '));
+    is_told(
+        &mut client,
+        "LOCK.MACQUIRE 2 u x OWNER a BLOCK 0 DETECT",
+        r#"a waits for "u" behind b, b waits for "x" held by a"#,
+    );
+    // The one that is told gives back what it has, and the other goes on.
+    for line in ["x a", "x d", "u e"] {
+        assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE {line}")), 0);
+    }
+    b.reply().unwrap();
+}
+
+/// What waits on a connection that has closed waits no more, even before its places have been cleared up.
+#[test]
+fn places_of_a_closed_connection_are_no_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    let _listener = crate::support::Mailbox::of(&server, "box");
+    hold(&mut client, "a b");
+    let mut gone = server.client();
+    assert_eq!(gone.ask::<String>("LOCK.ACQUIRE bs OWNER a BLOCK 0 NOTIFY box"), "QUEUED");
+    let id = gone.ask::<u64>("CLIENT ID");
+    // In one step.
+    client.ask::<()>("MULTI");
+    client.ask::<()>(&format!("CLIENT KILL ID {id}"));
+    client.ask::<()>("LOCK.ACQUIRE as OWNER b BLOCK 0 NOTIFY box DETECT");
+    let told = client.ask::<Vec<Value>>("EXEC");
+    assert_eq!(told.last(), Some(&Value::SimpleString("QUEUED".into())));
+}

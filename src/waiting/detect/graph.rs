@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Circle, Holder, Link};
-use crate::lock::{self, Ask, Held, Limits, Millis, Others, Owner, Room};
+use crate::lock::{self, Acquired, Ask, Held, Limits, Millis, Others, Owner, Room};
 use crate::waiting::state::Place;
 
 /// A wait, by number. The first is the new one.
@@ -74,16 +74,33 @@ impl Graph {
 
     /// Whether a wait gets that lock in the end, beside those who never go.
     fn is_met(&self, wait: &Wait, need: &Need, stuck: &[bool]) -> bool {
-        let stay = need.others.iter().filter(|other| other.stays(stuck));
+        let acquired = self.acquire(wait, need, |other| other.stays(stuck));
+        let fits = !matches!(acquired, Ok(Acquired::Refused | Acquired::UpgradeRefused));
+        fits && !need.ahead.iter().any(|ahead| is(stuck, *ahead))
+    }
+
+    /// Whether the new wait stands in front of all others for that lock, since its owner is to have it with less room.
+    pub(super) fn is_in_front(&self, place: &Place) -> bool {
+        let Some(first) = self.waits.first() else { return false };
+        let need = first.needs.iter().find(|need| need.place == *place);
+        need.is_some_and(|need| matches!(self.acquire(first, need, |_| true), Ok(Acquired::UpgradeRefused)))
+    }
+
+    /// What comes of a wait for that lock beside those others.
+    fn acquire(
+        &self,
+        wait: &Wait,
+        need: &Need,
+        stays: impl Fn(&Other) -> bool,
+    ) -> Result<Acquired, lock::TooManyHolds> {
+        let stay = need.others.iter().filter(|other| stays(other));
         let others = stay.fold(Others::NONE, |others, other| Others {
             count: others.count + 1,
             room: others.room.min(other.holder.grant.room()),
         });
         let own = need.own.as_ref().map(|own| Held { grant: &own.grant, deadline: own.deadline });
         let ask = Ask { room: wait.ask.room.min(need.room), ..wait.ask.clone() };
-        let acquired = lock::acquire(own, others, &ask, self.limits, self.now);
-        let fits = !matches!(acquired, Ok(lock::Acquired::Refused | lock::Acquired::UpgradeRefused));
-        fits && !need.ahead.iter().any(|ahead| is(stuck, *ahead))
+        lock::acquire(own, others, &ask, self.limits, self.now)
     }
 
     /// The shortest way from the first wait back to it, by what keeps each from ending.

@@ -19,7 +19,7 @@ use crate::lock::{Deadline, Fence, Grant, Millis, Owner, Value};
 
 pub(crate) use search::{Asker, circle};
 
-/// How many holders, waiters and locks one search looks at.
+/// How many holders, waiters and locks one search looks at, beside the locks that the command names.
 const MOST: usize = 1000;
 
 /// A wait that would never end, and how it comes round to itself: each link leads to the next, and the last to the first.

@@ -1,6 +1,8 @@
 //! From a new wait to all that it depends on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::RandomState;
 
 use super::graph::{Graph, Need, Number, Other, Wait};
 use super::{Circle, Holder, MOST, holders};
@@ -29,8 +31,8 @@ pub(crate) fn circle<B: Sites>(
         let site = sites.lock(number)?;
         Some(site.here(|_, at| at.to_place()))
     });
-    let places: Vec<Place> = places.collect();
-    let open = places.iter().cloned().zip(0..).collect();
+    let open: Vec<Place> = places.collect();
+    let open_by_name = (0..).zip(&open).map(|(number, place)| (place.clone(), number)).collect();
     let graph =
         Graph { waits: vec![Wait { ask: asker.ask.to_owned(), needs: Vec::new() }], limits, now: now.start };
     let numbers = asker.place.into_iter().map(|ticket| (ticket, 0)).collect();
@@ -38,12 +40,13 @@ pub(crate) fn circle<B: Sites>(
     let mut search = Search {
         sites,
         caller,
-        open,
         blocked,
         now,
         graph,
         numbers,
-        found: vec![(asker.place, places)],
+        open,
+        open_by_name,
+        found: vec![asker.place],
         looked: 0,
     };
     search.go();
@@ -53,15 +56,17 @@ pub(crate) fn circle<B: Sites>(
 struct Search<'a, B, C> {
     sites: &'a mut B,
     caller: &'a mut C,
-    /// The numbers of the locks that the command has open.
-    open: BTreeMap<Place, usize>,
     /// The connection that will be blocked by the new wait.
     blocked: Option<u64>,
     now: Now,
     graph: Graph,
     numbers: BTreeMap<Ticket, Number>,
-    /// The waits found, by number: where they stand, and for what.
-    found: Vec<(Option<Ticket>, Vec<Place>)>,
+    /// The locks that the command has opened.
+    open: Vec<Place>,
+    /// The number of each. By a hash: their names may be long, and alike.
+    open_by_name: HashMap<Place, usize, RandomState>,
+    /// The waits found, by number: the place of each.
+    found: Vec<Option<Ticket>>,
     looked: usize,
 }
 
@@ -84,7 +89,10 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
 
     /// Takes note of who holds what a wait is for.
     fn look_at_holders(&mut self, number: Number) {
-        let places = self.found.get(number).map(|(_, places)| places.clone()).unwrap_or_default();
+        let places = match self.found.get(number).copied().flatten().filter(|_| number != 0) {
+            Some(ticket) => self.state(|state| state.places_of_wait(ticket)),
+            None => self.open.clone(),
+        };
         for place in places {
             let Some(wait) = self.graph.waits.get(number) else { return };
             let owner = wait.ask.owner.clone();
@@ -105,13 +113,15 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
 
     /// Who holds a lock. One that the command has opened is not opened again: that might free what it has open.
     fn holders(&mut self, place: &Place) -> Vec<Holder> {
-        self.looked += 1;
         let now = self.now.millis();
-        let open = self.open.get(place).copied();
-        match (self.sites.lock(open.unwrap_or(0)), open) {
-            (Some(site), Some(_)) => holders(site.value(), site.deadline(), now),
-            (Some(site), None) => self.caller.holders(site, place, now),
-            (None, _) => Vec::new(),
+        let open = self.open_by_name.get(place).copied();
+        if let Some(site) = open.and_then(|number| self.sites.lock(number)) {
+            return holders(site.value(), site.deadline(), now);
+        }
+        self.looked += 1;
+        match self.sites.lock(0) {
+            Some(site) => self.caller.holders(site, place, now),
+            None => Vec::new(),
         }
     }
 
@@ -143,7 +153,7 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
 
     /// Takes note of who is served before a wait. Where its owner holds the lock already, nobody is.
     fn look_at_queues(&mut self, number: Number) {
-        let ticket = self.found.get(number).and_then(|(ticket, _)| *ticket);
+        let ticket = self.found.get(number).copied().flatten();
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());
         for need in 0..needs {
             let Some(place) = self.need(number, need).filter(|need| need.own.is_none()) else { continue };
@@ -156,6 +166,13 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.looked += ahead.len();
+            // The new wait is in no queue yet.
+            if number != 0
+                && self.graph.is_in_front(&place)
+                && let Some(need) = self.need(number, need)
+            {
+                need.ahead.push(0);
+            }
             for ahead in ahead {
                 let several = ahead.several.then(|| self.number(ahead.ticket)).flatten();
                 let Some(need) = self.need(number, need) else { continue };
@@ -177,10 +194,10 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
         if let Some(number) = self.numbers.get(&ticket) {
             return Some(*number);
         }
-        let (ask, places) = self.state(|state| state.wait_of(ticket))?;
+        let ask = self.state(|state| state.ask_of(ticket))?;
         let number = self.found.len();
         self.numbers.insert(ticket, number);
-        self.found.push((Some(ticket), places));
+        self.found.push(Some(ticket));
         self.graph.waits.push(Wait { ask, needs: Vec::new() });
         Some(number)
     }

@@ -28,11 +28,16 @@ impl<C: Copy> State<C> {
         self.owners.has_several()
     }
 
-    /// What one asks for that stands in queues, and of which locks.
-    pub(crate) fn wait_of(&self, ticket: Ticket) -> Option<(Ask<'static>, Vec<Place>)> {
+    /// What one asks for that stands in queues; none where its connection has closed.
+    pub(crate) fn ask_of(&self, ticket: Ticket) -> Option<Ask<'static>> {
         let waiter = self.waiters.get(&ticket).filter(|waiter| waiter.phase == Phase::Queued)?;
-        let places = waiter.stands.all().iter().map(|stand| stand.place.clone());
-        Some((waiter.ask.clone(), places.collect()))
+        (!self.connections.is_closed(waiter.client_id)).then(|| waiter.ask.clone())
+    }
+
+    /// The locks that a waiter waits for.
+    pub(crate) fn places_of_wait(&self, ticket: Ticket) -> Vec<Place> {
+        let stands = self.waiters.get(&ticket).into_iter().flat_map(|waiter| waiter.stands.all());
+        stands.map(|stand| stand.place.clone()).collect()
     }
 
     /// Who is served before that one, or before one who comes now: the next one first.
@@ -41,6 +46,10 @@ impl<C: Copy> State<C> {
         let ahead = line.flat_map(Line::in_order).take_while(move |other| Some(*other) != ticket);
         ahead.filter_map(|ticket| {
             let waiter = self.waiters.get(&ticket)?;
+            if self.connections.is_closed(waiter.client_id) {
+                // It keeps nobody waiting.
+                return Some(Ahead { ticket, room: Room::ANY, several: false });
+            }
             Some(Ahead { ticket, room: waiter.ask.room, several: waiter.stands.are_several() })
         })
     }

@@ -1,6 +1,7 @@
 //! Locks in a cluster: redirections, slots that move with waiters, failovers.
 
 mod atomic;
+mod detect;
 mod importing;
 mod nodes;
 mod notify;
