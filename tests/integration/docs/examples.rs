@@ -72,7 +72,7 @@ impl Fences {
 
     fn is_number(&mut self, label: &str, number: i64, shown: i64) -> bool {
         const A_FENCE: i64 = 1 << 50;
-        if ["client-id", "held-ms", "waited-ms"].iter().any(|name| label.contains(name)) {
+        if ["client-id", "held-ms", "waited-ms", "last-wait-ms"].iter().any(|name| label.contains(name)) {
             number >= 0
         } else if shown > A_FENCE {
             let greatest = self.0.values().max().copied().unwrap_or(A_FENCE);
