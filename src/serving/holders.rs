@@ -44,8 +44,9 @@ pub(super) fn peek<R>(ctx: &Ctx<'_>, place: &Place, look: impl FnOnce(&LockKey<'
 /// How many hold a lock, and the first of them.
 fn holders(lock: &LockKey<'_>, most: usize, now: Now) -> (usize, Vec<(Grant, Deadline)>) {
     let Some(value) = lock.value() else { return (0, Vec::new()) };
-    // Of many whose leases are over only the first are passed over: an alarm is about to end them.
-    let held = value.alive(lock.deadline(), now.millis()).take(most);
+    let (until, millis) = (lock.deadline(), now.millis());
+    let held = value.alive(until, millis).take(most);
     let held: Vec<_> = held.map(|Held { grant, deadline }| (grant.clone(), deadline)).collect();
-    (value.count(), held)
+    // Those whose leases are over are still there until an alarm ends them: while clients are paused, for long.
+    (value.count().saturating_sub(value.lapsed(until, millis).len()), held)
 }

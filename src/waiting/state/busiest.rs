@@ -3,7 +3,7 @@
 //! A table of bounded size, by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: "Efficient Computation of Frequent and
 //! Top-k Elements in Data Streams", 2005): a lock that is not in the full table takes the place, and the count, of the one with the
 //! least. So a count may be too great, by no more than that one had, and never too small; and any lock that has more than one in
-//! `MOST` of all waits is in the table.
+//! `MOST` of all waits is in the table, unless its name is longer than `LONGEST`.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -13,6 +13,9 @@ use crate::lock::Micros;
 
 /// How many locks the table has.
 const MOST: usize = 128;
+
+/// Locks with longer names are left out, since the table keeps names of locks that are long gone.
+const LONGEST: usize = 4096;
 
 /// How often a lock has been waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,9 @@ impl Busiest {
 
     /// Somebody begins to wait for a lock.
     pub(super) fn count(&mut self, place: &Place, now: Micros) {
+        if place.key.len() > LONGEST {
+            return;
+        }
         let table = self.0.get_or_insert_default();
         let (rank, waits) = match table.get_full_mut(place) {
             Some((rank, _, busy)) => {
@@ -103,6 +109,16 @@ mod tests {
                 prop_assert!(!often || table.iter().any(|(known, _)| **known == place));
             }
         }
+    }
+
+    #[test]
+    fn names_that_are_too_long_are_not_kept() {
+        let mut busiest = Busiest::new();
+        for len in [LONGEST, LONGEST + 1] {
+            busiest.count(&At { db: 0, key: &vec![b'k'; len] }.to_place(), 1);
+        }
+        let kept: Vec<usize> = busiest.all().map(|(place, _)| place.key.len()).collect();
+        assert_eq!(kept, [LONGEST]);
     }
 
     #[test]

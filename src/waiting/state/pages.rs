@@ -40,7 +40,8 @@ pub(crate) struct Page {
 }
 
 /// How many waiters and names of locks are gone through for one page, at most: a place whose grant has not been claimed is passed
-/// over, and one waiter may wait for a thousand locks.
+/// over, and one waiter may wait for a thousand locks. A long name counts once more for each kB: a name may have any length, and
+/// is copied for each waiter.
 const PAGE: usize = 5_000;
 
 impl<C: Copy> State<C> {
@@ -96,13 +97,17 @@ fn page<'a, C: 'a>(waiters: impl Iterator<Item = (Ticket, &'a Waiter<C>)>, count
         }
         last = Some(ticket);
         if waiter.phase == Phase::Queued {
-            left = left.saturating_sub(waiter.stands.all().len());
+            left = left.saturating_sub(waiter.stands.all().iter().map(|stand| cost(&stand.place)).sum());
             waits.push(Waits::new(waiter, now));
         } else {
             left -= 1;
         }
     }
     Page { waits, last: None }
+}
+
+fn cost(place: &Place) -> usize {
+    1 + place.key.len() / 1024
 }
 
 #[cfg(test)]
@@ -220,6 +225,22 @@ mod tests {
             (1000, Some(&keys[3][..]))
         );
         assert_eq!(all(&mut state, None, 100).len(), 8);
+    }
+
+    /// Each is shown all the same, however long the name is.
+    #[test]
+    fn a_page_ends_early_where_names_are_long() {
+        let mut state = State::<Ticket>::new();
+        let key = vec![b'k'; 1 << 20];
+        for since in 0..12 {
+            join(&mut state, &key, since);
+        }
+        join(&mut state, &vec![b'l'; 8 << 20], 12);
+        join(&mut state, b"k", 13);
+        let page = state.page(None, 100, now(100));
+        assert_eq!((page.waits.len(), page.last.is_some()), (5, true));
+        assert_eq!(state.page_of(at(&key), None, 100, now(100)).waits.len(), 5);
+        assert_eq!(all(&mut state, None, 100).len(), 14);
     }
 
     #[test]

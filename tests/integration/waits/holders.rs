@@ -95,6 +95,8 @@ fn a_holder_whose_lease_is_over_is_none() {
     let shown = waits(&mut client, "");
     assert_eq!(shown[0].holding(), [""; 0]);
     assert_eq!(shown[1].holding(), ["carol"]);
+    let counts: Vec<i64> = shown.iter().map(|shown| shown.number("holders-count")).collect();
+    assert_eq!(counts, [0, 1]);
     client.ask::<()>("CLIENT UNPAUSE");
 }
 
