@@ -89,6 +89,24 @@ impl<C: Copy> State<C> {
         self.tell_wanted(at);
     }
 
+    /// A grant is over: nobody has to claim it any more. A place that has nothing else to claim is gone.
+    pub(super) fn end_claims(&mut self, at: At<'_>, fence: Fence) {
+        let unclaimed: Vec<Ticket> = self.unclaimed(at, fence).collect();
+        for ticket in unclaimed {
+            self.with_line(at, |line| {
+                line.unclaimed.remove(&(fence, ticket));
+                line.sharers.remove(&(fence, ticket));
+            });
+            let Some(waiter) = self.waiters.get_mut(&ticket) else { continue };
+            if let Some(stand) = waiter.stands.at_mut(at) {
+                stand.got = None;
+            }
+            if waiter.stands.all().iter().all(|stand| stand.got.is_none()) {
+                self.drop_waiter(ticket);
+            }
+        }
+    }
+
     fn is_place(&self, ticket: Ticket) -> bool {
         self.waiters.get(&ticket).is_some_and(|waiter| waiter.channel().is_some())
     }

@@ -59,8 +59,9 @@ impl<C: Copy> State<C> {
         watches.get(unseen).map(|watch| watch.fence)
     }
 
-    /// The grant is over: its holder hears no more than that word.
+    /// The grant is over: its holder hears no more than that word, and nobody has to claim it.
     pub(crate) fn end_watch(&mut self, at: At<'_>, fence: Fence, word: Option<fn(Fence) -> Word>) {
+        self.end_claims(at, fence);
         let ended = self.with_line(at, |line| {
             let place = line.watches.binary_search_by_key(&fence, |watch| watch.fence).ok()?;
             Some(line.watches.remove(place))
@@ -73,6 +74,7 @@ impl<C: Copy> State<C> {
     /// The same for all grants of a lock.
     pub(super) fn end_watches(&mut self, at: At<'_>, word: fn(Fence) -> Word) {
         for watch in self.with_line(at, |line| std::mem::take(&mut line.watches)).unwrap_or_default() {
+            self.end_claims(at, watch.fence);
             self.tell_of(watch, word);
         }
     }

@@ -189,3 +189,22 @@ fn a_session_of_another_hold_outlives_an_unclaimed_one() {
     wait_for("the first hold to be taken back", || client.holder("k").unwrap().holds == 1);
     assert_eq!(client.lock_info("k").unwrap()["session"], "1");
 }
+
+/// By whatever ends the grant: the connection may have another place at once.
+#[test]
+fn a_place_ends_with_the_grant_that_it_was_to_claim() {
+    let setup = Setup::new().module_args("claim 600000 max-places 1");
+    let server = setup.start();
+    let (mut client, mut other) = (server.client(), server.client());
+    let mut mail = Mailbox::of(&server, "ch");
+    for end in ["LOCK.RELEASE k bob", "LOCK.BREAK k", "DEL k", "FLUSHALL", "PEXPIRE k 1", "SET k text"] {
+        grant_to_bob(&mut client, &mut mail);
+        assert_eq!(client.info("lock", "lock_places"), "1");
+        other.ask::<Value>(end);
+        wait_for(&format!("the place to go after {end}"), || other.info("lock", "lock_places") == "0");
+        if end != "LOCK.RELEASE k bob" {
+            assert!(mail.next().starts_with("lost "), "{end}");
+        }
+        other.ask::<Value>("FLUSHALL");
+    }
+}
