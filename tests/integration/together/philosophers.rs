@@ -1,8 +1,8 @@
 //! Philosophers at a round table: each wants the two forks beside its plate, which it shares with its neighbours.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread::{scope, sleep};
 
 use redis::Value;
@@ -174,13 +174,17 @@ fn watch(eyes: &mut Client, seat: usize, owner: &str) -> Option<(i64, BTreeSet<S
 fn one_fork_after_the_other_and_whoever_closes_the_circle_is_told() {
     let server = Server::start();
     let mut rng = Rng::new();
+    // All have their left forks before one reaches for the right: so there is a circle at the first meal at least.
+    let all = Barrier::new(SEATS);
     let told: usize = scope(|scope| {
         let eaters: Vec<_> = (0..SEATS)
             .map(|seat| {
-                let (server, mut rng) = (&server, rng.fork());
+                let (server, all, mut rng) = (&server, &all, rng.fork());
                 scope.spawn(move || {
                     let mut client = server.client();
-                    (0..MEALS).map(|_| eat(&mut client, seat, &mut rng)).sum::<usize>()
+                    (0..MEALS)
+                        .map(|meal| eat(&mut client, seat, &mut rng, (meal == 0).then_some(all)))
+                        .sum::<usize>()
                 })
             })
             .collect();
@@ -195,12 +199,13 @@ fn one_fork_after_the_other_and_whoever_closes_the_circle_is_told() {
 }
 
 /// Takes both forks and lays them down: how often it had to begin anew.
-fn eat(client: &mut Client, seat: usize, rng: &mut Rng) -> usize {
+fn eat(client: &mut Client, seat: usize, rng: &mut Rng, mut all: Option<&Barrier>) -> usize {
     let owner = format!("p{seat}");
     let mut told = 0;
     loop {
         let lines = Forks::OneByOne("BLOCK 0 DETECT").lines(seat, &owner);
         client.ask::<Vec<Value>>(&lines[0]);
+        all.take().map(Barrier::wait);
         sleep(rng.up_to(2));
         match client.send(&lines[1]) {
             Ok(_) => {
