@@ -89,7 +89,9 @@ impl<C: Copy> State<C> {
         self.tell_wanted(at);
     }
 
-    /// A grant is over: nobody has to claim it any more. A place that has nothing else to claim is gone.
+    /// A grant is over: nobody has to claim it any more. A place that has nothing else to claim is gone. Apart, so that those who are
+    /// not notified do not pay for it.
+    #[inline(never)]
     pub(super) fn end_claims(&mut self, at: At<'_>, fence: Fence) {
         let unclaimed: Vec<Ticket> = self.unclaimed(at, fence).collect();
         for ticket in unclaimed {

@@ -61,12 +61,13 @@ impl<C: Copy> State<C> {
 
     /// The grant is over: its holder hears no more than that word, and nobody has to claim it.
     pub(crate) fn end_watch(&mut self, at: At<'_>, fence: Fence, word: Option<fn(Fence) -> Word>) {
-        self.end_claims(at, fence);
         let ended = self.with_line(at, |line| {
             let place = line.watches.binary_search_by_key(&fence, |watch| watch.fence).ok()?;
             Some(line.watches.remove(place))
         });
-        if let (Some(watch), Some(word)) = (ended.flatten(), word) {
+        let Some(watch) = ended.flatten() else { return };
+        self.end_claims(at, fence);
+        if let Some(word) = word {
             self.tell_of(watch, word);
         }
     }
