@@ -75,4 +75,5 @@ server::define_on_load!(MODULE);
 /// without a server, on the system's.
 #[cfg(not(any(test, fuzzing)))]
 #[global_allocator]
-static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
+static ALLOCATOR: server::Aligning<redis_module::alloc::RedisAlloc> =
+    server::Aligning(redis_module::alloc::RedisAlloc);

@@ -11,6 +11,8 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(not(fuzzing))]
+mod alloc;
 #[macro_use]
 mod api;
 mod arg;
@@ -49,6 +51,8 @@ mod timer;
 mod type_handle;
 mod user;
 
+#[cfg(not(any(test, fuzzing)))]
+pub(crate) use alloc::Aligning;
 pub(crate) use arg::{Arg, Args, OwnString};
 pub(crate) use blocked::{Blocked, BlockedEvents, answer_arrived, client_exists};
 pub(crate) use call::Called;
