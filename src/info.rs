@@ -18,6 +18,7 @@ pub(crate) fn write(info: &mut InfoWriter) {
     info.field(c"waiters", waiters);
     info.field(c"sessions", sessions);
     info.field(c"places", serving::places());
+    info.field(c"syncing", serving::syncing());
     for ((_, field), counter) in WAITS.iter().zip(&WAITED) {
         info.field(field, counter.get());
     }

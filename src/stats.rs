@@ -65,6 +65,10 @@ counters! {
     TIMEOUTS = c"timeouts";
     /// Grants released because their connection closed.
     SESSIONS_ENDED = c"sessions_ended";
+    /// Grants and extensions that replicas have confirmed, as `SYNC` asked.
+    SYNCS = c"syncs";
+    /// Those that too few have confirmed in time.
+    SYNCS_FAILED = c"syncs_failed";
     /// Messages published for `NOTIFY`.
     MESSAGES = c"messages";
     /// Those of them for which nobody was subscribed.

@@ -1,10 +1,10 @@
 #!lua flags=no-writes,allow-stale
--- For redis_exporter's --script: the fields of `INFO lock` as metrics for Prometheus, named and in seconds as Prometheus
--- wants them. It reads this one section of INFO and nothing else. prometheus.yml gives the metrics their names.
+-- For redis_exporter's --script: the fields of `INFO lock` as metrics for Prometheus, with its conventions for names and
+-- units. It only reads this section of INFO. prometheus.yml turns the label `key` into the metric's name.
 -- A server without the module has no such section, and so no metrics.
 
--- The fields that tell what is there now. All others count.
-local gauges = { keys = true, waiters = true, sessions = true, places = true,
+-- The fields that show the current state. All others are counters.
+local gauges = { keys = true, waiters = true, sessions = true, places = true, syncing = true,
                  oldest_wait_ms = true, longest_held_ms = true, grace_ms = true }
 local seconds = { ms = 0.001, s = 1 }
 local metrics = {}

@@ -1,5 +1,5 @@
 //! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds] [NOTIFY channel]
-//! [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT]`
+//! [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds]`
 //!
 //! Answers `[owner, fence, holds, lease in ms]`, or null where those who hold the lock leave no room (with `BLOCK`: still, when the
 //! time is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
@@ -19,7 +19,7 @@ pub(crate) struct Acquire<'a> {
 impl Command for Acquire<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.acquire",
-        summary: c"Takes a lock, takes it once more, or waits for it.",
+        summary: c"Acquires a lock, re-enters it, or waits for it.",
         complexity: c"O(1) for the lock, and O(log N) for N waiters when it waits or hands over.",
         since: c"0.1.0",
         flags: c"write deny-oom blocking",
@@ -37,6 +37,7 @@ impl Command for Acquire<'_> {
             ask::SESSION,
             ask::MAX_HOLD,
             ask::DETECT,
+            parse::SYNC,
         ],
     };
     type Error = Error;

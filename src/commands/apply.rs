@@ -16,8 +16,7 @@ pub(crate) struct Apply<'a> {
 impl Command for Apply<'_> {
     const DEFINITION: Definition = Definition {
         name: APPLY,
-        summary:
-            c"The module's own, refused from clients: carries a change to replicas and append-only files.",
+        summary: c"Internal, refused from clients: carries a change to replicas and append-only files.",
         complexity: c"O(1)",
         since: c"0.1.0",
         flags: c"write fast",
@@ -50,18 +49,18 @@ impl<'a> Apply<'a> {
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let mut lock = LockKey::write(ctx, self.key)?;
         match self.effect {
-            Effect::Free => lock.remove(ctx),
-            Effect::Lease(deadline) => lock.store_lease(ctx, deadline),
+            Effect::Free => lock.remove(),
+            Effect::Lease(deadline) => lock.store_lease(deadline),
             Effect::Alone(grant, deadline) => {
                 keyspace::observe_fence(grant.fence());
-                lock.store(ctx, grant, deadline);
+                lock.store(grant, deadline);
             }
             Effect::Among(grant, deadline) => {
                 keyspace::observe_fence(grant.fence());
-                lock.store_among(ctx, grant, deadline);
+                lock.store_among(grant, deadline);
             }
-            Effect::Ended(fence) => lock.remove_one(ctx, fence),
-            Effect::Lapsed(time) => _ = lock.remove_lapsed(ctx, time),
+            Effect::Ended(fence) => lock.remove_one(fence),
+            Effect::Lapsed(time) => _ = lock.remove_lapsed(time),
         }
         ctx.replicate_verbatim();
         ctx.reply_status(c"OK");

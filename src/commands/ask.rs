@@ -30,6 +30,7 @@ impl<'a> Asked<'a> {
     ) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
+        let mut confirm = None;
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -51,6 +52,8 @@ impl<'a> Asked<'a> {
                 parse::set(&mut room, Some(parse::value(&mut words)?))?;
             } else if parse::is(word, "MAXHOLD") {
                 parse::set(&mut max_hold, parse::value(&mut words)?)?;
+            } else if parse::is(word, "SYNC") {
+                parse::set(&mut confirm, parse::confirm(&mut words)?)?;
             } else {
                 return Err(Error::Syntax);
             }
@@ -74,6 +77,7 @@ impl<'a> Asked<'a> {
             timeout: block.map(parse::timeout).transpose()?,
             channel: channel.map(parse::channel).transpose()?,
             detect: detect.is_some(),
+            confirm,
         };
         Ok(Self { owner, ask, wait })
     }

@@ -16,7 +16,7 @@ pub(crate) struct Break<'a> {
 impl Command for Break<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.break",
-        summary: c"For operators: ends the grants of a lock, whoever holds them.",
+        summary: c"For operators: ends the grants of a lock, whoever holds it.",
         complexity: c"O(N) for N grants, and O(log M) for M waiters.",
         since: c"0.1.0",
         flags: c"write admin fast",

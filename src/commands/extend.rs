@@ -1,13 +1,14 @@
-//! `LOCK.EXTEND key owner [EX seconds | PX milliseconds] [FENCE fence]`
+//! `LOCK.EXTEND key owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
 //! Sets the lease to that long from now, and answers it in ms.
 
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Millis, Owner};
+use crate::lock::{Deadline, Millis, Now, Owner};
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
+use crate::waiting::{self, Confirm, Outcome};
 
 pub(crate) struct Extend<'a> {
     key: Arg<'a>,
@@ -19,19 +20,20 @@ pub(super) struct Longer<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) lease: Option<Millis>,
     pub(super) fence: Option<u64>,
+    pub(super) confirm: Option<Confirm>,
 }
 
 impl Command for Extend<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.extend",
-        summary: c"Sets the lease of a held lock to that long from now.",
+        summary: c"Sets the lease of a held lock, counted from now.",
         complexity: c"O(1), and O(log N) for N locks with waiters or a session.",
         since: c"0.1.0",
-        flags: c"write fast",
-        acl: &[c"write", c"fast", c"lock"],
+        flags: c"write fast blocking",
+        acl: &[c"write", c"fast", c"blocking", c"lock"],
         tips: c"nondeterministic_output",
         key: KeyUse { keys: Keys::First, tells: false, change: Some(Change::Update) },
-        arguments: &[Argument::KEY, parse::OWNER, parse::LEASE, parse::FENCE],
+        arguments: &[Argument::KEY, parse::OWNER, parse::LEASE, parse::FENCE, parse::SYNC],
     };
     type Error = Error;
 
@@ -47,10 +49,9 @@ impl<'a> Extend<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let Longer { owner, fence, .. } = &self.longer;
         let now = serving::now();
-        let until = serving::extend(ctx, self.key, owner, *fence, self.longer.lease(), now)?;
-        ctx.reply_integer(until.left(now.start));
+        let outcome = serving::extend(ctx, self.key, &self.longer.asked(), now)?;
+        Longer::answer(ctx, outcome, now);
         Ok(())
     }
 }
@@ -62,12 +63,14 @@ impl<'a> Longer<'a> {
         command: &'static str,
     ) -> Result<Self, Error> {
         let owner = parse::value(&mut words)?;
-        let (mut lease, mut fence) = (None, None);
+        let (mut lease, mut fence, mut confirm) = (None, None, None);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
             } else if parse::is(word, "FENCE") {
                 parse::set(&mut fence, parse::value(&mut words)?)?;
+            } else if parse::is(word, "SYNC") {
+                parse::set(&mut confirm, parse::confirm(&mut words)?)?;
             } else {
                 return Err(Error::Syntax);
             }
@@ -76,11 +79,21 @@ impl<'a> Longer<'a> {
             owner: parse::owner(owner)?,
             lease: lease.map(|(unit, arg)| parse::lease(unit, arg, command)).transpose()?,
             fence: fence.map(parse::fence).transpose()?,
+            confirm,
         })
     }
 
-    /// The lease that is meant, in ms.
-    pub(super) fn lease(&self) -> Millis {
-        self.lease.unwrap_or_else(config::default_lease)
+    /// The same in full.
+    pub(super) fn asked(&self) -> waiting::Longer<'_> {
+        let lease = self.lease.unwrap_or_else(config::default_lease);
+        waiting::Longer { owner: &self.owner, fence: self.fence, lease, confirm: self.confirm }
+    }
+
+    /// Answers an extension.
+    pub(super) fn answer(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
+        // Else it is answered when replicas have confirmed it.
+        if let Outcome::Granted(until) = outcome {
+            ctx.reply_integer(until.left(now.start));
+        }
     }
 }

@@ -6,7 +6,7 @@
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
 use crate::error::Error;
-use crate::lock::{Held, Now, Room, Value};
+use crate::lock::{Held, Now, Room};
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 use crate::waiting::WaiterInfo;
@@ -16,7 +16,7 @@ pub(crate) struct Info;
 impl Command for Info {
     const DEFINITION: Definition = Definition {
         name: c"lock.info",
-        summary: c"Tells who holds a lock and, with FULL, who waits for it.",
+        summary: c"Shows who holds a lock and, with FULL, who waits for it.",
         complexity: c"O(N) for N grants; with FULL O(N+M) for M waiters.",
         since: c"0.1.0",
         flags: c"readonly",
@@ -40,8 +40,9 @@ impl Command for Info {
         let lock = serving::look(ctx, key)?;
         let now = serving::now();
         let until = lock.deadline();
-        let alive = |value| Value::alive(value, until, now.millis()).collect();
-        let grants: Vec<Held<'_>> = lock.value().map(alive).unwrap_or_default();
+        let alive = lock.value().into_iter().flat_map(|value| value.alive(until, now.millis()));
+        let grants: Vec<Held<'_>> =
+            alive.filter_map(|held| serving::confirmed(ctx, key, held, now)).collect();
         let (waiters, grace) = (serving::waiters_of(ctx, key), serving::grace(ctx));
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {

@@ -1,5 +1,5 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds]
-//! [NOTIFY channel] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT]`
+//! [NOTIFY channel] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds]`
 //!
 //! Takes all of these locks, or none. Answers `[owner, fences, holds, lease in ms]`, fences and holds in the order of the keys; the
 //! rest as `LOCK.ACQUIRE`.
@@ -19,10 +19,10 @@ pub(crate) struct Macquire<'a> {
 impl Command for Macquire<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.macquire",
-        summary: c"Takes several locks at once, or waits for all of them.",
+        summary: c"Acquires several locks at once, all or none, or waits for all of them.",
         complexity: c"O(K) for K locks, and O(K log N) for N waiters when it waits or hands over.",
         since: c"0.1.0",
-        flags: c"write deny-oom blocking getkeys-api",
+        flags: c"write deny-oom blocking",
         acl: &[c"write", c"slow", c"blocking", c"lock"],
         tips: c"nondeterministic_output",
         key: KeyUse { keys: Keys::Counted, tells: true, change: Some(Change::Update) },
@@ -38,6 +38,7 @@ impl Command for Macquire<'_> {
             ask::SESSION,
             ask::MAX_HOLD,
             ask::DETECT,
+            parse::SYNC,
         ],
     };
     type Error = Error;

@@ -1,4 +1,4 @@
-//! `LOCK.MEXTEND numkeys key [key ...] owner [EX seconds | PX milliseconds] [FENCE fence]`
+//! `LOCK.MEXTEND numkeys key [key ...] owner [EX seconds | PX milliseconds] [FENCE fence] [SYNC replicas milliseconds]`
 //!
 //! Sets the leases of all these locks to that long from now, or of none; answers the one that ends first, in ms.
 
@@ -16,14 +16,14 @@ pub(crate) struct Mextend<'a> {
 impl Command for Mextend<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.mextend",
-        summary: c"Sets the leases of several held locks to that long from now.",
+        summary: c"Sets the leases of several held locks, counted from now: of all, or of none.",
         complexity: c"O(K) for K locks, and O(K log N) for N locks with waiters or a session.",
         since: c"0.1.0",
-        flags: c"write getkeys-api",
-        acl: &[c"write", c"slow", c"lock"],
+        flags: c"write blocking",
+        acl: &[c"write", c"slow", c"blocking", c"lock"],
         tips: c"nondeterministic_output",
         key: KeyUse { keys: Keys::Counted, tells: false, change: Some(Change::Update) },
-        arguments: &[parse::NUMKEYS, parse::KEYS, parse::OWNER, parse::LEASE, parse::FENCE],
+        arguments: &[parse::NUMKEYS, parse::KEYS, parse::OWNER, parse::LEASE, parse::FENCE, parse::SYNC],
     };
     type Error = Error;
 
@@ -39,10 +39,9 @@ impl<'a> Mextend<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let Longer { owner, fence, .. } = &self.longer;
         let now = serving::now();
-        let until = serving::extend_all(ctx, &self.keys, owner, *fence, self.longer.lease(), now)?;
-        ctx.reply_integer(until.left(now.start));
+        let outcome = serving::extend_all(ctx, &self.keys, &self.longer.asked(), now)?;
+        Longer::answer(ctx, outcome, now);
         Ok(())
     }
 }

@@ -16,10 +16,10 @@ pub(crate) struct Mrelease<'a> {
 impl Command for Mrelease<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.mrelease",
-        summary: c"Gives back one hold of each of several locks, or all.",
+        summary: c"Releases one hold of each of several locks, or all of them.",
         complexity: c"O(K) for K locks, and O(K log N) for N waiters.",
         since: c"0.1.0",
-        flags: c"write getkeys-api",
+        flags: c"write",
         acl: &[c"write", c"slow", c"lock"],
         tips: c"",
         key: KeyUse { keys: Keys::Counted, tells: true, change: Some(Change::Delete) },

@@ -1,12 +1,13 @@
 //! Arguments that more than one command takes.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 
 use crate::config;
 use crate::error::Error;
 use crate::lock::{LONGEST_LEASE, Millis, Owner, Room};
 use crate::server::{Arg, Args, Argument};
-use crate::waiting::Channel;
+use crate::waiting::{Channel, Confirm};
 
 /// So many keys.
 pub(super) const NUMKEYS: Argument = Argument::integer(c"numkeys");
@@ -78,6 +79,23 @@ pub(super) fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
 
 pub(super) fn owner(arg: Arg<'_>) -> Result<Owner<'_>, Error> {
     Owner::new(arg.bytes()).ok_or(Error::OwnerLength)
+}
+
+/// Replicas that are to confirm what is done.
+pub(super) const SYNC: Argument =
+    Argument::block(c"sync", &[Argument::integer(c"replicas"), Argument::integer(c"milliseconds")])
+        .after(c"SYNC")
+        .optional();
+
+/// How many replicas are to confirm something, and in how many ms: the two words that follow the option's.
+#[inline(never)]
+pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<Confirm, Error> {
+    let mut positive = || match value(words)?.integer() {
+        Some(..=0) => Err(Error::NotPositive),
+        number => number.and_then(|number| u32::try_from(number).ok()).ok_or(Error::NotAnInteger),
+    };
+    let (replicas, within) = (positive()?, positive()?);
+    Ok(Confirm { replicas: NonZeroU32::new(replicas).ok_or(Error::NotPositive)?, within })
 }
 
 /// The longest name of a channel: each place keeps it.

@@ -26,7 +26,7 @@ pub(super) struct GivenBack<'a> {
 impl Command for Release<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.release",
-        summary: c"Gives back one hold of a lock, or all.",
+        summary: c"Releases one hold of a lock, or all of them.",
         complexity: c"O(1), and O(log N) for N waiters.",
         since: c"0.1.0",
         flags: c"write fast",

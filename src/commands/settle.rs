@@ -15,7 +15,7 @@ pub(crate) struct Settle;
 impl Command for Settle {
     const DEFINITION: Definition = Definition {
         name: serving::SETTLE,
-        summary: c"The module's own, refused from clients: hands locks over by timer.",
+        summary: c"Internal, refused from clients: hands locks over by timer.",
         complexity: c"O(K log N) for K locks and N waiters.",
         since: c"0.1.0",
         flags: c"write fast",

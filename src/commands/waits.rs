@@ -39,10 +39,10 @@ impl Command for Waits<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.waits",
         summary:
-            c"For operators: shows who waits, the longest wait first, and who holds what each waits for.",
+            c"For operators: lists who waits, the longest wait first, and who holds the lock that each waits for.",
         complexity: c"O(log N + M) for N waiters, of which M are shown.",
         since: c"0.1.0",
-        flags: c"readonly admin getkeys-api",
+        flags: c"readonly admin",
         acl: &[c"slow", c"admin", c"dangerous", c"lock"],
         tips: c"nondeterministic_output",
         key: KeyUse { keys: Keys::After(c"KEY"), tells: true, change: None },

@@ -73,6 +73,15 @@ pub(crate) enum Error {
     ChannelDenied,
     /// The connection has as many places as `lock.max-places` allows.
     MaxPlaces,
+    /// `SYNC`: too few replicas have confirmed a grant in time.
+    GrantUnconfirmed,
+    /// The same of an extension.
+    ExtensionUnconfirmed,
+    /// `SYNC` where the client can't be told later.
+    SyncInScript,
+    SyncInTransaction,
+    /// `SYNC` on a replica that may be written to.
+    SyncOnReplica,
     /// `NOTIFY` in a script: there is no connection to which a place could belong.
     NotifyInScript,
     /// `NOTIFY` on a replica that may be written to: it hands nothing over.
@@ -105,6 +114,13 @@ impl ErrorReply for Error {
             Self::ChannelLength => c"ERR channel must be 1 to 512 bytes long",
             Self::ChannelDenied => c"NOPERM No permissions to access a channel",
             Self::MaxPlaces => c"MAXPLACES this connection waits in too many places (lock.max-places)",
+            Self::GrantUnconfirmed => {
+                c"NOREPLICAS too few replicas confirmed in time: what this command added was taken back"
+            }
+            Self::ExtensionUnconfirmed => c"NOREPLICAS too few replicas confirmed the extension in time",
+            Self::SyncInScript => c"ERR SYNC is not allowed in scripts",
+            Self::SyncInTransaction => c"ERR SYNC is not allowed in transactions",
+            Self::SyncOnReplica => c"ERR SYNC is not allowed on replicas",
             Self::NotifyInScript => c"ERR NOTIFY is not allowed in scripts",
             Self::NotifyOnReplica => c"ERR NOTIFY is not allowed on replicas",
             Self::SessionInScript => c"ERR SESSION is not allowed in scripts",

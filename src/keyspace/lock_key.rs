@@ -5,76 +5,108 @@ use crate::lock::{Deadline, Fence, Grant, Held, Millis, Room, Value};
 use crate::server::{Arg, Ctx, Key, WrongType};
 
 /// A key that holds a lock, or nothing.
-pub(crate) struct LockKey<'a>(Key<'a, Value>);
+pub(crate) struct LockKey<'a> {
+    /// Closed first.
+    key: Key<'a, Value>,
+    signal: Signal<'a>,
+}
+
+/// Tells `WATCH` of a changed lock when it is dropped. The key must be closed by then: for that, Redis 8.6 looks the key up, and
+/// deletes it where its lease has ended.
+pub(crate) struct Signal<'a> {
+    ctx: &'a Ctx<'a>,
+    name: Arg<'a>,
+    due: bool,
+}
+
+impl Drop for Signal<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.due {
+            self.ctx.signal_modified(self.name);
+        }
+    }
+}
 
 impl<'a> LockKey<'a> {
     /// Opens a lock for a command that may change it. A lapsed one is deleted first, by the server.
-    pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
-        Ok(Self(Key::write(ctx, name)?))
+    pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
+        Key::write(ctx, name).map(|key| Self::of(ctx, key))
     }
 
     /// Opens a lock to look at it.
-    pub(crate) fn read(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
-        Ok(Self(Key::read(ctx, name)?))
+    pub(crate) fn read(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
+        Key::read(ctx, name).map(|key| Self::of(ctx, key))
     }
 
     /// Opens a lock to look at it beside others, and leaves no trace.
-    pub(crate) fn peek(ctx: &'a Ctx<'_>, name: Arg<'a>) -> Result<Self, WrongType> {
-        Ok(Self(Key::peek(ctx, name)?))
+    pub(crate) fn peek(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
+        Key::peek(ctx, name).map(|key| Self::of(ctx, key))
+    }
+
+    fn of(ctx: &'a Ctx<'a>, key: Key<'a, Value>) -> Self {
+        let name = key.name();
+        Self { key, signal: Signal { ctx, name, due: false } }
+    }
+
+    /// Closes the key.
+    #[inline(always)]
+    pub(crate) fn close(self) -> Signal<'a> {
+        self.signal
     }
 
     pub(crate) fn name(&self) -> Arg<'a> {
-        self.0.name()
+        self.key.name()
     }
 
     /// Who holds the lock; none where it is free.
     pub(crate) fn value(&self) -> Option<&Value> {
-        self.0.value()
+        self.key.value()
     }
 
     /// The end of the latest lease, which the server has to look up.
     pub(crate) fn deadline(&self) -> Deadline {
-        self.0.expires_at().map_or(Deadline::Never, Deadline::At)
+        self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
     /// Gives the lock to somebody alone.
     #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
-        effects::alone(ctx, self.0.name(), &grant, until);
-        self.store(ctx, grant, until);
+        effects::alone(ctx, self.key.name(), &grant, until);
+        self.store(grant, until);
     }
 
     /// Stores what a primary told, and tells nobody: that grant alone.
     #[inline(always)]
-    pub(crate) fn store(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
-        match self.0.value_mut() {
-            None => self.0.set_value(Value::One(grant)),
+    pub(crate) fn store(&mut self, grant: Grant, until: Deadline) {
+        match self.key.value_mut() {
+            None => self.key.set_value(Value::One(grant)),
             Some(Value::One(held)) => *held = grant.aged_as(held),
             Some(value) => *value = Value::One(grant),
         }
         self.set_deadline(until);
-        ctx.signal_modified(self.0.name());
+        self.signal.due = true;
     }
 
     /// Gives the lock to somebody beside those who hold it.
     pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
-        effects::among(ctx, self.0.name(), &grant, end);
-        self.store_among(ctx, grant, end);
+        effects::among(ctx, self.key.name(), &grant, end);
+        self.store_among(grant, end);
     }
 
     /// Stores what a primary told, and tells nobody: that grant is among those that hold the lock.
-    pub(crate) fn store_among(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
+    pub(crate) fn store_among(&mut self, grant: Grant, end: Deadline) {
         let until = self.deadline();
-        let Some(value) = self.0.value_mut() else { return self.store(ctx, grant, end) };
+        let Some(value) = self.key.value_mut() else { return self.store(grant, end) };
         let new_until = value.put(grant, end, until);
         self.move_deadline(until, new_until);
-        ctx.signal_modified(self.0.name());
+        self.signal.due = true;
     }
 
     /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already.
     pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, holds: u32, room: Room, end: Deadline) {
-        let (name, until) = (self.0.name(), self.deadline());
-        let Some(value) = self.0.value_mut() else { return };
+        let (name, until) = (self.key.name(), self.deadline());
+        let Some(value) = self.key.value_mut() else { return };
         let Some(Held { grant, deadline }) = value.with_fence(fence, || until) else { return };
         let same = grant.holds() == holds && grant.room() == room;
         if same && deadline == end {
@@ -89,65 +121,65 @@ impl<'a> LockKey<'a> {
             None => (),
         }
         self.move_deadline(until, new_until);
-        ctx.signal_modified(self.0.name());
+        self.signal.due = true;
     }
 
     /// Moves the lease as a primary told, and tells nobody; nothing where the lock is free.
-    pub(crate) fn store_lease(&mut self, ctx: &Ctx<'_>, deadline: Deadline) {
-        if self.0.value().is_some() {
+    pub(crate) fn store_lease(&mut self, deadline: Deadline) {
+        if self.key.value().is_some() {
             self.set_deadline(deadline);
-            ctx.signal_modified(self.0.name());
+            self.signal.due = true;
         }
     }
 
     /// Ends the grant with that fence.
     pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
-        effects::end(ctx, self.0.name(), fence);
-        self.remove_one(ctx, fence);
+        effects::end(ctx, self.key.name(), fence);
+        self.remove_one(fence);
     }
 
     /// Removes the grant that a primary told to remove, and tells nobody.
-    pub(crate) fn remove_one(&mut self, ctx: &Ctx<'_>, fence: Fence) {
+    pub(crate) fn remove_one(&mut self, fence: Fence) {
         let until = self.deadline();
-        let Some(value) = self.0.value_mut() else { return };
+        let Some(value) = self.key.value_mut() else { return };
         match value.end(fence, until) {
             Some(new_until) => {
                 self.move_deadline(until, new_until);
-                ctx.signal_modified(self.0.name());
+                self.signal.due = true;
             }
-            None => self.remove(ctx),
+            None => self.remove(),
         }
     }
 
     /// Ends those of several grants whose leases were over before that: them.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis) -> Vec<Grant> {
-        effects::end_lapsed(ctx, self.0.name(), now);
-        self.remove_lapsed(ctx, now)
+        effects::end_lapsed(ctx, self.key.name(), now);
+        self.remove_lapsed(now)
     }
 
     /// Removes those that a primary told to have lapsed, and tells nobody.
-    pub(crate) fn remove_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis) -> Vec<Grant> {
+    pub(crate) fn remove_lapsed(&mut self, now: Millis) -> Vec<Grant> {
         let until = self.deadline();
-        let Some(value) = self.0.value() else { return Vec::new() };
+        let Some(value) = self.key.value() else { return Vec::new() };
         let lapsed = value.lapsed(until, now).into_iter();
         let lapsed: Vec<Grant> =
             lapsed.filter_map(|fence| Some(value.with_fence(fence, || until)?.grant.clone())).collect();
         for grant in &lapsed {
-            self.remove_one(ctx, grant.fence());
+            self.remove_one(grant.fence());
         }
         lapsed
     }
 
     /// Ends all grants.
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
-        effects::free(ctx, self.0.name());
-        self.remove(ctx);
+        effects::free(ctx, self.key.name());
+        self.remove();
     }
 
     /// Removes what a primary told to remove, and tells nobody.
-    pub(crate) fn remove(&mut self, ctx: &Ctx<'_>) {
-        lapses::none_in(|| self.0.delete());
-        ctx.signal_modified(self.0.name());
+    pub(crate) fn remove(&mut self) {
+        lapses::none_in(|| self.key.delete());
+        self.signal.due = true;
     }
 
     fn move_deadline(&mut self, from: Deadline, to: Deadline) {
@@ -157,7 +189,7 @@ impl<'a> LockKey<'a> {
     }
 
     fn set_deadline(&mut self, deadline: Deadline) {
-        self.0.set_expires_at(match deadline {
+        self.key.set_expires_at(match deadline {
             Deadline::At(at) => Some(at),
             Deadline::Never => None,
         });

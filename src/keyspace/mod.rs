@@ -12,7 +12,7 @@ mod lock_key;
 
 pub(crate) use effects::{APPLY, Effect, Malformed};
 pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, unlinked, warn_of_evictions};
-pub(crate) use lock_key::LockKey;
+pub(crate) use lock_key::{LockKey, Signal};
 
 use crate::lock::{Fence, FenceClock, Micros, Value};
 use crate::server::{NativeType, ServerCell};

@@ -43,15 +43,30 @@ impl Reply {
 
     /// The text of a reply that is a string, a status or an error.
     fn text(&self) -> &[u8] {
-        let mut len = 0;
-        // SAFETY: as in `is_error`; `len` is ours to write to.
-        let start = unsafe { api!(RedisModule_CallReplyStringPtr(self.0.as_ptr(), &raw mut len)) };
-        if start.is_null() {
-            return &[];
-        }
-        // SAFETY: the server answered a buffer of `len` bytes that lives as long as the reply.
-        unsafe { slice::from_raw_parts(start.cast(), len) }
+        // SAFETY: as in `is_error`.
+        unsafe { text(self.0.as_ptr()) }
     }
+
+    /// The text of one of several replies.
+    fn text_at(&self, place: usize) -> Option<&[u8]> {
+        // SAFETY: as in `is_error`; the server answers null where there is none, and frees what it answers with the whole.
+        let part = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), place)) })?;
+        // SAFETY: as above.
+        Some(unsafe { text(part.as_ptr()) })
+    }
+}
+
+/// # Safety
+/// The reply stays valid for `'a`.
+unsafe fn text<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: the reply is valid; `len` is ours to write to.
+    let start = unsafe { api!(RedisModule_CallReplyStringPtr(reply, &raw mut len)) };
+    if start.is_null() {
+        return &[];
+    }
+    // SAFETY: the server answered a buffer of `len` bytes that lives as long as the reply.
+    unsafe { slice::from_raw_parts(start.cast(), len) }
 }
 
 impl Drop for Reply {
@@ -82,6 +97,16 @@ impl Ctx<'_> {
         } else {
             Called::Refused
         }
+    }
+
+    /// A setting of the server's, as `CONFIG GET` tells it.
+    pub(super) fn setting(&self, name: &CStr) -> Option<String> {
+        let (config, format) = (c"CONFIG".as_ptr(), c"Ecc".as_ptr());
+        // SAFETY: the context is valid (see `new`); the format names two texts that end in NUL, and those follow.
+        let reply =
+            unsafe { api!(RedisModule_Call(self.raw(), config, format, c"GET".as_ptr(), name.as_ptr())) };
+        let reply = Reply::new(reply)?;
+        reply.text_at(1).map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
     /// Whether the key's slot is on its way to this server of the cluster: then what clients have taken by `ASKING` is here

@@ -27,12 +27,11 @@ pub(crate) struct Definition {
 pub(crate) enum Keys {
     /// The first, and only that.
     First,
-    /// So many as the first argument says, from the second on. Needs the flag `getkeys-api`: the servers redirect by a range of
-    /// places, or by what the command says itself.
+    /// So many as the first argument says, from the second on.
     Counted,
     /// All from the second on.
     FromSecond,
-    /// The one after that word, where the word is there. Needs the same flag.
+    /// The one after that word, where the word is there.
     After(&'static CStr),
 }
 
@@ -70,6 +69,8 @@ pub(super) enum Kind {
     Flag,
     /// One of these.
     OneOf(&'static [Argument]),
+    /// All of these, one after the other.
+    Block(&'static [Argument]),
 }
 
 impl Argument {
@@ -95,6 +96,10 @@ impl Argument {
 
     pub(crate) const fn one_of(name: &'static CStr, choices: &'static [Self]) -> Self {
         Self::new(name, Kind::OneOf(choices))
+    }
+
+    pub(crate) const fn block(name: &'static CStr, parts: &'static [Self]) -> Self {
+        Self::new(name, Kind::Block(parts))
     }
 
     /// The same as the value of an option with that word.

@@ -104,7 +104,8 @@ impl<'a, T: NativeType> Key<'a, T> {
 
     /// When the key expires, in ms since 1970; none where it does not.
     pub(crate) fn expires_at(&self) -> Option<i64> {
-        if self.key.is_null() {
+        // Redis 8.6 crashes where a key that is open for writing is absent.
+        if self.value.is_null() {
             return None;
         }
         // SAFETY: the key is open.

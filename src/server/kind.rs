@@ -1,7 +1,7 @@
 //! What kind of server this is: Redis or Valkey, and where they differ for the module.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use redis_module::raw;
 
@@ -11,8 +11,8 @@ use super::section::Section;
 /// The server is Valkey, not Redis.
 static VALKEY: AtomicBool = AtomicBool::new(false);
 
-/// The server is Redis 8 or later.
-static REDIS_8: AtomicBool = AtomicBool::new(false);
+/// The version of Redis, as a [`number`]; 0: it is Valkey.
+static REDIS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the server keeps the answer of an unblocked client until it is done with it, and drops it where the client was
 /// sent away in between. Redis sends it at once, or makes it only then.
@@ -23,7 +23,32 @@ pub(super) fn keeps_answers() -> bool {
 /// Whether the server may delete a key when the last millisecond of its TTL begins. Others do when it is over. (In Redis
 /// since `activeExpireCycleTryExpire` was tidied up for 8.0: `now < t` keeps the key, where it was `now <= t`.)
 pub(super) fn expires_early() -> bool {
-    REDIS_8.load(Ordering::Relaxed)
+    // Previews of 8.0 call themselves 7.9.
+    REDIS.load(Ordering::Relaxed) >= number((7, 9))
+}
+
+/// How the server learns where the keys of a command are that have no fixed places.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lookup {
+    /// By the description of the command.
+    Described,
+    /// A cluster has the command itself asked.
+    Asked,
+    /// The same, but on a thread that reads for clients, which must call no module: the server would crash.
+    Unsafe,
+}
+
+/// Only clusters have to ask, before they redirect a client: Valkey, and Redis until it went by the description (seen in 8.6; not
+/// looked at: 8.2 and 8.4). Since Valkey 8, and after Redis 8.0, threads that read for clients do that.
+pub(super) fn lookup(ctx: &Ctx<'_>) -> Lookup {
+    let redis = REDIS.load(Ordering::Relaxed);
+    if !ctx.is_cluster() || redis >= number((8, 5)) {
+        return Lookup::Described;
+    }
+    let old = (1..number((8, 1))).contains(&redis);
+    // A server whose CONFIG is renamed does not tell.
+    let alone = || ctx.setting(c"io-threads").is_some_and(|threads| threads == "1");
+    if old || alone() { Lookup::Asked } else { Lookup::Unsafe }
 }
 
 /// Finds out what the server is. Which options it takes that Redis' own header does not name: Valkey wants to know that a
@@ -34,9 +59,8 @@ pub(super) fn options(ctx: &Ctx<'_>) -> c_int {
     let server = Section::read(ctx, c"server");
     let valkey = server.field(c"valkey_version").is_some();
     VALKEY.store(valkey, Ordering::Relaxed);
-    // Previews of 8.0 call themselves 7.9.
     let redis = server.field(c"redis_version").and_then(version).filter(|_| !valkey);
-    REDIS_8.store(redis.is_some_and(|version| version >= (7, 9)), Ordering::Relaxed);
+    REDIS.store(redis.map_or(0, number), Ordering::Relaxed);
     // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
     match unsafe { raw::RedisModule_GetModuleOptionsAll } {
         // SAFETY: the function takes nothing.
@@ -49,4 +73,9 @@ pub(super) fn options(ctx: &Ctx<'_>) -> c_int {
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split('.').map(|number| number.parse().unwrap_or(0));
     Some((numbers.next()?, numbers.next().unwrap_or(0)))
+}
+
+/// The same in one number, in their order.
+fn number((major, minor): (u32, u32)) -> u32 {
+    major.saturating_mul(1000).saturating_add(minor)
 }

@@ -6,14 +6,23 @@ use std::ptr;
 use redis_module::raw;
 
 use super::definition::{Argument, Definition, Keys, Kind};
+use super::kind::{self, Lookup};
 use super::log::log;
-use super::{CommandSpec, LogLevel, Module};
+use super::{CommandSpec, Ctx, LogLevel, Module};
 
 /// Registers the commands of the module, and its ACL category.
 pub(super) fn commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(), String> {
     let category = Some(module.category).filter(|category| make_category(ctx, category));
+    // SAFETY: the server gave us the context for the time of loading.
+    let lookup = kind::lookup(&unsafe { Ctx::new(ctx) });
     for command in module.commands {
-        register(ctx, command, module.category, category)?;
+        let name = command.definition.name.to_string_lossy();
+        if lookup == Lookup::Unsafe && matches!(command.definition.key.keys, Keys::Counted) {
+            let why = "a cluster with io-threads may crash when clients send it";
+            log(ctx, LogLevel::Warning, &format!("{name} is left out: {why}"));
+            continue;
+        }
+        register(ctx, command, lookup, module.category, category)?;
     }
     Ok(())
 }
@@ -35,6 +44,7 @@ fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
 fn register(
     ctx: *mut raw::RedisModuleCtx,
     command: &CommandSpec,
+    lookup: Lookup,
     own: &CStr,
     made: Option<&CStr>,
 ) -> Result<(), String> {
@@ -46,13 +56,16 @@ fn register(
         // Told by `describe`, and by the command itself when it is asked.
         Keys::Counted | Keys::After(_) => (0, 0, 0),
     };
+    let asked = lookup == Lookup::Asked && matches!(definition.key.keys, Keys::Counted | Keys::After(_));
+    let more: &[u8] = if asked { b" getkeys-api" } else { b"" };
+    let flags = CString::new([definition.flags.to_bytes(), more].concat()).unwrap_or_default();
     // SAFETY: the server gave us the context for the time of loading, and copies name and flags.
     let status = unsafe {
         api!(RedisModule_CreateCommand(
             ctx,
             definition.name.as_ptr(),
             Some(command.call),
-            definition.flags.as_ptr(),
+            flags.as_ptr(),
             first,
             last,
             step
@@ -172,6 +185,7 @@ fn row(argument: &Argument, tables: &mut Vec<Vec<raw::RedisModuleCommandArg>>) -
         Kind::Integer => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, None),
         Kind::Flag => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN, None),
         Kind::OneOf(parts) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF, Some(parts)),
+        Kind::Block(parts) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK, Some(parts)),
     };
     let none: *const c_char = ptr::null();
     let optional = if argument.optional { raw::REDISMODULE_CMD_ARG_OPTIONAL } else { 0 };

@@ -70,6 +70,19 @@ pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<(), Error
     }
 }
 
+/// Whether the client of the running command can be told when replicas have confirmed something.
+pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
+    if ctx.may_block() {
+        Ok(())
+    } else if ctx.is_replica() {
+        Err(Error::SyncOnReplica)
+    } else if ctx.is_script() {
+        Err(Error::SyncInScript)
+    } else {
+        Err(Error::SyncInTransaction)
+    }
+}
+
 /// The key that a waiter is blocked on: not the lock's own but a companion in the same slot, which nobody writes.
 ///
 /// The server goes through all clients blocked on a key when that key is made anew, as a lock is after a lapse: with

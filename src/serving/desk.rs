@@ -4,7 +4,7 @@ use super::heartbeat;
 use super::notices;
 use super::state::STATE;
 use crate::error::Error;
-use crate::keyspace::{self, LockKey};
+use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, Limits, Millis, Now, Room, Value};
 use crate::server::{Arg, Blocked, Ctx, client_exists};
 use crate::stats;
@@ -62,13 +62,14 @@ impl<'a> Desk<'a> {
     #[inline(always)]
     pub(super) fn close(self) -> Closed<'a> {
         let Self { lock, lent, first, more, .. } = self;
-        Closed { key: lock.name(), lent, first, more }
+        Closed { key: lock.name(), signal: lock.close(), lent, first, more }
     }
 }
 
 /// A lock on which a step has been done.
 pub(super) struct Closed<'a> {
     key: Arg<'a>,
+    signal: Signal<'a>,
     lent: bool,
     first: Option<Note>,
     more: Vec<Note>,
@@ -78,6 +79,7 @@ impl Closed<'_> {
     /// Tells of it those who listen; whether something may have fallen due.
     #[inline(always)]
     pub(super) fn publish(self, ctx: &Ctx<'_>) -> bool {
+        drop(self.signal);
         if let Some(note) = self.first {
             publish(ctx, self.key, note);
             for note in self.more {
@@ -97,6 +99,7 @@ impl Around for Desk<'_> {
         STATE.with(body)
     }
 
+    #[inline(always)]
     fn limits(&mut self) -> Limits {
         heartbeat::limits()
     }

@@ -63,7 +63,7 @@ pub(super) fn grace_left() -> GraceLeft {
 }
 
 /// What holds for all grants now.
-#[inline]
+#[inline(always)]
 pub(super) fn limits() -> Limits {
     Limits {
         max_lease: config::max_lease(),

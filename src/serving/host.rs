@@ -8,7 +8,7 @@ use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now};
 use crate::server::{Blocked, Called, Ctx, client_exists, ticks};
-use crate::waiting::{self, Around, Host, Message, Place, Rest, Settled, State, Ticket};
+use crate::waiting::{self, Around, Host, Message, Place, Replicas, Rest, Settled, State, Ticket};
 
 /// The command that an alarm runs, so that the server applies to a handover by timer what it applies to every write:
 /// replicas enough, a disk that works, a slot that is served here. Its words: the number of a waiter, and all locks that it
@@ -119,5 +119,14 @@ impl Host for Server<'_> {
 
     fn publish(&mut self, message: &Message) -> bool {
         messages::publish(self.ctx, message)
+    }
+
+    fn replicas(&mut self) -> Replicas {
+        let (written, replicas) = self.ctx.replicas();
+        Replicas { written, replicas }
+    }
+
+    fn ask_replicas(&mut self) -> bool {
+        !self.ctx.must_keep_still() && self.ctx.ask_replicas()
     }
 }

@@ -7,9 +7,9 @@ use super::state::{STATE, now};
 use super::{listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{Ask, Deadline, Got, Grant, Millis, Now, Owner};
+use crate::lock::{Ask, Deadline, Got, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Note, Outcome, Ticket, Wait};
+use crate::waiting::{self, At, Longer, Note, Outcome, Ticket, Wait};
 
 /// A step on a lock, after which the timers are set for what is due.
 fn step<'a, R>(
@@ -69,6 +69,9 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &Wait) -> Result<(), Error> {
     if let Some(channel) = &wait.channel {
         callers::may_be_notified(ctx, channel)?;
     }
+    if wait.confirm.is_some() {
+        callers::may_be_told_later(ctx)?;
+    }
     Ok(())
 }
 
@@ -103,24 +106,26 @@ pub(crate) fn release_all(
 pub(crate) fn extend(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    lease: Millis,
+    longer: &Longer<'_>,
     now: Now,
-) -> Result<Deadline, Error> {
-    step(ctx, key, |desk| Ok(waiting::extend(desk, owner, fence, lease, now)?))
+) -> Result<Outcome<Deadline>, Error> {
+    if longer.confirm.is_some() {
+        callers::may_be_told_later(ctx)?;
+    }
+    step(ctx, key, |desk| Ok(waiting::extend(desk, &mut Client(ctx), longer, now)?))
 }
 
 /// Sets the leases of all these locks to that long from now, or of none: the first end.
 pub(crate) fn extend_all(
     ctx: &Ctx<'_>,
     keys: &[Arg<'_>],
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    lease: Millis,
+    longer: &Longer<'_>,
     now: Now,
-) -> Result<Deadline, Error> {
-    step_all(ctx, keys, |desks| Ok(waiting::extend_all(desks, owner, fence, lease, now)?))
+) -> Result<Outcome<Deadline>, Error> {
+    if longer.confirm.is_some() {
+        callers::may_be_told_later(ctx)?;
+    }
+    step_all(ctx, keys, |desks| Ok(waiting::extend_all(desks, &mut Client(ctx), longer, now)?))
 }
 
 /// Ends the grant with that fence, or all, whoever holds them: those grants.

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::lock::Got;
 use crate::reply::{reply_grant, reply_grants};
 use crate::server::{BlockedEvents, Ctx, ErrorReply, answer_arrived};
+use crate::stats;
 use crate::waiting::{self, Answer, Stand, Stands, Ticket};
 
 /// Listens for all of it.
@@ -35,6 +36,13 @@ impl BlockedEvents for Telling {
             Answer::TooManyHolds => Error::TooManyHolds.send(ctx),
             Answer::Deadlock => Error::Deadlock.send(ctx),
             Answer::TimedOut | Answer::Gone => ctx.reply_null_array(),
+            Answer::Extended { until } => ctx.reply_integer(until.left(now.start)),
+            Answer::NotHeld => Error::NotHeld.send(ctx),
+            Answer::GrantUnconfirmed => Error::GrantUnconfirmed.send(ctx),
+            Answer::ExtensionUnconfirmed => Error::ExtensionUnconfirmed.send(ctx),
+        }
+        if told.confirm.is_some() {
+            count(told.answer);
         }
         tick::arm();
     }
@@ -51,5 +59,14 @@ impl BlockedEvents for Telling {
     fn freed(number: NonZeroU64) {
         STATE.with(|state| state.forget(Ticket(number)));
         tick::arm();
+    }
+}
+
+/// Counts what came of `SYNC`.
+fn count(answer: Answer) {
+    match answer {
+        Answer::Granted { .. } | Answer::Extended { .. } => stats::SYNCS.count(),
+        Answer::GrantUnconfirmed | Answer::ExtensionUnconfirmed => stats::SYNCS_FAILED.count(),
+        _ => (),
     }
 }

@@ -1,6 +1,6 @@
-//! The two timers: one rings the alarms, one answers those whose grant has been made.
+//! The timers: one rings the alarms, one answers those whose grant has been made, and one looks how far replicas are.
 //!
-//! Two, so that a handover makes but one, of 0 ms: the alarms' stays set while leases only move on. (With one for both, a
+//! The first two are apart, so that a handover makes but one, of 0 ms: the alarms' stays set while leases only move on. (With one for both, a
 //! handover took 47,100 instructions of the server, not 39,600.)
 //!
 //! Why here, and not where the grant is made: the server's `UnblockClient` answers a client, but keeps it blocked until
@@ -14,7 +14,7 @@ use std::ffi::CStr;
 use super::host::Server;
 use super::state::{STATE, now};
 use crate::lock::Millis;
-use crate::server::{self, AFTER_PANIC, Alarm, Ctx, ServerCell, Timer};
+use crate::server::{self, AFTER_PANIC, AckEvents, Acks, Alarm, Ctx, ServerCell, Timer};
 use crate::stats;
 use crate::waiting;
 
@@ -23,6 +23,12 @@ struct Tick {
     alarms: Option<Set>,
     /// What answers those whose answers are due, and how many turns of duty it has outlasted.
     answers: Option<(Timer, u8)>,
+    /// Those whose answers are due are being answered. A timer that is set in a timer's turn rings a millisecond later, and so do all
+    /// that are set until then.
+    answering: bool,
+    /// What looks how far replicas are, where somebody waits for them, and what tells of their answers.
+    replicas: Option<Set>,
+    acks: Option<Acks>,
     /// The alarms are ringing now.
     ringing: bool,
 }
@@ -46,14 +52,46 @@ impl Set {
 /// A timer that is so much too late, in ms, waits for a wall clock that has been set back.
 const LATE: Millis = 250;
 
-static TICK: ServerCell<Tick> = ServerCell::new(Tick { alarms: None, answers: None, ringing: false });
+static TICK: ServerCell<Tick> = ServerCell::new(Tick {
+    alarms: None,
+    answers: None,
+    answering: false,
+    replicas: None,
+    acks: None,
+    ringing: false,
+});
+
+impl Tick {
+    /// Listens to replicas as long as somebody waits for them, and asks them where there is something new.
+    #[inline(never)]
+    fn see_to_replicas(&mut self, syncs: bool) {
+        if syncs != self.acks.is_some() {
+            self.acks = if syncs { Acks::listen::<Replicas>() } else { None };
+        }
+        if STATE.with(|state| state.is_to_ask()) {
+            self.look_at_replicas(0);
+        }
+    }
+
+    /// Has it looked how far replicas are, in so many ms.
+    fn look_at_replicas(&mut self, delay: Millis) {
+        if self.replicas.is_none() {
+            self.replicas = Some(Set::new::<Replicas>(delay, server::now() / 1000));
+        }
+    }
+}
 
 /// Sets the timers for what is due next, where they are not set for that or earlier.
 pub(super) fn arm() {
-    let (answered, next) = STATE.with(|state| (state.has_answered(), state.next_due()));
+    // Whoever does that sets them in the end.
+    if TICK.with(|tick| tick.ringing || tick.answering) {
+        return;
+    }
+    let (answered, next, syncs) =
+        STATE.with(|state| (state.has_answered(), state.next_due(), state.awaits_replicas()));
     TICK.with(|tick| {
-        if tick.ringing {
-            return;
+        if syncs || tick.acks.is_some() {
+            tick.see_to_replicas(syncs);
         }
         if answered && tick.answers.is_none() {
             tick.answers = Some((Timer::after::<Answers>(0), 0));
@@ -87,6 +125,13 @@ pub(super) fn on_duty() {
         if let Some((late, _)) = tick.answers.take_if(is_late) {
             late.stop();
         }
+        if let Some(late) = tick.replicas.take_if(|set| now > set.due.saturating_add(LATE)) {
+            late.timer.stop();
+        }
+        if tick.acks.is_some() {
+            // Should an answer have been missed.
+            tick.look_at_replicas(0);
+        }
     });
     arm();
 }
@@ -96,6 +141,12 @@ pub(super) fn is_ringing() -> bool {
     TICK.with(|tick| tick.ringing)
 }
 
+fn answer(ctx: &Ctx<'_>) {
+    TICK.with(|tick| tick.answering = true);
+    waiting::answer(&mut Server::new(ctx));
+    TICK.with(|tick| tick.answering = false);
+}
+
 struct Answers;
 
 impl Alarm for Answers {
@@ -103,9 +154,45 @@ impl Alarm for Answers {
 
     fn ring(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.answers = None);
-        waiting::answer(&mut Server::new(ctx));
+        answer(ctx);
         // More is to be told, or a grant that nobody has heard of goes to the next.
         arm();
+    }
+
+    fn ring_again() {
+        TICK.with(|tick| {
+            tick.answering = false;
+            tick.answers = Some((Timer::after::<Self>(AFTER_PANIC), 0));
+        });
+    }
+}
+
+struct Replicas;
+
+impl AckEvents for Replicas {
+    fn acked() {
+        TICK.with(|tick| tick.look_at_replicas(0));
+    }
+}
+
+impl Alarm for Replicas {
+    const NAME: &'static CStr = c"replicas";
+
+    fn ring(ctx: &Ctx<'_>) {
+        TICK.with(|tick| tick.replicas = None);
+        let again = waiting::confirm(&mut Server::new(ctx), now());
+        answer(ctx);
+        if let Some(delay) = again {
+            TICK.with(|tick| tick.look_at_replicas(delay));
+        }
+        arm();
+    }
+
+    fn ring_again() {
+        TICK.with(|tick| {
+            (tick.answering, tick.replicas) = (false, None);
+            tick.look_at_replicas(AFTER_PANIC);
+        });
     }
 }
 

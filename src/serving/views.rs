@@ -6,7 +6,7 @@ use super::host::Server;
 use super::state::STATE;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{Fence, Millis, Now, Owner};
+use crate::lock::{Deadline, Fence, Held, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{self, At, Busy, Page, Place, Ticket, WaiterInfo};
 
@@ -43,6 +43,20 @@ pub(crate) fn session_client(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> Optio
     STATE.with(|state| state.session_client(at, fence))
 }
 
+/// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
+/// is over without.
+pub(crate) fn confirmed<'a>(ctx: &Ctx<'_>, key: Arg<'_>, held: Held<'a>, now: Now) -> Option<Held<'a>> {
+    let at = at(ctx, key);
+    let moved = STATE.with(|state| state.unconfirmed_renewal(at, held.grant.fence()));
+    // Somebody else may have moved the lease since.
+    match moved.filter(|moved| moved.to == held.deadline) {
+        None => Some(held),
+        Some(moved) => {
+            (moved.from >= Deadline::At(now.millis())).then_some(Held { deadline: moved.from, ..held })
+        }
+    }
+}
+
 /// Those who wait for any lock, or for that one, and came after that waiter: so many, the longest wait first.
 pub(crate) fn page(
     ctx: &Ctx<'_>,
@@ -71,6 +85,11 @@ pub(crate) fn totals() -> (u64, u64) {
 /// How many places there are without a blocked client, in queues or with a grant to claim.
 pub(crate) fn places() -> u64 {
     STATE.with(|state| state.places()) as u64
+}
+
+/// How many clients and renewals wait for replicas.
+pub(crate) fn syncing() -> u64 {
+    STATE.with(|state| state.syncing()) as u64
 }
 
 /// How many waits have ended without a grant.

@@ -16,6 +16,7 @@ pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<To
                 let (place, client) = (&stand.place, told.client_id);
                 host.state(|state| {
                     sessions::bind(state, place.at(), client, fence, lease, until, now.millis());
+                    state.confirm_session(place.at(), fence, told.confirm);
                 });
             }
         }
@@ -34,7 +35,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, ticket: Ticket) {
             None => Word::Gone,
         },
         Answer::TimedOut => Word::Timeout,
-        Answer::WrongType | Answer::TooManyHolds | Answer::Deadlock | Answer::Gone => Word::Gone,
+        _ => Word::Gone,
     };
     let heard = host.publish(&Message { channel, word, owner: ask.owner });
     let granted = matches!(word, Word::Granted(_));

@@ -1,41 +1,92 @@
-//! An extension.
+//! An extension, of one lock or of several.
 
 use super::alarms::lease_moved;
-use super::settle::settle;
-use super::site::{Note, Refusal, Site};
-use crate::lock::{self, Deadline, Fence, Millis, Now, Owner, Room};
+use super::confirm::hold_answer;
+use super::join::{Outcome, block};
+use super::settle::{settle, settle_each};
+use super::site::{Alone, Caller, Note, Refusal, Site, Sites};
+use super::state::{Answer, Arrival, Confirm, Way};
+use crate::lock::{self, Ask, Deadline, Fence, Got, Millis, Now, Owner, Room};
 
 /// What a lease is to be set to.
-pub(super) struct Extension {
+struct Extension {
     fence: Fence,
     holds: u32,
     room: Room,
-    pub(super) until: Deadline,
+    until: Deadline,
+}
+
+/// An extension that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Longer<'a> {
+    pub(crate) owner: &'a Owner<'a>,
+    /// The one grant that is meant.
+    pub(crate) fence: Option<u64>,
+    pub(crate) lease: Millis,
+    /// What replicas are to confirm before the client is told of it.
+    pub(crate) confirm: Option<Confirm>,
 }
 
 /// Sets the lease to that long from now: its end.
 pub(crate) fn extend<S: Site>(
     site: &mut S,
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    lease: Millis,
+    caller: &mut impl Caller<S>,
+    longer: &Longer<'_>,
     now: Now,
-) -> Result<Deadline, Refusal> {
+) -> Result<Outcome<Deadline>, Refusal> {
+    if longer.confirm.is_some() {
+        return extend_all(&mut Alone(site), caller, longer, now);
+    }
     settle(site, now);
-    let extension = may_extend(site, owner, fence, lease, now)?;
+    let extension = may_extend(site, longer, now)?;
     let until = extension.until;
     set(site, extension, now);
-    Ok(until)
+    Ok(Outcome::Granted(until))
+}
+
+/// Sets the leases of all these locks to that long from now, or of none: the end of the one that ends first.
+pub(crate) fn extend_all<B: Sites>(
+    sites: &mut B,
+    caller: &mut impl Caller<B::One>,
+    longer: &Longer<'_>,
+    now: Now,
+) -> Result<Outcome<Deadline>, Refusal> {
+    settle_each(sites, now);
+    let mut extensions = Vec::with_capacity(sites.count());
+    for number in 0..sites.count() {
+        let Some(site) = sites.lock(number) else { break };
+        extensions.push(may_extend(site, longer, now)?);
+    }
+    let blocked = match longer.confirm {
+        Some(_) => Some(block(sites, caller).ok_or(Refusal::NotHeld)?),
+        None => None,
+    };
+    let got: Vec<Got> = extensions.iter().map(Extension::got).collect();
+    let until = extensions.iter().map(|extension| extension.until).min().unwrap_or(Deadline::Never);
+    for (number, extension) in extensions.into_iter().enumerate() {
+        if let Some(site) = sites.lock(number) {
+            set(site, extension, now);
+        }
+    }
+    let Some((ticket, client)) = blocked else { return Ok(Outcome::Granted(until)) };
+    let Longer { owner, lease, confirm, .. } = *longer;
+    let owner = owner.borrowed().into_owned();
+    let ask = Ask { owner, lease, max_hold: None, once: true, session: false, room: Room::ONE };
+    let (way, client_id) = (Way::Blocked(client), caller.id());
+    let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
+    hold_answer(sites, ticket, arrival, &got, Answer::Extended { until });
+    Ok(Outcome::Waits)
+}
+
+impl Extension {
+    fn got(&self) -> Got {
+        Got { fence: self.fence, holds: self.holds }
+    }
 }
 
 /// Whether the lease may be set to that long from now. Nothing has been done yet.
-pub(super) fn may_extend<S: Site>(
-    site: &mut S,
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    lease: Millis,
-    now: Now,
-) -> Result<Extension, Refusal> {
+fn may_extend<S: Site>(site: &mut S, longer: &Longer<'_>, now: Now) -> Result<Extension, Refusal> {
+    let Longer { owner, fence, lease, .. } = *longer;
     let limits = site.limits();
     let (held, _) = site.seen_by(owner);
     let until = lock::extend(held, fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
@@ -53,12 +104,12 @@ pub(super) fn may_extend<S: Site>(
     Ok(Extension { fence, holds, room, until })
 }
 
-pub(super) fn set<S: Site>(site: &mut S, extension: Extension, now: Now) {
+fn set<S: Site>(site: &mut S, extension: Extension, now: Now) {
     let Extension { fence, holds, room, until } = extension;
     site.update(fence, holds, room, until);
     if !site.idle() {
-        // Who extends it knows of it.
-        site.here(|state, at| state.share_hold(at, fence));
+        // Who extends it knows of it: of one hold at least.
+        site.here(|state, at| state.share_one_hold(at, fence, holds));
     }
     lease_moved(site, fence, until, now);
     site.note(Note::Extended);

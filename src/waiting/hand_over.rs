@@ -2,6 +2,7 @@
 
 use super::alarms::lease_moved;
 use super::grace;
+use super::sessions::lease_of;
 use super::site::{Note, Site};
 use super::state::{Answer, At, State, Ticket, Word};
 use crate::lock::{self, Acquired, Ask, Deadline, Fence, Got, Now, Others, Owner, Room, Value};
@@ -250,6 +251,7 @@ pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
             Ok(Acquired::Granted { .. } | Acquired::Refused) => return,
         };
         done += 1;
+        let until = lease_of(site, fence, until);
         enter_again(site, fence, holds, room, until, upgraded);
         granted_to(site, ticket, Got { fence, holds }, until, now);
         if ask.once {

@@ -3,7 +3,7 @@
 use super::alarms::look_when_one_ends;
 use super::detect::{self, Asker};
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
-use super::state::{Arrival, At, Channel, Ticket, Way};
+use super::state::{Arrival, At, Channel, Confirm, Ticket, Way};
 use crate::lock::{Ask, Fence, Millis, Now};
 
 /// What a client does that can't have at once what it asks for.
@@ -15,6 +15,8 @@ pub(crate) struct Wait {
     pub(crate) channel: Option<Channel>,
     /// It is told, instead of waiting, where the wait would never end.
     pub(crate) detect: bool,
+    /// What replicas are to confirm before it is told of a grant.
+    pub(crate) confirm: Option<Confirm>,
 }
 
 /// What comes of an acquire.
@@ -56,7 +58,7 @@ pub(super) fn wait<B: Sites, G>(
         Some(timeout) => may_upgrade(sites, nots)
             .and_then(|()| if wait.detect { may_end(sites, caller, ask, wait, now) } else { Ok(()) })
             .and_then(|()| match &wait.channel {
-                None => join(sites, caller, ask, timeout, stuck, now),
+                None => join(sites, caller, ask, wait, timeout, stuck, now),
                 Some(channel) => take_place(sites, caller, ask, timeout, channel, stuck, now),
             }),
     };
@@ -129,23 +131,32 @@ fn known_place<B: Sites>(sites: &mut B, ask: &Ask<'_>) -> Option<(Ticket, u64)> 
     on_all(sites, |site, all| site.state(|state| state.place_for(all, B::SEVERAL, &owner))).flatten()
 }
 
-/// Blocks the client; none where that can't be. If it isn't, nothing has been done.
+/// Blocks the client, which waits from now on; none where that can't be. If it isn't, nothing has been done.
 fn join<B: Sites, G>(
     sites: &mut B,
     caller: &mut impl Caller<B::One>,
     ask: &Ask<'_>,
+    wait: &Wait,
     timeout: Millis,
     stuck: usize,
     now: Now,
 ) -> Result<Option<(Outcome<G>, Ticket)>, Refusal> {
     may_join(sites, caller)?;
-    let Some(site) = sites.lock(0) else { return Ok(None) };
-    let ticket = site.state(|state| state.next_ticket());
-    let Some(client) = caller.block(site, ticket) else { return Ok(None) };
-    let way = Way::Blocked(client);
-    let arrival = Arrival { ask: ask.to_owned(), way, client_id: caller.id(), since: now.micros, timeout };
+    let Some((ticket, client)) = block(sites, caller) else { return Ok(None) };
+    let (ask, way, client_id) = (ask.to_owned(), Way::Blocked(client), caller.id());
+    let arrival = Arrival { ask, way, client_id, since: now.micros, timeout, confirm: wait.confirm };
     enter(sites, ticket, arrival, stuck, now);
     Ok(Some((Outcome::Waits, ticket)))
+}
+
+/// Blocks the client; none where that can't be. Nothing has been done then.
+pub(super) fn block<B: Sites>(
+    sites: &mut B,
+    caller: &mut impl Caller<B::One>,
+) -> Option<(Ticket, <B::One as Around>::Client)> {
+    let site = sites.lock(0)?;
+    let ticket = site.state(|state| state.next_ticket());
+    Some((ticket, caller.block(site, ticket)?))
 }
 
 /// Gives the client a place in the queues, or lets it keep the one that it has.
@@ -169,7 +180,9 @@ fn take_place<B: Sites, G>(
         return Err(Refusal::MaxPlaces);
     }
     let ask_room = ask.room;
-    let arrival = Arrival { ask, way: Way::Notified(channel.clone()), client_id, since: now.micros, timeout };
+    let (way, since) = (Way::Notified(channel.clone()), now.micros);
+    // The claim says what is to be confirmed.
+    let arrival = Arrival { ask, way, client_id, since, timeout, confirm: None };
     let ticket = match place {
         Some((ticket, _)) => {
             let kept = |site: &mut B::One, all: &[At<'_>]| {
@@ -207,7 +220,10 @@ fn may_join<B: Sites>(sites: &mut B, caller: &impl Caller<B::One>) -> Result<(),
 }
 
 /// Does something in the state that is about all these locks.
-fn on_all<B: Sites, R>(sites: &mut B, body: impl FnOnce(&mut B::One, &[At<'_>]) -> R) -> Option<R> {
+pub(super) fn on_all<B: Sites, R>(
+    sites: &mut B,
+    body: impl FnOnce(&mut B::One, &[At<'_>]) -> R,
+) -> Option<R> {
     let names: Vec<_> = (0..sites.count())
         .filter_map(|number| {
             let site = sites.lock(number)?;

@@ -74,7 +74,7 @@ mod tests {
             let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
             let ticket = self.state.next_ticket();
             let way = Way::Blocked(ticket);
-            let arrival = Arrival { ask, way, client_id: 7, since: now * 1000, timeout: 0 };
+            let arrival = Arrival { ask, way, client_id: 7, since: now * 1000, timeout: 0, confirm: None };
             let key = [lock];
             let at = At { db: 0, key: &key };
             self.state.join(at, ticket, arrival);

@@ -8,6 +8,7 @@
 //!   before anything else, so that no newcomer slips in.
 //! - One who waits for several locks (`together`) has one ticket in the queues of all. Where it is next, the lock is reserved for it.
 //!   No step on one lock opens another: it notes that the waiter is to be tried, and an alarm settles all of its locks in one step.
+//! - Who asks for it is told of a grant only when replicas have it (`confirm`).
 //! - Who asks for it is told before it waits that the wait would never end (`detect`).
 //! - Anything else that can touch a lock (events of the keyspace, a database flushed or swapped) only rings an alarm
 //!   for it. The alarm calls `settle`, which looks at what is there now: it does not matter what happened.
@@ -21,6 +22,7 @@
 
 mod acquire;
 mod alarms;
+mod confirm;
 mod departures;
 mod detect;
 mod extend;
@@ -39,11 +41,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod together;
+mod verdict;
 
 pub(crate) use acquire::acquire;
+pub(crate) use confirm::confirm;
 pub(crate) use departures::{ended, tell};
 pub(crate) use detect::{Circle, Holder, Link, holders};
-pub(crate) use extend::extend;
+pub(crate) use extend::{Longer, extend, extend_all};
 pub(crate) use grace::{Grace, GraceLength, Moment};
 pub(crate) use join::{Outcome, Wait};
 pub(crate) use leave::leave;
@@ -53,9 +57,9 @@ pub(crate) use release::{break_, release};
 pub(crate) use ring::{answer, ring};
 pub(crate) use sessions::outlives;
 pub(crate) use settle::settle;
-pub(crate) use site::{Around, Caller, GraceLeft, Host, Note, Refusal, Rest, Settled, Site, Sites};
+pub(crate) use site::{Around, Caller, GraceLeft, Host, Note, Refusal, Replicas, Rest, Settled, Site, Sites};
 pub(crate) use state::{
-    Answer, At, Busy, Channel, LongWaits, Message, Page, Place, Stand, Stands, State, Ticket, WaiterInfo,
-    Waits, Word,
+    Answer, At, Busy, Channel, Confirm, LongWaits, Message, Page, Place, Stand, Stands, State, Ticket,
+    WaiterInfo, Waits, Word,
 };
-pub(crate) use together::{acquire_all, extend_all, release_all, settle_together};
+pub(crate) use together::{acquire_all, release_all, settle_together};

@@ -10,7 +10,7 @@ use super::state::{Alarm, Left, Place, Tell, Ticket};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
-const TURN: Micros = 2_000;
+pub(super) const TURN: Micros = 2_000;
 
 /// How many blocked clients are answered in one turn, at most. The server has the work with most of that afterwards: some 10 to
 /// 20 µs each.

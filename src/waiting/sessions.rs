@@ -24,6 +24,7 @@ pub(super) fn start<S: Site>(
     let lease = site.limits().allowed(lease);
     site.here(|state, at| {
         state.take_session_over(at, fence);
+        state.confirm_session(at, fence, None);
         bind(state, at, client, fence, lease, until, now.millis());
     });
 }
@@ -108,4 +109,13 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
     let pass = (lease / PASSES_PER_LEASE).max(1);
     let due = now.saturating_add(lease / RENEWALS_PER_LEASE);
     (due - due % pass).max(now.saturating_add(1))
+}
+
+/// The end of the lease of a holder that re-enters, and asks for that end. What replicas confirm for a session is left to that.
+#[inline(never)]
+pub(super) fn lease_of<S: Site>(site: &mut S, fence: Fence, asked: Deadline) -> Deadline {
+    if site.idle() || !site.here(|state, at| state.is_confirmed_session(at, fence)) {
+        return asked;
+    }
+    site.with_fence(fence).map_or(asked, |held| held.deadline)
 }

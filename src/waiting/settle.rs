@@ -1,10 +1,10 @@
 //! What becomes of a lock that something has happened to.
 
-use super::alarms::look_when_one_ends;
+use super::alarms::{lease_moved, look_when_one_ends};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::sessions;
-use super::site::{Note, Site};
-use super::state::{Session, Word};
+use super::site::{Note, Site, Sites};
+use super::state::{Moved, Session, Word};
 use crate::lock::{self, Deadline, Now, Owner, Released, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
@@ -15,6 +15,15 @@ pub(crate) fn settle<S: Site>(site: &mut S, now: Now) {
         settle_all(site, now);
     } else if site.value().is_some_and(|value| !value.is_one()) {
         end_lapsed(site, now);
+    }
+}
+
+/// The same for each of several.
+pub(super) fn settle_each<B: Sites>(sites: &mut B, now: Now) {
+    for number in 0..sites.count() {
+        if let Some(site) = sites.lock(number) {
+            settle(site, now);
+        }
     }
 }
 
@@ -142,20 +151,49 @@ fn settle_session<S: Site>(site: &mut S, session: Session, now: Now) -> bool {
     if session.over || renew && !site.is_open(session.client) {
         // Some servers tell only after the timers have rung: then the session is that waiter's.
         if site.here(|state, at| state.has_heir(at, fence)) {
+            if session.renew_at <= now.millis() {
+                // It may be some time until that is told.
+                let renew_at = sessions::next_renewal(session.lease, now.millis());
+                site.here(|state, at| state.look_at_session(at, fence, renew_at));
+            }
             return false;
         }
         end_with_others(site, fence, Note::SessionEnded, now);
+    } else if let Some(moved) = site.here(|state, at| state.take_unconfirmed_renewal(at, fence, now.millis()))
+    {
+        set_back(site, session, moved, now);
     } else if renew {
         let limits = site.limits();
         let lease = limits.allowed(session.lease);
         let Some(held) = site.with_fence(fence) else { return true };
         let (holds, room) = (held.grant.holds(), held.grant.room());
-        let until = lock::lengthen(held, lease, limits, now.start);
-        site.update(fence, holds, room, until);
+        let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
+        let waits = site.here(|state, at| state.awaits_renewal(at, fence));
+        if !waits {
+            site.update(fence, holds, room, moved.to);
+        }
         let renew_at = sessions::next_renewal(lease, now.millis());
-        site.here(|state, at| state.start_session(at, Session { renew_at, ..session }));
+        site.here(|state, at| {
+            state.start_session(at, Session { renew_at, ..session });
+            if !waits {
+                state.await_renewal(at, fence, moved, now.millis());
+            }
+        });
     } else {
         return false;
     }
     true
+}
+
+/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. It is tried again.
+fn set_back<S: Site>(site: &mut S, session: Session, moved: Moved, now: Now) {
+    let Some(held) = site.with_fence(session.fence) else { return };
+    let (holds, room, mut until) = (held.grant.holds(), held.grant.room(), held.deadline);
+    if until == moved.to {
+        until = moved.from;
+        site.update(session.fence, holds, room, until);
+        lease_moved(site, session.fence, until, now);
+    }
+    let renew_at = sessions::look_again(until.left(now.millis()), now.millis());
+    site.here(|state, at| state.start_session(at, Session { renew_at, ..session }));
 }

@@ -4,7 +4,7 @@
 //! What is behind these methods is code that no model sees. So they are few, and none of them decides.
 
 use super::detect::{Circle, Holder};
-use super::state::{AT_ONCE, At, Message, Place, State, Ticket};
+use super::state::{AT_ONCE, At, Message, Offset, Place, State, Ticket};
 use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
 
 /// What every rule needs.
@@ -180,6 +180,21 @@ pub(crate) trait Host: Around {
 
     /// Publishes a message; whether somebody may have heard it.
     fn publish(&mut self, message: &Message) -> bool;
+
+    /// How far this server and its replicas are.
+    fn replicas(&mut self) -> Replicas;
+
+    /// Asks the replicas how far they are; whether that could be done now.
+    fn ask_replicas(&mut self) -> bool;
+}
+
+/// How far a server and its replicas are in the stream of replication.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replicas {
+    /// How much this server has written.
+    pub(crate) written: Offset,
+    /// What each replica has said last that it has.
+    pub(crate) replicas: Vec<Offset>,
 }
 
 /// Why what is due has to wait.

@@ -1,15 +1,16 @@
 //! Several locks at once: all of them or none, in one step.
 
-use super::acquire::{Verdict, judge, keep, take};
+use super::acquire::keep;
 use super::alarms::lease_moved;
-use super::extend;
+use super::confirm::take_confirmed;
 use super::hand_over::{enter_again, give, grant_heads, is_grace, reenter};
 use super::join::{self, Outcome, Wait};
 use super::release;
-use super::settle::settle;
+use super::settle::settle_each;
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
 use super::state::{Answer, Ticket};
-use crate::lock::{Ask, Deadline, Got, Millis, Now, Owner};
+use super::verdict::{Verdict, judge, new_fence, take};
+use crate::lock::{Ask, Deadline, Got, Now, Owner};
 
 /// What is granted of each lock, in order, and the end of the lease that ends first.
 pub(crate) type All = (Vec<Got>, Deadline);
@@ -35,11 +36,10 @@ pub(crate) fn acquire_all<B: Sites>(
     if !nots.is_empty() {
         return join::wait(sites, caller, ask, wait, &nots, now);
     }
-    let is_new = verdicts.iter().any(|verdict| matches!(verdict, Verdict::New { .. }));
-    let fence = match sites.lock(0).filter(|_| is_new) {
-        Some(site) => Some(site.next_fence(now).ok_or(Refusal::NoMoreFences)?),
-        None => None,
-    };
+    if wait.confirm.is_some() {
+        return take_confirmed(sites, caller, ask, wait, verdicts, now);
+    }
+    let fence = new_fence(sites, &verdicts, now)?;
     let (mut all, mut first_end) = (Vec::with_capacity(verdicts.len()), Deadline::Never);
     for (number, verdict) in verdicts.into_iter().enumerate() {
         let Some(site) = sites.lock(number) else { break };
@@ -93,12 +93,8 @@ pub(crate) fn settle_together<B: Sites>(sites: &mut B, ticket: Ticket, now: Now)
 }
 
 fn grant_all<B: Sites>(sites: &mut B, ticket: Ticket, ask: &Ask<'_>, verdicts: Vec<Verdict>, now: Now) {
-    let is_new = verdicts.iter().any(|verdict| matches!(verdict, Verdict::New { .. }));
-    let fence = sites.lock(0).filter(|_| is_new).and_then(|site| site.next_fence(now));
-    if is_new && fence.is_none() {
-        // The greatest has been given: what is held can still be given back.
-        return;
-    }
+    // Once the greatest has been given: what is held can still be given back.
+    let Ok(fence) = new_fence(sites, &verdicts, now) else { return };
     let (mut all, mut ends) = (Vec::with_capacity(verdicts.len()), Vec::with_capacity(verdicts.len()));
     let mut again = Vec::new();
     for (number, verdict) in verdicts.into_iter().enumerate() {
@@ -153,35 +149,4 @@ pub(crate) fn release_all<B: Sites>(
         left.push(release::release(site, owner, fence, all, &now).ok());
     }
     left
-}
-
-/// Sets the leases of all these locks to that long from now, or of none: the end of the one that ends first.
-pub(crate) fn extend_all<B: Sites>(
-    sites: &mut B,
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    lease: Millis,
-    now: Now,
-) -> Result<Deadline, Refusal> {
-    settle_each(sites, now);
-    let mut leases = Vec::with_capacity(sites.count());
-    for number in 0..sites.count() {
-        let Some(site) = sites.lock(number) else { break };
-        leases.push(extend::may_extend(site, owner, fence, lease, now)?);
-    }
-    let first_end = leases.iter().map(|lease| lease.until).min().unwrap_or(Deadline::Never);
-    for (number, lease) in leases.into_iter().enumerate() {
-        if let Some(site) = sites.lock(number) {
-            extend::set(site, lease, now);
-        }
-    }
-    Ok(first_end)
-}
-
-fn settle_each<B: Sites>(sites: &mut B, now: Now) {
-    for number in 0..sites.count() {
-        if let Some(site) = sites.lock(number) {
-            settle(site, now);
-        }
-    }
 }

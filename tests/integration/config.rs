@@ -9,14 +9,6 @@ fn setting(client: &mut Client, name: &str) -> i64 {
 }
 
 #[test]
-fn the_defaults_are_as_documented() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(setting(&mut client, "lock.default-lease"), 30_000);
-    assert_eq!(setting(&mut client, "lock.max-lease"), 0);
-}
-
-#[test]
 fn a_value_out_of_range_is_refused_and_the_old_one_stays() {
     let server = Server::start();
     let mut client = server.client();

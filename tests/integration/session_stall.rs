@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 /// The lease of the sessions here is 1 s.
-const STALL: Duration = Duration::from_millis(2500);
+const STALL: Duration = Duration::from_millis(1500);
 
 /// How a server stands still.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +29,10 @@ const STALLS: [Stall; 3] = [Stall::Script, Stall::Sleep, Stall::Freeze];
 
 /// Has the server stand still, with commands of that client's to be read right afterwards; their replies.
 fn stall(server: &Server, how: Stall, client: &mut Client, then: &[&str]) -> Vec<Result<Value, String>> {
-    let busy = busy_script(client, 2.5);
+    let busy = busy_script(client, 1.5);
     let first = match how {
         Stall::Script => vec!["EVAL", &busy, "0"],
-        Stall::Sleep => vec!["DEBUG", "SLEEP", "2.5"],
+        Stall::Sleep => vec!["DEBUG", "SLEEP", "1.5"],
         Stall::Freeze => vec!["PING"],
     };
     let rest = then.iter().map(|line| line.split(' ').collect());
@@ -185,7 +185,7 @@ fn a_greatest_age_that_was_reached_meanwhile_ends_the_session() {
     for how in STALLS {
         let mut scene = Scene::new();
         let mut carol = scene.server.client();
-        carol.acquire("capped", "OWNER carol PX 1000 SESSION MAXHOLD 2000").unwrap();
+        carol.acquire("capped", "OWNER carol PX 1000 SESSION MAXHOLD 1200").unwrap();
         let mut dave = Waiter::new(&scene.server, "capped", "OWNER dave");
         stall(&scene.server, how, &mut scene.client, &["LOCK.ACQUIRE capped OWNER erin"]);
         assert_eq!(dave.granted().owner, "dave", "{how:?}");
@@ -196,7 +196,7 @@ fn a_greatest_age_that_was_reached_meanwhile_ends_the_session() {
 fn a_lease_without_a_session_lapses() {
     for how in STALLS {
         let mut scene = Scene::new();
-        scene.client.acquire("plain", "OWNER carol PX 2000").unwrap();
+        scene.client.acquire("plain", "OWNER carol PX 1200").unwrap();
         let mut dave = Waiter::new(&scene.server, "plain", "OWNER dave");
         let mut other = scene.server.client();
         stall(&scene.server, how, &mut other, &["LOCK.RELEASE plain carol"]);

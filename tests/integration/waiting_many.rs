@@ -69,7 +69,7 @@ fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
 
 #[test]
 fn all_get_it_in_order_and_nothing_is_left_of_them() {
-    allow_open_files(MANY);
+    allow_open_files();
     let server = Server::start();
     let mut client = server.client();
     hand_over_to_all(&server, &mut client);
@@ -81,7 +81,7 @@ fn all_get_it_in_order_and_nothing_is_left_of_them() {
 
 #[test]
 fn all_go_away_and_nothing_is_left_of_them() {
-    allow_open_files(MANY);
+    allow_open_files();
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER first PX 600000").unwrap();
@@ -136,7 +136,7 @@ fn many_waits_of_a_few_connections_leave_nothing() {
 /// The one timer serves all timeouts that are due at once.
 #[test]
 fn the_time_of_all_is_up_at_once() {
-    allow_open_files(MANY);
+    allow_open_files();
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER first PX 600000").unwrap();
@@ -204,7 +204,7 @@ fn granted_and_asked_back(server: &Server, client: &mut Client, many: usize) -> 
 fn costs_no_more_for_each_of_many(each: fn(&Server, &mut Client, usize) -> f64) {
     const FEW: usize = 400;
     const MOST: usize = 8000;
-    allow_open_files(MOST);
+    allow_open_files();
     let server = Server::start();
     let mut client = server.client();
     let mut times = || {

@@ -79,11 +79,12 @@ impl Graph {
         fits && !need.ahead.iter().any(|ahead| is(stuck, *ahead))
     }
 
-    /// Whether the new wait stands in front of all others for that lock, since its owner is to have it with less room.
-    pub(super) fn is_in_front(&self, place: &Place) -> bool {
-        let Some(first) = self.waits.first() else { return false };
-        let need = first.needs.iter().find(|need| need.place == *place);
-        need.is_some_and(|need| matches!(self.acquire(first, need, |_| true), Ok(Acquired::UpgradeRefused)))
+    /// Whether the new wait stands in front of all others for its lock of that number, since its owner is to have it with less room.
+    pub(super) fn is_in_front(&self, number: usize) -> bool {
+        let first = self.waits.first().and_then(|first| Some((first, first.needs.get(number)?)));
+        first.is_some_and(|(first, need)| {
+            need.own.is_some() && matches!(self.acquire(first, need, |_| true), Ok(Acquired::UpgradeRefused))
+        })
     }
 
     /// What comes of a wait for that lock beside those others.

@@ -168,7 +168,7 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
             self.looked += ahead.len();
             // The new wait is in no queue yet.
             if number != 0
-                && self.graph.is_in_front(&place)
+                && self.open_by_name.get(&place).is_some_and(|open| self.graph.is_in_front(*open))
                 && let Some(need) = self.need(number, need)
             {
                 need.ahead.push(0);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::line::Line;
+use super::message::Due;
 use super::waiter::{Answer, Phase};
 use super::{At, Place, State};
 use crate::lock::Millis;
@@ -119,17 +120,23 @@ impl<C: Copy> State<C> {
         is_due || self.has_session_over(place.at()) || self.is_touched_since(place.db, 0)
     }
 
-    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time. Whether it stood in its queue;
+    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or replicas have not confirmed. Whether it stood in its queue;
     /// none where nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
-        let (_, ticket) = *self.timeouts.first().filter(|(at, _)| *at <= now)?;
-        let queued = self.waiters.get(&ticket).is_some_and(|waiter| waiter.phase == Phase::Queued);
-        if queued {
-            self.answer(ticket, Answer::TimedOut);
-        } else {
-            self.give_up(ticket);
+        let first = *self.timeouts.first().filter(|(at, _)| *at <= now)?;
+        let (_, ticket) = first;
+        let phase = self.waiters.get(&ticket).map(|waiter| waiter.phase);
+        match phase {
+            Some(Phase::Queued) => _ = self.answer(ticket, Answer::TimedOut),
+            Some(Phase::Unconfirmed(_)) | None => {
+                if self.end_unconfirmed(ticket) {
+                    self.answered.push_back(Due::Waiter(ticket));
+                }
+                self.timeouts.remove(&first);
+            }
+            Some(_) => self.give_up(ticket),
         }
-        Some(queued)
+        Some(phase == Some(Phase::Queued))
     }
 
     /// A lock has been looked at, and is due as it was: not again in this millisecond. A server that does not let keys expire

@@ -31,7 +31,14 @@ impl<C: Copy> State<C> {
             (stand.got, stand.binds) = (Some(*got), waiter.ask.session);
         }
         let waited = now.saturating_sub(waiter.since) / 1000;
-        self.answer(ticket, Answer::Granted { until });
+        let answer = Answer::Granted { until };
+        match waiter.confirm {
+            None => _ = self.answer(ticket, answer),
+            Some(confirm) => {
+                self.leave(ticket, Phase::Unconfirmed(answer));
+                self.await_replicas(ticket, confirm, until, now / 1000);
+            }
+        }
         self.grant_to_place(ticket, now / 1000);
         Some(waited)
     }
@@ -70,18 +77,22 @@ impl<C: Copy> State<C> {
     /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
     pub(crate) fn tell(&mut self, ticket: Ticket) -> Option<Told> {
         self.leave(ticket, Phase::Answered(Answer::TimedOut));
+        if self.awaits_replicas() {
+            self.end_unconfirmed(ticket);
+        }
         let Self { waiters, lines, .. } = self;
         let waiter = waiters.get_mut(&ticket)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
         waiter.phase = Phase::Told(answer);
         let channel = waiter.channel().cloned();
-        let Waiter { stands, ask, client_id, .. } = waiter;
-        let told = Told { stands: stands.clone(), ask: ask.clone(), client_id: *client_id, answer, channel };
+        let Waiter { stands, ask, client_id, confirm, .. } = waiter;
+        let (ask, client_id, confirm) = (ask.clone(), *client_id, *confirm);
+        let told = Told { stands: stands.clone(), ask, client_id, answer, confirm, channel };
         // If it turns out to be gone, what it kept alive before is not that of this answer.
         for stand in stands.all_mut().iter_mut().filter(|stand| stand.binds) {
             let line = lines.get(stand.place.at());
             let session = line.zip(stand.fence()).and_then(|(line, fence)| line.session(fence));
-            stand.binds = session.is_none_or(|session| session.client != *client_id);
+            stand.binds = session.is_none_or(|session| session.client != client_id);
         }
         Some(told)
     }

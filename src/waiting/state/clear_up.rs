@@ -144,7 +144,7 @@ mod tests {
         let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
         let ticket = state.next_ticket();
         let way = Way::Blocked(ticket);
-        let arrival = Arrival { ask, way, client_id: number.into(), since: 0, timeout: 0 };
+        let arrival = Arrival { ask, way, client_id: number.into(), since: 0, timeout: 0, confirm: None };
         state.join(At { db, key: &key(number) }, ticket, arrival);
         ticket
     }

@@ -10,6 +10,12 @@ impl<C: Copy> State<C> {
     /// A waiter can be told nothing any more.
     pub(crate) fn depart(&mut self, ticket: Ticket) {
         self.leave(ticket, Phase::Left);
+        self.stop_awaiting(ticket);
+        self.take_back(ticket);
+    }
+
+    /// A waiter has nothing of what it was granted.
+    pub(super) fn take_back(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
         if !phase.is_granted() {
@@ -49,6 +55,16 @@ impl<C: Copy> State<C> {
         self.with_line(at, |line| line.sharers.extend(given.into_iter().map(|ticket| (fence, ticket))));
     }
 
+    /// The same of one of so many holds, where it has been told of none yet.
+    pub(crate) fn share_one_hold(&mut self, at: At<'_>, fence: Fence, holds: u32) {
+        self.claim(at, fence);
+        let mut given = self.given(at, fence).filter(|ticket| !self.shares_hold(at, fence, *ticket));
+        let (first, more) = (given.next(), given.count());
+        if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
+            self.share_hold_with(at, fence, first);
+        }
+    }
+
     /// A grant on that lock whose waiter went away before it was answered.
     pub(crate) fn take_dead(&mut self, at: At<'_>) -> Option<Fence> {
         self.with_line(at, |line| line.dead.pop()).flatten()
@@ -61,11 +77,18 @@ impl<C: Copy> State<C> {
         if !matches!(waiter.phase, Phase::Told(_)) {
             self.depart(ticket);
         } else if waiter.phase.is_granted() {
+            let confirmed = waiter.confirm.is_some();
             for stand in waiter.stands.clone().all() {
                 let Some(fence) = stand.fence() else { continue };
-                if self.shares_hold(stand.place.at(), fence, ticket) {
-                    // It has been told of a hold that a message was to tell of.
-                    self.claim(stand.place.at(), fence);
+                let at = stand.place.at();
+                if self.shares_hold(at, fence, ticket) {
+                    // It has been told of a hold that others were to be told of.
+                    self.share_hold(at, fence);
+                }
+                if confirmed {
+                    // From now on it knows what it is to give up.
+                    self.watch_claimed(at, fence);
+                    self.tell_wanted(at);
                 }
             }
         }
@@ -79,6 +102,7 @@ impl<C: Copy> State<C> {
     /// Drops all that is known of a waiter that stands in no queue.
     pub(super) fn drop_waiter(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiters.remove(&ticket) else { return };
+        self.stop_awaiting(ticket);
         self.connections.remove_place(waiter.client_id, ticket);
         if let Some(at) = waiter.ends {
             self.timeouts.remove(&(at, ticket));

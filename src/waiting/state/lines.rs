@@ -173,9 +173,17 @@ impl<C: Copy> State<C> {
 
     /// A grant has ended: what hung on it is over. Its holder, if it hears of it, hears that word.
     pub(crate) fn end_grant(&mut self, at: At<'_>, fence: Fence, word: Option<fn(Fence) -> Word>) {
-        self.end_watch(at, fence, word);
-        self.end_session(at, fence);
-        if self.upgrader(at) == Some(fence) {
+        // Nothing hangs on most, and a handover ends one: it looks once.
+        let Some(line) = self.line(at) else { return };
+        let (watched, kept_alive) = (!line.watches.is_empty(), !line.sessions.is_empty());
+        let upgrades = line.upgrader.as_ref().is_some_and(|upgrader| upgrader.fence == fence);
+        if watched {
+            self.end_watch(at, fence, word);
+        }
+        if kept_alive {
+            self.end_session(at, fence);
+        }
+        if upgrades {
             self.end_upgrade(at);
         }
     }

@@ -54,7 +54,7 @@ mod tests {
         let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
         let ticket = state.next_ticket();
         let way = Way::Blocked(ticket);
-        let arrival = Arrival { ask, way, client_id: 7, since: since * 1000, timeout: 0 };
+        let arrival = Arrival { ask, way, client_id: 7, since: since * 1000, timeout: 0, confirm: None };
         state.join(At { db: 0, key: b"k" }, ticket, arrival);
         ticket
     }

@@ -15,6 +15,7 @@
 //! - `sweeps`: what is being done to all lines.
 //! - `tries`: who waits for several locks, and may have them all now.
 //! - `survey`: what is kept for those who look on, and decides nothing.
+//! - `confirmations`: whose answer, and which renewals of sessions (`renewals`), replicas are to confirm.
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
@@ -25,8 +26,10 @@
 
 mod alarms;
 mod answers;
+mod awaited;
 mod busiest;
 mod clear_up;
+mod confirmations;
 mod connections;
 mod dead;
 mod held;
@@ -39,6 +42,7 @@ mod pages;
 mod place;
 mod places;
 mod queue;
+mod renewals;
 mod sessions;
 mod survey;
 mod sweep;
@@ -55,6 +59,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
 use crate::lock::Millis;
+use awaited::Confirmations;
 use connections::Connections;
 use message::Due;
 use owners::Owners;
@@ -64,6 +69,7 @@ use table::Lines;
 use waiter::Waiter;
 
 pub(crate) use alarms::Alarm;
+pub(crate) use awaited::{Confirm, Moved, Offset};
 pub(crate) use busiest::Busy;
 pub(crate) use line::Lapsed;
 pub(crate) use long_waits::LongWaits;
@@ -71,7 +77,7 @@ pub(crate) use message::{Message, Tell, Word};
 pub(crate) use pages::{Page, Waits};
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
-pub(crate) use waiter::{Answer, Arrival, Channel, Session, Stand, Stands, Told, WaiterInfo, Way};
+pub(crate) use waiter::{Answer, Arrival, Channel, Confirmed, Session, Stand, Stands, Told, WaiterInfo, Way};
 pub(crate) use waits::Ahead;
 
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
@@ -102,6 +108,7 @@ pub(crate) struct State<C> {
     /// The number of the last thing that happened to keys.
     happened: u64,
     answered: VecDeque<Due>,
+    confirmations: Confirmations,
     /// How many stand in queues.
     queued: usize,
     /// For those who look on.
@@ -127,6 +134,7 @@ impl<C: Copy> State<C> {
             tries: BTreeSet::new(),
             happened: 0,
             answered: VecDeque::new(),
+            confirmations: Confirmations::new(),
             queued: 0,
             survey: Survey::new(),
             last_ticket: NonZeroU64::MIN,

@@ -130,7 +130,14 @@ mod tests {
     fn arrival(since: Millis) -> Arrival<Ticket> {
         let owner = Owner::new(b"a").unwrap().into_owned();
         let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
-        Arrival { ask, way: Way::Blocked(Ticket::MIN), client_id: 7, since: since * 1000, timeout: 0 }
+        Arrival {
+            ask,
+            way: Way::Blocked(Ticket::MIN),
+            client_id: 7,
+            since: since * 1000,
+            timeout: 0,
+            confirm: None,
+        }
     }
 
     fn join(state: &mut State<Ticket>, key: &[u8], since: Millis) -> Ticket {

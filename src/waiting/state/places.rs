@@ -65,7 +65,7 @@ impl<C: Copy> State<C> {
         self.timeouts.insert((ends, ticket));
         for stand in stands.all() {
             let Some(fence) = stand.fence() else { continue };
-            self.watch_place(stand.place.at(), fence, owner.clone(), channel.clone());
+            self.watch_untold(stand.place.at(), fence, owner.clone(), channel.clone());
         }
     }
 

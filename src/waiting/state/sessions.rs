@@ -66,6 +66,15 @@ impl<C: Copy> State<C> {
         self.renew_by(at, session.renew_at);
     }
 
+    /// Has a session looked at later.
+    pub(crate) fn look_at_session(&mut self, at: At<'_>, fence: Fence, renew_at: Millis) {
+        self.with_line(at, |line| {
+            let place = line.sessions.binary_search_by_key(&fence, |session| session.fence);
+            let session = place.ok().and_then(|place| line.sessions.get_mut(place));
+            session.into_iter().for_each(|session| session.renew_at = renew_at);
+        });
+    }
+
     /// Has the session of a lock looked at that is to be renewed first.
     pub(crate) fn renew_next(&mut self, at: At<'_>) {
         let sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
@@ -90,11 +99,13 @@ impl<C: Copy> State<C> {
     pub(crate) fn has_heir(&self, at: At<'_>, fence: Fence) -> bool {
         let mut waiters = self.given(at, fence).filter_map(|ticket| self.waiters.get(&ticket));
         let binds = |waiter: &Waiter<C>| waiter.stands.at(at).is_some_and(|stand| stand.binds);
-        waiters.any(|waiter| binds(waiter) && matches!(waiter.phase, Phase::Answered(_)))
+        waiters
+            .any(|waiter| binds(waiter) && matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
     }
 
     /// No connection keeps that grant alive any more.
     pub(crate) fn end_session(&mut self, at: At<'_>, fence: Fence) {
+        self.end_confirmed_session(at, fence);
         let Some(place) = self.place(at) else { return };
         let ended = self.with_line(at, |line| {
             let place = line.sessions.binary_search_by_key(&fence, |session| session.fence).ok()?;
@@ -109,14 +120,19 @@ impl<C: Copy> State<C> {
     pub(super) fn end_sessions(&mut self, at: At<'_>) {
         let Some(place) = self.place(at) else { return };
         for session in self.with_line(at, |line| std::mem::take(&mut line.sessions)).unwrap_or_default() {
+            self.end_confirmed_session(at, session.fence);
             self.connections.remove_session(session.client, &place, session.fence);
         }
     }
 
-    /// The session of that grant, where its renewal has fallen due, and has not been seen to since though it could.
+    /// The session of that grant, where its renewal has fallen due, and has not been seen to since though it could. Not one that
+    /// replicas confirm: who could not ask them may have been replaced.
     pub(crate) fn overdue_session(&self, at: At<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
-            session.renew_at <= now && self.rang_at < session.renew_at && self.quiet_until <= session.renew_at
+            !self.is_confirmed_session(at, fence)
+                && session.renew_at <= now
+                && self.rang_at < session.renew_at
+                && self.quiet_until <= session.renew_at
         })
     }
 

@@ -1,13 +1,13 @@
 //! What the tests of `waiting` see of the state, and how they tell two states apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use super::message::Due;
 use super::queue::{Queue, Ticket};
 use super::survey::Survey;
 use super::waiter::{Phase, Way};
-use super::{At, State};
+use super::{At, Offset, State};
 use crate::lock::{Fence, Owner, Room};
 
 /// Hash maps have no order: by key, then.
@@ -24,6 +24,7 @@ impl<C: Hash> Hash for State<C> {
         self.tries.hash(hasher);
         self.happened.hash(hasher);
         self.answered.hash(hasher);
+        self.confirmations.hash(hasher);
         (self.quiet_until, self.rang_at).hash(hasher);
     }
 }
@@ -59,6 +60,24 @@ impl<C: Copy> State<C> {
         line.flat_map(|line| line.given.iter().chain(&line.unclaimed)).map(|(fence, _)| *fence).collect()
     }
 
+    /// Whether that grant is to be told once replicas have it.
+    pub(crate) fn is_unconfirmed(&self, at: At<'_>, fence: Fence) -> bool {
+        let given =
+            self.line(at).into_iter().flat_map(|line| &line.given).filter(|(given, _)| *given == fence);
+        let mut waiters = given.filter_map(|(_, ticket)| self.waiters.get(ticket));
+        waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_)))
+    }
+
+    /// Whether something is confirmed by that, or is still to be asked for.
+    pub(crate) fn is_to_confirm(&self, acks: &[Offset]) -> bool {
+        self.is_to_ask() || self.confirmations.confirmed(acks).is_some()
+    }
+
+    /// Counts offsets from another one on; those from `most` on are alike.
+    pub(crate) fn shift_offsets(&mut self, by: Offset, most: Offset) {
+        self.confirmations.shift_offsets(by, most);
+    }
+
     /// The connections that the state knows of.
     pub(crate) fn clients(&self) -> impl Iterator<Item = u64> {
         let lines = self.lines.values();
@@ -91,7 +110,8 @@ impl State<Ticket> {
         // It decides nothing.
         self.survey = Survey::new();
         self.lines.forget_held();
-        let old: Vec<Ticket> = self.waiters.keys().copied().collect();
+        let old: BTreeSet<Ticket> =
+            self.waiters.keys().copied().chain(self.confirmations.tickets()).collect();
         let new: BTreeMap<Ticket, Ticket> =
             old.into_iter().map(|ticket| (ticket, self.next_ticket())).collect();
         for line in self.lines.values_mut() {
@@ -111,6 +131,7 @@ impl State<Ticket> {
         self.tries = self.tries.iter().map(|ticket| new[ticket]).collect();
         self.connections.renumber_tickets(&new);
         self.owners.renumber_tickets(&new);
+        self.confirmations.renumber_tickets(&new);
         self.answered = std::mem::take(&mut self.answered)
             .into_iter()
             .filter_map(|due| match due {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::awaited::Confirm;
 use super::place::{At, Place};
+use super::queue::Ticket;
 use crate::lock::{Ask, Deadline, Fence, Got, Micros, Millis, Now, Owner, Room};
 
 /// What a waiter is told.
@@ -18,8 +20,18 @@ pub(crate) enum Answer {
     /// It would wait for an owner that waits for it.
     Deadlock,
     TimedOut,
-    /// The lock is not this server's any more.
+    /// The lock is not this server's any more, or what it had been granted is over.
     Gone,
+    /// What it holds is extended: the first of its leases ends then.
+    Extended {
+        until: Deadline,
+    },
+    /// It does not hold any more what it extended.
+    NotHeld,
+    /// Too few replicas have confirmed in time that it has the lock: it has it no more.
+    GrantUnconfirmed,
+    /// The same of an extension, which stays.
+    ExtensionUnconfirmed,
 }
 
 /// A lock that a waiter waits for, and what it has been granted of it.
@@ -104,8 +116,18 @@ pub(crate) struct Told {
     pub(crate) ask: Ask<'static>,
     pub(crate) client_id: u64,
     pub(crate) answer: Answer,
+    /// What replicas have confirmed of it.
+    pub(crate) confirm: Option<Confirm>,
     /// Where, if not in the reply to its command.
     pub(crate) channel: Option<Channel>,
+}
+
+/// Something that replicas have confirmed.
+pub(crate) enum Confirmed {
+    /// The answer of a client that waits for one lock or for several.
+    Answer(Ticket, Stands),
+    /// A session's renewal.
+    Renewal,
 }
 
 /// The name of a channel on which messages are published.
@@ -127,6 +149,8 @@ pub(crate) enum Way<C> {
 pub(super) enum Phase {
     /// In its queue.
     Queued,
+    /// Out of its queue; to be told that once replicas have confirmed it.
+    Unconfirmed(Answer),
     /// Out of its queue; to be told.
     Answered(Answer),
     /// Told.
@@ -138,7 +162,12 @@ pub(super) enum Phase {
 impl Phase {
     /// Whether a waiter has been given what it waited for, told or not.
     pub(super) fn is_granted(self) -> bool {
-        matches!(self, Self::Answered(Answer::Granted { .. }) | Self::Told(Answer::Granted { .. }))
+        match self {
+            Self::Unconfirmed(answer) | Self::Answered(answer) | Self::Told(answer) => {
+                matches!(answer, Answer::Granted { .. })
+            }
+            Self::Queued | Self::Left => false,
+        }
     }
 }
 
@@ -151,6 +180,8 @@ pub(crate) struct Arrival<C> {
     pub(crate) since: Micros,
     /// 0: without limit.
     pub(crate) timeout: Millis,
+    /// What replicas are to confirm before it is told of a grant.
+    pub(crate) confirm: Option<Confirm>,
 }
 
 impl<C> Arrival<C> {
@@ -170,6 +201,7 @@ pub(super) struct Waiter<C> {
     pub(super) client_id: u64,
     pub(super) since: Micros,
     pub(super) timeout: Millis,
+    pub(super) confirm: Option<Confirm>,
     /// When it gives up; of a grant, when the time to claim it is over.
     pub(super) ends: Option<Millis>,
     /// It was answered since its answer was due; else an operator had it answered, by `CLIENT UNBLOCK`.
@@ -179,8 +211,9 @@ pub(super) struct Waiter<C> {
 impl<C> Waiter<C> {
     pub(super) fn new(stands: Stands, arrival: Arrival<C>) -> Self {
         let ends = arrival.gives_up();
-        let Arrival { ask, way, client_id, since, timeout } = arrival;
-        Self { stands, ask, phase: Phase::Queued, way, client_id, since, timeout, ends, unblocked: false }
+        let Arrival { ask, way, client_id, since, timeout, confirm } = arrival;
+        let (phase, unblocked) = (Phase::Queued, false);
+        Self { stands, ask, phase, way, client_id, since, timeout, confirm, ends, unblocked }
     }
 
     /// Where it is told, if not in the reply to its command.

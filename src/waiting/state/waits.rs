@@ -56,7 +56,7 @@ impl<C: Copy> State<C> {
 
     /// The connection that keeps a grant alive, and the last wait in which it was blocked. That may be over.
     pub(crate) fn keeper(&self, at: At<'_>, fence: Fence) -> Option<(u64, Option<Ticket>)> {
-        let session = self.session(at, fence).filter(|session| !session.over)?;
-        Some((session.client, self.connections.blocked(session.client)))
+        let client = self.session_client(at, fence)?;
+        Some((client, self.connections.blocked(client)))
     }
 }

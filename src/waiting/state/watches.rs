@@ -21,8 +21,8 @@ impl<C: Copy> State<C> {
         self.tell_wanted(at);
     }
 
-    /// The same from a grant that is to be claimed: until then its owner can't know what it is to give up.
-    pub(super) fn watch_place(&mut self, at: At<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
+    /// The same from a grant of which its owner does not know yet: until then it can't know what it is to give up.
+    pub(crate) fn watch_untold(&mut self, at: At<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
         self.set_watch(at, Watch { fence, owner, channel, claimed: false, wanted: Wanted::No });
     }
 

@@ -71,7 +71,7 @@ impl State {
         let name = Self::name(world, conn, want);
         let Want { locks, room, session, notify, .. } = want;
         let ask = Ask { owner: owner(name), lease: 1_000_000, max_hold: None, once: notify, session, room };
-        let wait = Wait { timeout: Some(0), channel: notify.then(|| [conn].into()), detect };
+        let wait = Wait { timeout: Some(0), channel: notify.then(|| [conn].into()), detect, confirm: None };
         let reply = match locks {
             [lock] => self.server.acquire_on(RULES, NOW, conn, *lock, &ask, &wait),
             locks => self.server.acquire_all(RULES, NOW, conn, locks, &ask, &wait),

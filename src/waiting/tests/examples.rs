@@ -32,8 +32,12 @@ fn ask(owner: &'static str, lease: Millis, session: bool) -> Ask<'static> {
 fn a_place_of_a_closed_connection_gets_nothing() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
     let mut server = Server::new(3);
-    let place =
-        |channel: &str| Wait { timeout: Some(0), channel: Some(channel.as_bytes().into()), detect: false };
+    let place = |channel: &str| Wait {
+        timeout: Some(0),
+        channel: Some(channel.as_bytes().into()),
+        detect: false,
+        confirm: None,
+    };
     server.acquire(rules, NOW, 0, &ask("holder", 100, false), &Wait::default());
     for (conn, name) in [(1, "gone"), (1, "gone too"), (2, "next")] as [(Conn, _); 3] {
         assert_eq!(server.acquire(rules, NOW, conn, &ask(name, 100, false), &place(name)), Reply::Queued);
@@ -71,7 +75,7 @@ fn what_lapsed_before_a_flush_is_not_given_back() {
 fn all_waits_of_an_owner_re_enter_in_the_end() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
     let mut server = Server::new(4);
-    let blocked = Wait { timeout: Some(0), channel: None, detect: false };
+    let blocked = Wait { timeout: Some(0), channel: None, detect: false, confirm: None };
     server.acquire(rules, NOW, 0, &ask("holder", 100, false), &Wait::default());
     for conn in 1..4 {
         assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 100, false), &blocked), Reply::Waits);
@@ -91,7 +95,7 @@ fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
     let rules = Rules::PLAIN;
     let mut server = Server::new(4);
     let read = |owner| Ask { room: Room::ANY, ..ask(owner, 100, false) };
-    let blocked = Wait { timeout: Some(0), channel: None, detect: false };
+    let blocked = Wait { timeout: Some(0), channel: None, detect: false, confirm: None };
     for (conn, owner) in [(0, "a"), (1, "b")] {
         server.acquire(rules, NOW, conn, &read(owner), &Wait::default());
     }

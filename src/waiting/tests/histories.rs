@@ -174,7 +174,7 @@ impl Pair {
                     now,
                     conn,
                     &ask,
-                    &Wait { timeout: block, channel: None, detect: false },
+                    &Wait { timeout: block, channel: None, detect: false, confirm: None },
                 );
                 let comes = self.reference.acquire(conn, wish, block.is_some(), now);
                 let expected = comes.told();

@@ -10,6 +10,7 @@ use super::server::Rules;
 use super::soak;
 use super::world::{Clients, EXCLUSION, Failover, Happens, Kind, Size};
 use crate::lock::{Millis, Room};
+use crate::waiting::Confirm;
 
 const ONE_SERVER: Size = Size {
     owners: 2,
@@ -22,6 +23,7 @@ const ONE_SERVER: Size = Size {
     breaks: false,
     happens: NOTHING_ELSE,
     failover: None,
+    confirm: None,
     rules: Rules::PLAIN,
 };
 
@@ -292,4 +294,38 @@ fn clients_that_extend_what_they_do_not_hold() {
     for (name, clients) in [("anything", Clients::ExtendAnything), ("own count", Clients::CountThemselves)] {
         two_owners(name, failover(|failover| failover.clients = clients));
     }
+}
+
+/// Replicas confirm what owners are told: no grace is needed.
+const CONFIRMED: Size = Size {
+    conns: 2,
+    confirm: Some(Confirm { replicas: std::num::NonZeroU32::MIN, within: 0 }),
+    rules: Rules { grace: 0, ..FAILOVER.rules },
+    ..FAILOVER
+};
+
+fn confirmed(lives_on: Millis, clients: Clients) -> Size {
+    let failover = Some(Failover { lives_on, lag: 1, clients });
+    Size { grants: 1, holds: 1, horizon: soak(2, 3), failover, ..CONFIRMED }
+}
+
+#[test]
+fn a_failover_keeps_what_replicas_have_confirmed() {
+    let size = confirmed(1, Clients::ReuseNames);
+    holds("confirmed", Size { horizon: soak(3, 4), ..size });
+    holds("confirmed, with waiters", Size { kinds: &[Kind::Plain, Kind::Wait], ..size });
+    two_owners("the same without", Size { confirm: None, ..size });
+    holds("confirmed, with holds", Size { holds: 2, ..confirmed(soak(0, 1), Clients::ReuseNames) });
+}
+
+#[test]
+fn a_failover_keeps_places_readers_and_sessions_that_replicas_have_confirmed() {
+    let size = confirmed(1, Clients::Strict);
+    holds(
+        "confirmed, with sessions",
+        Size { kinds: &[Kind::Session], conns: 1, horizon: soak(3, 4), ..size },
+    );
+    let size = confirmed(soak(0, 1), Clients::Strict);
+    holds("confirmed, with readers", Size { kinds: &[Kind::Plain, Kind::Read], ..size });
+    holds("confirmed, with places", Size { kinds: &[Kind::Once, Kind::Place], ..size });
 }

@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+import redis
 
 from support import Server, Workers
 
@@ -38,3 +39,15 @@ def workers(server):
     workers = Workers()
     yield workers
     workers.end()
+
+
+@pytest.fixture
+def client(server):
+    with redis.Redis.from_url(server.url, max_connections=300) as client:
+        yield client
+
+
+@pytest.fixture
+def other(server):
+    with server.connect() as other:
+        yield other

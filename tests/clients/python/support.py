@@ -39,7 +39,7 @@ def connect(port, **options):
 
 
 def locks(client, wait_ms=600_000):
-    """The locks of the README; here they wait as long as it takes. A process of one thread needs no second client."""
+    """The locks of docs/clients/python.md; here they wait as long as it takes. A process of one thread needs no second client."""
     return Locks(client, client, wait_ms)
 
 
@@ -48,7 +48,7 @@ def held(client, key, lease_ms=10_000, wait_ms=600_000):
 
 
 def locks_for_threads(client, server, waits=100):
-    """The locks of the README with a client of their own for the waits, as there."""
+    """The locks of docs/clients/python.md with a client of their own for the waits, as there."""
     pool = BlockingConnectionPool.from_url(server.url, max_connections=waits, timeout=60, socket_timeout=65)
     return Locks(client, Redis.from_pool(pool), wait_ms=60_000)
 

@@ -1,4 +1,4 @@
-"""The context manager of the README, over RESP2 and RESP3: it waits, excludes, and always gives the lock back."""
+"""The context manager of docs/clients/python.md, over RESP2 and RESP3: it waits, excludes, and always gives the lock back."""
 
 import pytest
 from redis.exceptions import ResponseError

@@ -15,18 +15,6 @@ KEYS = ["a", "b", "c", "d"]
 
 
 @pytest.fixture
-def client(server):
-    with redis.Redis.from_url(server.url, max_connections=300) as client:
-        yield client
-
-
-@pytest.fixture
-def other(server):
-    with server.connect() as other:
-        yield other
-
-
-@pytest.fixture
 def tasks(client, server):
     return Tasks(client, locks_for_threads(client, server).waiting, wait_ms=60_000)
 

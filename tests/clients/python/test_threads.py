@@ -1,4 +1,4 @@
-"""Many threads in one process, with the clients as the README makes them: waits need none of the connections of the others."""
+"""Many threads in one process, with the clients as docs/clients/python.md makes them: waits need none of the connections of the others."""
 
 import os
 import time
@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 from lock import Locks, connect
+from simple_lock import lock
 
 from support import info, locks_for_threads, run_threads, wait_for
 
@@ -44,6 +45,29 @@ def take_turns(locks, key, threads, rounds):
 def test_a_hundred_threads_take_turns_at_one_lock(client, locks):
     take_turns(locks, "door", threads=100, rounds=10)
     assert info(client, "door") is None
+
+
+def test_a_hundred_threads_take_turns_with_the_lock_of_the_readme(server, client):
+    inside, served = Counter(), Counter()
+
+    def work(number):
+        with lock(server.url, "door", wait_ms=60_000) as fence:
+            inside["now"] += 1
+            assert inside["now"] == 1
+            assert info(client, "door")[b"fence"] == fence
+            inside["now"] -= 1
+            served[number] += 1
+
+    run_threads(100, work)
+    assert list(served.values()) == [1] * 100
+    assert info(client, "door") is None
+
+
+def test_the_lock_of_the_readme_is_free_when_its_block_fails(server, client):
+    with pytest.raises(ValueError), lock(server.url, "door"):
+        assert info(client, "door")[b"session"] == 1
+        raise ValueError
+    wait_for(lambda: info(client, "door") is None, "the session ends with its connection")
 
 
 def test_threads_take_turns_on_a_cluster():

@@ -16,18 +16,6 @@ NAMES = ["ann", "bea", "cem", "dov", "eva"]
 
 
 @pytest.fixture
-def client(server):
-    with redis.Redis.from_url(server.url, max_connections=300) as client:
-        yield client
-
-
-@pytest.fixture
-def other(server):
-    with server.connect() as other:
-        yield other
-
-
-@pytest.fixture
 def locks(client, server):
     return ManyLocks(client, locks_for_threads(client, server).waiting, wait_ms=60_000)
 

@@ -1,4 +1,4 @@
-//! Slots that move in one step, as Valkey 9 can do it.
+//! Slots that move in one step, as Valkey 9 and Redis 8.4 can do it, each by a command of its own.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,40 +7,60 @@ use redis::Value;
 
 use super::nodes::Cluster;
 use super::under_load::{SLOTS, end, load, wait_for_grants};
-use crate::support::{Setup, Waiter, size, wait_for};
+use crate::support::{Client, Setup, Waiter, server_time, size, wait_for};
+
+/// Asks a server of Valkey or of Redis how its moves of slots go; the latest is the first.
+const MOVES: [&str; 2] = ["CLUSTER GETSLOTMIGRATIONS", "CLUSTER MIGRATION STATUS ALL"];
+
+/// What a client says to that; none where its server can move no slots at once.
+fn moves(client: &mut Client) -> Option<Vec<HashMap<String, Value>>> {
+    MOVES.iter().find_map(|line| client.send(line).ok()).map(|moves| redis::from_redis_value(moves).unwrap())
+}
 
 impl Cluster {
     /// Whether these servers can do it; says so where not.
     fn can_move_at_once(&self) -> bool {
-        let can = self.client(0).send("CLUSTER GETSLOTMIGRATIONS").is_ok();
+        let can = moves(&mut self.client(0)).is_some();
         if !can {
             println!("this server moves no slots at once");
         }
         can
     }
 
-    /// Moves slots, and waits until that is done.
+    /// Moves slots, and waits until that is done. Valkey tells the server that has them to give them away, Redis the one that
+    /// is to have them.
     fn move_at_once(&self, first: u16, last: u16, from: usize, to: usize) {
-        let mut client = self.client(from);
-        client.ask::<()>(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {first} {last} NODE {}", self.id(to)));
+        let (mut old, mut new) = (self.client(from), self.client(to));
+        let mut client = if old.send(MOVES[0]).is_ok() {
+            old.ask::<()>(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {first} {last} NODE {}", self.id(to)));
+            old
+        } else {
+            new.ask::<()>(&format!("CLUSTER MIGRATION IMPORT {first} {last}"));
+            new
+        };
         wait_for("the slots to move", || {
-            let jobs: Vec<HashMap<String, Value>> = client.ask("CLUSTER GETSLOTMIGRATIONS");
-            let state: String = redis::from_redis_value(jobs[0]["state"].clone()).unwrap();
-            assert!(!["failed", "cancelled"].contains(&state.as_str()), "{jobs:?}");
-            state == "success"
+            let moves = moves(&mut client).unwrap();
+            let state: String = redis::from_redis_value(moves[0]["state"].clone()).unwrap();
+            assert!(!["failed", "cancelled", "canceled"].contains(&state.as_str()), "{moves:?}");
+            ["success", "completed"].contains(&state.as_str())
         });
     }
 }
 
-#[test]
-fn a_slot_moves_at_once_with_its_locks_but_not_its_waiters() {
+/// A cluster whose servers can do it: the slot of `k`, the node that has it, and another.
+fn two_nodes() -> Option<(Cluster, u16, usize, usize)> {
     let cluster = Cluster::start(Setup::new(), false);
     if !cluster.can_move_at_once() {
-        return;
+        return None;
     }
     let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
     let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
+    Some((cluster, slot, from, (from + 1) % 3))
+}
+
+#[test]
+fn a_slot_moves_at_once_with_its_locks_but_not_its_waiters() {
+    let Some((cluster, slot, from, to)) = two_nodes() else { return };
     let mut here = cluster.client(from);
     let held = here.acquire("k", "OWNER alice PX 600000").unwrap();
     here.acquire("k", "OWNER alice PX 600000").unwrap();
@@ -63,7 +83,33 @@ fn a_slot_moves_at_once_with_its_locks_but_not_its_waiters() {
     let mut next = Waiter::new(&cluster.nodes[to], "k", "OWNER carol");
     assert_eq!(there.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
     assert!(next.granted().fence > held.fence);
-    assert_eq!(here.ask::<i64>("DBSIZE"), 0);
+    // Redis deletes them a little later.
+    wait_for("nothing left", || here.ask::<i64>("DBSIZE") == 0);
+}
+
+/// The old server sees to sessions, and has lost the lock; the new one knows of none. So the lock is free when its lease ends,
+/// whether the connection is there or not.
+#[test]
+fn a_session_whose_slot_moves_at_once_lasts_as_long_as_its_lease() {
+    let Some((cluster, slot, from, to)) = two_nodes() else { return };
+    let (mut open, mut closes) = (cluster.client(from), cluster.client(from));
+    open.acquire("k", "OWNER alice SESSION PX 6000").unwrap();
+    closes.acquire("{k}closes", "OWNER alice SESSION PX 6000").unwrap();
+    let waiter = |node: usize| {
+        let words = "LOCK.MACQUIRE 2 k {k}closes OWNER bob BLOCK 0".split_whitespace();
+        Waiter::of_words(&cluster.nodes[node], cluster.client(node), words)
+    };
+    let mut both = waiter(from);
+    cluster.move_at_once(slot, slot, from, to);
+    assert_eq!(both.client.finish(), Err(format!("MOVED {slot} 127.0.0.1:{}", cluster.nodes[to].port())));
+    drop(closes);
+    let mut there = cluster.client(to);
+    let ends: [i64; 2] = ["k", "{k}closes"].map(|key| there.ask(&format!("PEXPIRETIME {key}")));
+    let mut both = waiter(to);
+    both.client.finish().unwrap();
+    let now = server_time(&mut there);
+    assert!(ends.iter().all(|&end| end <= now), "granted at {now}, the leases end at {ends:?}");
+    wait_for("the session's end to be known", || open.info("lock", "lock_sessions") == "0");
 }
 
 #[test]

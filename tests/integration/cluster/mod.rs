@@ -7,6 +7,7 @@ mod nodes;
 mod notify;
 mod shared;
 mod slots;
+mod sync;
 mod together;
 mod under_load;
 mod waits;

@@ -17,7 +17,8 @@ pub(super) struct Cluster {
 impl Cluster {
     /// The first three nodes are primaries.
     pub(super) fn start(setup: Setup, replicas: bool) -> Self {
-        let setup = setup.set("cluster-enabled", "yes").set("cluster-node-timeout", "1500");
+        // Until all of them are in sync, no node is to take another for dead, however busy the machine is.
+        let setup = setup.set("cluster-enabled", "yes").set("cluster-node-timeout", "15000");
         let count = if replicas { 6 } else { 3 };
         let nodes: Vec<Server> = (0..count).map(|_| setup.clone().start()).collect();
         let ids = nodes.iter().map(|node| node.client().ask("CLUSTER MYID")).collect();
@@ -35,6 +36,9 @@ impl Cluster {
                     .iter()
                     .all(|node| node.client().info("replication", "master_link_status") == "up")
             });
+        }
+        for node in &cluster.nodes {
+            node.client().ask::<()>("CONFIG SET cluster-node-timeout 1500");
         }
         cluster
     }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::nodes::Cluster;
-use crate::support::{Ledger, Load, Setup, figure, freeze, size, wait_for, wake};
+use crate::support::{Ledger, Load, Setup, Work, figure, freeze, size, wait_for, wake};
 
 /// The leases of the clients, in ms.
 pub(super) const LEASE: u64 = 2000;
@@ -15,7 +15,7 @@ pub(super) const SLOTS: u16 = 30;
 
 /// Clients of the cluster, each of which waits for an answer for as long.
 pub(super) fn load(cluster: &Cluster, patience: Duration) -> Load {
-    Load::start(cluster.routes(8), &cluster.names_below(SLOTS, 6), LEASE, &[patience])
+    Load::start(cluster.routes(8), &Work::new(&cluster.names_below(SLOTS, 6), LEASE), &[patience])
 }
 
 /// Waits until clients have been granted some locks by that node from now on.

@@ -3,6 +3,7 @@
 mod access;
 mod definition;
 mod examples;
+mod fields;
 mod operations;
 mod page;
 mod prometheus;

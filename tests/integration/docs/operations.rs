@@ -1,4 +1,4 @@
-//! The pages for operators: their links, settings and ACL rules are real.
+//! The pages for operators and the packaged configuration: their links, settings and ACL rules are real.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -60,7 +60,8 @@ pub(super) fn leads_somewhere(page: &Path, link: &str) -> bool {
 
 #[test]
 fn every_link_of_the_pages_leads_somewhere() {
-    let mut pages = vec![root().join("README.md"), root().join("CHANGELOG.md")];
+    let mut pages: Vec<_> =
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|page| root().join(page)).into();
     pages_in(&root().join("docs"), &mut pages);
     let mut broken = Vec::new();
     for page in &pages {
@@ -78,19 +79,28 @@ fn every_link_of_the_pages_leads_somewhere() {
 }
 
 #[test]
-fn the_table_has_each_setting_with_its_default() {
+fn the_table_and_the_packaged_file_have_each_setting_with_its_default() {
     let page = page("configure.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `lock."));
-    let documented: BTreeMap<_, _> = rows
+    let table: BTreeMap<_, _> = rows
         .map(|row| {
             let mut columns = row.split('|').map(|column| column.trim().trim_end_matches('`'));
             (format!("lock.{}", columns.next().unwrap()), columns.next().unwrap().to_owned())
         })
         .collect();
+    let file = fs::read_to_string(root().join("packaging/redislock.conf")).unwrap();
+    let lines = file.lines().filter_map(|line| line.strip_prefix("# lock."));
+    let packaged: BTreeMap<_, _> = lines
+        .map(|line| {
+            let (name, value) = line.split_once(' ').unwrap();
+            (format!("lock.{name}"), value.to_owned())
+        })
+        .collect();
     let server = Server::start();
     let known: Vec<String> = server.client().ask("CONFIG GET lock.*");
-    let known = known.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()));
-    assert_eq!(documented, known.collect());
+    let known: BTreeMap<_, _> = known.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    assert_eq!(table, known, "configure.md");
+    assert_eq!(packaged, known, "packaging/redislock.conf");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A primary, two replicas and three sentinels. The servers speak with each other through relays that can lose effects.
+//! A primary, its replicas and three sentinels. The servers speak with each other through relays that can lose
+//! effects, or be cut.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,9 +31,9 @@ struct Addresses {
 }
 
 impl Group {
-    /// Starts all; the first server is the primary.
-    pub(super) fn start(setup: &Setup) -> Self {
-        let servers: Vec<Server> = (0..3).map(|_| setup.clone().start()).collect();
+    /// Starts all, with so many replicas; the first server is the primary.
+    pub(super) fn start(setup: &Setup, replicas: usize) -> Self {
+        let servers: Vec<Server> = (0..=replicas).map(|_| setup.clone().start()).collect();
         let relays: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port())).collect();
         let mut group = Self {
             addresses: Arc::new(Addresses {
@@ -48,10 +49,10 @@ impl Group {
             sentinels: Vec::new(),
         };
         group.announce(0);
-        for replica in 1..3 {
+        for replica in 1..=replicas {
             group.follow(replica, 0);
         }
-        for replica in 1..3 {
+        for replica in 1..=replicas {
             group.wait_for_sync(replica, 0);
         }
         let monitor = format!("monitor {NAME} 127.0.0.1 {} 2", group.relays[0].port());
@@ -73,7 +74,12 @@ impl Group {
     /// Clients that ask the sentinels, as many.
     pub(super) fn routes(&self, count: usize) -> Vec<BySentinel> {
         (0..count)
-            .map(|number| BySentinel { addresses: Arc::clone(&self.addresses), next: number, known: None })
+            .map(|number| BySentinel {
+                addresses: Arc::clone(&self.addresses),
+                next: number,
+                known: None,
+                faithful: false,
+            })
             .collect()
     }
 
@@ -108,7 +114,7 @@ impl Group {
         self.relays.iter().position(|relay| relay.port() == first)
     }
 
-    /// Waits until each sentinel knows two replicas that are up, and two other sentinels.
+    /// Waits until each sentinel knows all replicas, which are up, and two other sentinels.
     pub(super) fn wait_for_health(&self) {
         patiently("a healthy group", || {
             self.sentinels.iter().all(|sentinel| {
@@ -118,7 +124,8 @@ impl Group {
                 let up = replicas
                     .iter()
                     .filter(|replica| replica["flags"] == "slave" && replica["master-link-status"] == "ok");
-                state["flags"] == "master" && state["num-other-sentinels"] == "2" && up.count() == 2
+                let all = self.servers.len() - 1;
+                state["flags"] == "master" && state["num-other-sentinels"] == "2" && up.count() == all
             })
         });
     }
@@ -188,9 +195,16 @@ pub(super) struct BySentinel {
     addresses: Arc<Addresses>,
     next: usize,
     known: Option<u16>,
+    /// Too few replicas are no trouble.
+    faithful: bool,
 }
 
 impl BySentinel {
+    /// One that stays with a primary that finds no replicas.
+    pub(super) fn faithful(self) -> Self {
+        Self { faithful: true, ..self }
+    }
+
     fn ask(&mut self) -> Option<u16> {
         self.next = (self.next + 1) % self.addresses.sentinels.len();
         let relay = primary_by(self.addresses.sentinels[self.next])?;
@@ -207,7 +221,12 @@ impl Route for BySentinel {
     }
 
     fn learn(&mut self, _key: &str, _port: u16, outcome: &Outcome) {
-        if matches!(outcome, Outcome::Refused(_) | Outcome::Gone) && outcome.code() != Some("NOTHELD") {
+        let bears = match outcome.code() {
+            Some("NOTHELD") => true,
+            Some("NOREPLICAS") => self.faithful,
+            _ => matches!(outcome, Outcome::Reply(_)),
+        };
+        if !bears {
             self.known = None;
         }
     }

@@ -15,7 +15,7 @@ use crate::support::{Client, Server, Setup, module_path, wait_for};
 const INTERNAL: &str = "ERR internal error";
 
 /// All callbacks that a test of this module has panic. One that is guarded and not here makes a test fail.
-const CALLBACKS: [&str; 31] = [
+const CALLBACKS: [&str; 33] = [
     "alarms",
     "answers",
     "aof-rewrite",
@@ -23,6 +23,7 @@ const CALLBACKS: [&str; 31] = [
     "aux-load",
     "aux-save",
     "client-event",
+    "command-filter",
     "config-event",
     "config-set",
     "defrag",
@@ -42,6 +43,7 @@ const CALLBACKS: [&str; 31] = [
     "mem-usage",
     "rdb-load",
     "rdb-save",
+    "replicas",
     "reply",
     "role-event",
     "swap-event",

@@ -79,3 +79,19 @@ fn a_first_replica_is_told_of_everything() {
     assert_eq!(replica.client().holder("k").unwrap().owner, "alice");
     goes_on(&server);
 }
+
+#[test]
+fn a_grant_that_replicas_confirm_is_told_after_a_panic() {
+    let server = server();
+    let mut client = server.client();
+    let replica = server.replica_with(Setup::new());
+    client.acquire("first", "OWNER alice SYNC 1 60000").unwrap();
+    // The timer that looks how far the replica is, and what tells that it has said so.
+    for callback in ["replicas", "command-filter"] {
+        arm(&mut client, callback);
+        assert_eq!(client.acquire(callback, "OWNER alice SYNC 1 60000").unwrap().owner, "alice");
+        struck(&server, &mut client, callback);
+        assert_eq!(replica.client().holder(callback).unwrap().owner, "alice");
+    }
+    goes_on(&server);
+}

@@ -52,10 +52,7 @@ fn names_are_of_any_bytes() {
 /// A user that may use locks, and the channels of some names.
 #[track_caller]
 fn user(server: &Server, channels: &str) -> Client {
-    let mut client = server.client();
-    client.ask::<()>(&format!("ACL SETUSER guest reset on nopass ~* +@all resetchannels {channels}"));
-    client.ask::<()>("AUTH guest x");
-    client
+    server.client_of(&format!("~* +@all resetchannels {channels}"))
 }
 
 #[test]

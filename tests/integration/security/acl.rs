@@ -185,19 +185,30 @@ fn a_waiter_whose_rights_are_revoked_is_granted_what_it_asked_for() {
 /// What a transaction was allowed when it was queued, it must be allowed when it runs.
 #[test]
 fn rights_revoked_between_multi_and_exec() {
-    let (_server, mut client, mut guest) = scene("+@all ~*");
-    guest.ask::<()>("MULTI");
-    guest.ask::<String>("LOCK.BREAK held");
-    client.ask::<()>("ACL SETUSER guest resetkeys ~mine:*");
-    let reply = guest.send("EXEC");
-    assert!(
-        format!("{reply:?}").contains("NOPERM") || format!("{reply:?}").contains("No permission"),
-        "{reply:?}"
-    );
-    assert_eq!(client.holder("held").unwrap().owner, "alice");
-    let replies = transaction(&mut client, &["LOCK.INFO held"]);
-    assert!(replies[0].is_ok());
-    wait_for("nobody to wait", || client.info("lock", "lock_waiters") == "0");
+    // What comes of a command of ours and of one of the server's own, where rights are revoked in between.
+    let refused = |rules: &str| {
+        let (_server, mut client, mut guest) = scene("+@all ~*");
+        guest.ask::<()>("MULTI");
+        for line in ["LOCK.BREAK held", "SET text new"] {
+            guest.ask::<String>(line);
+        }
+        client.ask::<()>(&format!("ACL SETUSER guest {rules}"));
+        let Value::Array(replies) = guest.ask("EXEC") else { panic!("no array") };
+        let refused: Vec<bool> = replies
+            .iter()
+            .map(|reply| matches!(reply, Value::ServerError(error) if format!("{error:?}").contains("permission")))
+            .collect();
+        assert_eq!(client.holder("held").is_some(), refused[0], "{replies:?}");
+        let looked = transaction(&mut client, &["LOCK.INFO held"]);
+        assert!(looked[0].is_ok());
+        wait_for("nobody to wait", || client.info("lock", "lock_waiters") == "0");
+        (refused, client.version())
+    };
+    assert_eq!(refused("-lock.break -set").0, [true, true]);
+    let (keys, version) = refused("resetkeys ~mine:*");
+    // Redis 8.6 does not look at keys again (see docs/operations/server-faults.md): then it does so for none of its commands.
+    let overlooks = version >= (8, 4) && keys == [false, false];
+    assert!(overlooks || keys == [true, true], "{version:?}: {keys:?}");
 }
 
 /// With the right to read its key, and no other, one may look at a lock.

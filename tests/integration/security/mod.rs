@@ -4,4 +4,5 @@ mod acl;
 mod flood;
 mod limits;
 mod logs;
+mod threads;
 mod tokens;

@@ -4,8 +4,8 @@ use redis::Value;
 
 use super::{holds, shown, waits};
 use crate::support::{
-    Client, Mailbox, Server, Setup, allow_open_files, blocked_clients, grant, is_left_of, owners, read_grant,
-    sockets, wait_for,
+    Client, Grant, Mailbox, Server, Setup, allow_open_files, blocked_clients, grant, is_left_of, owners,
+    read_grant, sockets, wait_for, wall_clock,
 };
 
 const MANY: usize = 10_000;
@@ -82,7 +82,7 @@ fn without_a_cap_all_come_at_once() {
 #[test]
 fn blocked_clients_are_served_in_their_order() {
     const BLOCKED: usize = 3000;
-    allow_open_files(BLOCKED);
+    allow_open_files();
     let server = Server::start();
     let mut client = server.client();
     client.ask::<()>("CONFIG SET lock.max-holders 0");
@@ -92,14 +92,19 @@ fn blocked_clients_are_served_in_their_order() {
     wait_for("all to wait", || blocked_clients(&mut client) == BLOCKED as i64);
     let queue = owners(&mut client, "k");
     client.ask::<()>("LOCK.RELEASE k w");
-    let mut last = 0;
+    let (mut last, mut began) = (0, 0);
     for owner in &queue {
         let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
         let granted = read_grant(&mut all[place]);
         assert_eq!(granted.owner, *owner);
-        assert!(is_left_of(600_000, &granted), "{granted:?}");
         assert!(granted.fence > last, "{granted:?} after {last}");
+        if granted.fence > last + 1 {
+            began = granted.fence;
+        }
         last = granted.fence;
+        // Of a thousand and more that were granted at one time, the first has that time for a fence. Those after it are ahead of it.
+        let granted = Grant { fence: began, ..granted };
+        assert!(is_left_of(600_000, &granted), "{granted:?} at {}", wall_clock());
     }
     assert_eq!(client.holding("k"), queue, "the oldest first");
     assert_eq!(blocked_clients(&mut client), 0);

@@ -41,7 +41,8 @@ fn take(client: &mut Client, owner: &str, options: &str) -> Option<Grant> {
 /// The same, where it must be granted.
 #[track_caller]
 fn holds(client: &mut Client, owner: &str, options: &str) -> Grant {
-    take(client, owner, options).unwrap_or_else(|| panic!("{owner} {options}: null"))
+    let Some(grant) = take(client, owner, options) else { panic!("{owner} {options}: null") };
+    grant
 }
 
 /// A client that waits for `k`, for ten minutes' lease where the options say nothing else.
@@ -70,7 +71,10 @@ fn release(client: &mut Client, owner: &str) -> i64 {
 /// A field of `LOCK.INFO k`.
 #[track_caller]
 fn shown(client: &mut Client, field: &str) -> String {
-    client.lock_info("k").expect("a held lock").remove(field).unwrap_or_else(|| panic!("no {field}"))
+    let Some(value) = client.lock_info("k").expect("a held lock").remove(field) else {
+        panic!("no {field}")
+    };
+    value
 }
 
 /// A number of `INFO lock`.

@@ -59,8 +59,10 @@ impl Client {
     /// The reply to a command that must not be refused.
     #[track_caller]
     pub(crate) fn ask<T: FromRedisValue>(&mut self, line: &str) -> T {
-        let reply = self.send(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        convert(reply)
+        match self.send(line) {
+            Ok(reply) => convert(reply),
+            Err(error) => panic!("{line}: {error}"),
+        }
     }
 
     /// As `ask`, for words with blanks or any other byte in them.
@@ -102,10 +104,14 @@ impl Client {
     /// As `send_all`, for commands that must not be refused.
     #[track_caller]
     pub(crate) fn ask_all<T: FromRedisValue, L: AsRef<str>>(&mut self, lines: &[L]) -> Vec<T> {
-        let replies = self.send_all(lines).into_iter().zip(lines);
-        let replies = replies
-            .map(|(reply, line)| convert(reply.unwrap_or_else(|error| panic!("{}: {error}", line.as_ref()))));
-        replies.collect()
+        let mut replies = Vec::with_capacity(lines.len());
+        for (reply, line) in self.send_all(lines).into_iter().zip(lines) {
+            match reply {
+                Ok(reply) => replies.push(convert(reply)),
+                Err(error) => panic!("{}: {error}", line.as_ref()),
+            }
+        }
+        replies
     }
 
     /// Sends a command and does not wait for its reply.
@@ -226,7 +232,10 @@ impl Client {
 #[track_caller]
 pub(crate) fn convert<T: FromRedisValue>(reply: Value) -> T {
     let shown = format!("{reply:?}");
-    redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{shown}: {error}"))
+    match redis::from_redis_value(reply) {
+        Ok(value) => value,
+        Err(error) => panic!("{shown}: {error}"),
+    }
 }
 
 /// A reply of `LOCK.ACQUIRE`.

@@ -16,6 +16,8 @@ pub(crate) struct Belief {
     pub(crate) key: String,
     pub(crate) owner: String,
     pub(crate) fence: i64,
+    /// How many may hold it at a time, by this one.
+    pub(crate) room: usize,
     /// The port of the server that granted it.
     pub(crate) server: u16,
     /// When the owner asked for it.
@@ -46,7 +48,14 @@ impl Ledger {
         all.iter().filter(|belief| belief.asked > from && belief.server == server).count()
     }
 
-    /// The pairs of owners that believed in one lock at the same time.
+    /// When the first one that asked that server since then heard of its grant.
+    pub(crate) fn first_since(&self, from: Instant, server: u16) -> Option<Instant> {
+        let all = self.0.lock().unwrap();
+        let by_server = all.iter().filter(|belief| belief.asked > from && belief.server == server);
+        by_server.map(|belief| belief.since).min()
+    }
+
+    /// The pairs of owners that believed in one lock at the same time, where those were more than one of them has room for.
     pub(crate) fn overlaps(&self) -> Vec<(Belief, Belief)> {
         let mut all = self.0.lock().unwrap().clone();
         all.retain(|belief| belief.since < belief.until);
@@ -56,8 +65,11 @@ impl Ledger {
         for later in &all {
             let open = by_key.entry(&later.key).or_default();
             open.retain(|earlier| earlier.until > later.since);
-            let others = open.iter().filter(|earlier| earlier.owner != later.owner);
-            found.extend(others.map(|&earlier| (earlier.clone(), later.clone())));
+            let others: Vec<_> = open.iter().filter(|earlier| earlier.owner != later.owner).collect();
+            let room = others.iter().map(|earlier| earlier.room).fold(later.room, usize::min);
+            if others.len() >= room {
+                found.extend(others.into_iter().map(|&earlier| (earlier.clone(), later.clone())));
+            }
             open.push(later);
         }
         found

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::{Belief, Grant, Ledger, Link, Outcome, Rng, convert, grant};
+use super::work::Locks;
+use super::{Belief, Grant, Ledger, Link, Outcome, Rng, Work, convert};
 
 /// How clients find the server that a lock lives on.
 pub(crate) trait Route: Send {
@@ -30,14 +31,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// A client for each route, on locks with these names, with leases of so many ms. `patience` is how long each client in
-    /// turn waits for an answer.
-    pub(crate) fn start<R: Route + 'static>(
-        routes: Vec<R>,
-        keys: &[String],
-        lease: u64,
-        patience: &[Duration],
-    ) -> Self {
+    /// A client for each route. `patience` is how long each client in turn waits for an answer.
+    pub(crate) fn start<R: Route + 'static>(routes: Vec<R>, work: &Work, patience: &[Duration]) -> Self {
         let ledger = Arc::new(Ledger::default());
         let stop = Arc::new(AtomicBool::new(false));
         let mut rng = Rng::new();
@@ -46,8 +41,7 @@ impl Load {
                 let worker = Worker {
                     number,
                     route,
-                    keys: keys.to_vec(),
-                    lease,
+                    work: work.clone(),
                     patience,
                     links: HashMap::new(),
                     random: rng.fork(),
@@ -84,8 +78,7 @@ impl Drop for Load {
 struct Worker<R> {
     number: usize,
     route: R,
-    keys: Vec<String>,
-    lease: u64,
+    work: Work,
     patience: Duration,
     links: HashMap<u16, Link>,
     random: Rng,
@@ -98,9 +91,9 @@ impl<R: Route> Worker<R> {
         let mut turn = 0;
         while !stop.load(Ordering::Relaxed) {
             turn += 1;
-            let key = self.random.one_of(&self.keys).clone();
+            let (key, locks) = self.work.next(&mut self.random);
             let owner = format!("{}:{turn}", self.number);
-            self.take(&key, &owner);
+            self.take(&key, locks, &owner);
             sleep(self.random.up_to(4));
         }
         self.tally
@@ -139,28 +132,26 @@ impl<R: Route> Worker<R> {
         outcome
     }
 
-    /// That lock, or several at once in its slot.
-    fn locks(&mut self, key: &str) -> Locks {
-        let mut names = vec![key.to_owned()];
-        if self.random.percent(40) {
-            names.extend([1, 2].map(|number| format!("{{{key}}}{number}")));
-            names.swap_remove(self.random.below(3));
-        }
-        Locks(names)
-    }
-
     /// One lock or several, from the question to the release.
-    fn take(&mut self, key: &str, owner: &str) {
+    fn take(&mut self, key: &str, locks: Locks, owner: &str) {
         let Some(port) = self.route.port(key) else {
             self.count("nobody to ask");
             return sleep(Duration::from_millis(20));
         };
-        let locks = self.locks(key);
         let block = *self.random.one_of(&["", "", "BLOCK 1500", "BLOCK 0"]);
         let waits = !block.is_empty();
-        let line = locks.line("ACQUIRE", &format!("OWNER {owner} PX {} {block}", self.lease));
-        let asked = Instant::now();
-        let (server, outcome) = self.send(key, port, &line);
+        let (options, sync) = (locks.options(), self.work.option());
+        let rest = format!("OWNER {owner} PX {} {block} {options} {sync}", self.work.lease());
+        let line = locks.line("ACQUIRE", &rest);
+        let mut asked = Instant::now();
+        let (mut server, mut outcome) = self.send(key, port, &line);
+        if outcome.code() == Some("NOREPLICAS") && self.random.percent(30) {
+            // It may be that the next primary has what this one took back.
+            self.refused(&outcome);
+            asked = Instant::now();
+            let port = self.route.port(key).unwrap_or(port);
+            (server, outcome) = self.send(key, port, &format!("{line} ONCE"));
+        }
         let since = Instant::now();
         let found = match outcome {
             Outcome::Reply(reply) => locks.granted(reply),
@@ -171,13 +162,18 @@ impl<R: Route> Worker<R> {
             return sleep(self.random.up_to(25));
         };
         self.count(if waits { "granted, would wait" } else { "granted" });
-        if locks.0.len() > 1 {
+        if locks.names.len() > 1 {
             self.count("granted several");
         }
-        let until = self.hold(key, &locks, server, &found, found.ends(asked, waits));
-        for key in locks.0 {
+        let until = if locks.session {
+            self.hold_by_session(key, server, &found, since)
+        } else {
+            self.hold(key, &locks, server, &found, found.ends(asked, waits))
+        };
+        let (fence, room) = (found.fence, locks.room);
+        for key in locks.names {
             let owner = owner.into();
-            self.ledger.add(Belief { key, owner, fence: found.fence, server, asked, since, until });
+            self.ledger.add(Belief { key, owner, fence, room, server, asked, since, until });
         }
     }
 
@@ -188,9 +184,10 @@ impl<R: Route> Worker<R> {
             // Forgets them: they lapse.
             0 => return until,
             1..4 => {
-                sleep(Duration::from_millis(self.lease / 8));
+                sleep(Duration::from_millis(self.work.lease() / 8));
                 let asked = Instant::now();
-                let line = locks.line("EXTEND", &format!("{owner} PX {}", self.lease));
+                let line =
+                    locks.line("EXTEND", &format!("{owner} PX {} {}", self.work.lease(), self.work.option()));
                 let (_, outcome) = self.send(key, server, &line);
                 match outcome {
                     Outcome::Reply(Value::Int(lease)) => {
@@ -204,43 +201,48 @@ impl<R: Route> Worker<R> {
         }
         sleep(self.random.up_to(20));
         let given_back = Instant::now();
-        let line = locks.line("RELEASE", &format!("{owner} FENCE {}", found.fence));
-        let (_, outcome) = self.send(key, server, &line);
+        self.give_back(key, server, &locks.line("RELEASE", &format!("{owner} FENCE {}", found.fence)));
+        until.min(given_back)
+    }
+
+    /// Holds a lock by a session, for longer than its lease as a rule; until when the owner believes in it. It counts itself a
+    /// holder until its server says that the lock is lost, so it asks on. No answer says anything of the time after the
+    /// question, so it is a holder as far as the last question that was answered so.
+    fn hold_by_session(&mut self, key: &str, server: u16, found: &Grant, since: Instant) -> Instant {
+        self.count("granted by session");
+        let ends = since + self.random.up_to(3 * self.work.lease() as usize);
+        let mut until = since;
+        while Instant::now() < ends {
+            let asked = Instant::now();
+            let (_, outcome) = self.send(key, server, &format!("LOCK.INFO {key}"));
+            let Outcome::Reply(reply) = outcome else {
+                self.refused(&outcome);
+                return until;
+            };
+            let info = convert::<Option<HashMap<String, String>>>(reply);
+            if info.and_then(|info| info.get("fence").cloned()) != Some(found.fence.to_string()) {
+                self.count("session lost");
+                return until;
+            }
+            until = asked;
+            sleep(self.random.up_to(10));
+        }
+        self.give_back(key, server, &format!("LOCK.RELEASE {key} {} FENCE {}", found.owner, found.fence));
+        until
+    }
+
+    fn give_back(&mut self, key: &str, server: u16, line: &str) {
+        let (_, outcome) = self.send(key, server, line);
         if let Outcome::Reply(_) = outcome {
             self.count("released");
         } else {
             self.refused(&outcome);
         }
-        until.min(given_back)
     }
 
     fn refused(&mut self, outcome: &Outcome) {
         self.count(outcome.code().unwrap_or("gone"));
         sleep(self.random.up_to(30));
-    }
-}
-
-/// What one takes, in one command.
-struct Locks(Vec<String>);
-
-impl Locks {
-    /// A command about them: for one lock, or the one for several.
-    fn line(&self, command: &str, rest: &str) -> String {
-        match &self.0[..] {
-            [key] => format!("LOCK.{command} {key} {rest}"),
-            keys => format!("LOCK.M{command} {} {} {rest}", keys.len(), keys.join(" ")),
-        }
-    }
-
-    /// The grant that is answered: an owner that asks once has the same of each.
-    fn granted(&self, reply: Value) -> Option<Grant> {
-        if self.0.len() == 1 {
-            return grant(reply);
-        }
-        let (owner, fences, holds, lease): (_, Vec<i64>, Vec<i64>, _) = convert::<Option<_>>(reply)?;
-        let count = self.0.len();
-        assert_eq!((&fences, holds), (&vec![fences[0]; count], vec![1; count]));
-        Some(Grant { owner, fence: fences[0], holds: 1, lease })
     }
 }
 

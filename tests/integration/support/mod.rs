@@ -19,6 +19,7 @@ mod signal;
 mod soak;
 mod wait;
 mod waiter;
+mod work;
 
 pub(crate) use client::{Client, Grant, convert, grant};
 pub(crate) use clock::WallClock;
@@ -42,3 +43,4 @@ pub(crate) use waiter::{
     Waiter, blocked_clients, is_left_of, lease_end_after, owners, queue, server_time, soon, transaction,
     wait_until, wait_until_gone,
 };
+pub(crate) use work::Work;

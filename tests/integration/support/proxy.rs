@@ -1,9 +1,9 @@
-//! A TCP relay before a server, which can lose what the server and its replicas tell each other.
+//! A TCP relay before a server, which can lose what the server and its replicas tell each other, or be cut.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 /// Relays connections until dropped; those that are open then go on until either side closes.
@@ -13,13 +13,22 @@ pub(crate) struct Proxy {
     closed: Arc<AtomicBool>,
 }
 
-/// What goes wrong between a server and its replicas.
+/// What goes wrong between a server and those who reach it by the relay.
 #[derive(Default)]
 struct Trouble {
     /// What the server sends is thrown away.
     lossy: AtomicBool,
     /// The server does not hear of it when a replica closes its link.
     silent: AtomicBool,
+    /// Nothing passes, neither bytes nor the end of a connection: all of it waits, as in a network that is cut.
+    cut: Mutex<bool>,
+    mended: Condvar,
+}
+
+impl Trouble {
+    fn wait_while_cut(&self) {
+        drop(self.mended.wait_while(self.cut.lock().unwrap(), |cut| *cut).unwrap());
+    }
 }
 
 impl Proxy {
@@ -34,9 +43,13 @@ impl Proxy {
                 if closed.load(Ordering::Relaxed) {
                     break;
                 }
-                if let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", target))) {
-                    relay(client, server, &trouble);
-                }
+                let (Ok(client), trouble) = (client, Arc::clone(&trouble)) else { continue };
+                thread::spawn(move || {
+                    trouble.wait_while_cut();
+                    if let Ok(server) = TcpStream::connect(("127.0.0.1", target)) {
+                        relay(client, server, &trouble);
+                    }
+                });
             }
         });
         proxy
@@ -55,11 +68,18 @@ impl Proxy {
     pub(crate) fn hide_ends(&self) {
         self.trouble.silent.store(true, Ordering::Relaxed);
     }
+
+    /// Whether nothing passes from now on. What was sent meanwhile arrives when it does again.
+    pub(crate) fn cut(&self, cut: bool) {
+        *self.trouble.cut.lock().unwrap() = cut;
+        self.trouble.mended.notify_all();
+    }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Relaxed);
+        self.cut(false);
         // Wakes the listener up.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
@@ -76,8 +96,10 @@ fn relay(client: TcpStream, server: TcpStream, trouble: &Arc<Trouble>) {
             if bytes.windows(5).any(|word| word.eq_ignore_ascii_case(b"PSYNC")) {
                 replica.store(true, Ordering::Relaxed);
             }
+            silent.wait_while_cut();
             true
         });
+        silent.wait_while_cut();
         if replica.load(Ordering::Relaxed) && silent.silent.load(Ordering::Relaxed) {
             // The other direction, which the server ends, holds its socket.
             return;
@@ -87,7 +109,11 @@ fn relay(client: TcpStream, server: TcpStream, trouble: &Arc<Trouble>) {
     });
     thread::spawn(move || {
         let lost = || is_replica.load(Ordering::Relaxed) && lossy.lossy.load(Ordering::Relaxed);
-        pump(&server, &to_client, |_| !lost());
+        pump(&server, &to_client, |_| {
+            lossy.wait_while_cut();
+            !lost()
+        });
+        lossy.wait_while_cut();
         let _ = to_client.shutdown(Shutdown::Both);
         let _ = server.shutdown(Shutdown::Both);
     });

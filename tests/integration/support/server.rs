@@ -105,7 +105,10 @@ impl Setup {
     /// The server, once it answers.
     #[track_caller]
     pub(crate) fn start(self) -> Server {
-        self.try_start().unwrap_or_else(|log| panic!("the server ended at its start; its log:\n{log}"))
+        match self.try_start() {
+            Ok(server) => server,
+            Err(log) => panic!("the server ended at its start; its log:\n{log}"),
+        }
     }
 
     /// The server, once it answers; its log, and how it ended, where it ends at its start.
@@ -188,6 +191,15 @@ impl Server {
     #[track_caller]
     pub(crate) fn client_resp3(&self) -> Client {
         Client::connect(self.port, "resp3").unwrap()
+    }
+
+    /// A new connection of a user `guest`, who has these rights and no others.
+    #[track_caller]
+    pub(crate) fn client_of(&self, rules: &str) -> Client {
+        let mut client = self.client();
+        client.ask::<()>(&format!("ACL SETUSER guest reset on nopass {rules}"));
+        client.ask::<()>("AUTH guest x");
+        client
     }
 
     /// A replica of this server, once it is in sync with it.
@@ -287,7 +299,9 @@ impl Server {
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
-            .unwrap_or_else(|error| panic!("{program} does not start: {error}"));
+            .unwrap_or_else(|error| {
+                panic!("{program} does not start: {error}; REDISLOCK_SERVER names another")
+            });
         self.child = Some(child);
         let began = Instant::now();
         while !self.answers() {

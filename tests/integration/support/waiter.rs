@@ -75,8 +75,10 @@ impl Waiter {
     /// The grant, which must come soon.
     #[track_caller]
     pub(crate) fn granted(&mut self) -> Grant {
-        let reply = self.reply().unwrap_or_else(|error| panic!("not granted: {error}"));
-        grant(reply).expect("a grant, not null")
+        match self.reply() {
+            Ok(reply) => grant(reply).expect("a grant, not null"),
+            Err(error) => panic!("not granted: {error}"),
+        }
     }
 
     /// The error that the client is sent away with, soon.

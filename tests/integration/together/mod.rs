@@ -66,7 +66,10 @@ fn take(client: &mut Client, keys: &str, owner: &str, options: &str) -> Option<G
 /// The same, where it must be granted.
 #[track_caller]
 fn holds(client: &mut Client, keys: &str, owner: &str, options: &str) -> Grants {
-    take(client, keys, owner, options).unwrap_or_else(|| panic!("{keys} {owner} {options}: null"))
+    let Some(grants) = take(client, keys, owner, options) else {
+        panic!("{keys} {owner} {options}: null")
+    };
+    grants
 }
 
 /// Takes one lock alone, which must be granted.
@@ -98,8 +101,10 @@ fn waits_for_one(server: &Server, key: &str, owner: &str) -> Waiter {
 /// What one that waited is granted, which must come soon.
 #[track_caller]
 pub(crate) fn granted(waiter: &mut Waiter) -> Grants {
-    let reply = waiter.reply().unwrap_or_else(|error| panic!("not granted: {error}"));
-    grants(reply).expect("grants, not null")
+    match waiter.reply() {
+        Ok(reply) => grants(reply).expect("grants, not null"),
+        Err(error) => panic!("not granted: {error}"),
+    }
 }
 
 /// Gives back one hold of each; how many are left of each.

@@ -1,7 +1,7 @@
 //! What `LOCK.WAITS` takes, and who may ask.
 
 use super::{owners, queue_up, waits};
-use crate::support::{Client, Server};
+use crate::support::Server;
 
 #[test]
 fn what_is_no_page_is_refused() {
@@ -28,14 +28,6 @@ fn what_is_no_page_is_refused() {
     waits(&mut client, "COUNT 1000 CURSOR 0");
 }
 
-#[track_caller]
-fn user(server: &Server, rules: &str) -> Client {
-    let mut client = server.client();
-    client.ask::<()>(&format!("ACL SETUSER guest reset on nopass {rules}"));
-    client.ask::<()>("AUTH guest x");
-    client
-}
-
 /// A lock that is named needs the right to read it. Without a name, all are shown to whoever may ask at all.
 #[test]
 fn the_right_to_a_key_counts_where_one_is_named() {
@@ -45,13 +37,13 @@ fn the_right_to_a_key_counts_where_one_is_named() {
         client.acquire(key, "OWNER alice PX 600000").unwrap();
         queue_up(&mut places, key, &format!("for-{key}"), "");
     }
-    let mut guest = user(&server, "+lock.waits %R~mine");
+    let mut guest = server.client_of("+lock.waits %R~mine");
     assert_eq!(owners(&waits(&mut guest, "KEY mine")), ["for-mine"]);
     assert_eq!(owners(&waits(&mut guest, "")), ["for-mine", "for-other"]);
     for line in ["KEY other", "COUNT 5 KEY other", "CURSOR 0 key other"] {
         let error = guest.refused(&format!("LOCK.WAITS {line}"));
         assert!(error.starts_with("NOPERM"), "{error}");
     }
-    let mut guest = user(&server, "+lock.waits %W~mine");
+    let mut guest = server.client_of("+lock.waits %W~mine");
     assert!(guest.refused("LOCK.WAITS KEY mine").starts_with("NOPERM"));
 }

@@ -61,6 +61,9 @@ impl Turn<'_> {
             Answer::TooManyHolds => Reply::TooManyHolds,
             Answer::Deadlock => Reply::Deadlock,
             Answer::TimedOut | Answer::WrongType | Answer::Gone => Reply::Null,
+            Answer::Extended { until } => Reply::Extended(until),
+            Answer::NotHeld => Reply::NotHeld,
+            Answer::GrantUnconfirmed | Answer::ExtensionUnconfirmed => Reply::NoReplicas,
         });
     }
 
@@ -93,6 +96,7 @@ impl Server {
     pub(crate) fn ring(&mut self, rules: Rules, now: Millis, writes: Writes) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
         turn.writes = writes;
+        waiting::confirm(&mut turn, time(now));
         waiting::ring(&mut turn, time(now));
         if !rules.late {
             turn.free_done();

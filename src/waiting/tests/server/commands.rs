@@ -4,7 +4,7 @@ use super::clients::Blocked;
 use super::turn::Client;
 use super::{Conn, Lock, Reply, Rules, Server, time};
 use crate::lock::{Ask, Deadline, Millis, Owner};
-use crate::waiting::{self, Outcome, Refusal, Wait};
+use crate::waiting::{self, Longer, Outcome, Refusal, Wait};
 
 impl Server {
     /// `LOCK.ACQUIRE`.
@@ -29,15 +29,12 @@ impl Server {
         ask: &Ask<'static>,
         wait: &Wait,
     ) -> Reply {
-        let id = self.conns[usize::from(conn)].id;
-        let mut client = Client { conn, id, blocked: None, claim: rules.claim };
+        let mut client = self.client(rules, conn);
         let mut turn = self.turn(rules, now);
         turn.lock = lock;
         turn.expire();
         let outcome = waiting::acquire(&mut turn, &mut client, ask, wait, time(now));
-        if let Some(ticket) = client.blocked {
-            self.blocked.insert(ticket, Blocked::new(client.conn, id));
-        }
+        self.note_blocked(&client);
         match outcome {
             Ok(Outcome::Granted((got, until))) => Reply::granted(got, until),
             outcome => no_grant(outcome),
@@ -54,13 +51,10 @@ impl Server {
         ask: &Ask<'static>,
         wait: &Wait,
     ) -> Reply {
-        let id = self.conns[usize::from(conn)].id;
-        let mut client = Client { conn, id, blocked: None, claim: rules.claim };
+        let mut client = self.client(rules, conn);
         let mut turns = self.turns(rules, now, locks);
         let outcome = waiting::acquire_all(&mut turns, &mut client, ask, wait, time(now));
-        if let Some(ticket) = client.blocked {
-            self.blocked.insert(ticket, Blocked::new(client.conn, id));
-        }
+        self.note_blocked(&client);
         match outcome {
             Ok(Outcome::Granted((all, until))) => Reply::All(all, until),
             outcome => no_grant(outcome),
@@ -89,8 +83,10 @@ impl Server {
         owner: &Owner<'_>,
         lease: Millis,
     ) -> Option<Deadline> {
+        let mut client = self.client(rules, 0);
+        let longer = Longer { owner, fence: None, lease, confirm: None };
         let mut turns = self.turns(rules, now, locks);
-        waiting::extend_all(&mut turns, owner, None, lease, time(now)).ok()
+        extended(waiting::extend_all(&mut turns, &mut client, &longer, time(now)))
     }
 
     /// `LOCK.LEAVE`: whether there was what to give up.
@@ -123,9 +119,37 @@ impl Server {
         fence: Option<u64>,
         lease: Millis,
     ) -> Option<Deadline> {
+        let mut client = self.client(rules, 0);
+        let longer = Longer { owner, fence, lease, confirm: None };
         let mut turn = self.turn(rules, now);
         turn.expire();
-        waiting::extend(&mut turn, owner, fence, lease, time(now)).ok()
+        extended(waiting::extend(&mut turn, &mut client, &longer, time(now)))
+    }
+
+    /// The same with `SYNC`: whether the client waits for replicas.
+    pub(crate) fn extend_confirmed(
+        &mut self,
+        rules: Rules,
+        now: Millis,
+        conn: Conn,
+        longer: &Longer<'_>,
+    ) -> bool {
+        let mut client = self.client(rules, conn);
+        let mut turn = self.turn(rules, now);
+        turn.expire();
+        let outcome = waiting::extend(&mut turn, &mut client, longer, time(now));
+        self.note_blocked(&client);
+        outcome == Ok(Outcome::Waits)
+    }
+
+    fn client(&self, rules: Rules, conn: Conn) -> Client {
+        Client { conn, id: self.conns[usize::from(conn)].id, blocked: None, claim: rules.claim }
+    }
+
+    fn note_blocked(&mut self, client: &Client) {
+        if let Some(ticket) = client.blocked {
+            self.blocked.insert(ticket, Blocked::new(client.conn, client.id));
+        }
     }
 
     /// `LOCK.BREAK`: how many grants it ended.
@@ -133,6 +157,13 @@ impl Server {
         let mut turn = self.turn(rules, now);
         turn.expire();
         waiting::break_(&mut turn, fence, || time(now)).len()
+    }
+}
+
+fn extended(outcome: Result<Outcome<Deadline>, Refusal>) -> Option<Deadline> {
+    match outcome {
+        Ok(Outcome::Granted(until)) => Some(until),
+        _ => None,
     }
 }
 

@@ -5,16 +5,21 @@
 //! - `commands`: what clients ask for.
 //! - `clients`: blocked clients and connections, from the answer to the server's last word on them.
 //! - `keyspace`: the key, and what replicas are told of it.
+//! - `befalls`: what else happens to a server.
+//! - `views`: what is to be seen of it.
 
+mod befalls;
 mod clients;
 mod commands;
 mod keyspace;
 mod turn;
+mod views;
 
 use std::collections::BTreeMap;
 
-use crate::lock::{Deadline, Fence, FenceClock, Got, Grant, Held, Millis, Now, Owner, Room, Value};
-use crate::waiting::{At, Circle, Grace, GraceLeft, Message, Moment, State, Ticket};
+use crate::lock::{Deadline, Fence, FenceClock, Got, Grant, Millis, Now, Owner, Room, Value};
+use crate::waiting::state::Offset;
+use crate::waiting::{At, Circle, Grace, Message, Moment, State, Ticket};
 use clients::{Blocked, Connection};
 
 /// A connection, by number. One that closes is followed by another of the same number.
@@ -82,6 +87,11 @@ pub(crate) enum Reply {
     Deadlock,
     /// The wait would never end.
     Circle(Circle),
+    /// What it holds is extended until then.
+    Extended(Deadline),
+    NotHeld,
+    /// Too few replicas have confirmed it.
+    NoReplicas,
     /// An operator sent it away with an error.
     Unblocked,
 }
@@ -150,6 +160,9 @@ pub(crate) struct Server {
     pub(crate) deaf: bool,
     /// What has been published.
     pub(crate) messages: Vec<Message>,
+    /// How many effects have been sent to replicas, and how many the one that there is has said to have.
+    pub(crate) written: Offset,
+    pub(crate) acked: Offset,
 }
 
 impl Server {
@@ -166,198 +179,17 @@ impl Server {
             told: Vec::new(),
             deaf: false,
             messages: Vec::new(),
+            written: 1,
+            acked: 1,
         }
-    }
-
-    /// A replica becomes a primary.
-    pub(crate) fn promote(&mut self, now: Millis) {
-        self.grace.begin(moment(now));
-    }
-
-    /// A lease that is over ends the grant: the server's own expiry looks.
-    pub(crate) fn expire(&mut self, rules: Rules, now: Millis) {
-        self.turn(rules, now).expire();
-    }
-
-    /// The database is flushed.
-    pub(crate) fn flush(&mut self) {
-        self.locks.fill(None);
-        self.state.touched_db(Some(AT.db));
-    }
-
-    /// A primary becomes a replica.
-    pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
-        self.state.stand_down();
-        self.ring(rules, now, Writes::Replica);
-    }
-
-    /// How long this server grants nothing new.
-    pub(crate) fn grace_left(&mut self, rules: Rules, now: Millis) -> GraceLeft {
-        self.turn(rules, now).grace_left()
-    }
-
-    /// An operator has the lease end with this millisecond.
-    pub(crate) fn cut(&mut self, now: Millis) {
-        if let Some((_, deadline)) =
-            self.locks[0].as_mut().filter(|(_, deadline)| *deadline > Deadline::At(now))
-        {
-            *deadline = Deadline::At(now);
-            self.effects.push(Effect::Lease(*deadline));
-            self.state.look_through(AT, 0);
-        }
-    }
-
-    /// A client writes something else over the key, and deletes that when all who waited have got their answer.
-    pub(crate) fn overwrite(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
-        self.turn(rules, now).expire();
-        self.locks[0] = None;
-        self.state.overwritten(AT);
-        self.ring(rules, now, Writes::Taken)
-    }
-
-    /// Another lock is put in the place of this one, as by `RENAME`.
-    pub(crate) fn replace(&mut self, now: Millis, owner: Owner<'_>, lease: Millis) {
-        let fence = self.fences.next(now * 1000);
-        let grant = fence.map(|fence| Grant::new(owner, fence, 1, None, now));
-        self.locks[0] = grant.map(|grant| (Value::One(grant), Deadline::after(now, lease)));
-        self.state.touched(AT);
-    }
-
-    /// The slot moves to another server, and comes back as it went: nothing is known of it then but the key.
-    pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
-        let lock = self.locks[0].take();
-        self.state.alarm_at(AT, 0);
-        let told = self.ring(rules, now, Writes::Elsewhere);
-        self.locks[0] = lock;
-        told
-    }
-
-    /// The grants, within their leases, the oldest first.
-    pub(crate) fn holders(&self, now: Millis) -> Vec<Held<'_>> {
-        self.holders_of(0, now)
-    }
-
-    /// The same of that lock.
-    pub(crate) fn holders_of(&self, lock: Lock, now: Millis) -> Vec<Held<'_>> {
-        let Some((value, until)) = self.locks[lock].as_ref().filter(|(_, until)| Deadline::At(now) <= *until)
-        else {
-            return Vec::new();
-        };
-        value.alive(*until, now).collect()
-    }
-
-    /// The grants, also those whose leases are over and that nobody has looked at since.
-    pub(crate) fn all_held(&self) -> Vec<Held<'_>> {
-        self.all_held_of(0)
-    }
-
-    /// The same of that lock.
-    pub(crate) fn all_held_of(&self, lock: Lock) -> Vec<Held<'_>> {
-        self.locks[lock].iter().flat_map(|(value, until)| value.all(*until)).collect()
-    }
-
-    /// Whether a grant is still to be claimed, or to be told.
-    pub(crate) fn is_unclaimed(&self, lock: Lock, fence: Fence) -> bool {
-        self.state.given_fences(at(lock)).contains(&fence)
-    }
-
-    /// Whether somebody is still to be told something.
-    pub(crate) fn has_answers(&self) -> bool {
-        self.state.has_answered()
-    }
-
-    /// Whether the server knows who waits.
-    pub(crate) fn is_index_right(&self) -> bool {
-        self.state.is_index_right()
-    }
-
-    /// A client deletes that key.
-    pub(crate) fn delete(&mut self, lock: Lock) {
-        self.locks[lock] = None;
-        self.state.touched(at(lock));
-    }
-
-    /// A client writes something else over that key, and deletes that when all who waited have been sent away.
-    pub(crate) fn overwrite_one(&mut self, lock: Lock) {
-        self.locks[lock] = None;
-        self.state.overwritten(at(lock));
-    }
-
-    /// The oldest grant within its lease.
-    pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
-        self.holders(now).first().copied()
-    }
-
-    /// Whether something has happened that the next look at the lock sets right: a waiter or a session is gone.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        self.state.is_unsettled(AT)
-    }
-
-    /// Who stands in the queue, first come first.
-    pub(crate) fn queued(&self) -> Vec<Stands> {
-        self.asks().into_iter().map(|asked| asked.stands).collect()
-    }
-
-    /// The same, and what they ask for.
-    pub(crate) fn asks(&self) -> Vec<Asked> {
-        self.asks_of(0)
-    }
-
-    /// The same for that lock.
-    pub(crate) fn asks_of(&self, lock: Lock) -> Vec<Asked> {
-        let queue = self.state.tickets_of(at(lock)).into_iter();
-        queue
-            .map(|(ticket, owner, room)| {
-                let stands = match self.blocked.get(&ticket) {
-                    Some(blocked) => Stands::Blocked(blocked.conn),
-                    None => Stands::Notified(owner.clone()),
-                };
-                Asked { stands, owner, room }
-            })
-            .collect()
-    }
-
-    /// The connections that the server has not freed yet.
-    pub(crate) fn blocked(&self) -> Vec<Conn> {
-        self.blocked.values().filter(|blocked| !blocked.gone).map(|blocked| blocked.conn).collect()
-    }
-
-    /// How many blocked clients the server has not freed yet, those that are gone among them.
-    pub(crate) fn unfreed(&self) -> usize {
-        self.blocked.len()
-    }
-
-    /// The grants of waiters that the server is not done with.
-    pub(crate) fn given(&self) -> Vec<Fence> {
-        self.state.given_fences(AT)
-    }
-
-    /// The connection that keeps the grant with that fence alive.
-    pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
-        self.session_of(0, fence)
-    }
-
-    /// The same of that lock.
-    pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
-        let session = self.state.session(at(lock), fence).filter(|session| !session.over)?;
-        (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
-    }
-
-    /// When the session of the grant with that fence is to be renewed.
-    pub(crate) fn renews_at(&self, fence: Fence) -> Option<Millis> {
-        let session = self.state.session(AT, fence).filter(|session| !session.over)?;
-        Some(session.renew_at)
-    }
-
-    /// When something is to be done by itself; 0: now.
-    pub(crate) fn next_due(&self) -> Option<Millis> {
-        let closes = self.conns.iter().any(|conn| conn.vanished);
-        let frees = self.blocked.values().any(|blocked| blocked.done);
-        if closes || frees || self.state.has_answered() { Some(0) } else { self.state.next_due() }
     }
 
     /// Gives waiters and connections other numbers, in the same order: two servers that differ in no more are the same.
-    pub(crate) fn renumber(&mut self) {
+    /// `cut_off`: no replica will ever say more.
+    pub(crate) fn renumber(&mut self, cut_off: bool) {
+        let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
+        self.state.shift_offsets(known, most);
+        (self.written, self.acked) = ((self.written - known).min(most), 1);
         let tickets = self.state.renumber_tickets();
         self.blocked = std::mem::take(&mut self.blocked)
             .into_iter()

@@ -2,9 +2,10 @@
 
 use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, moment, time};
 use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Room, Value};
+use crate::waiting::state::Offset;
 use crate::waiting::{
-    self, Around, Caller, GraceLeft, GraceLength, Holder, Host, Message, Note, Place, Rest, Settled, Site,
-    Sites, State, Ticket,
+    self, Around, Caller, GraceLeft, GraceLength, Holder, Host, Message, Note, Place, Replicas, Rest,
+    Settled, Site, Sites, State, Ticket,
 };
 
 /// A server in one turn of its event loop.
@@ -256,6 +257,16 @@ impl Host for Turn<'_> {
     fn publish(&mut self, message: &Message) -> bool {
         self.server.messages.push(message.clone());
         !self.server.deaf
+    }
+
+    fn replicas(&mut self) -> Replicas {
+        // What this step writes comes after it.
+        let unwritten = self.server.effects.len() as Offset;
+        Replicas { written: self.server.written + unwritten, replicas: vec![self.server.acked] }
+    }
+
+    fn ask_replicas(&mut self) -> bool {
+        self.writes != Writes::Paused
     }
 }
 

@@ -189,7 +189,7 @@ impl World {
         let owner = self.owner(conn);
         let ask = Ask { owner, lease, max_hold: None, once, session, room };
         let channel = notify.then(|| NAMES[usize::from(conn)].into());
-        let wait = Wait { timeout: block, channel, detect: false };
+        let wait = Wait { timeout: block, channel, detect: false, confirm: None };
         let stood = self.queued().contains(&conn) && self.arrivals.contains(&conn);
         let held = self.held_by(conn);
         let reply = match locks {

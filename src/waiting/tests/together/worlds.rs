@@ -90,7 +90,7 @@ impl Model for Size {
     fn next_state(&self, (world, asks): &Self::State, step: Step) -> Option<Self::State> {
         let mut next = world.clone();
         next.take(step);
-        next.server.renumber();
+        next.server.renumber(false);
         // What happens to a key is counted for ever: so it is bounded as well.
         let counts = matches!(step, Step::Ask(..) | Step::Delete(_) | Step::Overwrite(_));
         Some((next, asks - u8::from(counts)))

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Effect, Server, Stands};
 use crate::lock::{Deadline, Fence, Millis, Owner, Room};
+use crate::waiting::state::Offset;
 
 pub(super) use model::EXCLUSION;
 pub(super) use size::{Clients, Failover, Happens, Kind, Size, Who};
@@ -58,6 +59,8 @@ struct Belief {
     until: Deadline,
     /// The connection that keeps it alive.
     session: Option<Conn>,
+    /// That is one to the old primary.
+    old: bool,
 }
 
 /// What a holder has heard of its grant.
@@ -80,6 +83,12 @@ pub(super) struct World {
     on_the_way: Vec<Effect>,
     /// The owners that connections wait for.
     waiting: Vec<Option<(Who, Kind)>>,
+    /// The same of connections to the old primary.
+    waiting_old: Vec<Option<(Who, Kind)>>,
+    /// Owners have replicas confirm what they ask for.
+    confirms: bool,
+    /// Somebody has just been told that replicas have not confirmed what it asked for.
+    unconfirmed: bool,
     /// The owners that were sent away from a connection on which they had asked for a session.
     sent_away: Vec<BTreeSet<Who>>,
     /// Those who wait, first come first.
@@ -122,6 +131,9 @@ impl World {
             replica: size.failover.map(|_| Server::new(size.conns)),
             on_the_way: Vec::new(),
             waiting: vec![None; size.conns.into()],
+            waiting_old: vec![None; size.conns.into()],
+            confirms: size.confirm.is_some(),
+            unconfirmed: false,
             sent_away: vec![BTreeSet::new(); size.conns.into()],
             arrivals: Vec::new(),
             places: vec![None; size.owners.into()],
@@ -174,9 +186,18 @@ impl World {
         self.beliefs.iter().flatten().all(bears)
     }
 
+    /// What the replica has said of the stream: all that has come to it. After a failover, others have taken its place.
+    fn note_acks(&mut self) {
+        let on_the_way = if self.replica.is_some() { self.on_the_way.len() } else { 0 };
+        self.primary.acked = self.primary.written - on_the_way as Offset;
+    }
+
     /// Whether a connection can be used: it is open, and nobody waits on it. The server reads nothing more from one that it is
     /// not done with.
-    fn is_free(&self, conn: Conn) -> bool {
+    fn is_free(&self, size: Size, at: Site, conn: Conn) -> bool {
+        if let (Site::Old, Some((old, _)), Some(_)) = (at, &self.old, size.confirm) {
+            return self.waiting_old[usize::from(conn)].is_none() && !old.blocked().contains(&conn);
+        }
         let blocked = self.waiting[usize::from(conn)].is_some() || self.primary.blocked().contains(&conn);
         !blocked && !self.primary.has_vanished(conn)
     }

@@ -45,6 +45,8 @@ pub(in crate::waiting::tests) enum Action {
     },
     /// The server does what is due by itself.
     Ring(Writes),
+    /// The old primary does, beside its successor.
+    RingOld,
     /// The server frees the clients that it is done with.
     Free,
     /// A millisecond goes by.
@@ -66,9 +68,9 @@ impl Size {
     fn acquires(self, world: &World, at: Site, who: Who, actions: &mut Vec<Action>) {
         for &kind in self.kinds {
             // Any idle connection will do: they are all alike, but for places.
-            let free = (0..self.conns).filter(|&conn| world.is_free(conn));
+            let free = (0..self.conns).filter(|&conn| world.is_free(self, at, conn));
             for conn in free.take(if kind.notified() { usize::MAX } else { 1 }) {
-                if at == Site::Primary || !kind.waits() {
+                if at == Site::Primary || !kind.waits() && !kind.notified() {
                     let ask = |&lease| Action::Acquire { at, conn, who, lease, kind };
                     actions.extend(self.leases.iter().map(ask));
                 }
@@ -84,7 +86,7 @@ impl Size {
             self.acquires(world, at, who, actions);
         }
         // An owner that waits for an answer gives back one of the holds that it knows of, at most.
-        if world.waiting.iter().flatten().any(|&(waits, _)| waits == who) {
+        if world.waiting.iter().chain(&world.waiting_old).flatten().any(|&(waits, _)| waits == who) {
             actions.extend(belief.map(|_| Action::Release { at, who, all: false }));
             return;
         }
@@ -95,7 +97,11 @@ impl Size {
         if self.holds > 1 {
             actions.push(Action::Release { at, who, all: true });
         }
-        if belief.is_some() || clients == Clients::ExtendAnything {
+        let can_wait = self.confirm.is_none() || (0..self.conns).any(|conn| world.is_free(self, at, conn));
+        // Who has a session that replicas confirm leaves the lease to it.
+        let leaves_it = |belief: Belief| belief.session.is_some() && self.confirm.is_some();
+        let can_wait = can_wait && !belief.is_some_and(leaves_it);
+        if can_wait && (belief.is_some() || clients == Clients::ExtendAnything) {
             actions.extend(self.leases.iter().map(|&lease| Action::Extend { at, who, lease }));
         }
     }
@@ -104,7 +110,10 @@ impl Size {
     fn turns(self, world: &World, actions: &mut Vec<Action>) {
         let now = world.now;
         let happens = self.happens;
-        if world.primary.next_due().is_some_and(|at| at <= now) {
+        let old = world.old.as_ref().filter(|_| self.confirm.is_some());
+        if old.is_some_and(|(old, _)| old.next_due().is_some_and(|at| at <= now)) {
+            actions.push(Action::RingOld);
+        } else if world.primary.next_due().is_some_and(|at| at <= now) {
             if happens.arrives {
                 actions.push(Action::Ring(Writes::Arriving));
             } else {
@@ -182,6 +191,7 @@ impl Model for Size {
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
+        next.unconfirmed = false;
         match action {
             Action::Acquire { at, conn, who, lease, kind } => next.acquire(*self, at, conn, who, lease, kind),
             Action::Release { at, who, all } => next.release(*self, at, who, all),
@@ -194,6 +204,7 @@ impl Model for Size {
             Action::Deafen => next.primary.deaf = !next.primary.deaf,
             Action::Unblock { conn, error } => next.unblock(*self, conn, error),
             Action::Ring(writes) => next.ring(*self, writes),
+            Action::RingOld => next.ring_old(*self),
             Action::Free => next.free(*self),
             Action::Pass => {
                 next.look(*self);
@@ -204,10 +215,14 @@ impl Model for Size {
             Action::Replicate => {
                 let effect = next.on_the_way.remove(0);
                 next.replica.as_mut()?.apply(effect);
+                next.note_acks();
             }
-            Action::FailOver => next.fail_over(self.failover?),
+            Action::FailOver => next.fail_over(*self, self.failover?),
         }
-        next.primary.renumber();
+        next.primary.renumber(false);
+        if let Some((old, _)) = &mut next.old {
+            old.renumber(true);
+        }
         (next != *world).then_some(next)
     }
 
@@ -273,6 +288,10 @@ impl Model for Size {
                 "a holder waits to have its grant with less room",
                 |_, world: &World| world.upgrades().next().is_some(),
             ));
+        }
+        if self.confirm.is_some() {
+            all.push(Property::sometimes("an owner is told", |_, world: &World| world.believers() > 0));
+            all.push(Property::sometimes("too few replicas", |_, world: &World| world.unconfirmed));
         }
         if self.failover.is_some() {
             all.push(Property::sometimes("a failover loses a grant", |size, world: &World| {

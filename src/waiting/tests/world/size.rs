@@ -2,8 +2,8 @@
 
 use super::owner;
 use crate::lock::{Ask, Millis, Room};
-use crate::waiting::Wait;
 use crate::waiting::tests::server::{Conn, Rules};
+use crate::waiting::{Confirm, Wait};
 
 /// An owner, by number.
 pub(in crate::waiting::tests) type Who = u8;
@@ -24,6 +24,8 @@ pub(in crate::waiting::tests) struct Size {
     pub(in crate::waiting::tests) breaks: bool,
     pub(in crate::waiting::tests) happens: Happens,
     pub(in crate::waiting::tests) failover: Option<Failover>,
+    /// What owners have replicas confirm, whenever they ask for something.
+    pub(in crate::waiting::tests) confirm: Option<Confirm>,
     pub(in crate::waiting::tests) rules: Rules,
 }
 
@@ -95,6 +97,8 @@ pub(in crate::waiting::tests) enum Kind {
     PlaceToRead,
     /// With room for two, and waits without limit.
     WaitForPair,
+    /// No acquire: an extension that waits for replicas.
+    Extension,
 }
 
 impl Kind {
@@ -105,7 +109,7 @@ impl Kind {
     /// How long it waits; 0: without limit.
     fn timeout(self) -> Option<Millis> {
         match self {
-            Self::Plain | Self::Once | Self::Session => None,
+            Self::Plain | Self::Once | Self::Session | Self::Extension => None,
             Self::Read | Self::ReadOnce | Self::ReadWithSession => None,
             Self::Wait | Self::WaitOnce | Self::WaitWithSession | Self::Place => Some(0),
             Self::WaitToRead | Self::WaitToReadWithSession | Self::PlaceToRead | Self::WaitForPair => Some(0),
@@ -136,9 +140,10 @@ impl Kind {
         self.notified() || matches!(self, Self::Once | Self::WaitOnce | Self::ReadOnce)
     }
 
-    pub(super) fn ask(self, who: Who, lease: Millis) -> (Ask<'static>, Wait) {
+    pub(super) fn ask(self, who: Who, lease: Millis, confirm: Option<Confirm>) -> (Ask<'static>, Wait) {
         let (once, session, room) = (self.once(), self.session(), self.room());
         let ask = Ask { owner: owner(who), lease, max_hold: None, once, session, room };
-        (ask, Wait { timeout: self.timeout(), channel: self.notified().then(|| [who].into()), detect: false })
+        let channel = self.notified().then(|| [who].into());
+        (ask, Wait { timeout: self.timeout(), channel, detect: false, confirm })
     }
 }

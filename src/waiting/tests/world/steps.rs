@@ -5,15 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Belief, Clients, Failover, Fault, Hears, Kind, Site, Size, Who, World, owner};
 use crate::lock::{Deadline, Millis};
 use crate::waiting::tests::server::{Conn, Reply, Stands, Writes};
+use crate::waiting::{Confirm, Longer};
 
 impl World {
     pub(super) fn acquire(&mut self, size: Size, at: Site, conn: Conn, who: Who, lease: Millis, kind: Kind) {
-        let (ask, wait) = kind.ask(who, lease);
+        let (ask, wait) = kind.ask(who, lease, size.confirm);
         let reply = self.step(size, at, |server, rules, now| server.acquire(rules, now, conn, &ask, &wait));
         match reply {
+            Reply::Waits if at == Site::Old => self.waiting_old[usize::from(conn)] = Some((who, kind)),
             Reply::Waits => {
                 self.waiting[usize::from(conn)] = Some((who, kind));
-                self.arrivals.push(Stands::Blocked(conn));
+                // It may have been granted it, and wait for replicas.
+                if size.confirm.is_none() || self.primary.queued().contains(&Stands::Blocked(conn)) {
+                    self.arrivals.push(Stands::Blocked(conn));
+                }
             }
             Reply::Queued => {
                 self.places[usize::from(who)] = Some(conn);
@@ -34,11 +39,20 @@ impl World {
 
     /// A client is told of its grant.
     fn told(&mut self, size: Size, at: Site, who: Who, kind: Kind, reply: Reply) {
+        self.unconfirmed |= reply == Reply::NoReplicas;
+        if let Reply::Extended(until) = reply {
+            // What it has given back meanwhile is not its own any more.
+            if self.believes(who).is_some() {
+                self.extended(at, who, Some(until));
+            }
+            return;
+        }
         let Reply::Granted { fence, deadline, .. } = reply else { return };
         self.untold.remove(&fence);
         let hears = &mut self.hears[usize::from(who)];
-        if kind.notified() {
-            *hears = Some(Hears { fence, claimed: true, wanted: false });
+        if kind.notified() && at == Site::Primary {
+            // By another connection's reply it may know already of its grant, and of those who wait.
+            *hears = Some(Hears { fence, claimed: true, wanted: self.confirms });
         }
         let same = hears.iter_mut().filter(|hears| hears.fence == fence && kind.once());
         same.for_each(|hears| hears.claimed = true);
@@ -57,7 +71,7 @@ impl World {
             None => deadline,
         };
         let room = known.map_or(kind.room(), |belief| belief.room.min(kind.room()));
-        self.believe(at, who, Belief { fence, holds, room, until, session: None });
+        self.believe(at, who, Belief { fence, holds, room, until, session: None, old: false });
     }
 
     /// An owner goes by what it has been told, unless that is over by now.
@@ -69,7 +83,8 @@ impl World {
         // Nor does it count on a lease that such a session may still end: it would have come back with one.
         let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_empty();
         if !vanished && (session.is_some() || lasts) {
-            self.beliefs[usize::from(who)] = Some(Belief { until, session, ..belief });
+            let old = session.is_some() && at == Site::Old;
+            self.beliefs[usize::from(who)] = Some(Belief { until, session, old, ..belief });
         }
     }
 
@@ -98,9 +113,30 @@ impl World {
     }
 
     pub(super) fn extend(&mut self, size: Size, at: Site, who: Who, lease: Millis) {
-        let now = self.now;
+        if let Some(confirm) = size.confirm {
+            return self.extend_confirmed(size, at, who, lease, confirm);
+        }
         let extended = self
             .step_of(size, at, who, |server, rules, now| server.extend(rules, now, &owner(who), None, lease));
+        self.extended(at, who, extended);
+    }
+
+    /// The same, told once replicas have it.
+    fn extend_confirmed(&mut self, size: Size, at: Site, who: Who, lease: Millis, confirm: Confirm) {
+        let Some(conn) = (0..size.conns).find(|&conn| self.is_free(size, at, conn)) else { return };
+        let owner = owner(who);
+        let longer = Longer { owner: &owner, fence: None, lease, confirm: Some(confirm) };
+        let waits = self
+            .step_of(size, at, who, |server, rules, now| server.extend_confirmed(rules, now, conn, &longer));
+        if waits {
+            let waiting = if at == Site::Old { &mut self.waiting_old } else { &mut self.waiting };
+            waiting[usize::from(conn)] = Some((who, Kind::Extension));
+        }
+    }
+
+    /// An owner is told the new end of its lease; or that there is none.
+    fn extended(&mut self, at: Site, who: Who, extended: Option<Deadline>) {
+        let now = self.now;
         let mut held = self.server(at).holders(now).into_iter();
         let held = held.find(|held| held.grant.owner() == owner(who));
         let held = held.map(|held| (held.grant.fence(), held.grant.room()));
@@ -111,7 +147,7 @@ impl World {
                 self.untold.remove(&fence);
                 let holds = belief.map_or(1, |belief| belief.holds);
                 let room = belief.map_or(room, |belief| belief.room);
-                self.believe(at, who, Belief { fence, holds, room, until, session: None });
+                self.believe(at, who, Belief { fence, holds, room, until, session: None, old: false });
             }
             // Not now.
             (None, Some(_)) => {}
@@ -175,7 +211,8 @@ impl World {
         self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
         for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
             let asked = asked.contains(&who);
-            let ended = belief.take_if(|belief| belief.session.map_or(asked, |session| session == conn));
+            let ended = belief
+                .take_if(|belief| !belief.old && belief.session.map_or(asked, |session| session == conn));
             if ended.is_some() || asked {
                 lost.insert(conn);
             }
@@ -191,6 +228,19 @@ impl World {
     pub(super) fn ring(&mut self, size: Size, writes: Writes) {
         let told = self.step(size, Site::Primary, |server, rules, now| server.ring(rules, now, writes));
         self.hear(size, told);
+    }
+
+    pub(super) fn ring_old(&mut self, size: Size) {
+        let told = self.step(size, Site::Old, |server, rules, now| server.ring(rules, now, Writes::Taken));
+        for (conn, reply) in told {
+            if let Some((who, kind)) = self.waiting_old[usize::from(conn)].take() {
+                self.told(size, Site::Old, who, kind, reply);
+            }
+        }
+        // Whoever has lost its lock there has been told.
+        for who in 0..self.beliefs.len() {
+            self.beliefs[who] = self.beliefs[who].filter(|belief| !belief.old || self.shows(belief));
+        }
     }
 
     pub(super) fn free(&mut self, size: Size) {
@@ -224,24 +274,51 @@ impl World {
         }
     }
 
+    /// Whether the server that it is connected to shows its grant.
+    fn shows(&self, belief: &Belief) -> bool {
+        let server = match &self.old {
+            Some((old, _)) if belief.old => old,
+            _ if belief.old => return false,
+            _ => &self.primary,
+        };
+        server.holders(self.now).iter().any(|held| held.grant.fence() == belief.fence)
+    }
+
     pub(super) fn pass(&mut self) {
         self.now += 1;
         let now = Deadline::At(self.now);
-        for belief in &mut self.beliefs {
-            *belief = belief.filter(|belief| belief.session.is_some() || now <= belief.until);
+        if self.old.take_if(|(_, ends)| *ends <= self.now).is_some() {
+            self.waiting_old.fill(None);
         }
-        self.old.take_if(|(_, ends)| *ends <= self.now);
+        let confirmed = self.confirms;
+        for who in 0..self.beliefs.len() {
+            let belief = self.beliefs[who];
+            // Who has its session confirmed goes by what the server tells that it is connected to.
+            let shows = |belief: &Belief| self.shows(belief);
+            self.beliefs[who] = belief.filter(|belief| match belief.session {
+                Some(_) if confirmed => shows(belief),
+                session => session.is_some() || now <= belief.until,
+            });
+        }
     }
 
-    pub(super) fn fail_over(&mut self, failover: Failover) {
+    pub(super) fn fail_over(&mut self, size: Size, failover: Failover) {
         let Some(mut replica) = self.replica.take() else { return };
         self.on_the_way.clear();
         // It takes some time to see that a primary is dead.
         self.pass();
         replica.promote(self.now);
         let old = std::mem::replace(&mut self.primary, replica);
+        self.note_acks();
         if failover.lives_on > 0 {
             self.old = Some((old, self.now + failover.lives_on));
+            self.waiting_old.clone_from(&self.waiting);
+        }
+        for belief in &mut self.beliefs {
+            *belief = belief.filter(|belief| belief.session.is_none() || failover.lives_on > 0);
+            if let Some(belief) = belief {
+                belief.old = belief.session.is_some();
+            }
         }
         self.untold.clear();
         self.known.clear();
@@ -251,5 +328,9 @@ impl World {
         self.arrivals.clear();
         self.places.fill(None);
         self.hears.fill(None);
+        if size.confirm.is_some() && self.old.is_some() {
+            // The old one does not stand still.
+            self.ring_old(size);
+        }
     }
 }

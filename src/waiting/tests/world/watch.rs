@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Fault, Hears, Site, Size, Who, World, owner};
 use crate::lock::{Deadline, Fence, Held, Millis, Owner, Room};
+use crate::waiting::state::Offset;
 use crate::waiting::tests::server::{Asked, Rules, Server, Stands};
 use crate::waiting::{Message, Word};
 
@@ -29,8 +30,10 @@ impl World {
             .collect();
         let effects = std::mem::take(&mut server.effects);
         let messages = std::mem::take(&mut server.messages);
-        if at == Site::Primary && self.replica.is_some() {
-            self.on_the_way.extend(effects);
+        server.written += effects.len() as Offset;
+        if at == Site::Primary {
+            self.on_the_way.extend(effects.into_iter().filter(|_| self.replica.is_some()));
+            self.note_acks();
         }
         if !before.is_empty() || !size.happens.stalls && !size.happens.arrives {
             self.known = before;
@@ -39,6 +42,10 @@ impl World {
         let new: Vec<Holder> = after.iter().filter(is_new).cloned().collect();
         let kept: Vec<Holder> = after.iter().filter(|holder| !is_new(holder)).cloned().collect();
         for (fence, holder, _) in &new {
+            // What an old primary grants that asks replicas is told to nobody.
+            if at == Site::Old && self.confirms {
+                continue;
+            }
             if self.highest.as_ref().is_some_and(|(highest, _)| fence <= highest) {
                 self.faults.insert(Fault::FenceNotAbove);
             }
@@ -177,7 +184,8 @@ impl World {
         let refusals = size.happens.refusals;
         let ends = |held: &Held<'_>| held.deadline <= Deadline::At(now);
         let kept_alive = |held: &Held<'_>| self.primary.session(held.grant.fence()).is_some();
-        if holders.iter().any(|held| ends(held) && kept_alive(held)) && !refusals {
+        // Replicas that do not confirm it end a session.
+        if holders.iter().any(|held| ends(held) && kept_alive(held)) && !refusals && !self.confirms {
             found.push(Fault::NotRenewed);
         }
         // A failover may lose it.
@@ -207,7 +215,8 @@ impl World {
         let claim = size.rules.claim;
         let may_be_claimed =
             |fence: &Fence| self.to_claim.contains(fence) && now <= fence.granted_at() / 1000 + claim;
-        let in_vain = |fence: &Fence| held.contains(fence) && !may_be_claimed(fence);
+        let waits = |fence: &Fence| self.primary.is_unconfirmed(*fence);
+        let in_vain = |fence: &Fence| held.contains(fence) && !may_be_claimed(fence) && !waits(fence);
         if self.untold.iter().any(in_vain) && !refusals {
             self.faults.insert(Fault::ToNobody);
         }

@@ -1,0 +1,121 @@
+//! Clients that are told, and those that go away.
+
+use super::{Answered, Holder, Reference, Session, Told, Wish, third};
+use crate::lock::Millis;
+use crate::waiting::tests::server::Conn;
+
+impl Reference {
+    /// Those who are to be told are told.
+    pub(crate) fn tell(&mut self, now: Millis) -> Vec<Answered> {
+        let answered = std::mem::take(&mut self.answered);
+        for Answered { conn, told, session, grant, .. } in &answered {
+            if let (Some(_), Some(lease)) = (told, session) {
+                self.keep_alive(*conn, *lease, *grant, now);
+            }
+        }
+        answered
+    }
+
+    /// An operator has one told who waits.
+    pub(crate) fn unblock(&mut self, conn: Conn, now: Millis) -> Vec<Answered> {
+        if let Some(place) = self.waiting.iter().position(|(waits, ..)| *waits == conn) {
+            let (_, wish, _) = self.waiting.remove(place);
+            self.answer(conn, wish, None, None, false, now);
+        }
+        let told: Vec<_> = self.answered.extract_if(.., |answered| answered.conn == conn).collect();
+        for Answered { grant, .. } in told.iter().filter(|told| told.told.is_some() && !told.own_hold) {
+            // It knows now of a hold that was made for another.
+            self.share_hold(*grant);
+        }
+        for Answered { told, session, grant, .. } in &told {
+            if let (Some(_), Some(lease)) = (told, session) {
+                self.bind(conn, *lease, *grant, now);
+            }
+        }
+        told
+    }
+
+    /// One that is told before the others finds the lock as it is. What goes on is given its lease later.
+    pub(super) fn bind(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
+        let over = |holder: &Holder| {
+            let goes_on = holder.session.is_some_and(|session| self.goes_on(holder, &session, now));
+            holder.until < now && !goes_on
+        };
+        // The server finds it out, where that is so of all.
+        if self.holders.iter().all(over) {
+            self.holders.clear();
+        }
+        if self.grant_mut(grant).is_some_and(|holder| now <= holder.until) {
+            self.keep_alive(conn, lease, grant, now);
+        }
+    }
+
+    /// A third of the lease later it is renewed.
+    pub(super) fn keep_alive(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
+        if let Some(holder) = self.grant_mut(grant) {
+            holder.session = Some(Session { conn, lease, renew_at: now + third(lease) });
+            holder.kept_for = holder.kept_for.max(lease);
+        }
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        conn: Conn,
+        wish: Wish,
+        told: Told,
+        grant: Option<u64>,
+        own_hold: bool,
+        now: Millis,
+    ) {
+        let latest = self.holder(wish.who).and_then(|holder| holder.renewed(now));
+        let session = wish.session.then_some(wish.lease);
+        self.answered.push(Answered { conn, told, latest, session, grant: grant.unwrap_or(0), own_hold });
+    }
+
+    /// The owner has been told of the grant by a way of its own: it is not taken back with those who are still to be told.
+    pub(super) fn share_hold(&mut self, grant: u64) {
+        for answered in self.answered.iter_mut().filter(|answered| answered.grant == grant) {
+            answered.own_hold = false;
+        }
+    }
+
+    /// A connection closes. What it kept alive ends, unless one who is still to be told will keep it alive.
+    pub(crate) fn close(&mut self, conn: Conn, now: Millis) {
+        self.waiting.retain(|(waits, _, _)| *waits != conn);
+        let kept = |holder: &Holder| holder.session.is_some_and(|session| session.conn == conn);
+        self.holders.retain(|holder| !kept(holder) || holder.until >= now);
+        self.leave(conn);
+        let heirs: Vec<u64> = self
+            .answered
+            .iter()
+            .filter(|other| other.told.is_some() && other.session.is_some())
+            .map(|other| other.grant)
+            .collect();
+        self.holders.retain(|holder| !kept(holder) || heirs.contains(&holder.fence));
+        for holder in self.holders.iter_mut().filter(|holder| kept(holder)) {
+            holder.session = None;
+        }
+    }
+
+    /// A client that waits is told nothing.
+    pub(crate) fn send_away(&mut self, conn: Conn) {
+        self.waiting.retain(|(waits, _, _)| *waits != conn);
+        self.leave(conn);
+    }
+
+    /// What it was granted is taken back, one hold of it, unless another was told of that same hold later.
+    pub(super) fn leave(&mut self, conn: Conn) {
+        let Some(place) = self.answered.iter().position(|answered| answered.conn == conn) else { return };
+        let gone = self.answered.remove(place);
+        if gone.told.is_none() || !gone.own_hold {
+            return;
+        }
+        let heir =
+            |other: &&mut Answered| other.told.is_some() && other.grant == gone.grant && !other.own_hold;
+        if let Some(heir) = self.answered.iter_mut().skip(place).find(heir) {
+            heir.own_hold = true;
+        } else if let Some(who) = self.grant_mut(gone.grant).map(|holder| holder.who) {
+            self.give_back(who, false);
+        }
+    }
+}

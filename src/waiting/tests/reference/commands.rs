@@ -1,0 +1,92 @@
+//! What clients ask for.
+
+use super::{Answered, Comes, Reference, Wish};
+use crate::lock::Millis;
+use crate::waiting::tests::server::Conn;
+
+impl Reference {
+    pub(crate) fn acquire(&mut self, conn: Conn, wish: Wish, block: bool, now: Millis) -> Comes {
+        self.lapse(now);
+        self.serve(now);
+        let comes = self.take(wish, block, now);
+        let holder = self.holder(wish.who).copied();
+        if let (Comes::Granted(..), Some(holder), true) = (comes, holder, wish.session) {
+            // Those who are still to be told keep alive what is another's by then.
+            for answered in self.answered.iter_mut().filter(|answered| answered.grant == holder.fence) {
+                answered.session = None;
+            }
+            self.keep_alive(conn, wish.lease, holder.fence, now);
+        }
+        comes
+    }
+
+    pub(super) fn take(&mut self, wish: Wish, block: bool, now: Millis) -> Comes {
+        let Some(holder) = self.holder(wish.who).copied() else {
+            return match self.waiting.is_empty() && self.fits(wish.who, wish.room) {
+                true => self.grant(wish, now).map_or(Comes::Null, Comes::of),
+                false => Comes::Null,
+            };
+        };
+        if wish.room < holder.room && !self.fits(wish.who, wish.room) {
+            if block && self.another_upgrades(holder.fence) {
+                return Comes::Deadlock;
+            }
+            if block {
+                self.upgrader = Some(holder.fence);
+            }
+            return Comes::Null;
+        }
+        if wish.once {
+            self.share_hold(holder.fence);
+        }
+        self.reenter(wish, now).map_or(Comes::Null, Comes::of)
+    }
+
+    pub(crate) fn release(&mut self, who: usize, all: bool, now: Millis) -> Option<u32> {
+        let several = self.holders.len() > 1 && self.holders.iter().any(|holder| holder.until >= now);
+        self.lapse(now);
+        if several {
+            // What has lapsed of several is looked for by every command.
+            self.serve(now);
+        }
+        let left = self.give_back(who, all)?;
+        if left == 0 {
+            self.serve(now);
+        }
+        Some(left)
+    }
+
+    pub(super) fn give_back(&mut self, who: usize, all: bool) -> Option<u32> {
+        let holder = self.holder_mut(who)?;
+        holder.holds = if all { 0 } else { holder.holds - 1 };
+        let left = holder.holds;
+        self.holders.retain(|holder| holder.holds > 0);
+        Some(left)
+    }
+
+    /// Some grants are over, or all: how many.
+    pub(crate) fn end(&mut self, fence: Option<u64>, now: Millis) -> usize {
+        let before = self.holders.len();
+        self.holders.retain(|holder| fence.is_some_and(|fence| holder.fence != fence));
+        self.serve(now);
+        before - self.holders.len().min(before)
+    }
+
+    pub(crate) fn extend(&mut self, who: usize, lease: Millis, now: Millis) -> Option<Millis> {
+        self.look_for_holder(now);
+        let holder = self.holder_mut(who)?;
+        let until = holder.longest(lease, now);
+        let fence = holder.fence;
+        let extends = until >= now;
+        if extends {
+            holder.until = until;
+            let holds = holder.holds as usize;
+            let own = |answered: &&mut Answered| answered.grant == fence && answered.own_hold;
+            let untold = self.answered.iter_mut().filter(own).count();
+            // It knows of one hold at least.
+            let first = self.answered.iter_mut().find(|answered| own(answered));
+            first.into_iter().filter(|_| untold >= holds).for_each(|answered| answered.own_hold = false);
+        }
+        extends.then_some(until)
+    }
+}

@@ -1,0 +1,221 @@
+//! The simplest lock there is, by the pages of the commands: one list of who waits, and one of who holds it. No code is shared with
+//! `lock`.
+//!
+//! - `commands`: what clients ask for.
+//! - `clients`: those that are told, and those that go away.
+//! - `time`: what time does to the lock, and a server to its key.
+
+mod clients;
+mod commands;
+mod time;
+
+use super::server::Conn;
+use crate::lock::Millis;
+
+/// What an acquire asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) who: usize,
+    pub(super) lease: Millis,
+    pub(super) max_hold: Option<Millis>,
+    pub(super) once: bool,
+    pub(super) session: bool,
+    /// How many may hold the lock with it, itself included.
+    pub(super) room: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) who: usize,
+    pub(super) fence: u64,
+    pub(super) holds: u32,
+    room: usize,
+    pub(super) until: Millis,
+    /// The greatest age ends then.
+    pub(super) latest: Option<Millis>,
+    /// What keeps the grant alive.
+    pub(super) session: Option<Session>,
+    /// The longest lease of those that kept it alive.
+    kept_for: Millis,
+}
+
+/// A connection that keeps a grant alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    conn: Conn,
+    lease: Millis,
+    /// When the lease is to be renewed.
+    pub(super) renew_at: Millis,
+}
+
+/// What somebody is told: the holds and the end of the lease, or null.
+pub(super) type Told = Option<(u32, Millis)>;
+
+/// What comes of an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comes {
+    Granted(u32, Millis),
+    /// It waits, where it wants to.
+    Null,
+    /// It does not, since it would wait for one who waits for it.
+    Deadlock,
+}
+
+/// Somebody who waited, and has not been told yet.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) conn: Conn,
+    pub(super) told: Told,
+    /// As late may the end of the lease be that it is told, if a session was renewed before.
+    pub(super) latest: Option<Millis>,
+    /// The lease of the session that it asks for.
+    session: Option<Millis>,
+    /// By its fence.
+    grant: u64,
+    /// One of its holds was made for that.
+    own_hold: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Reference {
+    /// The oldest first.
+    pub(super) holders: Vec<Holder>,
+    /// First come first.
+    pub(super) waiting: Vec<(Conn, Wish, Option<Millis>)>,
+    /// The grant whose owner waits in front of all others.
+    pub(super) upgrader: Option<u64>,
+    pub(super) answered: Vec<Answered>,
+    /// The last one's.
+    pub(super) fence: u64,
+    pub(super) max_hold: Option<Millis>,
+    /// When the server last did by itself what was due, or tried to.
+    pub(super) rang: Millis,
+    /// Until when it was to be quiet.
+    pub(super) quiet: Millis,
+}
+
+impl Reference {
+    pub(crate) fn holder(&self, who: usize) -> Option<&Holder> {
+        self.holders.iter().find(|holder| holder.who == who)
+    }
+
+    pub(crate) fn holder_mut(&mut self, who: usize) -> Option<&mut Holder> {
+        self.holders.iter_mut().find(|holder| holder.who == who)
+    }
+
+    fn grant_mut(&mut self, fence: u64) -> Option<&mut Holder> {
+        self.holders.iter_mut().find(|holder| holder.fence == fence)
+    }
+
+    /// Whether that owner fits with the others who hold the lock.
+    fn fits(&self, who: usize, room: usize) -> bool {
+        let others = self.holders.iter().filter(|holder| holder.who != who);
+        let rooms = others.clone().map(|holder| holder.room);
+        rooms.chain([room]).all(|room| others.clone().count() < room)
+    }
+
+    /// Those who are next and fit have the lock, the holders' own waiters again.
+    fn serve(&mut self, now: Millis) {
+        for holder in self.holders.clone() {
+            self.serve_own(holder.who, now);
+        }
+        while let Some(place) = self.next() {
+            let (conn, wish, _) = self.waiting[place];
+            if self.holder(wish.who).is_some() || !self.fits(wish.who, wish.room) {
+                break;
+            }
+            self.waiting.remove(place);
+            let told = self.grant(wish, now);
+            self.answer(conn, wish, told, Some(self.fence), true, now);
+            self.serve_own(wish.who, now);
+        }
+    }
+
+    /// The place of the one who is next.
+    fn next(&mut self) -> Option<usize> {
+        let upgrader = self.upgrader.and_then(|fence| self.grant_mut(fence)).map(|holder| holder.who);
+        let own = |who: usize| self.waiting.iter().position(|(_, wish, _)| wish.who == who);
+        upgrader.and_then(own).or((!self.waiting.is_empty()).then_some(0))
+    }
+
+    /// A holder's own waiters re-enter, or wait in front.
+    fn serve_own(&mut self, who: usize, now: Millis) {
+        let mut seen = 0;
+        while let Some(holder) = self.holder(who).copied()
+            && let Some(place) = self.waiting.iter().skip(seen).position(|(_, wish, _)| wish.who == who)
+        {
+            let place = seen + place;
+            let (conn, wish, _) = self.waiting[place];
+            if wish.room >= holder.room || self.fits(who, wish.room) {
+                self.waiting.remove(place);
+                let told = self.reenter(wish, now);
+                self.answer(conn, wish, told, Some(holder.fence), !wish.once, now);
+            } else if self.another_upgrades(holder.fence) {
+                self.waiting.remove(place);
+                self.answer(conn, wish, None, None, false, now);
+            } else {
+                self.upgrader = Some(holder.fence);
+                seen = place + 1;
+            }
+        }
+    }
+
+    /// Whether another holder waits to have its grant with less room.
+    fn another_upgrades(&mut self, fence: u64) -> bool {
+        let Some(upgrader) = self.upgrader.filter(|upgrader| *upgrader != fence) else { return false };
+        let Some(holder) = self.grant_mut(upgrader).copied() else { return false };
+        self.waiting.iter().any(|(_, wish, _)| wish.who == holder.who)
+    }
+
+    fn grant(&mut self, wish: Wish, now: Millis) -> Told {
+        self.fence = (self.fence + 1).max(now.unsigned_abs() * 1000);
+        let age = wish.max_hold.into_iter().chain(self.max_hold).min();
+        let until = now + age.map_or(wish.lease, |age| age.min(wish.lease));
+        let latest = age.map(|age| now + age);
+        let Wish { who, room, .. } = wish;
+        let fence = self.fence;
+        self.holders.push(Holder { who, fence, holds: 1, room, until, latest, session: None, kept_for: 0 });
+        Some((1, until))
+    }
+
+    fn reenter(&mut self, wish: Wish, now: Millis) -> Told {
+        let holder = self.holder_mut(wish.who)?;
+        holder.holds += u32::from(!wish.once);
+        holder.room = holder.room.min(wish.room);
+        holder.until = holder.until.max(holder.longest(wish.lease, now));
+        Some((holder.holds, holder.until))
+    }
+}
+
+impl Comes {
+    fn of((holds, until): (u32, Millis)) -> Self {
+        Self::Granted(holds, until)
+    }
+
+    pub(crate) fn told(self) -> Told {
+        match self {
+            Self::Granted(holds, until) => Some((holds, until)),
+            Self::Null | Self::Deadlock => None,
+        }
+    }
+}
+
+impl Holder {
+    /// The latest end of the lease, if the connection that keeps it alive has it renewed.
+    pub(crate) fn renewed(&self, now: Millis) -> Option<Millis> {
+        self.session.map(|_| self.longest(self.kept_for, now).max(self.until))
+    }
+
+    /// The latest time of the next renewal.
+    pub(crate) fn renews_by(&self, now: Millis) -> Millis {
+        self.session.map_or(now, |session| session.renew_at).max(now + third(self.kept_for))
+    }
+
+    fn longest(&self, lease: Millis, now: Millis) -> Millis {
+        self.latest.map_or(now + lease, |latest| latest.min(now + lease))
+    }
+}
+
+fn third(lease: Millis) -> Millis {
+    (lease / 3).max(1)
+}

@@ -1,0 +1,76 @@
+//! What befalls a server and its keys beside the commands of clients that want a lock.
+
+use super::{AT, Conn, Effect, Lock, Reply, Rules, Server, Writes, at, moment};
+use crate::lock::{Deadline, Grant, Millis, Owner, Value};
+
+impl Server {
+    /// A replica becomes a primary.
+    pub(crate) fn promote(&mut self, now: Millis) {
+        self.grace.begin(moment(now));
+    }
+
+    /// A lease that is over ends the grant: the server's own expiry looks.
+    pub(crate) fn expire(&mut self, rules: Rules, now: Millis) {
+        self.turn(rules, now).expire();
+    }
+
+    /// The database is flushed.
+    pub(crate) fn flush(&mut self) {
+        self.locks.fill(None);
+        self.state.touched_db(Some(AT.db));
+    }
+
+    /// A primary becomes a replica.
+    pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
+        self.state.stand_down();
+        self.ring(rules, now, Writes::Replica);
+    }
+
+    /// An operator has the lease end with this millisecond.
+    pub(crate) fn cut(&mut self, now: Millis) {
+        if let Some((_, deadline)) =
+            self.locks[0].as_mut().filter(|(_, deadline)| *deadline > Deadline::At(now))
+        {
+            *deadline = Deadline::At(now);
+            self.effects.push(Effect::Lease(*deadline));
+            self.state.look_through(AT, 0);
+        }
+    }
+
+    /// A client writes something else over the key, and deletes that when all who waited have got their answer.
+    pub(crate) fn overwrite(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
+        self.turn(rules, now).expire();
+        self.locks[0] = None;
+        self.state.overwritten(AT);
+        self.ring(rules, now, Writes::Taken)
+    }
+
+    /// Another lock is put in the place of this one, as by `RENAME`.
+    pub(crate) fn replace(&mut self, now: Millis, owner: Owner<'_>, lease: Millis) {
+        let fence = self.fences.next(now * 1000);
+        let grant = fence.map(|fence| Grant::new(owner, fence, 1, None, now));
+        self.locks[0] = grant.map(|grant| (Value::One(grant), Deadline::after(now, lease)));
+        self.state.touched(AT);
+    }
+
+    /// The slot moves to another server, and comes back as it went: nothing is known of it then but the key.
+    pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
+        let lock = self.locks[0].take();
+        self.state.alarm_at(AT, 0);
+        let told = self.ring(rules, now, Writes::Elsewhere);
+        self.locks[0] = lock;
+        told
+    }
+
+    /// A client deletes that key.
+    pub(crate) fn delete(&mut self, lock: Lock) {
+        self.locks[lock] = None;
+        self.state.touched(at(lock));
+    }
+
+    /// A client writes something else over that key, and deletes that when all who waited have been sent away.
+    pub(crate) fn overwrite_one(&mut self, lock: Lock) {
+        self.locks[lock] = None;
+        self.state.overwritten(at(lock));
+    }
+}

@@ -1,0 +1,130 @@
+//! What is to be seen of a server in small: who holds its locks, who waits, what is still to be done.
+
+use super::{AT, Asked, Conn, Lock, Rules, Server, Stands, at};
+use crate::lock::{Deadline, Fence, Held, Millis};
+use crate::waiting::GraceLeft;
+
+impl Server {
+    /// How long this server grants nothing new.
+    pub(crate) fn grace_left(&mut self, rules: Rules, now: Millis) -> GraceLeft {
+        self.turn(rules, now).grace_left()
+    }
+
+    /// The grants, within their leases, the oldest first.
+    pub(crate) fn holders(&self, now: Millis) -> Vec<Held<'_>> {
+        self.holders_of(0, now)
+    }
+
+    /// The same of that lock.
+    pub(crate) fn holders_of(&self, lock: Lock, now: Millis) -> Vec<Held<'_>> {
+        let Some((value, until)) = self.locks[lock].as_ref().filter(|(_, until)| Deadline::At(now) <= *until)
+        else {
+            return Vec::new();
+        };
+        value.alive(*until, now).collect()
+    }
+
+    /// The grants, also those whose leases are over and that nobody has looked at since.
+    pub(crate) fn all_held(&self) -> Vec<Held<'_>> {
+        self.all_held_of(0)
+    }
+
+    /// The same of that lock.
+    pub(crate) fn all_held_of(&self, lock: Lock) -> Vec<Held<'_>> {
+        self.locks[lock].iter().flat_map(|(value, until)| value.all(*until)).collect()
+    }
+
+    /// Whether a grant is still to be claimed, or to be told.
+    pub(crate) fn is_unclaimed(&self, lock: Lock, fence: Fence) -> bool {
+        self.state.given_fences(at(lock)).contains(&fence)
+    }
+
+    /// Whether a grant is to be told once replicas have it.
+    pub(crate) fn is_unconfirmed(&self, fence: Fence) -> bool {
+        self.state.is_unconfirmed(AT, fence)
+    }
+
+    /// Whether somebody is still to be told something.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.state.has_answered()
+    }
+
+    /// Whether the server knows who waits.
+    pub(crate) fn is_index_right(&self) -> bool {
+        self.state.is_index_right()
+    }
+
+    /// The oldest grant within its lease.
+    pub(crate) fn held(&self, now: Millis) -> Option<Held<'_>> {
+        self.holders(now).first().copied()
+    }
+
+    /// Whether something has happened that the next look at the lock sets right: a waiter or a session is gone.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.state.is_unsettled(AT)
+    }
+
+    /// Who stands in the queue, first come first.
+    pub(crate) fn queued(&self) -> Vec<Stands> {
+        self.asks().into_iter().map(|asked| asked.stands).collect()
+    }
+
+    /// The same, and what they ask for.
+    pub(crate) fn asks(&self) -> Vec<Asked> {
+        self.asks_of(0)
+    }
+
+    /// The same for that lock.
+    pub(crate) fn asks_of(&self, lock: Lock) -> Vec<Asked> {
+        let queue = self.state.tickets_of(at(lock)).into_iter();
+        queue
+            .map(|(ticket, owner, room)| {
+                let stands = match self.blocked.get(&ticket) {
+                    Some(blocked) => Stands::Blocked(blocked.conn),
+                    None => Stands::Notified(owner.clone()),
+                };
+                Asked { stands, owner, room }
+            })
+            .collect()
+    }
+
+    /// The connections that the server has not freed yet.
+    pub(crate) fn blocked(&self) -> Vec<Conn> {
+        self.blocked.values().filter(|blocked| !blocked.gone).map(|blocked| blocked.conn).collect()
+    }
+
+    /// How many blocked clients the server has not freed yet, those that are gone among them.
+    pub(crate) fn unfreed(&self) -> usize {
+        self.blocked.len()
+    }
+
+    /// The grants of waiters that the server is not done with.
+    pub(crate) fn given(&self) -> Vec<Fence> {
+        self.state.given_fences(AT)
+    }
+
+    /// The connection that keeps the grant with that fence alive.
+    pub(crate) fn session(&self, fence: Fence) -> Option<Conn> {
+        self.session_of(0, fence)
+    }
+
+    /// The same of that lock.
+    pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
+        let session = self.state.session(at(lock), fence).filter(|session| !session.over)?;
+        (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
+    }
+
+    /// When the session of the grant with that fence is to be renewed.
+    pub(crate) fn renews_at(&self, fence: Fence) -> Option<Millis> {
+        let session = self.state.session(AT, fence).filter(|session| !session.over)?;
+        Some(session.renew_at)
+    }
+
+    /// When something is to be done by itself; 0: now.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        let closes = self.conns.iter().any(|conn| conn.vanished);
+        let frees = self.blocked.values().any(|blocked| blocked.done);
+        let confirms = self.state.is_to_confirm(&[self.acked]);
+        if closes || frees || confirms || self.state.has_answered() { Some(0) } else { self.state.next_due() }
+    }
+}

@@ -1,0 +1,54 @@
+//! A slot moves while a replica is still to confirm a grant in it (`SYNC`).
+
+use redis::Value;
+
+use super::nodes::Cluster;
+use crate::support::{Setup, Waiter, freeze, wait_for, wake};
+
+/// Alice asks for `k`, and the node's replica stands still. The lock and its slot move away; the replica goes on before that, or
+/// afterwards. Alice's answer; what she was not told of ends with its lease at the latest.
+fn answer_where_it_moves(wakes: bool) -> Result<Value, String> {
+    let cluster = Cluster::start(Setup::new(), true);
+    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
+    let from = cluster.owner_of(slot);
+    let (to, replica) = ((from + 1) % 3, cluster.replica_of(from));
+    let (mut here, mut there) = (cluster.client(from), cluster.client(to));
+    // While a slot moves, its node serves the keys that are there.
+    let first = "LOCK.ACQUIRE k OWNER first ONCE SHARED PX 60000 SYNC 1 1000";
+    wait_for("a replica that confirms", || here.send(first).is_ok());
+    cluster.begin_move(slot, from, to);
+
+    freeze(&cluster.nodes[replica]);
+    let line = "LOCK.ACQUIRE k OWNER alice SHARED PX 6000 SYNC 1 5000";
+    let mut alice = Waiter::of_words(&cluster.nodes[from], cluster.client(from), line.split_whitespace());
+    cluster.move_key("k", from, to);
+    if wakes {
+        wake(&cluster.nodes[replica]);
+    }
+    let end = format!("CLUSTER SETSLOT {slot} NODE {}", cluster.id(to));
+    there.ask::<()>(&end);
+    // Some servers want a replica for that. The node hears of it from the others, too.
+    here.send(&end).ok();
+    assert_eq!(there.holding("k"), ["first", "alice"]);
+    let answer = alice.client.finish();
+    wake(&cluster.nodes[replica]);
+    wait_for("the end of the grant", || there.holding("k") == ["first"]);
+    answer
+}
+
+#[test]
+fn a_grant_is_not_told_where_its_slot_moves() {
+    let error = answer_where_it_moves(false).expect_err("no grant");
+    assert!(error.starts_with("MOVED ") || error.starts_with("NOREPLICAS "), "{error}");
+}
+
+/// The replica has the grant, and then has lost it with the slot.
+#[test]
+fn a_grant_is_not_told_where_its_lock_has_moved() {
+    match answer_where_it_moves(true) {
+        Ok(reply) => assert_eq!(reply, Value::Nil),
+        Err(error) => {
+            assert!(error.starts_with("MOVED ") || error.starts_with("NOREPLICAS "), "{error}");
+        }
+    }
+}

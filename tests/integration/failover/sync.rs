@@ -1,0 +1,66 @@
+//! Failovers by sentinels, under load, of clients that have replicas confirm their grants (`SYNC`). There is no grace and no
+//! `min-replicas-to-write`: what keeps owners apart is that all that may be promoted have what an owner was told.
+//!
+//! An owner believes to hold a lock from when it was told so until the lease ends that it was told, counted from before it
+//! asked, or until it gives it back. The holder of a session knows no end, and counts itself a holder until its server says that
+//! the lock is lost: it asks again and again (see `Load`).
+
+use super::trial::{Exit, Took, Trial, keys};
+use crate::support::{Setup, Work, size};
+
+/// The leases of the clients, in ms: longer than a failover takes, or there would be nothing to keep apart after a kill.
+const LEASE: u64 = 3000;
+
+/// How long replicas have, in ms.
+const WITHIN: u64 = 200;
+
+/// All ways for a primary to go, the most telling ones first.
+const EXITS: [Exit; 6] =
+    [Exit::CutOff, Exit::WokenInBetween, Exit::Killed, Exit::CutOff, Exit::WokenLate, Exit::Killed];
+
+fn work() -> Work {
+    Work::new(&keys(), LEASE).mixed()
+}
+
+/// Failovers of a primary with so many replicas; how many overlaps there were.
+fn fail_over<'a>(
+    what: &str,
+    replicas: usize,
+    work: Work,
+    exits: impl IntoIterator<Item = &'a Exit>,
+) -> usize {
+    let mut trial = Trial::start(&Setup::new(), replicas, work);
+    let times: Vec<Took> = exits.into_iter().map(|exit| trial.round(*exit, false)).collect();
+    trial.end(what, &times)
+}
+
+#[test]
+fn no_two_owners_where_the_one_replica_has_each_grant() {
+    let exits = EXITS.iter().cycle().take(size(3, 18));
+    let overlaps = fail_over("failovers by sentinels, SYNC 1 of 1 replica", 1, work().sync(1, WITHIN), exits);
+    assert_eq!(overlaps, 0, "two owners of a lock at a time");
+}
+
+#[test]
+fn no_two_owners_where_both_replicas_have_each_grant() {
+    let exits = EXITS.iter().rev().cycle().take(size(1, 12));
+    let overlaps =
+        fail_over("failovers by sentinels, SYNC 2 of 2 replicas", 2, work().sync(2, WITHIN), exits);
+    assert_eq!(overlaps, 0, "two owners of a lock at a time");
+}
+
+/// Where a replica is left, nobody has to wait until the old primary is back. (The one that is promoted may lack a grant that
+/// the other has confirmed, so this tells of times only, and of fences.)
+#[test]
+fn grants_go_on_where_a_replica_is_left() {
+    let exits = [Exit::Killed].iter().cycle().take(size(1, 6));
+    fail_over("failovers by sentinels, SYNC 1 of 2 replicas", 2, work().sync(1, WITHIN), exits);
+}
+
+/// The others would show nothing if there were nothing to keep apart.
+#[test]
+fn without_it_there_are_two_owners_at_times() {
+    let exits = &EXITS[..size(1, 6)];
+    let overlaps = fail_over("failovers by sentinels without SYNC", 1, work(), exits);
+    assert!(overlaps > 0, "no two owners at any time");
+}

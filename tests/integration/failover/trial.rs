@@ -1,0 +1,205 @@
+//! Failovers by sentinels, under load.
+
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::group::{Group, LONG, patiently};
+use super::pinned::{Pinned, reply_to};
+use crate::support::{Belief, Link, Load, Outcome, Rng, Setup, Work, figure, freeze, grant, wake};
+
+/// How a primary goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Exit {
+    /// At once, and what it sent to its replicas last is lost.
+    Killed,
+    /// It stands still, and goes on as soon as a sentinel has begun to replace it.
+    WokenEarly,
+    /// It goes on when a replica has been promoted, while the other is still its own.
+    WokenInBetween,
+    /// It goes on some time after it was replaced.
+    WokenLate,
+    /// It goes on, and clients reach it, but neither its replicas nor the sentinels do. Some time after it was replaced they do again.
+    CutOff,
+}
+
+impl Exit {
+    const ALL: [Self; 5] =
+        [Self::Killed, Self::WokenEarly, Self::WokenInBetween, Self::WokenLate, Self::CutOff];
+}
+
+/// How long it took until the next primary granted something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Took {
+    exit: Exit,
+    /// From the end of the old one.
+    in_all: Duration,
+    /// From the promotion.
+    promoted: Duration,
+}
+
+/// Failovers under load; the clients, still at work.
+pub(super) struct Trial {
+    group: Group,
+    load: Load,
+    work: Work,
+    random: Rng,
+    began: Instant,
+}
+
+/// When the next primary granted something, after primaries that went in one way.
+fn tell_times<'a>(what: &str, times: impl Iterator<Item = &'a Took>) {
+    let mut times: Vec<&Took> = times.collect();
+    times.sort_by_key(|took| took.promoted);
+    let (Some(middle), Some(longest)) = (times.get(times.len() / 2), times.last()) else { return };
+    let Took { exit, in_all, promoted } = middle;
+    let most = longest.promoted;
+    figure(
+        &format!("{what}, {exit:?}: the next grant, in the middle of {}", times.len()),
+        format!(
+            "{promoted:.1?} after the promotion (at most {most:.1?}), {in_all:.1?} after the end of the old primary"
+        ),
+    );
+}
+
+/// The locks of the clients.
+pub(super) fn keys() -> Vec<String> {
+    (0..5).map(|number| format!("lock{number}")).collect()
+}
+
+impl Trial {
+    /// A primary with so many replicas, and clients that do that.
+    pub(super) fn start(setup: &Setup, replicas: usize, work: Work) -> Self {
+        let began = Instant::now();
+        let group = Group::start(setup, replicas);
+        group.wait_for_health();
+        // Some clients give up on a server that does not answer, others hang on until it wakes up. Of both some stay with a
+        // primary that finds no replicas.
+        let patience = [400, 60_000].map(Duration::from_millis);
+        let routes = group.routes(8).into_iter().enumerate();
+        let routes = routes.map(|(number, route)| if number / 2 % 2 == 0 { route } else { route.faithful() });
+        let load = Load::start(routes.collect(), &work, &patience);
+        Self { group, load, work, random: Rng::new(), began }
+    }
+
+    /// Waits for so many grants by the primary from then on; which it is. On a busy machine the sentinels may replace one more.
+    fn wait_for_grants(&self, count: usize, from: Instant) -> usize {
+        let mut primary = None;
+        patiently("grants by the primary", || {
+            primary = self.group.primary();
+            let port = primary.map(|primary| self.group.servers[primary].port());
+            port.is_some_and(|port| self.load.ledger.count_since(from, port) >= count)
+        });
+        primary.expect("the sentinels agree")
+    }
+
+    /// One more client takes what locks it can get, and keeps each for its whole lease.
+    fn keep_some(&mut self, server: usize) {
+        let (server, sync) = (&self.group.servers[server], self.work.option());
+        let mut link = Link::open(server.port(), LONG).expect("a connection");
+        for key in keys() {
+            let (owner, lease) = (format!("keeper:{}", self.load.ledger.len()), self.work.lease());
+            let line = format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} BLOCK 100 {sync}");
+            let asked = Instant::now();
+            // Without the replicas, those who ask for them are refused for good.
+            let outcome =
+                if sync.is_empty() { Outcome::Reply(reply_to(&mut link, &line)) } else { link.send(&line) };
+            let Outcome::Reply(reply) = outcome else { continue };
+            if let Some(grant) = grant(reply) {
+                let (until, since) = (grant.ends(asked, true), Instant::now());
+                let (fence, room, server) = (grant.fence, 1, server.port());
+                self.load.ledger.add(Belief { key, owner, fence, room, server, asked, since, until });
+            }
+        }
+    }
+
+    /// One failover. With `careful` there is a grace: some clients wait until it is over.
+    pub(super) fn round(&mut self, exit: Exit, careful: bool) -> Took {
+        self.group.wait_for_health();
+        let old = self.wait_for_grants(20, Instant::now());
+        sleep(self.random.up_to(300));
+        let pinned = if careful && exit != Exit::Killed {
+            Pinned::all(&self.group.servers[old], self.work.lease())
+        } else {
+            vec![]
+        };
+        match exit {
+            Exit::Killed => {
+                self.group.relays[old].lose_effects(true);
+                self.keep_some(old);
+                self.group.servers[old].kill();
+            }
+            Exit::CutOff => self.group.relays[old].cut(true),
+            Exit::WokenEarly | Exit::WokenInBetween | Exit::WokenLate => freeze(&self.group.servers[old]),
+        }
+        let began = Instant::now();
+        match exit {
+            Exit::Killed => self.group.relays[old].lose_effects(false),
+            Exit::WokenEarly => {
+                patiently("a failover to begin", || self.group.failover_has_begun());
+                wake(&self.group.servers[old]);
+            }
+            Exit::WokenInBetween | Exit::WokenLate | Exit::CutOff => {}
+        }
+        patiently("a promotion", || self.group.has_primary_beside(old));
+        let promoted = Instant::now();
+        if exit == Exit::WokenInBetween {
+            wake(&self.group.servers[old]);
+        }
+        patiently("a new primary", || self.group.primary().is_some_and(|new| new != old));
+        if matches!(exit, Exit::WokenLate | Exit::CutOff) {
+            sleep(self.random.up_to(4000));
+        }
+        match exit {
+            Exit::Killed => {
+                self.group.servers[old].relaunch();
+                let new = self.group.primary().unwrap_or(old);
+                self.group.follow(old, new);
+            }
+            Exit::WokenLate => wake(&self.group.servers[old]),
+            Exit::CutOff => self.group.relays[old].cut(false),
+            Exit::WokenEarly | Exit::WokenInBetween => {}
+        }
+        let new = self.wait_for_grants(20, began);
+        for pinned in pinned {
+            pinned.comes_back(&self.group.servers[new]);
+        }
+        self.group.wait_for_sync(old, new);
+        let port = self.group.servers[new].port();
+        let granted = self.load.ledger.first_since(began, port).expect("there are some");
+        Took { exit, in_all: granted - began, promoted: granted.saturating_duration_since(promoted) }
+    }
+
+    /// Ends it; how many overlaps there were. Whatever happens, fences rise.
+    pub(super) fn end(self, what: &str, times: &[Took]) -> usize {
+        let Self { group, load, began, .. } = self;
+        let ledger = Arc::clone(&load.ledger);
+        let tally = load.stop();
+        let overlaps = ledger.overlaps();
+        figure(
+            what,
+            format!(
+                "{} failovers in {:?}, {} grants, {} overlaps, {tally:?}",
+                times.len(),
+                began.elapsed(),
+                ledger.len(),
+                overlaps.len()
+            ),
+        );
+        for exit in Exit::ALL {
+            tell_times(what, times.iter().filter(|took| took.exit == exit));
+        }
+        assert_eq!(ledger.disorder(true), [], "fences rise");
+        assert_eq!(ledger.repeats(), [], "a fence is given once");
+        let known = ["ASK", "GRACE", "NOREPLICAS", "NOTHELD", "READONLY", "UNBLOCKED", "LOADING"];
+        let strange =
+            tally.keys().find(|what| what.starts_with(char::is_uppercase) && !known.contains(&what.as_str()));
+        assert_eq!(strange, None, "an error that does not belong here");
+        assert!(tally["granted several"] > 5, "{tally:?}");
+        drop(group);
+        for (earlier, later) in overlaps.iter().take(5) {
+            println!("  overlap: {earlier:?}\n       and {later:?}");
+        }
+        overlaps.len()
+    }
+}

@@ -1,0 +1,336 @@
+//! A stale holder can't write to the server of its lock: `WATCH` the lock, see that the grant is mine, `MULTI`, write, `EXEC`.
+
+use redis::Value;
+
+use crate::support::{
+    Client, Grant, Mailbox, Server, Waiter, convert, grant, owners, queue, soon, wait_for, wait_until,
+    wait_until_gone,
+};
+
+/// Alice's grant of `k`, a connection that writes under it, and one that comes in between.
+struct Scene {
+    server: Server,
+    writer: Client,
+    other: Client,
+    grant: Grant,
+}
+
+impl Scene {
+    #[track_caller]
+    fn new() -> Self {
+        Self::with("OWNER alice PX 600000")
+    }
+
+    #[track_caller]
+    fn with(options: &str) -> Self {
+        let server = Server::start();
+        let (mut writer, other) = (server.client(), server.client());
+        let grant = writer.acquire("k", options).unwrap();
+        Self { server, writer, other, grant }
+    }
+
+    /// Watches the lock, and whether it is held by alice's grant then.
+    #[track_caller]
+    fn watch(&mut self) -> bool {
+        self.writer.ask::<()>("WATCH k");
+        let holder = self.writer.holder("k");
+        holder.is_some_and(|holder| {
+            (holder.owner, holder.fence) == (self.grant.owner.clone(), self.grant.fence)
+        })
+    }
+
+    /// Writes in a transaction; whether that went through.
+    #[track_caller]
+    fn write(&mut self) -> bool {
+        write(&mut self.writer)
+    }
+
+    /// The whole of what a program does.
+    #[track_caller]
+    fn try_write(&mut self) -> bool {
+        let mine = self.watch();
+        assert!(mine, "not alice's");
+        self.write()
+    }
+}
+
+#[track_caller]
+fn write(client: &mut Client) -> bool {
+    client.ask::<()>("DEL data");
+    client.ask::<()>("MULTI");
+    client.ask::<()>("SET data written");
+    let reply: Value = client.ask("EXEC");
+    let written = client.ask::<i64>("EXISTS data") == 1;
+    assert_eq!(reply != Value::Nil, written, "{reply:?}");
+    written
+}
+
+#[test]
+fn a_write_goes_through_while_the_lock_is_held() {
+    let mut scene = Scene::new();
+    assert!(scene.try_write());
+    assert!(scene.try_write());
+}
+
+#[test]
+fn the_lock_can_be_released_in_the_same_step() {
+    let mut scene = Scene::new();
+    assert!(scene.watch());
+    scene.writer.ask::<()>("MULTI");
+    scene.writer.ask::<()>("SET data written");
+    scene.writer.ask::<()>("LOCK.RELEASE k alice");
+    assert_eq!(scene.writer.ask::<(String, i64)>("EXEC"), ("OK".into(), 0));
+    assert_eq!(scene.other.holder("k"), None);
+}
+
+#[test]
+fn nothing_is_written_once_somebody_has_ended_the_grant() {
+    for lines in [
+        &["LOCK.BREAK k"][..],
+        &["LOCK.RELEASE k alice"],
+        &["DEL k"],
+        &["UNLINK k"],
+        &["RENAME k other"],
+        &["SET k text"],
+        &["FLUSHALL"],
+        &["SWAPDB 0 1"],
+        &["LOCK.BREAK k", "LOCK.ACQUIRE k OWNER bob"],
+        &["DEL k", "LOCK.ACQUIRE k OWNER alice"],
+    ] {
+        let mut scene = Scene::new();
+        assert!(scene.watch());
+        for line in lines {
+            scene.other.ask::<()>(line);
+        }
+        assert!(!scene.write(), "{lines:?}");
+        if lines == ["SET k text"] {
+            assert!(scene.other.refused("LOCK.INFO k").starts_with("WRONGTYPE"));
+        } else {
+            assert!(!scene.watch(), "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_once_the_lock_has_gone_to_the_next() {
+    for end in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k"] {
+        let mut scene = Scene::new();
+        let mut bob = Waiter::new(&scene.server, "k", "OWNER bob");
+        assert!(scene.watch());
+        scene.other.ask::<()>(end);
+        assert!(bob.granted().fence > scene.grant.fence);
+        assert!(!scene.write(), "{end}");
+        assert!(!scene.watch(), "{end}");
+    }
+}
+
+/// A lease too short for more than one round trip begins, and is watched, in one. When it ends.
+#[track_caller]
+fn watch_a_short_lease(client: &mut Client) -> i64 {
+    let lines = ["LOCK.ACQUIRE k OWNER alice PX 300", "WATCH k", "LOCK.INFO k", "PEXPIRETIME k"]
+        .map(|line| line.split(' '));
+    client.begin_together(&lines.map(|words| words.collect::<Vec<_>>()));
+    let fence = grant(client.finish().unwrap()).unwrap().fence;
+    client.finish().unwrap();
+    let info: Vec<String> = convert(client.finish().unwrap());
+    assert_eq!((&info[1], &info[3]), (&"alice".to_owned(), &fence.to_string()));
+    convert(client.finish().unwrap())
+}
+
+#[test]
+fn nothing_is_written_once_the_lease_is_over() {
+    let server = Server::start();
+    let (mut writer, mut other) = (server.client(), server.client());
+    let ends = watch_a_short_lease(&mut writer);
+    wait_until(&mut other, ends);
+    assert!(!write(&mut writer));
+}
+
+/// The server deletes a key some time after its end, or when somebody looks at it.
+#[test]
+fn nothing_is_written_once_the_lease_is_over_though_the_key_is_still_there() {
+    let server = Server::start();
+    let (mut writer, mut other) = (server.client(), server.client());
+    other.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
+    let ends = watch_a_short_lease(&mut writer);
+    wait_until(&mut other, ends);
+    assert_eq!(other.ask::<i64>("DBSIZE"), 1);
+    assert!(!write(&mut writer));
+}
+
+#[test]
+fn nothing_is_written_once_a_lapsed_lock_has_gone_to_the_next() {
+    let server = Server::start();
+    let mut writer = server.client();
+    watch_a_short_lease(&mut writer);
+    Waiter::new(&server, "k", "OWNER bob").granted();
+    assert!(!write(&mut writer));
+}
+
+/// The server fails no transaction for a key whose time was over when it was first watched. What tells is the look at the lock,
+/// so it comes after `WATCH`.
+#[test]
+fn a_lease_that_is_over_before_it_is_watched_is_told_by_the_look_at_the_lock() {
+    let server = Server::start();
+    let (mut writer, mut other) = (server.client(), server.client());
+    other.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
+    let lapsed = |writer: &mut Client, other: &mut Client| {
+        let ends = watch_a_short_lease(writer);
+        writer.ask::<()>("UNWATCH");
+        wait_until(other, ends);
+        assert_eq!(other.ask::<i64>("EXISTS data") + 1, other.ask::<i64>("DBSIZE"), "its key is there");
+        writer.ask::<()>("WATCH k");
+    };
+    lapsed(&mut writer, &mut other);
+    assert!(write(&mut writer), "without a look");
+    other.ask::<i64>("DEL k");
+
+    lapsed(&mut writer, &mut other);
+    assert_eq!(writer.holder("k"), None);
+    assert!(write(&mut writer), "the look has deleted the key, and nothing else has happened to it");
+
+    lapsed(&mut writer, &mut other);
+    other.acquire("k", "OWNER bob").unwrap();
+    assert!(!write(&mut writer), "somebody has taken the lock since");
+}
+
+#[test]
+fn a_refused_try_does_not_keep_the_holder_from_writing() {
+    let mut scene = Scene::new();
+    for line in [
+        "LOCK.ACQUIRE k OWNER bob",
+        "LOCK.ACQUIRE k OWNER bob SHARED",
+        "LOCK.ACQUIRE k OWNER bob BLOCK 1",
+        "LOCK.MACQUIRE 2 k free OWNER bob",
+        "LOCK.RELEASE k bob",
+        "LOCK.RELEASE k alice FENCE 1",
+        "LOCK.EXTEND k bob",
+        "LOCK.EXTEND k alice FENCE 1",
+        "LOCK.BREAK k FENCE 1",
+        "LOCK.LEAVE k bob",
+        "LOCK.ACQUIRE k OWNER alice ONCE PX 1000",
+        "LOCK.INFO k FULL",
+        "LOCK.WAITS KEY k",
+        "LOCK.ACQUIRE free OWNER bob",
+    ] {
+        assert!(scene.watch());
+        let _ = scene.other.send(line);
+        assert!(scene.write(), "{line}");
+    }
+}
+
+#[test]
+fn those_who_wait_do_not_keep_the_holder_from_writing() {
+    let mut scene = Scene::new();
+    let _mailbox = Mailbox::of(&scene.server, "told");
+    assert!(scene.watch());
+    let bob = Waiter::new(&scene.server, "k", "OWNER bob");
+    assert!(scene.write(), "one is blocked");
+
+    assert!(scene.watch());
+    assert_eq!(scene.other.ask::<String>("LOCK.ACQUIRE k OWNER carol BLOCK 0 NOTIFY told"), "QUEUED");
+    assert!(scene.write(), "one takes a place");
+
+    assert!(scene.watch());
+    let words = ["LOCK.MACQUIRE", "2", "k", "free", "OWNER", "dave", "BLOCK", "0"];
+    let dave = Waiter::of_words(&scene.server, scene.server.client(), words);
+    assert!(scene.write(), "one waits for another lock too");
+    assert_eq!(owners(&mut scene.other, "k"), ["bob", "carol", "dave"]);
+
+    assert!(scene.watch());
+    assert_eq!(scene.other.ask::<i64>("LOCK.LEAVE k carol"), 1);
+    scene.other.ask::<()>(&format!("CLIENT UNBLOCK {}", dave.id));
+    scene.other.ask::<()>(&format!("CLIENT KILL ID {}", bob.id));
+    wait_until_gone(&mut scene.other, bob.id);
+    soon("an empty queue", || queue(&mut scene.other, "k").is_empty());
+    assert!(scene.write(), "all have gone");
+}
+
+/// Whoever watches sees that the lock has changed, not what has changed: so one looks again.
+#[test]
+fn what_prolongs_the_grant_fails_the_transaction_and_the_next_try_goes_through() {
+    let mut scene = Scene::new();
+    for line in [
+        "LOCK.EXTEND k alice PX 700000",
+        "LOCK.EXTEND k alice PX 500000",
+        "LOCK.ACQUIRE k OWNER alice",
+        "LOCK.ACQUIRE k OWNER alice ONCE PX 800000",
+        "LOCK.RELEASE k alice",
+        "PEXPIRE k 900000",
+        "PERSIST k",
+    ] {
+        assert!(scene.watch());
+        scene.other.ask::<()>(line);
+        assert!(!scene.write(), "{line}");
+        assert!(scene.try_write(), "{line}");
+    }
+}
+
+#[test]
+fn a_sessions_renewal_fails_the_transaction_and_a_later_try_goes_through() {
+    let mut scene = Scene::with("OWNER alice PX 600 SESSION");
+    assert!(scene.watch());
+    let ends = scene.other.ask::<i64>("PEXPIRETIME k");
+    wait_for("a renewal", || scene.other.ask::<i64>("PEXPIRETIME k") > ends);
+    assert!(!scene.write());
+    wait_for("a write between two renewals", || scene.try_write());
+}
+
+#[test]
+fn the_end_of_a_session_fails_the_transaction() {
+    let mut scene = Scene::new();
+    let mut session = scene.server.client();
+    let id: i64 = session.ask("CLIENT ID");
+    session.acquire("k", "OWNER alice ONCE SESSION").unwrap();
+    assert!(scene.watch());
+    drop(session);
+    wait_until_gone(&mut scene.other, id);
+    wait_for("the end of the session", || scene.other.holder("k").is_none());
+    assert!(!scene.write());
+}
+
+#[test]
+fn where_several_hold_the_lock_each_who_comes_or_goes_fails_the_transaction() {
+    let mut scene = Scene::with("OWNER alice PX 600000 SHARED");
+    for (line, passes) in [
+        ("LOCK.ACQUIRE k OWNER bob SHARED", false),
+        ("LOCK.ACQUIRE k OWNER carol", true),
+        ("LOCK.EXTEND k bob PX 500000", false),
+        ("LOCK.RELEASE k bob", false),
+    ] {
+        assert!(scene.watch());
+        let _ = scene.other.send(line);
+        assert_eq!(scene.write(), passes, "{line}");
+    }
+    assert!(scene.watch());
+    let carol = Waiter::new(&scene.server, "k", "OWNER carol");
+    assert!(scene.write(), "one waits for all to go");
+    drop(carol);
+}
+
+/// The key lives as long as the last of the leases, so the end of another one shows with the next write to the lock. A writer
+/// is let in by such a write, so none has come in between.
+#[test]
+fn the_end_of_one_of_several_leases_fails_the_transaction_only_once_somebody_writes_to_the_lock() {
+    let server = Server::start();
+    let (mut writer, mut other) = (server.client(), server.client());
+    let watch_both = |writer: &mut Client, other: &mut Client| {
+        other.acquire("k", "OWNER bob PX 600000 SHARED").unwrap();
+        other.acquire("k", "OWNER alice PX 200 SHARED").unwrap();
+        writer.ask::<()>("WATCH k");
+        wait_for("the end of alice's lease", || other.holding("k") == ["bob"]);
+    };
+    watch_both(&mut writer, &mut other);
+    assert!(write(&mut writer), "nobody has written to the lock");
+    other.ask::<()>("DEL k");
+
+    watch_both(&mut writer, &mut other);
+    assert_eq!(other.acquire("k", "OWNER carol"), None);
+    assert!(!write(&mut writer), "a refused try has taken out what had lapsed");
+    other.ask::<()>("DEL k");
+
+    watch_both(&mut writer, &mut other);
+    other.ask::<()>("LOCK.RELEASE k bob");
+    other.acquire("k", "OWNER carol").unwrap();
+    assert!(!write(&mut writer), "a writer has come in");
+}

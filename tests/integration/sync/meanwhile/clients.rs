@@ -1,0 +1,120 @@
+//! Clients that go away, or are sent away.
+
+use redis::Value;
+
+use super::{EXTENSION_UNCONFIRMED, NO_REPLICAS, Pair, becomes_free, told, unconfirmed};
+use crate::support::{Waiter, freeze, wait_for, wake};
+
+/// Grants of all kinds.
+const ASKS: [&str; 4] = [
+    "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000",
+    "LOCK.ACQUIRE k OWNER alice PX 60000 SHARED SYNC 1 25000",
+    "LOCK.ACQUIRE k OWNER alice PX 60000 SESSION SYNC 1 25000",
+    "LOCK.MACQUIRE 3 other k third OWNER alice PX 60000 SYNC 1 25000",
+];
+
+/// Alice is sent away with that answer, and has nothing then.
+#[track_caller]
+fn sent_away(how: &str, answer: &str) {
+    for line in ASKS {
+        let pair = Pair::stopped();
+        let mut client = pair.primary.client();
+        let mut alice = unconfirmed(&pair.primary, line);
+        assert_eq!(client.ask::<i64>(&format!("CLIENT UNBLOCK {} {how}", alice.id)), 1);
+        let error = alice.refused();
+        assert!(error.starts_with(answer), "{line}: {error}");
+        becomes_free(&mut client, "k");
+        if line.contains("third") {
+            becomes_free(&mut client, "third");
+        }
+        // The confirmation comes, and nobody waits for it.
+        wake(&pair.replica);
+        pair.replica.wait_for_sync_with(&pair.primary);
+        assert_eq!(pair.replica.client().holder("k").unwrap().owner, "zoe");
+    }
+}
+
+#[test]
+fn an_operator_ends_the_wait() {
+    sent_away("TIMEOUT", NO_REPLICAS);
+}
+
+#[test]
+fn an_operator_ends_the_wait_by_an_error() {
+    sent_away("ERROR", "UNBLOCKED ");
+}
+
+#[test]
+fn an_operator_ends_the_wait_for_an_extension() {
+    let pair = Pair::start();
+    let mut client = pair.primary.client();
+    let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
+    freeze(&pair.replica);
+    for (how, answer) in [("TIMEOUT", EXTENSION_UNCONFIRMED), ("ERROR", "UNBLOCKED ")] {
+        let mut alice = unconfirmed(&pair.primary, "LOCK.EXTEND k alice PX 120000 SYNC 1 25000");
+        assert_eq!(client.ask::<i64>(&format!("CLIENT UNBLOCK {} {how}", alice.id)), 1);
+        let error = alice.refused();
+        assert!(error.starts_with(answer), "{error}");
+        // It is not undone, and the grant stays.
+        let held = client.holder("k").unwrap();
+        assert_eq!((held.fence, held.holds), (fence, 1));
+        assert!(held.lease > 60_000);
+    }
+}
+
+#[test]
+fn one_that_is_killed_has_nothing() {
+    for line in ASKS {
+        let pair = Pair::stopped();
+        let mut client = pair.primary.client();
+        let alice = unconfirmed(&pair.primary, line);
+        assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {}", alice.id)), 1);
+        becomes_free(&mut client, "k");
+    }
+}
+
+#[test]
+fn one_that_closes_its_connection_has_nothing() {
+    for line in ASKS {
+        let pair = Pair::stopped();
+        let alice = unconfirmed(&pair.primary, line);
+        let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob");
+        drop(alice);
+        assert_eq!(bob.granted().owner, "bob", "{line}");
+    }
+}
+
+#[test]
+fn a_hold_more_is_taken_back_and_the_others_stay() {
+    let pair = Pair::start();
+    let mut client = pair.primary.client();
+    let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
+    freeze(&pair.replica);
+    let ends = [("CLIENT UNBLOCK", "TIMEOUT"), ("CLIENT UNBLOCK", "ERROR"), ("CLIENT KILL ID", "")];
+    for (command, how) in ends {
+        let alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
+        assert_eq!(client.holder("k").unwrap().holds, 2);
+        client.ask::<Value>(&format!("{command} {} {how}", alice.id));
+        wait_for("one hold less", || client.holder("k").unwrap().holds == 1);
+        assert_eq!(client.holder("k").unwrap().fence, fence);
+    }
+}
+
+/// A waiter that is granted the lock while the replica stands still.
+#[test]
+fn a_handover_is_taken_back_and_goes_to_the_next() {
+    let pair = Pair::start();
+    let mut client = pair.primary.client();
+    client.acquire("k", "OWNER alice PX 60000").unwrap();
+    let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob PX 60000 SYNC 1 500");
+    let mut carol = Waiter::new(&pair.primary, "k", "OWNER carol PX 60000 SYNC 1 25000");
+    freeze(&pair.replica);
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let earlier = client.holder("k").unwrap();
+    assert_eq!(earlier.owner, "bob");
+    assert_eq!(bob.client.finish(), Err(NO_REPLICAS.into()));
+    wait_for("a handover", || client.holder("k").unwrap().owner == "carol");
+    assert!(carol.is_blocked(&mut client));
+    wake(&pair.replica);
+    assert!(told(&mut carol).fence > earlier.fence);
+}

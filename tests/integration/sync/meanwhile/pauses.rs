@@ -1,0 +1,72 @@
+//! `CLIENT PAUSE`: replicas are asked only when it is over.
+
+use super::{NO_REPLICAS, Pair, becomes_free, told, unconfirmed};
+use crate::support::{Client, Waiter, server_time, wake};
+
+/// For a time, since `CLIENT UNPAUSE` would have to wait as well.
+const PAUSES: [&str; 2] = ["CLIENT PAUSE 800 WRITE", "CLIENT PAUSE 800 ALL"];
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// Alice's lock goes to bob, who asked for that, and in the same step the server is paused.
+fn hand_over_and_pause(pair: &Pair, client: &mut Client, options: &str, pause: &str) -> Waiter {
+    client.acquire("k", "OWNER alice PX 60000").unwrap();
+    let bob = Waiter::new(&pair.primary, "k", &format!("OWNER bob PX 60000 {options}"));
+    client.begin_together(&[words("LOCK.RELEASE k alice"), words(pause)]);
+    for _ in 0..2 {
+        client.finish().unwrap();
+    }
+    bob
+}
+
+#[test]
+fn what_is_asked_meanwhile_is_granted_after_it() {
+    for pause in PAUSES {
+        let pair = Pair::start();
+        let (mut client, mut alice) = (pair.primary.client(), pair.primary.client());
+        let began = server_time(&mut client);
+        client.ask::<()>(pause);
+        // Its time begins when the server takes the command up.
+        let granted = alice.acquire("k", "OWNER alice PX 60000 SYNC 1 400").unwrap();
+        assert!(granted.granted_at() >= began + 800, "{pause}");
+        assert_eq!(pair.replica.client().holder("k").unwrap().fence, granted.fence);
+    }
+}
+
+#[test]
+fn a_handover_before_it_is_confirmed_after_it() {
+    for pause in PAUSES {
+        let pair = Pair::start();
+        let mut client = pair.primary.client();
+        let mut bob = hand_over_and_pause(&pair, &mut client, "SYNC 1 25000", pause);
+        let granted = told(&mut bob);
+        assert!(granted.lease <= 60_000 - 700, "{pause}: told after {} ms", 60_000 - granted.lease);
+        assert_eq!(pair.replica.client().holder("k").unwrap().fence, granted.fence);
+    }
+}
+
+#[test]
+fn the_time_runs_meanwhile() {
+    for pause in PAUSES {
+        let pair = Pair::start();
+        let mut client = pair.primary.client();
+        let mut bob = hand_over_and_pause(&pair, &mut client, "SYNC 1 300", pause);
+        assert_eq!(bob.client.finish(), Err(NO_REPLICAS.into()), "{pause}");
+        becomes_free(&mut client, "k");
+    }
+}
+
+/// The replica has been asked before the pause.
+#[test]
+fn nobody_is_left_waiting_by_it() {
+    for pause in PAUSES {
+        let pair = Pair::stopped();
+        let mut client = pair.primary.client();
+        let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
+        client.ask::<()>(pause);
+        wake(&pair.replica);
+        assert_eq!(told(&mut alice).owner, "alice", "{pause}");
+    }
+}

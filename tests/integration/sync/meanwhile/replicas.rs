@@ -1,0 +1,93 @@
+//! Replicas that go and come.
+
+use super::{NO_REPLICAS, Pair, becomes_free, in_step, told, unconfirmed};
+use crate::support::{
+    Proxy, Server, Setup, Waiter, freeze, is_left_of, server_time, wait_for, wait_until, wake,
+};
+
+#[test]
+fn one_that_goes_on_confirms_what_it_finds() {
+    let pair = Pair::stopped();
+    let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 20000 SYNC 1 15000");
+    let mut client = pair.primary.client();
+    assert_eq!(client.holder("k").unwrap().owner, "alice");
+    wake(&pair.replica);
+    let granted = alice.granted();
+    assert!(is_left_of(20_000, &granted));
+    assert_eq!(pair.replica.client().holder("k").unwrap().fence, granted.fence);
+}
+
+#[test]
+fn one_that_is_killed_confirms_nothing() {
+    let mut pair = Pair::stopped();
+    let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 1000");
+    let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob");
+    pair.replica.kill();
+    assert_eq!(alice.client.finish(), Err(NO_REPLICAS.into()));
+    assert_eq!(bob.granted().owner, "bob");
+}
+
+#[test]
+fn one_that_was_killed_confirms_when_it_is_back() {
+    let mut pair = Pair::stopped();
+    let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
+    pair.replica.kill_and_restart();
+    assert_eq!(told(&mut alice).owner, "alice");
+    assert_eq!(pair.replica.client().holder("k").unwrap().owner, "alice");
+}
+
+#[test]
+fn one_whose_link_breaks_confirms_by_the_next_one() {
+    let pair = Pair::stopped();
+    let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
+    let mut client = pair.primary.client();
+    assert_eq!(client.ask::<i64>("CLIENT KILL TYPE replica"), 1);
+    wake(&pair.replica);
+    assert_eq!(told(&mut alice).owner, "alice");
+    assert_eq!(client.info("stats", "sync_partial_ok"), "1");
+}
+
+#[test]
+fn one_that_comes_anew_confirms_what_it_is_sent_first() {
+    let primary = Server::start();
+    let mut alice = unconfirmed(&primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 1 25000");
+    let replica = primary.replica();
+    let granted = told(&mut alice);
+    assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
+}
+
+#[test]
+fn one_alone_does_not_confirm_for_two() {
+    let pair = Pair::start();
+    let second = pair.primary.replica();
+    in_step(&pair.primary, 2);
+    freeze(&second);
+    let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 2 1000");
+    assert_eq!(alice.client.finish(), Err(NO_REPLICAS.into()));
+    let mut bob = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER bob PX 60000 SYNC 2 25000");
+    wake(&second);
+    assert_eq!(told(&mut bob).owner, "bob");
+}
+
+/// Its primary has not heard yet that the old link is of no use.
+#[test]
+fn one_with_two_links_counts_once() {
+    let primary = Server::start();
+    let relay = Proxy::to(primary.port());
+    let replica = Setup::new().set("replicaof", &format!("127.0.0.1 {}", relay.port())).start();
+    in_step(&primary, 1);
+    relay.hide_ends();
+    let mut client = primary.client();
+    let mut alice = unconfirmed(&primary, "LOCK.ACQUIRE k OWNER alice PX 60000 SYNC 2 4000");
+    let fence = client.holder("k").unwrap().fence;
+    // It has confirmed that by its first link.
+    wait_for("the grant on the replica", || {
+        replica.client().holder("k").is_some_and(|held| held.fence == fence)
+    });
+    let now = server_time(&mut client);
+    wait_until(&mut client, now + 100);
+    assert_eq!(replica.client().ask::<i64>("CLIENT KILL TYPE master"), 1);
+    wait_for("two links", || client.info("replication", "connected_slaves") == "2");
+    assert_eq!(alice.client.finish(), Err(NO_REPLICAS.into()));
+    becomes_free(&mut client, "k");
+}

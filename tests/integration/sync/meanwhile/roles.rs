@@ -1,0 +1,89 @@
+//! The primary becomes a replica.
+
+use super::{Pair, unconfirmed};
+use crate::support::{Setup, Waiter, freeze, grant, wait_for, wake};
+
+const ASKS: [&str; 4] = [
+    "LOCK.ACQUIRE k0 OWNER alice PX 60000 SYNC 1 25000",
+    "LOCK.ACQUIRE k1 OWNER alice PX 60000 SESSION SYNC 1 25000",
+    "LOCK.MACQUIRE 2 k2 k3 OWNER alice PX 60000 SYNC 1 25000",
+    "LOCK.EXTEND held alice PX 60000 SYNC 1 25000",
+];
+
+/// A pair, and clients that wait for the replica's word, which stands still.
+fn waiting() -> (Pair, Vec<Waiter>) {
+    let pair = Pair::start();
+    pair.primary.client().acquire("held", "OWNER alice PX 60000").unwrap();
+    freeze(&pair.replica);
+    let waiters = ASKS.iter().map(|line| unconfirmed(&pair.primary, line)).collect();
+    (pair, waiters)
+}
+
+#[test]
+fn a_demotion_sends_them_away() {
+    let (pair, waiters) = waiting();
+    let other = Setup::new().start();
+    let mut client = pair.primary.client();
+    client.ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
+    for mut waiter in waiters {
+        // The server closes the connection then.
+        let error = waiter.client.finish().unwrap_err();
+        assert!(error.starts_with("UNBLOCKED "), "{error}");
+    }
+    // A primary again, it goes on as one.
+    client.ask::<()>("REPLICAOF NO ONE");
+    let replica = pair.primary.replica();
+    let again = client.acquire("k9", "OWNER alice SYNC 1 25000").unwrap();
+    assert_eq!(replica.client().holder("k9").unwrap().fence, again.fence);
+}
+
+#[test]
+fn a_planned_failover_gives_each_an_answer() {
+    let (pair, waiters) = waiting();
+    let mut client = pair.primary.client();
+    client.ask::<()>("FAILOVER");
+    wake(&pair.replica);
+    let mut new = pair.replica.client();
+    wait_for("the replica to take over", || new.info("replication", "role") == "master");
+    for mut waiter in waiters {
+        if let Err(error) = waiter.client.finish() {
+            assert!(error.starts_with("UNBLOCKED "), "{error}");
+        }
+    }
+    wait_for("the old primary as a replica", || client.info("replication", "master_link_status") == "up");
+    // What the one was told, the other has.
+    let mut alice = new;
+    let granted = grant(alice.send("LOCK.ACQUIRE k9 OWNER alice SYNC 1 25000").unwrap()).unwrap();
+    assert_eq!(client.holder("k9").unwrap().fence, granted.fence);
+}
+
+/// Nothing of that is lost: who was told that it has a lock has it on the next primary.
+#[test]
+fn a_planned_failover_keeps_what_was_told() {
+    for _ in 0..5 {
+        let pair = Pair::start();
+        let mut client = pair.primary.client();
+        let mut clients: Vec<_> = (0..20).map(|_| pair.primary.client()).collect();
+        for (number, asks) in clients.iter_mut().enumerate() {
+            if number == 10 {
+                client.begin("FAILOVER");
+            }
+            asks.begin(&format!("LOCK.ACQUIRE k{number} OWNER alice PX 60000 SYNC 1 25000"));
+        }
+        let mut new = pair.replica.client();
+        wait_for("the replica to take over", || new.info("replication", "role") == "master");
+        client.finish().unwrap();
+        for (number, mut asked) in clients.into_iter().enumerate() {
+            match asked.finish() {
+                Ok(reply) => {
+                    let told = grant(reply).expect("a free lock");
+                    assert_eq!(new.holder(&format!("k{number}")).map(|held| held.fence), Some(told.fence));
+                }
+                Err(error) => {
+                    let code = error.split(' ').next();
+                    assert!(matches!(code, Some("UNBLOCKED" | "READONLY")), "{error}");
+                }
+            }
+        }
+    }
+}
