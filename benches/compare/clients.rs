@@ -118,7 +118,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         groups.push(Group { title: format!("with {client}"), bars: contestants.iter().map(bar).collect() });
     }
     if !groups.is_empty() {
-        bars(plan, "clients", "Handovers a second, 8 clients on one lock", &groups);
+        bars(plan, "clients", "Handovers per second, 8 clients on one lock", &groups);
     }
     mixes::on_one_lock(plan, report);
 }

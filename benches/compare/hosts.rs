@@ -23,6 +23,9 @@ const NS_PER_TICK: f64 = 1e9 / 100.0;
 pub(crate) enum Kind {
     Plain,
     Module,
+    /// With a replica.
+    PlainPair,
+    ModulePair,
     Postgres,
     Etcd,
 }
@@ -30,6 +33,7 @@ pub(crate) enum Kind {
 /// A running server.
 pub(crate) enum Host {
     Redis(Server),
+    Pair(Server, Server),
     Foreign(Foreign),
 }
 
@@ -39,6 +43,8 @@ impl Host {
         match kind {
             Kind::Plain => Ok(Self::Redis(Server::start(Setup::PLAIN))),
             Kind::Module => Ok(Self::Redis(Server::start(Setup::MODULE))),
+            Kind::PlainPair => Ok(Self::pair(Setup::PLAIN)),
+            Kind::ModulePair => Ok(Self::pair(Setup::MODULE)),
             Kind::Postgres => {
                 Foreign::start(plan, "benches/clients/postgres/run", "ready to accept connections")
             }
@@ -46,15 +52,26 @@ impl Host {
         }
     }
 
+    fn pair(setup: Setup) -> Self {
+        let mut primary = Server::start(setup);
+        let replica = primary.replica(setup);
+        Self::Pair(primary, replica)
+    }
+
+    /// Of the primary first, where there is a replica.
     pub(crate) fn address(&self) -> String {
-        let (Self::Redis(Server { port, .. }) | Self::Foreign(Foreign { port, .. })) = self;
-        format!("127.0.0.1:{port}")
+        match self {
+            Self::Redis(Server { port, .. }) | Self::Foreign(Foreign { port, .. }) => {
+                format!("127.0.0.1:{port}")
+            }
+            Self::Pair(primary, replica) => format!("127.0.0.1:{},127.0.0.1:{}", primary.port, replica.port),
+        }
     }
 
     /// How much processor time the server has used.
     pub(crate) fn cpu_ns(&mut self) -> f64 {
         match self {
-            Self::Redis(server) => server.cpu_ns(),
+            Self::Redis(server) | Self::Pair(server, _) => server.cpu_ns(),
             Self::Foreign(server) => server.cpu_ns(),
         }
     }

@@ -84,7 +84,8 @@ fn side_by_side() -> String {
         let quick = if report.quick { ", a quick run" } else { "" };
         text += &format!("- {server}: {date}{quick}, {processor}, {cores} cores{warned}\n");
     }
-    let titles = ["work", "beside"].into_iter().chain(kept.iter().map(|kept| &kept.machine.server[..]));
+    let titles =
+        ["work", "compared with"].into_iter().chain(kept.iter().map(|kept| &kept.machine.server[..]));
     let lines = FOR_NEWCOMERS.map(|(work, beside)| {
         let row = |kept: &Report| {
             let row = kept.rows.iter().find(|row| (&row.work[..], &row.beside[..]) == (work, beside));

@@ -139,7 +139,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     pictures::distributions(
         plan,
         "lapse",
-        "From the end of a lease to the next holder's grant, beside 200,000 other volatile keys",
+        "From the end of a lease to the next holder's grant, with 200,000 other volatile keys",
         "ms",
         &curves,
     );

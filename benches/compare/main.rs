@@ -35,6 +35,7 @@ mod several;
 mod shared;
 mod stall;
 mod stats;
+mod sync;
 mod throughput;
 mod waiters;
 
@@ -71,6 +72,7 @@ fn main() {
             "stall" => stall::run(&plan, &mut report),
             "shared" => shared::run(&plan, &mut report),
             "several" => several::run(&plan, &mut report),
+            "sync" => sync::run(&plan, &mut report),
             "notify" => notify::run(&plan, &mut report),
             _ => throughput::run_durable(&plan, &mut report),
         }

@@ -122,7 +122,7 @@ pub(crate) fn distributions(plan: &Plan, name: &str, title: &str, unit: &str, cu
             .x_label_formatter(&|value| short(*value))
             .y_label_formatter(&|value| format!("{value:.0}"))
             .x_desc(unit)
-            .y_desc("% at most so long")
+            .y_desc("% within this time")
             .draw()?;
         for curve in curves {
             let points = (0..=400).map(|step| {

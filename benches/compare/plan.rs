@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 14] = [
+pub(crate) const PARTS: [&str; 15] = [
     "instructions",
     "throughput",
     "handover",
@@ -19,6 +19,7 @@ pub(crate) const PARTS: [&str; 14] = [
     "stall",
     "shared",
     "several",
+    "sync",
     "durability",
 ];
 

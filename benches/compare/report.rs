@@ -165,19 +165,19 @@ impl Report {
         }
         if !self.rows.is_empty() {
             text += &table(
-                &["work", "beside", "bound", "median (middle half; min..max)", "by server CPU", ""],
+                &["work", "compared with", "target", "median (middle half; min..max)", "by server CPU", ""],
                 self.rows.iter().map(Row::cells),
             );
             text.push('\n');
         }
         if !self.figures.is_empty() {
             text += &table(
-                &["work", "who", "median (min..max)", "unit", "server CPU, µs each", "remark"],
+                &["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"],
                 self.figures.iter().map(Figure::cells),
             );
         }
         if !self.costs.is_empty() {
-            text += "\nWhat a failure costs: how long until the next holder has the lock.\n\n";
+            text += "\nWhat a failure costs: the time until the next holder has the lock.\n\n";
             let titles: Vec<&str> = ["lock"].into_iter().chain(EVENTS).collect();
             text += &table(&titles, self.costs.iter().map(Cost::cells));
         }

@@ -139,6 +139,12 @@ impl Server {
             assert!(begin.elapsed() < PATIENCE, "the replica does not come into sync");
             thread::sleep(Duration::from_millis(10));
         }
+        // It says that it has what it gets for the first time up to a second later.
+        self.ask("SET first 1");
+        while self.ask("WAIT 9 20") == b":0\r\n" {
+            assert!(begin.elapsed() < PATIENCE, "the replica acknowledges nothing");
+        }
+        self.ask("DEL first");
         replica
     }
 

@@ -71,8 +71,8 @@ impl Rounds {
                 "Other"
             };
             report.warn(&format!(
-                "{work}: the server was not at its limit ({}). {why} programs took the processor; believe the column by \
-                 server CPU.",
+                "{work}: the server was not at its limit ({}). {why} programs took the processor; rely on the column \
+                 \"by server CPU\".",
                 idle.join(", "),
             ));
         }
@@ -195,7 +195,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     pictures::bars(
         plan,
         "throughput",
-        "Acquire + release: thousand pairs a second, each P in its own scale",
+        "Acquire + release: thousand pairs per second, each P in its own scale",
         &groups,
     );
 }

@@ -22,8 +22,8 @@ import java.util.stream.IntStream;
  * waited for. Readers and writers then do something else for 1 ms.
  *
  * <p>{@code Contest two-of-8 ADDRESS WHO SECONDS}: as with permits, but 16 clients want two of 8 locks, others each time.
- * {@code Contest alone-2 ADDRESS WHO SECONDS} and {@code alone-10}: 8 clients take 2 or 10 locks of their own, and give them back
- * at once. With all of these, who still waits 5 s after that time has a line as if it had its grant then.
+ * {@code Contest alone ADDRESS WHO SECONDS}, {@code alone-2} and {@code alone-10}: 8 clients take 1, 2 or 10 locks of their own,
+ * and give them back at once. With all of these, who still waits 5 s after that time has a line as if it had its grant then.
  *
  * <p>{@code Contest hold ADDRESS WHO KEY}: says "ready", then takes and gives back one lock as the lines "acquire" and "release"
  * say, and prints when it had it, or began to give it back.
@@ -74,6 +74,8 @@ final class Contest {
                 var keys = Several.some(2, names("contested", 8));
                 yield new Clients(clients(16, client -> Several.open(who, address, keys)), KEPT, 0, true);
             }
+            case "alone" -> new Clients(
+                clients(8, client -> Locks.open(who, address, "own-" + client, Locks.Role.SOLE)), 0, 0, true);
             case "alone-2" -> new Clients(clients(8, client -> alone(who, address, client, 2)), 0, 0, true);
             case "alone-10" -> new Clients(clients(8, client -> alone(who, address, client, 10)), 0, 0, true);
             default -> throw new IllegalArgumentException(mode);

@@ -37,7 +37,9 @@ interface Locks {
         return switch (who) {
             case "redislock" -> new Redislock(address, key, role.words);
             case "session" -> new Redislock(address, key, "SESSION");
+            case "sync" -> new Redislock(address, key, "SYNC", "1", "1000");
             case "rlock" -> new OfRedisson(address, key, RedissonClient::getLock);
+            case "synced" -> new OfRedisson(replicated(address), key, RedissonClient::getLock);
             case "fair" -> new OfRedisson(address, key, RedissonClient::getFairLock);
             case "readwrite" -> new OfRedisson(address, key, (client, name) -> {
                 var lock = client.getReadWriteLock(name);
@@ -49,7 +51,7 @@ interface Locks {
     }
 
     static Jedis jedis(String address) {
-        var parts = address.split(":");
+        var parts = address.split(",")[0].split(":");
         var client = new Jedis(parts[0], Integer.parseInt(parts[1]));
         client.ping();
         return client;
@@ -59,6 +61,16 @@ interface Locks {
         var config = new Config();
         // One connection for commands, as the others have it; at its start it would open 24.
         config.useSingleServer().setAddress("redis://" + address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(1);
+        return Redisson.create(config);
+    }
+
+    /** Of a primary and its replica: so Redisson has the replica confirm each lock, as it does by default. */
+    static RedissonClient replicated(String addresses) {
+        var both = addresses.split(",");
+        var config = new Config();
+        config.useMasterSlaveServers().setMasterAddress("redis://" + both[0]).addSlaveAddress("redis://" + both[1])
+            .setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(1)
+            .setSlaveConnectionMinimumIdleSize(1).setSlaveConnectionPoolSize(1);
         return Redisson.create(config);
     }
 
@@ -96,7 +108,11 @@ interface Locks {
         private final RLock lock;
 
         OfRedisson(String address, String key, BiFunction<RedissonClient, String, RLock> kind) {
-            lock = kind.apply(redisson(address), key);
+            this(redisson(address), key, kind);
+        }
+
+        OfRedisson(RedissonClient client, String key, BiFunction<RedissonClient, String, RLock> kind) {
+            lock = kind.apply(client, key);
         }
 
         @Override
