@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts share: where things are, and how what is missing gets installed.
+# What the scripts share: where things are, how what is missing gets installed, and how the module is built for other machines.
 # Sourced, never run; leaves the caller in the project's root folder.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
@@ -52,12 +52,18 @@ at_least() {
     [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
 }
 
+# The oldest Rust that will do.
+declared_rust() { sed -n 's/^rust-version *= *"\(.*\)".*/\1/p' Cargo.toml; }
+
 check_rust() {
-    local how="get it from https://rustup.rs; where rustup is there: rustup update stable" wanted version
-    wanted=$(sed -n 's/^rust-version *= *"\(.*\)".*/\1/p' Cargo.toml)
-    command -v cargo >/dev/null || die "Rust is not installed (no cargo on the PATH): $how"
-    version=$(rustc --version | cut -d ' ' -f 2) || die "rustc does not run: $how"
-    at_least "$wanted" "$version" || die "Rust $version is too old, $wanted or later is needed: $how"
+    local wanted version
+    wanted=$(declared_rust)
+    command -v cargo >/dev/null ||
+        die "Rust is not installed (no cargo on the PATH): get rustup from https://rustup.rs, or with: apt install rustup"
+    # Debian's rustup comes without a toolchain.
+    version=$(rustc --version | cut -d ' ' -f 2) || die "rustc does not run; if rustup has no toolchain yet: rustup default stable"
+    at_least "$wanted" "$version" ||
+        die "Rust $version is too old, $wanted or later is needed; where rustup is there: rustup update stable"
 }
 
 # Both the library and the headers that come with it: libclang1 alone has no stddef.h.
@@ -100,4 +106,37 @@ install_missing() {
     say "installing with ${apt[*]}: ${wanted[*]}"
     "${apt[@]}" -q update >&2 || say "apt-get update failed, trying with what is known"
     "${apt[@]}" -q install -y --no-install-recommends "${wanted[@]}" >&2 || die "apt-get failed, $by_hand"
+}
+
+# The Debian mirror that this machine's own apt sources name.
+debian_mirror() {
+    # shellcheck disable=SC2016 # apt-get fills it in
+    apt-get indextargets --no-release-info --format '$(REPO_URI)' | grep -v security | head -n 1
+}
+
+# want_target TRIPLE: notes what building for it (aarch64-unknown-linux-gnu, say) needs beside, on this or on another architecture.
+want_target() {
+    local arch=${1%%-*}
+    [ "$arch" != "$(uname -m)" ] || return 0
+    want "gcc-${arch//_/-}-linux-gnu" "links the module for $arch" command -v "$arch-linux-gnu-gcc"
+    want "libc6-dev-${arch/x86_64/amd64}-cross" "the C headers of $arch" test -e "/usr/$arch-linux-gnu/include/stdio.h"
+}
+
+# has_std TRIPLE: is Rust's library for it there, or can it be had?
+has_std() { [ -d "$(rustc --print target-libdir --target "$1")" ] || timeout 300 rustup target add "$1" >&2; }
+
+# build_for TRIPLE ARGUMENTS...: cargo build for that target. No path of this machine's gets into what is built, so that the
+# same source makes the same bytes in any folder.
+build_for() {
+    local triple=$1 arch=${1%%-*} name=${1//-/_} sysroot flag flags=
+    shift
+    sysroot=/usr/$arch-linux-gnu
+    [ "$arch" != "$(uname -m)" ] || sysroot=
+    for flag in "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" "--remap-path-prefix=$PWD=redislock" \
+        "--remap-path-prefix=$target=target" -Cstrip=symbols; do
+        flags+=${flags:+$'\x1f'}$flag
+    done
+    env CARGO_ENCODED_RUSTFLAGS="$flags" "CARGO_TARGET_${name^^}_LINKER=$arch-linux-gnu-gcc" \
+        ${sysroot:+"BINDGEN_EXTRA_CLANG_ARGS_$name=-I$sysroot/include"} \
+        cargo build --locked --target "$triple" "$@"
 }
