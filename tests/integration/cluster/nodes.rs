@@ -1,6 +1,6 @@
 //! A cluster of three primaries, each with a replica where asked for, as the server's own command-line client makes it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// The first three nodes are primaries.
     pub(super) fn start(setup: Setup, replicas: bool) -> Self {
-        // Until all of them are in sync, no node is to take another for dead, however busy the machine is.
+        // No node is to take another for dead, however busy the machine is, until there are replicas in sync to take over.
         let setup = setup.set("cluster-enabled", "yes").set("cluster-node-timeout", "15000");
         let count = if replicas { 6 } else { 3 };
         let nodes: Vec<Server> = (0..count).map(|_| setup.clone().start()).collect();
@@ -36,9 +36,9 @@ impl Cluster {
                     .iter()
                     .all(|node| node.client().info("replication", "master_link_status") == "up")
             });
-        }
-        for node in &cluster.nodes {
-            node.client().ask::<()>("CONFIG SET cluster-node-timeout 1500");
+            for node in &cluster.nodes {
+                node.client().ask::<()>("CONFIG SET cluster-node-timeout 1500");
+            }
         }
         cluster
     }
@@ -50,9 +50,13 @@ impl Cluster {
         assert!(output.status.success(), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Waits until all nodes find the cluster whole, and agree on who serves what and on who follows whom.
+    /// Waits until all nodes find the cluster whole, agree on who serves what and on who follows whom, and hear each other: what
+    /// one publishes before is lost on its way to the others.
     pub(super) fn wait_for_agreement(&self) {
         wait_for("the nodes to agree", || {
+            if !self.nodes.iter().zip(&self.ids).all(|(node, id)| self.is_linked(&mut node.client(), id)) {
+                return false;
+            }
             let views: Vec<Option<(Vec<u16>, Vec<String>)>> = self
                 .nodes
                 .iter()
@@ -63,6 +67,19 @@ impl Cluster {
                 .collect();
             views[0].as_ref().is_some_and(|first| views.iter().all(|view| view.as_ref() == Some(first)))
         });
+    }
+
+    /// Whether the node with that id has its connections to and from each of the others. One from another counts once that has
+    /// said on it who it is.
+    fn is_linked(&self, client: &mut Client, own: &str) -> bool {
+        let links: Vec<HashMap<String, redis::Value>> = client.ask("CLUSTER LINKS");
+        let text = |value: &redis::Value| redis::from_redis_value::<String>(value.clone()).unwrap();
+        let links: HashSet<(String, String)> =
+            links.iter().map(|link| (text(&link["node"]), text(&link["direction"]))).collect();
+        let others = self.ids.iter().filter(|id| *id != own);
+        others
+            .flat_map(|id| ["to", "from"].map(|way| (id.clone(), way.into())))
+            .all(|link| links.contains(&link))
     }
 
     pub(super) fn id(&self, node: usize) -> &str {
