@@ -217,7 +217,9 @@ impl Route for ByCluster {
     fn learn(&mut self, key: &str, _port: u16, outcome: &Outcome) {
         if let Some(port) = outcome.redirected("MOVED") {
             self.known.insert(key.into(), port);
-        } else if *outcome == Outcome::Gone || matches!(outcome.code(), Some("CLUSTERDOWN" | "UNBLOCKED")) {
+        } else if matches!(outcome, Outcome::Gone | Outcome::Unreachable)
+            || matches!(outcome.code(), Some("CLUSTERDOWN" | "UNBLOCKED"))
+        {
             self.known.remove(key);
         }
     }

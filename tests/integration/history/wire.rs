@@ -93,7 +93,7 @@ pub(super) fn replies(locks: &Locks<'_>, call: &Call, outcome: Outcome) -> Vec<R
 
 fn reply(call: &Call, outcome: Outcome) -> Reply {
     match outcome {
-        Outcome::Gone => Reply::Gone,
+        Outcome::Gone | Outcome::Unreachable => Reply::Gone,
         Outcome::Refused(text) => Reply::Refused(text.split(' ').next().unwrap_or_default().into()),
         Outcome::Reply(Value::Int(number)) => Reply::Number(number),
         Outcome::Reply(Value::Nil) => Reply::Null,

@@ -12,6 +12,8 @@ pub(crate) enum Outcome {
     Refused(String),
     /// The connection closed, or no answer came in time. It is of no use any more.
     Gone,
+    /// No connection came about in time: nothing was sent.
+    Unreachable,
 }
 
 pub(crate) struct Link(Connection);

@@ -118,7 +118,7 @@ impl<R: Route> Worker<R> {
 
     fn send_to(&mut self, port: u16, lines: &[&str]) -> Outcome {
         if !self.links.contains_key(&port) {
-            let Some(link) = Link::open(port, self.patience) else { return Outcome::Gone };
+            let Some(link) = Link::open(port, self.patience) else { return Outcome::Unreachable };
             self.links.insert(port, link);
         }
         let Some(link) = self.links.get_mut(&port) else { return Outcome::Gone };
@@ -241,7 +241,11 @@ impl<R: Route> Worker<R> {
     }
 
     fn refused(&mut self, outcome: &Outcome) {
-        self.count(outcome.code().unwrap_or("gone"));
+        self.count(match outcome {
+            Outcome::Refused(_) => outcome.code().unwrap_or_default(),
+            Outcome::Unreachable => "no connection",
+            _ => "gone",
+        });
         sleep(self.random.up_to(30));
     }
 }
