@@ -24,7 +24,7 @@ pub(super) const LOOK_AGAIN: Millis = 100;
 const REPLICAS_COUNTED: Millis = 1100;
 
 /// A process that stood still, or looked at nothing, for longer than that, in ms, was away.
-const AWAY: Millis = 1000;
+pub(super) const AWAY: Millis = 1000;
 
 /// A moment on two clocks that nobody sets, in ms.
 #[derive(Clone, Copy, Debug)]

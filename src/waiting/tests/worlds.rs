@@ -40,9 +40,10 @@ const NOTHING_ELSE: Happens = Happens {
 /// A replica takes over. The longest lease is 2, as long as the grace.
 const FAILOVER: Size = Size {
     conns: 1,
+    horizon: 5,
     leases: &[2],
     holds: 2,
-    failover: Some(Failover { lives_on: 0, lag: 3, clients: Clients::Strict }),
+    failover: Some(Failover { lives_on: 0, away: false, lag: 3, clients: Clients::Strict }),
     rules: Rules { grace: 2, ..Rules::PLAIN },
     ..ONE_SERVER
 };
@@ -258,9 +259,9 @@ fn a_failover_with_a_grace_keeps_owners_apart() {
 fn a_failover_with_a_grace_keeps_readers_and_writers_apart() {
     let kinds = &[Kind::Plain, Kind::Read];
     let size = Size { kinds, ..FAILOVER };
-    holds("failover with readers", Size { grants: 2, holds: 1, horizon: soak(5, 6), ..size });
+    holds("failover with readers", Size { grants: 2, holds: 1, horizon: soak(4, 5), ..size });
     let lag = failover(|failover| failover.lag = 1);
-    holds("failover with upgrades", Size { kinds, grants: 1, horizon: soak(4, 6), ..lag });
+    holds("failover with upgrades", Size { kinds, grants: 1, horizon: soak(4, 5), ..lag });
     let kinds = &[Kind::WaitToRead, Kind::Wait, Kind::Read];
     let size = Size { kinds, grants: soak(1, 2), holds: 1, horizon: soak(4, 5), ..lag };
     holds("failover with readers that wait", size);
@@ -280,6 +281,21 @@ fn a_grace_covers_the_time_that_an_old_primary_lives_on() {
     let size = Size { leases: &[1], horizon: 5, ..size };
     holds("an old primary lives on", Size { holds: 1, grants: 1, ..size });
     two_owners("an old primary lives on for too long", with_grace(1, Size { horizon: 6, ..size }));
+}
+
+/// The old primary freezes, or is busy, and is replaced meanwhile. It comes back at any time, and learns of that 1 ms later.
+#[test]
+fn a_grace_covers_an_old_primary_that_comes_back() {
+    let size = failover(|failover| (failover.lives_on, failover.away, failover.lag) = (1, true, 1));
+    let rules = Rules { grace: 3, max_lease: Some(2), ..Rules::PLAIN };
+    let size = Size { grants: 1, holds: 1, horizon: soak(5, 7), rules, ..size };
+    holds("an old primary comes back", size);
+    let kinds = &[Kind::Plain, Kind::Wait];
+    holds("an old primary comes back to waiters", Size { kinds, horizon: soak(5, 6), ..size });
+    two_owners("comes back, a grace that is too short", with_grace(2, size));
+    // How long it may live on is what the grace has beyond the longest lease.
+    let rules = Rules { max_lease: None, ..rules };
+    two_owners("comes back, no longest lease", Size { rules, ..size });
 }
 
 /// The effect of a release is lost, and that of the next grant: to the new primary, the first owner has it still.
@@ -305,7 +321,7 @@ const CONFIRMED: Size = Size {
 };
 
 fn confirmed(lives_on: Millis, clients: Clients) -> Size {
-    let failover = Some(Failover { lives_on, lag: 1, clients });
+    let failover = Some(Failover { lives_on, away: false, lag: 1, clients });
     Size { grants: 1, holds: 1, horizon: soak(2, 3), failover, ..CONFIRMED }
 }
 

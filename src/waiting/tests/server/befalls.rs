@@ -1,12 +1,19 @@
 //! What befalls a server and its keys beside the commands of clients that want a lock.
 
-use super::{AT, Conn, Effect, Lock, Reply, Rules, Server, Writes, at, moment};
+use super::{AT, Conn, Effect, Lock, Reply, Rules, Server, Writes, at};
 use crate::lock::{Deadline, Grant, Millis, Owner, Value};
+use crate::waiting::grace::AWAY;
 
 impl Server {
     /// A replica becomes a primary.
     pub(crate) fn promote(&mut self, now: Millis) {
-        self.grace.begin(moment(now));
+        self.grace.begin(self.moment(now));
+    }
+
+    /// It has been away for more than a second: busy, or standing still.
+    pub(crate) fn come_back(&mut self, busy: bool) {
+        let away = if busy { &mut self.busy } else { &mut self.stood_still };
+        *away += AWAY + 1;
     }
 
     /// A lease that is over ends the grant: the server's own expiry looks.

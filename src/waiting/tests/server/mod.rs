@@ -148,6 +148,9 @@ pub(crate) struct Server {
     pub(crate) fences: FenceClock,
     state: State<Ticket>,
     grace: Grace,
+    /// For how long it has been away beside the time of its world: busy, or standing still.
+    busy: Millis,
+    stood_still: Millis,
     conns: Vec<Connection>,
     blocked: BTreeMap<Ticket, Blocked>,
     /// The id of the connection that comes next.
@@ -172,6 +175,8 @@ impl Server {
             fences: FenceClock::new(),
             state: State::new(),
             grace: Grace::new(),
+            busy: 0,
+            stood_still: 0,
             conns: (0..conns).map(|conn| Connection::new(u64::from(conn))).collect(),
             blocked: BTreeMap::new(),
             next_id: u64::from(conns),
@@ -182,6 +187,11 @@ impl Server {
             written: 1,
             acked: 1,
         }
+    }
+
+    fn moment(&self, now: Millis) -> Moment {
+        let ran = now + self.busy;
+        Moment { since_boot: ran + self.stood_still, ran }
     }
 
     /// Gives waiters and connections other numbers, in the same order: two servers that differ in no more are the same.
@@ -208,11 +218,6 @@ impl Server {
         }
         self.state.renumber_clients(&ids);
     }
-}
-
-fn moment(now: Millis) -> Moment {
-    // It never stands still.
-    Moment { since_boot: now, ran: now }
 }
 
 fn time(now: Millis) -> Now {

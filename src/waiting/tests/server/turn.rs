@@ -1,6 +1,6 @@
 //! The seam: what `serving` is for a real server.
 
-use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, moment, time};
+use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, time};
 use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Room, Value};
 use crate::waiting::state::Offset;
 use crate::waiting::{
@@ -70,7 +70,8 @@ impl Turn<'_> {
             return GraceLeft::default();
         }
         let length = GraceLength { grants: self.rules.grace, longest_lease: self.rules.max_lease };
-        self.server.grace.left(moment(self.now), length)
+        let moment = self.server.moment(self.now);
+        self.server.grace.left(moment, length)
     }
 
     /// When all leases are over, that ends the grants as soon as somebody looks.

@@ -79,6 +79,8 @@ pub(super) struct World {
     primary: Server,
     /// Until when it lives on.
     old: Option<(Server, Millis)>,
+    /// The old primary has been away since before it was replaced.
+    away: bool,
     replica: Option<Server>,
     on_the_way: Vec<Effect>,
     /// The owners that connections wait for.
@@ -124,10 +126,14 @@ fn owner(who: Who) -> Owner<'static> {
 
 impl World {
     fn new(size: Size) -> Self {
+        let mut primary = Server::new(size.conns);
+        // A grace that began with its start is over.
+        primary.promote(1 - size.rules.grace);
         Self {
             now: 1,
-            primary: Server::new(size.conns),
+            primary,
             old: None,
+            away: false,
             replica: size.failover.map(|_| Server::new(size.conns)),
             on_the_way: Vec::new(),
             waiting: vec![None; size.conns.into()],
@@ -194,8 +200,8 @@ impl World {
 
     /// Whether a connection can be used: it is open, and nobody waits on it. The server reads nothing more from one that it is
     /// not done with.
-    fn is_free(&self, size: Size, at: Site, conn: Conn) -> bool {
-        if let (Site::Old, Some((old, _)), Some(_)) = (at, &self.old, size.confirm) {
+    fn is_free(&self, at: Site, conn: Conn) -> bool {
+        if let (Site::Old, Some((old, _))) = (at, &self.old) {
             return self.waiting_old[usize::from(conn)].is_none() && !old.blocked().contains(&conn);
         }
         let blocked = self.waiting[usize::from(conn)].is_some() || self.primary.blocked().contains(&conn);

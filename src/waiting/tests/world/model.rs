@@ -58,6 +58,10 @@ pub(in crate::waiting::tests) enum Action {
     /// The replica gets the next effect.
     Replicate,
     FailOver,
+    /// The old primary comes back.
+    ComeBack {
+        busy: bool,
+    },
 }
 
 /// The guarantee that the worlds with a failover put to the test.
@@ -68,7 +72,7 @@ impl Size {
     fn acquires(self, world: &World, at: Site, who: Who, actions: &mut Vec<Action>) {
         for &kind in self.kinds {
             // Any idle connection will do: they are all alike, but for places.
-            let free = (0..self.conns).filter(|&conn| world.is_free(self, at, conn));
+            let free = (0..self.conns).filter(|&conn| world.is_free(at, conn));
             for conn in free.take(if kind.notified() { usize::MAX } else { 1 }) {
                 if at == Site::Primary || !kind.waits() && !kind.notified() {
                     let ask = |&lease| Action::Acquire { at, conn, who, lease, kind };
@@ -97,7 +101,7 @@ impl Size {
         if self.holds > 1 {
             actions.push(Action::Release { at, who, all: true });
         }
-        let can_wait = self.confirm.is_none() || (0..self.conns).any(|conn| world.is_free(self, at, conn));
+        let can_wait = self.confirm.is_none() || (0..self.conns).any(|conn| world.is_free(at, conn));
         // Who has a session that replicas confirm leaves the lease to it.
         let leaves_it = |belief: Belief| belief.session.is_some() && self.confirm.is_some();
         let can_wait = can_wait && !belief.is_some_and(leaves_it);
@@ -110,7 +114,7 @@ impl Size {
     fn turns(self, world: &World, actions: &mut Vec<Action>) {
         let now = world.now;
         let happens = self.happens;
-        let old = world.old.as_ref().filter(|_| self.confirm.is_some());
+        let old = world.old.as_ref().filter(|_| !world.away);
         if old.is_some_and(|(old, _)| old.next_due().is_some_and(|at| at <= now)) {
             actions.push(Action::RingOld);
         } else if world.primary.next_due().is_some_and(|at| at <= now) {
@@ -161,7 +165,8 @@ impl Model for Size {
             return;
         }
         self.turns(world, actions);
-        let sites: &[Site] = if world.old.is_some() { &[Site::Primary, Site::Old] } else { &[Site::Primary] };
+        let sites: &[Site] =
+            if world.old.is_some() && !world.away { &[Site::Primary, Site::Old] } else { &[Site::Primary] };
         for &at in sites {
             for who in 0..self.owners {
                 self.wishes(world, at, who, actions);
@@ -178,6 +183,9 @@ impl Model for Size {
         }
         for conn in 0..self.conns {
             self.connections(world, conn, actions);
+        }
+        if world.away {
+            actions.extend([false, true].map(|busy| Action::ComeBack { busy }));
         }
         if let Some(failover) = self.failover.filter(|_| world.replica.is_some()) {
             if !world.on_the_way.is_empty() {
@@ -218,6 +226,7 @@ impl Model for Size {
                 next.note_acks();
             }
             Action::FailOver => next.fail_over(*self, self.failover?),
+            Action::ComeBack { busy } => next.come_back(self.failover?, busy),
         }
         next.primary.renumber(false);
         if let Some((old, _)) = &mut next.old {
@@ -292,6 +301,11 @@ impl Model for Size {
         if self.confirm.is_some() {
             all.push(Property::sometimes("an owner is told", |_, world: &World| world.believers() > 0));
             all.push(Property::sometimes("too few replicas", |_, world: &World| world.unconfirmed));
+        }
+        if self.failover.is_some_and(|failover| failover.away) {
+            all.push(Property::sometimes("an old primary comes back", |_, world: &World| {
+                world.old.is_some() && !world.away
+            }));
         }
         if self.failover.is_some() {
             all.push(Property::sometimes("a failover loses a grant", |size, world: &World| {

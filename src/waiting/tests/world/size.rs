@@ -53,6 +53,8 @@ pub(in crate::waiting::tests) struct Happens {
 pub(in crate::waiting::tests) struct Failover {
     /// For how long the old primary goes on beside its successor.
     pub(in crate::waiting::tests) lives_on: Millis,
+    /// It was away when it was replaced, and does so once it comes back.
+    pub(in crate::waiting::tests) away: bool,
     /// How many effects can be on their way to the replica, and get lost.
     pub(in crate::waiting::tests) lag: usize,
     pub(in crate::waiting::tests) clients: Clients,

@@ -123,7 +123,7 @@ impl World {
 
     /// The same, told once replicas have it.
     fn extend_confirmed(&mut self, size: Size, at: Site, who: Who, lease: Millis, confirm: Confirm) {
-        let Some(conn) = (0..size.conns).find(|&conn| self.is_free(size, at, conn)) else { return };
+        let Some(conn) = (0..size.conns).find(|&conn| self.is_free(at, conn)) else { return };
         let owner = owner(who);
         let longer = Longer { owner: &owner, fence: None, lease, confirm: Some(confirm) };
         let waits = self
@@ -311,7 +311,9 @@ impl World {
         let old = std::mem::replace(&mut self.primary, replica);
         self.note_acks();
         if failover.lives_on > 0 {
-            self.old = Some((old, self.now + failover.lives_on));
+            self.away = failover.away;
+            let ends = if self.away { Millis::MAX } else { self.now + failover.lives_on };
+            self.old = Some((old, ends));
             self.waiting_old.clone_from(&self.waiting);
         }
         for belief in &mut self.beliefs {
@@ -332,5 +334,13 @@ impl World {
             // The old one does not stand still.
             self.ring_old(size);
         }
+    }
+
+    /// The old primary comes back, and does not know yet that it has been replaced.
+    pub(super) fn come_back(&mut self, failover: Failover, busy: bool) {
+        let Some((old, ends)) = &mut self.old else { return };
+        old.come_back(busy);
+        *ends = self.now + failover.lives_on;
+        self.away = false;
     }
 }
