@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use redis::{Cmd, Connection, Value};
 
+use super::PATIENCE;
+
 /// What comes back.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
@@ -19,10 +21,20 @@ pub(crate) enum Outcome {
 pub(crate) struct Link(Connection);
 
 impl Link {
-    /// A connection whose server has that long for each answer.
+    /// A connection whose server has that long for each answer, and less for the first: it may stand still.
     pub(crate) fn open(port: u16, patience: Duration) -> Option<Self> {
+        Self::open_within(port, patience.min(Duration::from_millis(500)), patience)
+    }
+
+    /// The same to a server that runs.
+    #[track_caller]
+    pub(crate) fn to(port: u16, patience: Duration) -> Self {
+        Self::open_within(port, PATIENCE, patience).expect("a connection")
+    }
+
+    fn open_within(port: u16, first: Duration, patience: Duration) -> Option<Self> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).ok()?;
-        let connection = client.get_connection_with_timeout(patience.min(Duration::from_millis(500))).ok()?;
+        let connection = client.get_connection_with_timeout(first).ok()?;
         connection.set_read_timeout(Some(patience)).ok()?;
         connection.set_write_timeout(Some(patience)).ok()?;
         Some(Self(connection))

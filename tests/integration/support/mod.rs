@@ -13,6 +13,7 @@ mod mailbox;
 mod module;
 mod pace;
 mod payload;
+mod port;
 mod proxy;
 mod server;
 mod signal;
@@ -32,7 +33,7 @@ pub(crate) use listener::Listener;
 pub(crate) use load::{Load, Route};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use module::{cli_program, meddler_path, module_path};
-pub(crate) use pace::{SOON, Stopwatch};
+pub(crate) use pace::{SOON, Stopwatch, halted_lately};
 pub(crate) use payload::{Item, Part, Payload, reader, seal};
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
@@ -40,7 +41,7 @@ pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_st
 pub(crate) use soak::{Rng, figure, size};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
-    Waiter, blocked_clients, is_left_of, lease_end_after, owners, queue, server_time, soon, transaction,
-    wait_until, wait_until_gone,
+    Waiter, blocked_clients, held, is_left_of, lease_end_after, owners, queue, server_time, soon,
+    transaction, wait_until, wait_until_gone,
 };
 pub(crate) use work::Work;

@@ -1,10 +1,12 @@
 //! A TCP relay before a server, which can lose what the server and its replicas tell each other, or be cut.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+
+use super::port::listen;
 
 /// Relays connections until dropped; those that are open then go on until either side closes.
 pub(crate) struct Proxy {
@@ -34,7 +36,7 @@ impl Trouble {
 impl Proxy {
     /// A relay to that port of this machine.
     pub(crate) fn to(target: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = listen();
         let port = listener.local_addr().unwrap().port();
         let (trouble, closed) = (Arc::new(Trouble::default()), Arc::new(AtomicBool::new(false)));
         let proxy = Self { port, trouble: Arc::clone(&trouble), closed: Arc::clone(&closed) };

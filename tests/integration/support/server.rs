@@ -3,8 +3,8 @@
 use std::env;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{panicking, sleep};
@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::module::{faulty_module_path, module_path, server_program};
-use super::{Client, PATIENCE, wait_for};
+use super::port::Port;
+use super::{Client, PATIENCE, pace, wait_for};
 
 /// How a server is to be started.
 #[derive(Clone)]
@@ -113,10 +114,11 @@ impl Setup {
 
     /// The server, once it answers; its log, and how it ended, where it ends at its start.
     pub(crate) fn try_start(self) -> Result<Server, String> {
+        pace::watch();
         let mut server = Server {
             setup: self,
             folder: tempfile::Builder::new().prefix("redislock-").tempdir().unwrap(),
-            port: 0,
+            port: Port::free(),
             child: None,
         };
         for (place, bytes) in &server.setup.files {
@@ -125,11 +127,10 @@ impl Setup {
             fs::write(path, bytes).unwrap();
         }
         for _ in 0..20 {
-            server.port = free_port();
             server.write_config();
             match server.launch() {
                 // Another process was quicker to take the port.
-                Err(_) if server.log().contains("Address already in use") => {}
+                Err(_) if server.log().contains("Address already in use") => server.port = Port::free(),
                 Err(Ended(status)) => return Err(format!("{}ended: {status}\n", server.log())),
                 Ok(()) => return Ok(server),
             }
@@ -145,7 +146,7 @@ const CHECK: Duration = Duration::from_millis(300);
 pub(crate) struct Server {
     setup: Setup,
     folder: TempDir,
-    port: u16,
+    port: Port,
     child: Option<Child>,
 }
 
@@ -159,7 +160,7 @@ impl Server {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The process' id.
@@ -184,13 +185,13 @@ impl Server {
     /// A new connection in RESP2.
     #[track_caller]
     pub(crate) fn client(&self) -> Client {
-        Client::connect(self.port, "resp2").unwrap()
+        Client::connect(self.port(), "resp2").unwrap()
     }
 
     /// A new connection in RESP3.
     #[track_caller]
     pub(crate) fn client_resp3(&self) -> Client {
-        Client::connect(self.port, "resp3").unwrap()
+        Client::connect(self.port(), "resp3").unwrap()
     }
 
     /// A new connection of a user `guest`, who has these rights and no others.
@@ -210,7 +211,7 @@ impl Server {
 
     #[track_caller]
     pub(crate) fn replica_with(&self, setup: Setup) -> Self {
-        let replica = setup.set("replicaof", &format!("127.0.0.1 {}", self.port)).start();
+        let replica = setup.set("replicaof", &format!("127.0.0.1 {}", self.port())).start();
         replica.wait_for_sync_with(self);
         replica
     }
@@ -279,7 +280,8 @@ impl Server {
 
     /// Not written again by a restart: `CONFIG REWRITE` may have changed it.
     fn write_config(&self) {
-        let mut text = format!("{}port {}\ndir {}\n", self.setup.config, self.port, self.folder().display());
+        let mut text =
+            format!("{}port {}\ndir {}\n", self.setup.config, self.port(), self.folder().display());
         if let Some(args) = &self.setup.module {
             let module = if self.setup.faults { faulty_module_path() } else { module_path() };
             writeln!(text, "loadmodule \"{}\" {args}", module.display()).unwrap();
@@ -323,7 +325,7 @@ impl Server {
     /// Whether this very process answers on the port, with its data loaded.
     fn answers(&self) -> bool {
         // By hand, and not patient: a server that does not get on may still have its port open.
-        let answer = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
+        let answer = TcpStream::connect(("127.0.0.1", self.port())).and_then(|mut stream| {
             stream.set_read_timeout(Some(CHECK))?;
             stream.write_all(b"INFO\r\n")?;
             let (mut reader, mut head) = (BufReader::new(stream), String::new());
@@ -347,22 +349,9 @@ impl Drop for Server {
         let crashed = self.child.is_some() && self.status().is_some();
         self.end();
         if panicking() || crashed {
-            let port = self.port;
+            let port = self.port();
             eprintln!("--- log of the server on port {port}:\n{}--- end of log", self.log());
         }
         assert!(panicking() || !crashed, "the server ended by itself");
-    }
-}
-
-/// A port that nobody listens on, chosen by the system, with room above for a cluster node's other port. Another process may
-/// take it before the server does.
-fn free_port() -> u16 {
-    const OTHER_PORT: u16 = 10_000;
-    loop {
-        let listener: io::Result<_> = TcpListener::bind("127.0.0.1:0");
-        let port = listener.and_then(|listener| listener.local_addr()).unwrap().port();
-        if port <= u16::MAX - OTHER_PORT {
-            return port;
-        }
     }
 }

@@ -135,6 +135,18 @@ pub(crate) fn soon(what: &str, mut condition: impl FnMut() -> bool) {
     assert!(after < SOON, "{what}: only after {after:?}");
 }
 
+/// Who holds a lock by a session. Where the server has stood still for longer than the lease lasts, the first look may come
+/// before the step that restores the grant.
+#[track_caller]
+pub(crate) fn held(client: &mut Client, key: &str) -> Grant {
+    let mut holder = None;
+    soon("a holder", || {
+        holder = client.holder(key);
+        holder.is_some()
+    });
+    holder.unwrap()
+}
+
 /// The server's time in ms since 1970.
 #[track_caller]
 pub(crate) fn server_time(client: &mut Client) -> i64 {
