@@ -111,7 +111,7 @@ fn an_extended_grant_ends_at_its_greatest_age() {
 #[test]
 fn a_reentered_grant_ends_at_its_greatest_age() {
     no_effort_keeps_it("PX 600000", "LOCK.ACQUIRE k OWNER alice PX 600000");
-    no_effort_keeps_it("PX 1000", "LOCK.ACQUIRE k OWNER alice ONCE PX 1000");
+    no_effort_keeps_it("PX 1400", "LOCK.ACQUIRE k OWNER alice ONCE PX 1400");
 }
 
 #[test]

@@ -161,9 +161,9 @@ fn nothing_is_written_once_the_lease_is_over_though_the_key_is_still_there() {
 #[test]
 fn nothing_is_written_once_a_lapsed_lock_has_gone_to_the_next() {
     let server = Server::start();
-    let mut writer = server.client();
+    let (mut writer, mut bob) = (server.client(), server.client());
     watch_a_short_lease(&mut writer);
-    Waiter::new(&server, "k", "OWNER bob").granted();
+    bob.acquire("k", "OWNER bob BLOCK 0").unwrap();
     assert!(!write(&mut writer));
 }
 

@@ -55,7 +55,7 @@ fn no_effort_keeps_it(options: &str, max_hold: &str, mut effort: impl FnMut(&mut
     let (mut alice, mut client) = (server.client(), server.client());
     client.ask::<()>(&format!("CONFIG SET lock.max-hold {max_hold}"));
     let watch = Stopwatch::start();
-    let first = alice.acquire("k", &format!("OWNER alice PX 1000 {options}")).unwrap();
+    let first = alice.acquire("k", &format!("OWNER alice PX 1900 {options}")).unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
     wait_for("the end of the grant", || {
         effort(&mut alice);
@@ -68,7 +68,7 @@ fn no_effort_keeps_it(options: &str, max_hold: &str, mut effort: impl FnMut(&mut
 fn no_extension_keeps_a_grant_beyond_it() {
     for (options, max_hold) in [("MAXHOLD 2000", "0"), ("", "2000"), ("MAXHOLD 5000", "2000")] {
         no_effort_keeps_it(options, max_hold, |alice| {
-            let _ = alice.send("LOCK.EXTEND k alice PX 1500");
+            let _ = alice.send("LOCK.EXTEND k alice PX 1900");
         });
     }
 }
@@ -76,10 +76,10 @@ fn no_extension_keeps_a_grant_beyond_it() {
 #[test]
 fn no_reentry_keeps_a_grant_beyond_it() {
     no_effort_keeps_it("MAXHOLD 2000", "0", |alice| {
-        let _ = alice.send("LOCK.ACQUIRE k OWNER alice PX 1500");
+        let _ = alice.send("LOCK.ACQUIRE k OWNER alice PX 1900");
     });
     no_effort_keeps_it("", "2000", |alice| {
-        let _ = alice.send("LOCK.ACQUIRE k OWNER alice ONCE PX 1500 MAXHOLD 60000");
+        let _ = alice.send("LOCK.ACQUIRE k OWNER alice ONCE PX 1900 MAXHOLD 60000");
     });
 }
 
@@ -87,7 +87,7 @@ fn no_reentry_keeps_a_grant_beyond_it() {
 fn an_extension_answers_what_is_left_of_it() {
     let server = Server::start();
     let mut client = server.client();
-    let granted = client.acquire("k", "OWNER alice PX 1000 MAXHOLD 50000").unwrap();
+    let granted = client.acquire("k", "OWNER alice PX 10000 MAXHOLD 50000").unwrap();
     let left: i64 = client.ask("LOCK.EXTEND k alice PX 600000");
     assert!(left > 40_000 && left <= 50_000, "{left}");
     assert_eq!(client.ask::<i64>("PEXPIRETIME k"), granted.granted_at() + 50_000);

@@ -25,15 +25,15 @@ fn has_session(client: &mut Client, key: &str) -> bool {
 fn a_session_keeps_the_lease_alive() {
     let server = Server::start();
     let (mut alice, mut client) = (server.client(), server.client());
-    let granted = alice.acquire("k", "OWNER alice PX 1500 SESSION").unwrap();
-    assert_eq!(granted.lease, 1500);
+    let granted = alice.acquire("k", "OWNER alice PX 3000 SESSION").unwrap();
+    assert_eq!(granted.lease, 3000);
     let beyond = client.ttl_beyond_lease();
-    let end = server_time(&mut client) + 3000;
+    let end = server_time(&mut client) + 5000;
     let mut ends = 0;
     let mut renewals = 0;
     while server_time(&mut client) < end || renewals < 5 {
         let left: i64 = client.ask("PTTL k");
-        assert!(left > 0 && left <= 1500 + beyond, "{left} ms left");
+        assert!(left > 0 && left <= 3000 + beyond, "{left} ms left");
         let now: i64 = client.ask("PEXPIRETIME k");
         renewals += i32::from(now > ends);
         ends = now;
@@ -47,8 +47,8 @@ fn a_session_keeps_the_lease_alive() {
 fn without_a_session_the_lease_ends_though_the_connection_is_open() {
     let server = Server::start();
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 900").unwrap();
-    client.acquire("s", "OWNER alice PX 900 SESSION").unwrap();
+    client.acquire("k", "OWNER alice PX 2000").unwrap();
+    client.acquire("s", "OWNER alice PX 2000 SESSION").unwrap();
     assert!(!has_session(&mut client, "k"));
     wait_for("the lapse", || client.holder("k").is_none());
     assert!(has_session(&mut client, "s"));
@@ -296,9 +296,9 @@ fn renewals_are_replicated_and_the_replica_lets_nothing_lapse() {
     let primary = Server::start();
     let replica = primary.replica();
     let (mut alice, mut there) = (primary.client(), replica.client());
-    let granted = alice.acquire("k", "OWNER alice PX 1500 SESSION").unwrap();
+    let granted = alice.acquire("k", "OWNER alice PX 4500 SESSION").unwrap();
     wait_for("the lock on the replica", || there.holder("k").is_some());
-    let end = server_time(&mut there) + 3000;
+    let end = server_time(&mut there) + 5500;
     while server_time(&mut there) < end {
         assert_eq!(there.holder("k").map(|holder| holder.fence), Some(granted.fence));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::support::{
-    Client, Grant, Server, Setup, Waiter, busy_script, owners, server_time, soon, wait_for, wait_until,
+    Client, Grant, Server, Setup, Waiter, busy_script, held, owners, server_time, soon, wait_for, wait_until,
     while_stopped,
 };
 
@@ -92,6 +92,7 @@ impl Scene {
         // For as long as it takes to renew the lease a few times.
         let end = server_time(&mut self.client) + 1500;
         while server_time(&mut self.client) < end {
+            held(&mut self.client, "k");
             let info = self.client.lock_info("k").unwrap_or_else(|| panic!("{what}: the lock is free"));
             let seen = (&info["owner"][..], info["fence"].parse().unwrap(), &info["session"][..]);
             assert_eq!(seen, ("alice", self.first.fence, "1"), "{what}");
@@ -140,7 +141,7 @@ fn a_replica_hears_that_the_session_goes_on() {
     replica.wait_for_sync_with(&scene.server);
     let now = server_time(&mut there);
     wait_until(&mut there, now + 1500);
-    assert_eq!(there.holder("k").map(|holder| holder.fence), Some(scene.first.fence));
+    assert_eq!(held(&mut there, "k").fence, scene.first.fence);
     scene.goes_on("with a replica");
 }
 

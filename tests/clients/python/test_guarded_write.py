@@ -82,7 +82,7 @@ def test_an_extension_in_between_has_it_tried_again(client, other):
 
 def test_a_session_is_renewed_and_all_is_written(client, server, other):
     with server.connect(single_connection_client=True) as session:
-        fence = session.execute_command("LOCK.ACQUIRE", "door", "PX", 300, "SESSION")[1]
+        fence = session.execute_command("LOCK.ACQUIRE", "door", "PX", 1500, "SESSION")[1]
         ends = other.pexpiretime("door")
         renewed = threading.Event()
 

@@ -545,7 +545,7 @@ def test_who_stood_behind_one_that_gave_up_comes_in(client, other):
 
     ask("first", "SHARED", "PX", 60_000)
     with ThreadPoolExecutor(2) as threads:
-        writer = threads.submit(ask, "writer", "BLOCK", 100)
+        writer = threads.submit(ask, "writer", "BLOCK", 3000)
         wait_for(lambda: info(other, "book")["waiters"] == 1, "the writer waits")
         reader = threads.submit(ask, "reader", "SHARED", "BLOCK", 50_000)
         assert writer.result(30) is None

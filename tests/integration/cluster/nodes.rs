@@ -17,7 +17,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// The first three nodes are primaries.
     pub(super) fn start(setup: Setup, replicas: bool) -> Self {
-        // No node is to take another for dead, however busy the machine is, until there are replicas in sync to take over.
+        // No node is to take another for dead, however busy the machine is.
         let setup = setup.set("cluster-enabled", "yes").set("cluster-node-timeout", "15000");
         let count = if replicas { 6 } else { 3 };
         let nodes: Vec<Server> = (0..count).map(|_| setup.clone().start()).collect();
@@ -36,11 +36,15 @@ impl Cluster {
                     .iter()
                     .all(|node| node.client().info("replication", "master_link_status") == "up")
             });
-            for node in &cluster.nodes {
-                node.client().ask::<()>("CONFIG SET cluster-node-timeout 1500");
-            }
         }
         cluster
+    }
+
+    /// From now on a node that is silent for 1.5 s is replaced.
+    pub(super) fn replace_the_silent(&self) {
+        for node in &self.nodes {
+            node.client().ask::<()>("CONFIG SET cluster-node-timeout 1500");
+        }
     }
 
     /// Runs the server's command-line client.

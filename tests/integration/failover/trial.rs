@@ -96,7 +96,7 @@ impl Trial {
     /// One more client takes what locks it can get, and keeps each for its whole lease.
     fn keep_some(&mut self, server: usize) {
         let (server, sync) = (&self.group.servers[server], self.work.option());
-        let mut link = Link::open(server.port(), LONG).expect("a connection");
+        let mut link = Link::to(server.port(), LONG);
         for key in keys() {
             let (owner, lease) = (format!("keeper:{}", self.load.ledger.len()), self.work.lease());
             let line = format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease} BLOCK 100 {sync}");

@@ -56,12 +56,15 @@ fn many_places_of_one_owner_that_wait_to_upgrade_keep_nobody_up() {
         let line = stats.lines().find(|line| line.starts_with("cmdstat_lock.extend:")).unwrap().to_owned();
         line.split("usec_per_call=").nth(1).unwrap().split(',').next().unwrap().parse().unwrap()
     };
-    for _ in 0..20 {
+    // The least of some: another process may have the processor during one.
+    let each = (0..20).map(|_| {
+        client.ask::<()>("CONFIG RESETSTAT");
         client.ask::<()>("LOCK.EXTEND k b PX 600000");
-    }
+        took(&mut client)
+    });
+    let least = each.fold(f64::INFINITY, f64::min);
     // All of them would take 4 ms or more.
-    let took = took(&mut client);
-    assert!(took < 1_500.0, "{took} us");
+    assert!(least < 1_500.0, "{least} us");
     release(&mut client, "b");
     assert_eq!(shown(&mut client, "mode"), "exclusive");
     assert_eq!(owners(&mut client, "k").iter().filter(|owner| *owner != "a").count(), 0);

@@ -1,7 +1,10 @@
 //! Each grant lapses by itself.
 
 use super::{NOT_HELD, count, gets_null, holds, readers, release, shown, waits};
-use crate::support::{Client, Grant, Listener, Server, Waiter, grant, server_time, wait_for, wait_until};
+use crate::support::{
+    Client, Grant, Listener, Server, Waiter, grant, lease_end_after, server_time, transaction, wait_for,
+    wait_until,
+};
 
 /// A server whose own search for what has expired finds nothing: what the module misses, nothing makes up for.
 fn alone() -> Server {
@@ -10,14 +13,16 @@ fn alone() -> Server {
     server
 }
 
-/// Waits until that owner's lease is over, by the clock; when that was.
+/// Cuts that owner's lease short, and waits until it is over, by the clock.
 #[track_caller]
-fn past_the_lease(client: &mut Client, owner: &str) -> i64 {
-    let left = client.held_by("k", owner).expect("a grant").lease;
-    let ends = server_time(client) + left;
-    wait_until(client, ends + 1);
-    ends
+fn cut_and_wait(client: &mut Client, owner: &str) {
+    client.ask::<()>(&format!("LOCK.EXTEND k {owner} PX 150"));
+    let now = server_time(client);
+    wait_until(client, now + 151);
 }
+
+/// Leases of three holders that end in another order than they began.
+const LEASES: [(&str, i64); 3] = [("a", 250), ("b", 400), ("c", 100)];
 
 /// The grant of one who waits for the end of a lease.
 #[track_caller]
@@ -32,11 +37,13 @@ fn one_of_three_wherever_it_stands() {
         let mut client = server.client();
         let mut owners = vec!["a", "b", "c"];
         let mut listener = Listener::new(&server, "Ed");
-        for (number, owner) in owners.iter().enumerate() {
-            holds(&mut client, owner, if number == place { "SHARED PX 200" } else { "SHARED PX 600000" });
+        for owner in &owners {
+            holds(&mut client, owner, "SHARED PX 600000");
         }
         let before = client.holders("k");
+        client.ask::<()>(&format!("LOCK.EXTEND k {} PX 200", owners[place]));
         assert_eq!(listener.next::<3>(), ["lock.acquired k"; 3]);
+        assert_eq!(listener.next(), ["lock.extended k"]);
         wait_for("the lapse", || client.holders("k").len() == 2);
         let lapsed = owners.remove(place);
         let (after, others) = (client.holders("k"), before.iter().filter(|holder| holder.owner != lapsed));
@@ -56,9 +63,8 @@ fn one_after_the_other_until_the_lock_is_free() {
     let server = Server::start();
     let mut client = server.client();
     let mut listener = Listener::new(&server, "Ed");
-    for (owner, lease) in [("a", 250), ("b", 400), ("c", 100)] {
-        holds(&mut client, owner, &format!("SHARED PX {lease}"));
-    }
+    let asks = LEASES.map(|(owner, lease)| format!("LOCK.ACQUIRE k OWNER {owner} SHARED PX {lease}"));
+    transaction(&mut client, &asks.each_ref().map(String::as_str));
     assert_eq!(listener.next::<3>(), ["lock.acquired k"; 3]);
     assert_eq!(listener.next::<3>(), ["lock.lapsed k"; 3]);
     assert_eq!(client.holders("k"), []);
@@ -92,19 +98,18 @@ fn many_at_once() {
 fn it_makes_room_for_the_next_one_who_asks() {
     let server = alone();
     let mut client = server.client();
-    holds(&mut client, "a", "LIMIT 2 PX 150");
+    holds(&mut client, "a", "LIMIT 2");
     holds(&mut client, "b", "LIMIT 2");
     gets_null(&mut client, "c", "LIMIT 2");
-    past_the_lease(&mut client, "a");
+    cut_and_wait(&mut client, "a");
     assert_eq!(client.holding("k"), ["b"], "not shown any more");
     assert_eq!(shown(&mut client, "holders"), "1");
     holds(&mut client, "c", "LIMIT 2");
     assert_eq!(count(&mut client, "lock_lapses"), 1);
     // A writer that holds it alone then.
     release(&mut client, "b");
-    client.ask::<()>("LOCK.EXTEND k c PX 150");
     holds(&mut client, "d", "SHARED");
-    past_the_lease(&mut client, "c");
+    cut_and_wait(&mut client, "c");
     assert_eq!(holds(&mut client, "d", "ONCE").holds, 1);
     assert_eq!(client.held_by("k", "d").unwrap().limit, 1);
 }
@@ -114,13 +119,14 @@ fn it_makes_room_for_the_next_one_who_asks() {
 fn it_makes_room_for_one_who_waits() {
     let server = alone();
     let mut client = server.client();
-    holds(&mut client, "a", "LIMIT 2 PX 300");
+    holds(&mut client, "a", "LIMIT 2");
     holds(&mut client, "b", "LIMIT 2");
-    let ends = server_time(&mut client) + client.held_by("k", "a").unwrap().lease;
     let mut c = waits(&server, "c", "LIMIT 2");
     let mut d = waits(&server, "d", "LIMIT 2");
+    let ends = server_time(&mut client) + 300;
+    client.ask::<()>("LOCK.EXTEND k a PX 300");
     let granted = after_a_lapse(&mut c);
-    assert!(granted.granted_at() >= ends - 1, "{granted:?} before {ends}");
+    assert!(granted.granted_at() >= ends, "{granted:?} before {ends}");
     assert_eq!(client.holding("k"), ["b", "c"]);
     assert!(d.is_blocked(&mut client));
     release(&mut client, "b");
@@ -131,12 +137,14 @@ fn it_makes_room_for_one_who_waits() {
 fn a_writer_waits_for_the_last_one() {
     let server = alone();
     let mut client = server.client();
-    for (owner, lease) in [("a", 300), ("b", 500), ("c", 100)] {
-        holds(&mut client, owner, &format!("SHARED PX {lease}"));
+    for (owner, _) in LEASES {
+        holds(&mut client, owner, "SHARED");
     }
-    let ends: i64 = client.ask("PEXPIRETIME k");
-    let mut listener = Listener::new(&server, "Ed");
     let mut writer = waits(&server, "w", "");
+    let mut listener = Listener::new(&server, "Ed");
+    let extensions = LEASES.map(|(owner, lease)| format!("LOCK.EXTEND k {owner} PX {lease}"));
+    let ends = lease_end_after(&mut client, "k", &extensions.each_ref().map(String::as_str));
+    assert_eq!(listener.next::<3>(), ["lock.extended k"; 3]);
     let granted = after_a_lapse(&mut writer);
     assert!(granted.granted_at() >= ends, "{granted:?} before {ends}");
     let events: Vec<_> = (0..8)

@@ -67,10 +67,10 @@ fn with_all_the_others() {
 fn and_it_goes_away() {
     let server = Server::start();
     let mut client = server.client();
-    holds(&mut client, "a", "SHARED PX 300");
-    readers(&mut client, ["b"]);
+    readers(&mut client, ["a", "b"]);
     let upgrade = waits(&server, "a", "");
     let mut reader = waits(&server, "r", "SHARED");
+    client.ask::<()>("LOCK.EXTEND k a PX 100");
     wait_for("the lapse", || client.holding("k") == ["b"]);
     assert!(reader.is_blocked(&mut client), "a writer stands before it");
     client.ask::<()>(&format!("CLIENT KILL ID {}", upgrade.id));
@@ -83,11 +83,11 @@ fn and_it_goes_away() {
 fn a_second_upgrade_comes_before_one_that_has_lost_its_grant() {
     let server = Server::start();
     let mut client = server.client();
-    holds(&mut client, "a", "SHARED PX 300");
-    readers(&mut client, ["b", "c"]);
+    readers(&mut client, ["a", "b", "c"]);
     let mut listener = Listener::new(&server, "Ed");
     let mut first = waits(&server, "a", "");
-    assert_eq!(listener.next(), ["lock.lapsed k"]);
+    client.ask::<()>("LOCK.EXTEND k a PX 300");
+    assert_eq!(listener.next(), ["lock.extended k", "lock.lapsed k"]);
     let mut second: Waiter = waits(&server, "b", "");
     release(&mut client, "c");
     assert_eq!(second.granted().holds, 2, "its grant is the only one");

@@ -6,7 +6,7 @@ mod meanwhile;
 mod session;
 mod unconfirmed;
 
-use crate::support::{Client, Server, soon, wait_for};
+use crate::support::{Client, Grant, Server, grant, soon, wait_for};
 
 const NO_REPLICAS: &str =
     "NOREPLICAS too few replicas confirmed in time: what this command added was taken back";
@@ -30,6 +30,18 @@ fn in_step(primary: &Server, replicas: usize) {
             line.contains("state=online") && !line.contains("offset=0,")
         })
     });
+}
+
+/// A grant that the replica has confirmed. It is asked for until it is, with the short time that the test needs.
+#[track_caller]
+fn confirmed(client: &mut Client, words: &str) -> Grant {
+    let line = format!("LOCK.ACQUIRE k {words}");
+    let mut told = None;
+    wait_for("a confirmed grant", || {
+        told = client.send(&line).ok();
+        told.is_some()
+    });
+    told.and_then(grant).expect("a grant")
 }
 
 /// Waits until so many clients and renewals wait for replicas.

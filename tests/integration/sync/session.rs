@@ -2,22 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use super::{NO_REPLICAS, pair};
-use crate::support::{Client, Mailbox, Server, Waiter, freeze, soon, wait_for, wake};
-
-const LEASE: i64 = 600;
+use super::{NO_REPLICAS, confirmed, pair};
+use crate::support::{Client, Mailbox, Server, Waiter, freeze, held, server_time, soon, wait_for, wake};
 
 /// Its lease is renewed on both servers.
 #[test]
 fn a_session_goes_on_while_the_replica_confirms() {
     let (_primary, _replica, mut client, mut there) = pair();
-    let told = client.acquire("k", &format!("OWNER alice PX {LEASE} SESSION SYNC 1 300")).unwrap();
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_millis(3 * LEASE.unsigned_abs()) {
-        let held = client.holder("k").expect("it is renewed");
-        assert_eq!(held.fence, told.fence);
+    let told = client.acquire("k", "OWNER alice PX 3000 SESSION SYNC 1 2000").unwrap();
+    let (mut end, mut renewals) = (0, 0);
+    wait_for("renewals there too", || {
+        assert_eq!(client.holder("k").expect("it is renewed").fence, told.fence);
         assert_eq!(there.holder("k").expect("there too").fence, told.fence);
-    }
+        let now: i64 = there.ask("PEXPIRETIME k");
+        renewals += i32::from(now > end);
+        end = now;
+        renewals > 3
+    });
     soon("all is confirmed", || client.info("lock", "lock_syncing") == "0");
 }
 
@@ -25,9 +26,8 @@ fn a_session_goes_on_while_the_replica_confirms() {
 #[test]
 fn a_session_ends_with_the_lease_that_the_replica_has() {
     let (primary, replica, mut client, mut there) = pair();
+    let told = confirmed(&mut client, "OWNER alice PX 3000 SESSION NOTIFY ch SYNC 1 100");
     let mut mail = Mailbox::of(&primary, "ch");
-    let words = format!("OWNER alice PX {LEASE} SESSION NOTIFY ch SYNC 1 100");
-    let told = client.acquire("k", &words).unwrap();
     freeze(&replica);
     let mut bob = Waiter::new(&primary, "k", "OWNER bob BLOCK 0");
     assert_eq!(mail.next(), format!("wanted {} alice", told.fence));
@@ -42,23 +42,23 @@ fn a_session_ends_with_the_lease_that_the_replica_has() {
 fn an_unconfirmed_renewal_is_undone() {
     let (_primary, replica, mut client, _) = pair();
     let lease = 3000;
-    client.acquire("k", &format!("OWNER alice PX {lease} SESSION SYNC 1 50")).unwrap();
-    let end = Instant::now() + Duration::from_millis(lease);
+    confirmed(&mut client, &format!("OWNER alice PX {lease} SESSION SYNC 1 50"));
+    // It is no later than that.
+    let end = server_time(&mut client) + lease;
     freeze(&replica);
     let mut over = 0;
     wait_for("it to lapse", || {
+        let now = server_time(&mut client);
         match client.holder("k") {
             Some(held) => {
-                let left = end.saturating_duration_since(Instant::now()).as_millis() as i64;
                 // A renewal under way shows the new one.
-                over += i64::from(held.lease > left + 100);
+                over += i64::from(held.lease > end - now + 100);
+                assert!(now < end + 500, "the lease was over {} ms ago", now - end);
                 false
             }
             None => true,
         }
     });
-    let late = Instant::now().saturating_duration_since(end);
-    assert!(late < Duration::from_millis(500), "the lease was over {late:?} ago");
     println!("figure: {over} looks at a renewal that was not confirmed");
     wake(&replica);
 }
@@ -66,7 +66,7 @@ fn an_unconfirmed_renewal_is_undone() {
 #[test]
 fn a_session_goes_on_when_the_replica_comes_back_in_time() {
     let (_primary, replica, mut client, mut there) = pair();
-    let told = client.acquire("k", "OWNER alice PX 6000 SESSION SYNC 1 50").unwrap();
+    let told = confirmed(&mut client, "OWNER alice PX 6000 SESSION SYNC 1 50");
     freeze(&replica);
     wait_for("a renewal that fails", || client.info("lock", "lock_syncing") == "1");
     wait_for("it to be undone", || client.info("lock", "lock_syncing") == "0");
@@ -91,13 +91,13 @@ fn a_session_begins_when_it_is_confirmed_and_never_where_it_is_not() {
 #[test]
 fn a_session_is_what_the_last_one_asked_for() {
     let (primary, replica, mut client, _) = pair();
-    let told = client.acquire("k", &format!("OWNER alice PX {LEASE} SESSION SYNC 1 100")).unwrap();
+    let told = confirmed(&mut client, "OWNER alice PX 600 SESSION SYNC 1 100");
     let mut other = primary.client();
-    other.acquire("k", &format!("OWNER alice PX {LEASE} ONCE SESSION")).unwrap();
+    other.acquire("k", "OWNER alice PX 600 ONCE SESSION").unwrap();
     freeze(&replica);
-    let end = Instant::now() + Duration::from_millis(3 * LEASE.unsigned_abs());
+    let end = Instant::now() + Duration::from_millis(1800);
     while Instant::now() < end {
-        assert_eq!(client.holder("k").expect("it is renewed").fence, told.fence);
+        assert_eq!(held(&mut client, "k").fence, told.fence);
     }
     wake(&replica);
 }
@@ -107,7 +107,7 @@ fn a_session_is_what_the_last_one_asked_for() {
 fn asking_again_does_not_keep_a_session_alive_that_replicas_do_not_confirm() {
     let (primary, replica, mut client, _) = pair();
     let words = "OWNER alice PX 1500 ONCE SESSION SYNC 1 100";
-    client.acquire("k", words).unwrap();
+    confirmed(&mut client, words);
     freeze(&replica);
     let mut other = primary.client();
     let end = Instant::now() + Duration::from_secs(10);
@@ -123,7 +123,7 @@ fn asking_again_does_not_keep_a_session_alive_that_replicas_do_not_confirm() {
 fn a_session_that_is_to_be_taken_over_costs_nothing_meanwhile() {
     let (primary, replica, mut client, _) = pair();
     let mut first = primary.client();
-    first.acquire("k", "OWNER alice PX 900 SESSION SYNC 1 100").unwrap();
+    confirmed(&mut first, "OWNER alice PX 900 SESSION SYNC 1 100");
     freeze(&replica);
     let mut second = Waiter::new(&primary, "k", "OWNER alice PX 60000 ONCE SESSION SYNC 1 3000");
     wait_for("both to wait", || client.info("lock", "lock_syncing") != "0");

@@ -70,13 +70,13 @@ fn the_next_waiter_gets_what_is_taken_back() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 0 SYNC 1 300");
+    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 0 SYNC 1 1500");
     soon("bob waits", || queue(&mut client, "k").len() == 1);
     let mut carol = Waiter::new(&server, "k", "OWNER carol BLOCK 0");
     soon("carol waits", || queue(&mut client, "k").len() == 2);
     client.ask::<()>("LOCK.RELEASE k alice");
     assert_eq!(client.holder("k").unwrap().owner, "bob");
-    assert_eq!(bob.refused(), NO_REPLICAS);
+    assert_eq!(bob.client.finish(), Err(NO_REPLICAS.into()));
     assert_eq!(carol.granted().owner, "carol");
 }
 
@@ -131,11 +131,11 @@ fn a_claim_that_is_not_confirmed_is_given_up_by_leave() {
 fn an_owner_that_asks_twice_keeps_what_it_was_told_of() {
     let server = Server::start();
     let mut client = server.client();
-    let mut first = Waiter::new(&server, "k", "OWNER alice SYNC 1 300");
+    let mut first = Waiter::new(&server, "k", "OWNER alice SYNC 1 1500");
     wait_for_syncing(&mut client, 1);
     let second = client.acquire("k", "OWNER alice").unwrap();
     assert_eq!(second.holds, 2);
-    assert_eq!(first.refused(), NO_REPLICAS);
+    assert_eq!(first.client.finish(), Err(NO_REPLICAS.into()));
     let held = client.holder("k").unwrap();
     assert_eq!((held.fence, held.holds), (second.fence, 1));
 }
@@ -145,11 +145,11 @@ fn an_owner_that_asks_twice_keeps_what_it_was_told_of() {
 fn an_owner_that_asks_for_it_back_keeps_it() {
     let server = Server::start();
     let mut client = server.client();
-    let mut first = Waiter::new(&server, "k", "OWNER alice SYNC 1 300");
+    let mut first = Waiter::new(&server, "k", "OWNER alice SYNC 1 1500");
     wait_for_syncing(&mut client, 1);
     let second = client.acquire("k", "OWNER alice ONCE").unwrap();
     assert_eq!(second.holds, 1);
-    assert_eq!(first.refused(), NO_REPLICAS);
+    assert_eq!(first.client.finish(), Err(NO_REPLICAS.into()));
     assert_eq!(client.holder("k").map(|held| held.holds), Some(1));
 }
 
@@ -157,11 +157,11 @@ fn an_owner_that_asks_for_it_back_keeps_it() {
 #[test]
 fn a_hold_that_was_confirmed_to_one_is_not_taken_back_with_the_other() {
     let (primary, _replica, mut client, _) = pair();
-    let mut both = Waiter::new(&primary, "k", "OWNER alice ONCE SYNC 2 300");
+    let mut both = Waiter::new(&primary, "k", "OWNER alice ONCE SYNC 2 1500");
     wait_for_syncing(&mut client, 1);
     let told = client.acquire("k", "OWNER alice ONCE SYNC 1 60000").unwrap();
     assert_eq!(told.holds, 1);
-    assert_eq!(both.refused(), NO_REPLICAS);
+    assert_eq!(both.client.finish(), Err(NO_REPLICAS.into()));
     assert_eq!(client.holder("k").map(|held| (held.fence, held.holds)), Some((told.fence, 1)));
 }
 
@@ -171,9 +171,9 @@ fn an_extension_meanwhile_keeps_no_hold_that_is_taken_back() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "OWNER alice").unwrap();
-    let mut again = Waiter::new(&server, "k", "OWNER alice SYNC 1 300");
+    let mut again = Waiter::new(&server, "k", "OWNER alice SYNC 1 1500");
     wait_for_syncing(&mut client, 1);
     client.ask::<i64>("LOCK.EXTEND k alice PX 60000");
-    assert_eq!(again.refused(), NO_REPLICAS);
+    assert_eq!(again.client.finish(), Err(NO_REPLICAS.into()));
     assert_eq!(client.holder("k").map(|held| held.holds), Some(1));
 }

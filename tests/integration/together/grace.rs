@@ -98,9 +98,9 @@ fn after_a_start_and_a_failover() {
 fn a_pause_keeps_it_waiting() {
     let server = Server::start();
     let mut client = server.client();
-    holds(&mut client, "a b", "alice", "PX 300");
+    holds(&mut client, "a b", "alice", "");
     let waiter = waits(&server, "a b", "bob", "");
-    client.ask::<()>("CLIENT PAUSE 100000 WRITE");
+    transaction(&mut client, &["LOCK.MEXTEND 2 a b alice PX 300", "CLIENT PAUSE 100000 WRITE"]);
     crate::support::wait_for("the lapse", || holders(&mut client, ["a", "b"]) == ["-", "-"]);
     assert!(waiter.is_blocked(&mut client));
     client.ask::<()>("CLIENT UNPAUSE");

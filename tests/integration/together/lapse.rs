@@ -25,7 +25,7 @@ fn the_last_lease_to_end_lets_it_come_and_not_early() {
 fn a_lease_that_is_moved_meanwhile() {
     let server = Server::start();
     let mut client = server.client();
-    holds(&mut client, "a b", "alice", "PX 400");
+    holds(&mut client, "a b", "alice", "PX 3000");
     let mut all = waits(&server, "a b", "bob", "");
     client.ask::<i64>("LOCK.EXTEND b alice PX 600000");
     wait_for("the lapse of a", || client.holder("a").is_none());
@@ -75,9 +75,9 @@ fn the_time_of_a_wait_ends_its_reservation() {
         client.begin(line);
         client
     };
-    let mut first = begin(&super::ask("x a", "bob", "BLOCK 200"));
+    let mut first = begin(&super::ask("x a", "bob", "BLOCK 2000"));
     wait_for("it to wait", || owners(&mut client, "a") == ["bob"]);
-    let mut second = begin(&super::ask("a x y", "carol", "BLOCK 600"));
+    let mut second = begin(&super::ask("a x y", "carol", "BLOCK 4000"));
     wait_for("it to wait", || owners(&mut client, "a") == ["bob", "carol"]);
     let mut third = begin("LOCK.ACQUIRE y OWNER dave PX 600000 BLOCK 0");
     assert_eq!(first.finish(), Ok(redis::Value::Nil));

@@ -3,7 +3,7 @@
 use super::{
     count, free, gets_null, granted, holders, holds, holds_one, release, waits, waits_for_one, waits_on,
 };
-use crate::support::{Server, server_time, soon, wait_until};
+use crate::support::{Server, held, server_time, soon, wait_until};
 
 #[test]
 fn all_end_with_the_connection() {
@@ -28,7 +28,7 @@ fn the_leases_of_all_are_renewed() {
     let end = server_time(&mut client) + 2000;
     wait_until(&mut client, end);
     for key in ["a", "b"] {
-        let grant = client.holder(key).unwrap();
+        let grant = held(&mut client, key);
         assert!(grant.fence == all.fences[0] && (1..=600).contains(&grant.lease), "{grant:?}");
     }
 }
@@ -45,7 +45,7 @@ fn one_that_waited_has_its_sessions() {
     soon("its sessions", || count(&mut client, "lock_sessions") == 2);
     let end = server_time(&mut client) + 1500;
     wait_until(&mut client, end);
-    assert_eq!(holders(&mut client, ["a", "b"]), ["bob"; 2]);
+    assert_eq!(["a", "b"].map(|key| held(&mut client, key).owner), ["bob"; 2]);
     drop(waiter);
     granted(&mut next);
 }

@@ -99,7 +99,7 @@ fn start(server: &Server, rng: &mut Rng) -> Child {
 
 /// What one process does: transfers, until there have been enough.
 fn transfers(port: u16) {
-    let mut link = Link::open(port, PATIENCE).unwrap();
+    let mut link = Link::to(port, PATIENCE);
     let mut rng = Rng::new();
     let mut turn = 0;
     while ask::<i64>(&mut link, "GET transfers") < TRANSFERS {

@@ -6,7 +6,6 @@ use redis::Value;
 
 use super::queue_up;
 use crate::support::{Client, Mailbox, Server, Setup, Waiter, server_time, wait_for, wait_until};
-use crate::together;
 
 #[track_caller]
 fn gauge(client: &mut Client, field: &str) -> i64 {
@@ -50,10 +49,10 @@ fn the_sum_of_waits_is_of_those_that_ended_in_a_grant() {
     let mut client = server.client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let mut impatient = Waiter::new(&server, "k", "OWNER carol BLOCK 150");
     let began = server_time(&mut client);
+    let impatient = server.client().send("LOCK.ACQUIRE k OWNER carol BLOCK 150");
     wait_ms(&mut client, 200);
-    assert_eq!(impatient.client.finish(), Ok(Value::Nil));
+    assert_eq!(impatient, Ok(Value::Nil));
     assert_eq!(gauge(&mut client, "lock_waits_ms"), 0);
     client.ask::<()>("LOCK.RELEASE k alice");
     bob.granted();
@@ -79,7 +78,7 @@ fn every_wait_that_ends_without_a_grant_counts_once() {
     };
     drop(Waiter::new(&server, "k", "OWNER carol"));
     one_more(&mut client, "a connection that closes");
-    assert_eq!(Waiter::new(&server, "k", "OWNER carol BLOCK 300").client.finish(), Ok(Value::Nil));
+    assert_eq!(places.send("LOCK.ACQUIRE k OWNER carol BLOCK 50"), Ok(Value::Nil));
     one_more(&mut client, "a timeout");
     let sent_away = Waiter::new(&server, "k", "OWNER carol");
     client.ask::<i64>(&format!("CLIENT UNBLOCK {} ERROR", sent_away.id));
@@ -87,7 +86,8 @@ fn every_wait_that_ends_without_a_grant_counts_once() {
     queue_up(&mut places, "k", "carol", "");
     assert_eq!(places.ask::<i64>("LOCK.LEAVE k carol"), 1);
     one_more(&mut client, "LOCK.LEAVE");
-    let _all = together::waits(&server, "k other free", "carol", "BLOCK 200");
+    let all = places.send("LOCK.MACQUIRE 3 k other free OWNER carol BLOCK 50");
+    assert_eq!(all, Ok(Value::Nil));
     one_more(&mut client, "one who waits for several");
     let _waiter = Waiter::new(&server, "other", "OWNER carol");
     client.ask::<()>("SET other text");

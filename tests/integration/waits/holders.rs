@@ -1,7 +1,7 @@
 //! Who holds what somebody waits for.
 
 use super::{only, queue_up, waits};
-use crate::support::{Client, Server, Setup, Waiter, wait_for, wait_until};
+use crate::support::{Client, Server, Setup, Waiter, server_time, transaction, wait_for, wait_until};
 
 #[test]
 fn the_holder_is_shown_with_what_it_takes_to_end_its_grant() {
@@ -85,13 +85,17 @@ fn a_holder_whose_lease_is_over_is_none() {
     let server = Server::start();
     let (mut client, mut places) = (server.client(), server.client());
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
-    let grant = client.acquire("k", "OWNER alice PX 300").unwrap();
-    client.acquire("s", "OWNER alice SHARED PX 300").unwrap();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    client.acquire("s", "OWNER alice SHARED PX 600000").unwrap();
     client.acquire("s", "OWNER carol SHARED PX 600000").unwrap();
     queue_up(&mut places, "k", "bob", "");
     queue_up(&mut places, "s", "dave", "");
-    client.ask::<()>("CLIENT PAUSE 60000 WRITE");
-    wait_until(&mut client, grant.granted_at() + 400);
+    transaction(
+        &mut client,
+        &["LOCK.EXTEND k alice PX 300", "LOCK.EXTEND s alice PX 300", "CLIENT PAUSE 60000 WRITE"],
+    );
+    let now = server_time(&mut client);
+    wait_until(&mut client, now + 400);
     let shown = waits(&mut client, "");
     assert_eq!(shown[0].holding(), [""; 0]);
     assert_eq!(shown[1].holding(), ["carol"]);

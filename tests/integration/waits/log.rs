@@ -1,7 +1,7 @@
 //! What stands in the log of those who wait long, and of lapses that somebody waited for.
 
 use super::queue_up;
-use crate::support::{Server, Setup, Waiter, server_time, wait_for, wait_until};
+use crate::support::{Server, Setup, Waiter, grant, server_time, wait_for, wait_until};
 
 fn lines(server: &Server, what: &str) -> Vec<String> {
     server.log().lines().filter(|line| line.contains(what)).map(str::to_owned).collect()
@@ -141,19 +141,21 @@ fn names_are_escaped() {
 fn a_lapse_that_somebody_waited_for_is_a_notice() {
     let server = Server::start();
     let mut client = server.client();
-    let fence = client.acquire("waited", "OWNER alice PX 300").unwrap().fence;
+    let fence = client.acquire("waited", "OWNER alice PX 600000").unwrap().fence;
     client.acquire("unseen", "OWNER alice PX 1").unwrap();
     let mut bob = Waiter::new(&server, "waited", "OWNER bob PX 600000");
     let _carol = Waiter::new(&server, "waited", "OWNER carol");
-    bob.granted();
+    client.ask::<()>("LOCK.EXTEND waited alice PX 50");
+    assert_eq!(grant(bob.client.finish().unwrap()).unwrap().owner, "bob");
     wait_for("the other lapse", || client.info("lock", "lock_lapses") == "2");
     let line = &wait_for_lines(&server, "lock lapsed", 1)[0];
     let expected = format!("lock lapsed: owner \"alice\", fence {fence}, waiters 2, key \"waited\"");
     assert!(line.ends_with(&expected), "{line}");
     // One of several grants.
     client.acquire("s", "OWNER r1 SHARED PX 600000").unwrap();
-    client.acquire("s", "OWNER r2 SHARED PX 300").unwrap();
+    client.acquire("s", "OWNER r2 SHARED PX 600000").unwrap();
     let _writer = Waiter::new(&server, "s", "OWNER dave");
+    client.ask::<()>("LOCK.EXTEND s r2 PX 50");
     let lines = wait_for_lines(&server, "lock lapsed", 2);
     assert!(lines[1].contains("owner \"r2\"") && lines[1].ends_with("waiters 1, key \"s\""), "{}", lines[1]);
 }
@@ -166,8 +168,11 @@ fn of_many_lapses_ten_a_second_are_notices() {
         let server = Setup::new().set("loglevel", level).start();
         let (mut client, mut places) = (server.client(), server.client());
         let each = |line: &str| (0..MANY).map(|n| line.replace('#', &n.to_string())).collect::<Vec<_>>();
-        client.ask_all::<redis::Value, _>(&each("LOCK.ACQUIRE k# OWNER alice PX 1000"));
+        client.ask_all::<redis::Value, _>(&each("LOCK.ACQUIRE k# OWNER alice PX 600000"));
         places.ask_all::<String, _>(&each("LOCK.ACQUIRE k# OWNER bob BLOCK 0 NOTIFY ch"));
+        client.ask::<()>("MULTI");
+        client.ask_all::<String, _>(&each("LOCK.EXTEND k# alice PX 200"));
+        client.ask::<redis::Value>("EXEC");
         // Nobody hears that bob has them.
         wait_for("all to lapse", || client.ask::<i64>("DBSIZE") == 0);
         let lapses: usize = client.info("lock", "lock_lapses").parse().unwrap();

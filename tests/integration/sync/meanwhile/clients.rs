@@ -106,7 +106,7 @@ fn a_handover_is_taken_back_and_goes_to_the_next() {
     let pair = Pair::start();
     let mut client = pair.primary.client();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
-    let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob PX 60000 SYNC 1 500");
+    let mut bob = Waiter::new(&pair.primary, "k", "OWNER bob PX 60000 SYNC 1 3000");
     let mut carol = Waiter::new(&pair.primary, "k", "OWNER carol PX 60000 SYNC 1 25000");
     freeze(&pair.replica);
     client.ask::<()>("LOCK.RELEASE k alice");

@@ -8,7 +8,7 @@ mod replicas;
 mod roles;
 mod session;
 
-use super::{NO_REPLICAS, in_step};
+use super::{NO_REPLICAS, confirmed, in_step};
 use crate::support::{Client, Grant, Server, Waiter, freeze, grant, wait_for};
 
 const EXTENSION_UNCONFIRMED: &str = "NOREPLICAS too few replicas confirmed the extension in time";

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Pair, in_step};
+use super::{Pair, confirmed, in_step};
 use crate::support::{
     Client, Mailbox, Proxy, Server, Setup, convert, freeze, server_time, wait_for, wait_until, wake,
 };
@@ -35,24 +35,23 @@ fn end(client: &mut Client) -> i64 {
 fn it_is_renewed_as_long_as_they_confirm() {
     let pair = Pair::start();
     let (mut alice, mut there) = (pair.primary.client(), pair.replica.client());
-    let fence = alice.acquire("k", "OWNER alice PX 1500 SESSION SYNC 1 400").unwrap().fence;
+    let fence = alice.acquire("k", "OWNER alice PX 3000 SESSION SYNC 1 2000").unwrap().fence;
     let (mut ends, mut renewals) = (0, 0);
-    let until = server_time(&mut alice) + 4000;
-    while server_time(&mut alice) < until {
+    wait_for("renewals", || {
         assert_eq!(alice.holder("k").map(|held| held.fence), Some(fence));
         let now = end(&mut there);
         renewals += i32::from(now > ends);
         ends = now;
-    }
-    assert!(renewals > 4, "{renewals} renewals");
+        renewals > 4
+    });
 }
 
 #[test]
 fn it_ends_with_the_replicas_copy() {
     let lossy = Lossy::start();
     let (mut alice, mut there) = (lossy.primary.client(), lossy.replica.client());
+    let fence = confirmed(&mut alice, "OWNER alice PX 3000 SESSION NOTIFY ch SYNC 1 800").fence;
     let mut mail = Mailbox::of(&lossy.primary, "ch");
-    let fence = alice.acquire("k", "OWNER alice PX 3000 SESSION NOTIFY ch SYNC 1 800").unwrap().fence;
     lossy.relay.lose_effects(true);
     let last = end(&mut there);
     assert_eq!(mail.next(), format!("lost {fence} alice"));
@@ -66,7 +65,7 @@ fn it_ends_with_the_replicas_copy() {
 fn it_goes_on_when_they_are_back_in_time() {
     let pair = Pair::start();
     let mut alice = pair.primary.client();
-    let fence = alice.acquire("k", "OWNER alice PX 4000 SESSION SYNC 1 800").unwrap().fence;
+    let fence = confirmed(&mut alice, "OWNER alice PX 4000 SESSION SYNC 1 800").fence;
     let first = end(&mut alice);
     freeze(&pair.replica);
     // It is renewed, and that is undone. Meanwhile the holder is shown what it can count on.
@@ -85,7 +84,7 @@ fn it_goes_on_when_they_are_back_in_time() {
 fn it_does_not_outlive_a_failover_that_its_server_slept_through() {
     let pair = Pair::start();
     let mut alice = pair.primary.client();
-    alice.acquire("k", "OWNER alice PX 1200 SESSION SYNC 1 800").unwrap();
+    confirmed(&mut alice, "OWNER alice PX 1200 SESSION SYNC 1 800");
     freeze(&pair.primary);
     let mut new = pair.replica.client();
     new.ask::<()>("REPLICAOF NO ONE");
@@ -101,7 +100,7 @@ fn it_does_not_outlive_a_failover_that_its_server_slept_through() {
 fn an_unconfirmed_renewal_keeps_nothing_beyond_the_replicas_copy() {
     let lossy = Lossy::start();
     let mut alice = lossy.primary.client();
-    alice.acquire("k", "OWNER alice PX 3000 SESSION SYNC 1 3000").unwrap();
+    alice.acquire("k", "OWNER alice PX 6000 SESSION SYNC 1 6000").unwrap();
     let first = end(&mut alice);
     lossy.relay.lose_effects(true);
     wait_for("a renewal", || end(&mut alice) > first);
