@@ -24,7 +24,10 @@ impl<'a> Waits<'a> {
             let wait = match record.reply {
                 // They wait in front, whenever they come.
                 _ if upgrades.contains(&record.question()) => None,
-                Reply::Granted { fence, holds: 1, .. } => Some(Wait { record, leaves: fence, granted: true }),
+                // One that is older than the question is the owner's already, who asks again by `ONCE`.
+                Reply::Granted { fence, holds: 1, .. } if fence >= record.sent => {
+                    Some(Wait { record, leaves: fence, granted: true })
+                }
                 Reply::Null => Some(Wait { record, leaves: record.sent + block * 1000, granted: false }),
                 // Killed, or gone with its server, by itself or by a grant of its owner's: that may be at any time.
                 _ => None,
