@@ -99,11 +99,20 @@ impl Group {
 
     /// Waits until a server is a replica in sync with the primary.
     pub(super) fn wait_for_sync(&self, server: usize, primary: usize) {
-        let relay = self.relays[primary].port().to_string();
-        patiently("a replica in sync", || {
-            let field = |name: &str| replication(&self.servers[server], name);
-            field("role") == "slave" && field("master_port") == relay && field("master_link_status") == "up"
+        patiently("a replica in sync", || self.is_in_sync(server, primary));
+    }
+
+    /// Waits until a server is in sync with the primary, or is that itself: on a busy machine the sentinels may replace one more.
+    pub(super) fn wait_until_back(&self, server: usize) {
+        patiently("a server that is back", || {
+            self.primary().is_some_and(|primary| primary == server || self.is_in_sync(server, primary))
         });
+    }
+
+    fn is_in_sync(&self, server: usize, primary: usize) -> bool {
+        let field = |name: &str| replication(&self.servers[server], name);
+        let relay = self.relays[primary].port().to_string();
+        field("role") == "slave" && field("master_port") == relay && field("master_link_status") == "up"
     }
 
     /// The primary, as the sentinels see it; they agree.

@@ -164,7 +164,7 @@ impl Trial {
         for pinned in pinned {
             pinned.comes_back(&self.group.servers[new]);
         }
-        self.group.wait_for_sync(old, new);
+        self.group.wait_until_back(old);
         let port = self.group.servers[new].port();
         let granted = self.load.ledger.first_since(began, port).expect("there are some");
         Took { exit, in_all: granted - began, promoted: granted.saturating_duration_since(promoted) }
