@@ -8,7 +8,7 @@ mod replicas;
 mod roles;
 mod session;
 
-use super::{NO_REPLICAS, confirmed, in_step};
+use super::{NO_REPLICAS, confirmed, in_step, pair};
 use crate::support::{Client, Grant, Server, Waiter, freeze, grant, wait_for};
 
 const EXTENSION_UNCONFIRMED: &str = "NOREPLICAS too few replicas confirmed the extension in time";
@@ -22,9 +22,7 @@ struct Pair {
 impl Pair {
     #[track_caller]
     fn start() -> Self {
-        let primary = Server::start();
-        let replica = primary.replica();
-        in_step(&primary, 1);
+        let (primary, replica, ..) = pair();
         Self { primary, replica }
     }
 
