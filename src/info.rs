@@ -22,6 +22,7 @@ pub(crate) fn write(info: &mut InfoWriter) {
     for ((_, field), counter) in WAITS.iter().zip(&WAITED) {
         info.field(field, counter.get());
     }
+    info.field(c"most_work", serving::most_work());
     info.field(c"waits_ms", WAITS_MS.get());
     info.field(c"waits_ungranted", serving::ungranted());
     let now = serving::now();

@@ -60,7 +60,7 @@ impl<'a> Apply<'a> {
                 lock.store_among(grant, deadline);
             }
             Effect::Ended(fence) => lock.remove_one(fence),
-            Effect::Lapsed(time) => _ = lock.remove_lapsed(time),
+            Effect::Lapsed(time) => lock.remove_lapsed(time),
         }
         ctx.replicate_verbatim();
         ctx.reply_status(c"OK");

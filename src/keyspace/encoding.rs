@@ -311,7 +311,7 @@ mod tests {
     /// A grant is made or its lease changed, after what was over has been ended, as each command does.
     fn set(value: &mut Value, owner: u8, end: Deadline, until: Deadline, number: u64) -> Deadline {
         let mut until = until;
-        for fence in value.lapsed(until, NOW) {
+        for fence in value.lapsed(until, NOW).collect::<Vec<_>>() {
             until = value.end(fence, until).unwrap();
         }
         let fence = Fence::new(number).unwrap();

@@ -151,23 +151,36 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends those of several grants whose leases were over before that: them.
-    pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis) -> Vec<Grant> {
-        effects::end_lapsed(ctx, self.key.name(), now);
-        self.remove_lapsed(now)
+    /// Ends those of several grants whose leases were over before that, so many at most: them.
+    pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
+        let lapsed = self.lapsed(now, most);
+        let is_all =
+            self.key.value().is_none_or(|value| value.lapsed(self.deadline(), now).nth(most).is_none());
+        if is_all {
+            effects::end_lapsed(ctx, self.key.name(), now);
+        }
+        for grant in &lapsed {
+            match is_all {
+                true => self.remove_one(grant.fence()),
+                false => self.end(ctx, grant.fence()),
+            }
+        }
+        lapsed
     }
 
     /// Removes those that a primary told to have lapsed, and tells nobody.
-    pub(crate) fn remove_lapsed(&mut self, now: Millis) -> Vec<Grant> {
-        let until = self.deadline();
-        let Some(value) = self.key.value() else { return Vec::new() };
-        let lapsed = value.lapsed(until, now).into_iter();
-        let lapsed: Vec<Grant> =
-            lapsed.filter_map(|fence| Some(value.with_fence(fence, || until)?.grant.clone())).collect();
-        for grant in &lapsed {
+    pub(crate) fn remove_lapsed(&mut self, now: Millis) {
+        for grant in self.lapsed(now, usize::MAX) {
             self.remove_one(grant.fence());
         }
-        lapsed
+    }
+
+    /// Those of several grants whose leases were over before that, so many at most.
+    fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
+        let until = self.deadline();
+        let Some(value) = self.key.value() else { return Vec::new() };
+        let fences = value.lapsed(until, now).take(most);
+        fences.filter_map(|fence| Some(value.with_fence(fence, || until)?.grant.clone())).collect()
     }
 
     /// Ends all grants.

@@ -162,11 +162,15 @@ pub(crate) enum Released {
 /// Decides a release of one hold of an owner's grant, or of all; `None`: it holds the lock not, or not with this fence.
 pub(crate) fn release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
     let grant = grant.filter(|grant| is_meant(grant, fence))?;
-    Some(match grant.holds().saturating_sub(1) {
+    Some(if all { Released::Ended } else { take_back(grant, 1) })
+}
+
+/// What is left of a grant without so many of its holds.
+pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
+    match grant.holds().saturating_sub(holds) {
         0 => Released::Ended,
-        _ if all => Released::Ended,
         holds => Released::Kept { holds },
-    })
+    }
 }
 
 /// Decides an extension of an owner's grant: the new deadline; `None`: it holds the lock not, or not with this fence, or has held

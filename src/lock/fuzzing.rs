@@ -92,7 +92,7 @@ fn step(
                 // Somebody moves the TTL of the key.
                 *until = numbers.deadline()?;
             }
-            let over = value.lapsed(*until, now);
+            let over: Vec<_> = value.lapsed(*until, now).collect();
             for held in value.all(*until) {
                 let deadline = lengthen(held, lease, limits, now);
                 assert!(deadline >= held.deadline && held.grant.age(now) >= 0);

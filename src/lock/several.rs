@@ -95,9 +95,9 @@ impl Several {
         self.ends.first().map_or(until, |(end, _)| self.end_by(*end, until))
     }
 
-    pub(super) fn lapsed(&self, until: Deadline, now: Millis) -> Vec<Fence> {
-        let over = |(end, _): &&(Deadline, Fence)| self.end_by(*end, until) < Deadline::At(now);
-        self.ends.iter().take_while(over).map(|(_, fence)| *fence).collect()
+    pub(super) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
+        let over = move |(end, _): &&(Deadline, Fence)| self.end_by(*end, until) < Deadline::At(now);
+        self.ends.iter().take_while(over).map(|(_, fence)| *fence)
     }
 
     pub(super) fn room(&self) -> Room {

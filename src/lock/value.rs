@@ -104,12 +104,13 @@ impl Value {
         }
     }
 
-    /// Of several, the grants whose lease was over before that. Of one alone, the server says so.
-    pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> Vec<Fence> {
-        match self {
-            Self::One(_) => Vec::new(),
-            Self::Several(several) => several.lapsed(until, now),
-        }
+    /// Of several, the grants whose lease was over before that, the one that ended first first. Of one alone, the server says so.
+    pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
+        let several = match self {
+            Self::One(_) => None,
+            Self::Several(several) => Some(several.lapsed(until, now)),
+        };
+        several.into_iter().flatten()
     }
 
     /// How many may hold the lock now, by the least room that one of the holders has.

@@ -39,8 +39,8 @@ impl Caller<Desk<'_>> for Client<'_> {
         Blocked::new::<Telling>(self.0, &parked_on, ticket.0)
     }
 
-    fn holders(&mut self, _site: &Desk<'_>, place: &Place, now: Millis) -> Vec<Holder> {
-        let look = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now);
+    fn holders(&mut self, _site: &Desk<'_>, place: &Place, now: Millis, most: usize) -> Vec<Holder> {
+        let look = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
         holders::peek(self.0, place, look).unwrap_or_default()
     }
 }

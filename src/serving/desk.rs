@@ -1,8 +1,8 @@
 //! One lock, open for one step: where the rules of `waiting` meet the keyspace.
 
-use super::heartbeat;
 use super::notices;
 use super::state::STATE;
+use super::{budget, heartbeat};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, Limits, Millis, Now, Room, Value};
@@ -107,6 +107,14 @@ impl Around for Desk<'_> {
     fn is_open(&self, client: u64) -> bool {
         client_exists(client)
     }
+
+    fn pay(&mut self, work: u32) -> bool {
+        budget::pay(work)
+    }
+
+    fn spend(&mut self, work: u32) {
+        budget::spend(work);
+    }
 }
 
 impl<'a> Site for Desk<'a> {
@@ -150,8 +158,8 @@ impl<'a> Site for Desk<'a> {
         self.note(why);
     }
 
-    fn end_lapsed(&mut self, now: Millis) -> Vec<Fence> {
-        let lapsed = self.lock.end_lapsed(self.ctx, now);
+    fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence> {
+        let lapsed = self.lock.end_lapsed(self.ctx, now, most);
         self.changed |= !lapsed.is_empty();
         for grant in &lapsed {
             let (waiters, level) = notices::of_lapse(At { db: self.db(), key: self.lock.name().bytes() });

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use super::desk::Desk;
 use super::state::{STATE, now};
-use super::{heartbeat, messages};
+use super::{budget, heartbeat, messages};
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now};
 use crate::server::{Blocked, Called, Ctx, client_exists, ticks};
@@ -44,6 +44,14 @@ impl Around for Server<'_> {
     fn is_open(&self, client: u64) -> bool {
         client_exists(client)
     }
+
+    fn pay(&mut self, work: u32) -> bool {
+        budget::pay(work)
+    }
+
+    fn spend(&mut self, work: u32) {
+        budget::spend(work);
+    }
 }
 
 impl Host for Server<'_> {
@@ -63,6 +71,10 @@ impl Host for Server<'_> {
     fn used(&mut self) -> Micros {
         let now = ticks();
         now - *self.began.get_or_insert(now)
+    }
+
+    fn is_turn_over(&mut self) -> bool {
+        budget::is_turn_over()
     }
 
     fn settle(&mut self, place: &Place) -> Settled {
@@ -93,6 +105,7 @@ impl Host for Server<'_> {
 
     fn settle_arriving(&mut self, place: &Place) {
         if self.ctx.select_db(place.db) {
+            budget::begin_step();
             let now = now();
             let settle = |desk: &mut Desk<'_>| {
                 waiting::settle(desk, now);

@@ -2,12 +2,13 @@
 //!
 //! - `steps`: what commands do to a lock; `desk`, `desks`: one lock, or several, open for one step; `callers`: their clients, who may be blocked.
 //! - `tell`: blocked clients, from the answer to the last word on them; `messages`: what is published.
-//! - `host`, `tick`: what falls due between commands, and the timers for it.
+//! - `host`, `tick`: what falls due between commands, and the timers for it; `budget`: how much of it one step or turn may do.
 //! - `notices`: what stands in the log of long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server stood still.
 //! - `listener`: what the server tells of keys, connections and its own role.
 //! - `views`, `holders`: what is shown; `state`: who waits where.
 
+mod budget;
 mod callers;
 mod desk;
 mod desks;
@@ -23,6 +24,7 @@ mod tell;
 mod tick;
 mod views;
 
+pub(crate) use budget::most_work;
 pub(crate) use holders::{Holder, Holders, holders_of};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::Listener;

@@ -4,7 +4,7 @@ use super::callers::{self, Client};
 use super::desk::{Desk, publish};
 use super::desks::Desks;
 use super::state::{STATE, now};
-use super::{listener, tick};
+use super::{budget, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{Ask, Deadline, Got, Grant, Now, Owner};
@@ -17,6 +17,7 @@ fn step<'a, R>(
     key: Arg<'a>,
     body: impl FnOnce(&mut Desk<'a>) -> Result<R, Error>,
 ) -> Result<R, Error> {
+    budget::begin_turn();
     Desk::step(ctx, key, body, look_out)
 }
 
@@ -26,6 +27,7 @@ fn step_all<'a, R>(
     keys: &[Arg<'a>],
     body: impl FnOnce(&mut Desks<'a>) -> Result<R, Error>,
 ) -> Result<R, Error> {
+    budget::begin_turn();
     Desks::step(ctx, keys, body, look_out)
 }
 
@@ -136,10 +138,12 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
 /// What `LOCK.SETTLE` does with one lock; refused where no alarm runs it.
 pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
     let now = ringing_now()?;
-    let settled = step(ctx, key, |desk| {
+    budget::begin_step();
+    let settle = |desk: &mut Desk<'_>| {
         waiting::settle(desk, now);
         Ok(())
-    });
+    };
+    let settled = Desk::step(ctx, key, settle, look_out);
     if settled.is_err() {
         overwritten(ctx, key);
     }
@@ -149,10 +153,12 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
 /// The same with all locks that a waiter waits for.
 pub(crate) fn settle_together(ctx: &Ctx<'_>, ticket: Ticket, keys: &[Arg<'_>]) -> Result<(), Error> {
     let now = ringing_now()?;
-    let settled = step_all(ctx, keys, |desks| {
+    budget::begin_step();
+    let settle = |desks: &mut Desks<'_>| {
         waiting::settle_together(desks, ticket, now);
         Ok(())
-    });
+    };
+    let settled = Desks::step(ctx, keys, settle, look_out);
     if settled.is_err() {
         // One of them holds something else; then nobody waits for it.
         let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());

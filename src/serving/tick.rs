@@ -11,6 +11,7 @@
 
 use std::ffi::CStr;
 
+use super::budget;
 use super::host::Server;
 use super::state::{STATE, now};
 use crate::lock::Millis;
@@ -142,6 +143,7 @@ pub(super) fn is_ringing() -> bool {
 }
 
 fn answer(ctx: &Ctx<'_>) {
+    budget::begin_turn();
     TICK.with(|tick| tick.answering = true);
     waiting::answer(&mut Server::new(ctx));
     TICK.with(|tick| tick.answering = false);
@@ -180,6 +182,7 @@ impl Alarm for Replicas {
 
     fn ring(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.replicas = None);
+        budget::begin_turn();
         let again = waiting::confirm(&mut Server::new(ctx), now());
         answer(ctx);
         if let Some(delay) = again {
@@ -206,6 +209,7 @@ impl Alarm for Alarms {
             tick.alarms = None;
             tick.ringing = true;
         });
+        budget::begin_turn();
         let timeouts = waiting::ring(&mut Server::new(ctx), now());
         stats::TIMEOUTS.add(timeouts);
         TICK.with(|tick| tick.ringing = false);

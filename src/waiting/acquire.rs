@@ -6,7 +6,7 @@ use super::join::{self, Outcome, Wait};
 use super::sessions;
 use super::settle::settle;
 use super::site::{Alone, Caller, Refusal, Site};
-use super::verdict::{Verdict, judge, take};
+use super::verdict::{UNSETTLED, Verdict, judge, take};
 use crate::lock::{Ask, Deadline, Fence, Got, Now};
 
 /// Takes a lock, or waits for it: what is granted, and the end of the lease.
@@ -20,8 +20,7 @@ pub(crate) fn acquire<S: Site>(
     if wait.confirm.is_some() {
         return acquire_confirmed(site, caller, ask, wait, now);
     }
-    settle(site, now);
-    match judge(site, ask, None, now)? {
+    match settle_and_judge(site, ask, now)? {
         Verdict::Not(no) => join::wait(&mut Alone(site), caller, ask, wait, &[(0, no)], now),
         verdict => {
             let (got, until) = take(site, ask, verdict, None, now)?;
@@ -41,11 +40,15 @@ fn acquire_confirmed<S: Site, G>(
     wait: &Wait,
     now: Now,
 ) -> Result<Outcome<G>, Refusal> {
-    settle(site, now);
-    match judge(site, ask, None, now)? {
+    match settle_and_judge(site, ask, now)? {
         Verdict::Not(no) => join::wait(&mut Alone(site), caller, ask, wait, &[(0, no)], now),
         verdict => take_confirmed(&mut Alone(site), caller, ask, wait, vec![verdict], now),
     }
+}
+
+#[inline(always)]
+fn settle_and_judge<S: Site>(site: &mut S, ask: &Ask<'_>, now: Now) -> Result<Verdict, Refusal> {
+    if settle(site, now) { judge(site, ask, None, now) } else { Ok(UNSETTLED) }
 }
 
 /// What hangs on a grant of a running command: who hears of it, and what keeps it alive.

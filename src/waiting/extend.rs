@@ -3,7 +3,7 @@
 use super::alarms::lease_moved;
 use super::confirm::hold_answer;
 use super::join::{Outcome, block};
-use super::settle::{settle, settle_each};
+use super::settle::{settle, settle_each, settle_own};
 use super::site::{Alone, Caller, Note, Refusal, Site, Sites};
 use super::state::{Answer, Arrival, Confirm, Way};
 use crate::lock::{self, Ask, Deadline, Fence, Got, Millis, Now, Owner, Room};
@@ -37,7 +37,9 @@ pub(crate) fn extend<S: Site>(
     if longer.confirm.is_some() {
         return extend_all(&mut Alone(site), caller, longer, now);
     }
-    settle(site, now);
+    if !settle(site, now) {
+        settle_own(site, longer.owner, now);
+    }
     let extension = may_extend(site, longer, now)?;
     let until = extension.until;
     set(site, extension, now);
@@ -51,7 +53,11 @@ pub(crate) fn extend_all<B: Sites>(
     longer: &Longer<'_>,
     now: Now,
 ) -> Result<Outcome<Deadline>, Refusal> {
-    settle_each(sites, now);
+    for number in settle_each(sites, now) {
+        if let Some(site) = sites.lock(number) {
+            settle_own(site, longer.owner, now);
+        }
+    }
     let mut extensions = Vec::with_capacity(sites.count());
     for number in 0..sites.count() {
         let Some(site) = sites.lock(number) else { break };

@@ -1,18 +1,16 @@
 //! A lock goes from one owner to the next, or to those next who fit.
 
 use super::alarms::lease_moved;
+use super::budget::{CHANGE, LOOK};
 use super::grace;
 use super::sessions::lease_of;
 use super::site::{Note, Site};
 use super::state::{Answer, At, State, Ticket, Word};
 use crate::lock::{self, Acquired, Ask, Deadline, Fence, Got, Now, Others, Owner, Room, Value};
 
-/// How many of those at the head of a queue get the lock in one step, where there is room for them; the rest in the next.
-const BATCH: usize = 64;
-
 /// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
-/// them wait until one of those has it.
-const PASSED: usize = 100;
+/// them wait until one of those has it, or until they are at the head of the queue.
+const PASSED: usize = 16;
 
 /// Ends the grant with that fence: its room goes to the next waiters in this same step. `why` tells why it ends.
 #[inline(always)]
@@ -125,17 +123,22 @@ pub(super) fn enter_again<S: Site>(
 }
 
 /// Gives the lock to those at the head of its queue who fit; whether to anybody. `over`: what stands in the key has ended, and is
-/// replaced.
+/// replaced. The first one gets it whatever is left of the budget: a lock that somebody waits for is not left free.
 pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
-    let most = site.at_once();
     let mut granted = false;
     check_upgrade(site);
-    for _ in 0..most.min(BATCH) {
+    loop {
         let next = |state: &mut State<S::Client>, at: At<'_>| {
-            let (ticket, ask) = state.next_head(at, most)?;
+            let (ticket, ask) = state.head(at)?;
             Some((ticket, ask, state.try_soon(at, ticket)))
         };
         let Some((ticket, ask, waits_for_several)) = site.here(next) else { return granted };
+        if let Some(locks) = site.state(|state| state.give_up_if_gone(ticket)) {
+            if site.pay(LOOK.saturating_mul(locks)) {
+                continue;
+            }
+            break;
+        }
         if waits_for_several {
             // It waits for others too: until it has them all, those behind it wait on, but for others of an owner that holds this.
             reenter(site, &ask.owner, now);
@@ -155,8 +158,11 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
             Ok(Acquired::Upgraded { .. }) if is_grace(site, now) => return granted,
             // Only where its owner holds the lock.
             Ok(Acquired::Reentered { .. } | Acquired::Upgraded { .. }) | Err(lock::TooManyHolds) => {
-                reenter(site, &ask.owner, now);
-                continue;
+                match reenter_one(site, ticket, &ask, now) {
+                    Reentry::Done if site.pay(CHANGE) => continue,
+                    Reentry::Done => break,
+                    Reentry::NotNow | Reentry::NotHeld => return granted,
+                }
             }
         };
         if is_grace(site, now) {
@@ -170,8 +176,12 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
         granted_to(site, ticket, Got { fence, holds: 1 }, until, now);
         reenter(site, &ask.owner, now);
         lease_moved(site, fence, until, now);
+        let may_go_on = site.pay(CHANGE);
         if ask.room.is_exclusive() {
             return true;
+        }
+        if !may_go_on {
+            break;
         }
     }
     site.here(|state, at| {
@@ -204,63 +214,87 @@ pub(super) fn is_grace<S: Site>(site: &mut S, now: Now) -> bool {
 /// A holder's own waiters re-enter at once, wherever they stand in the queue. One that is to have less room than the other holders
 /// leave waits in front. Of many, the rest does in the next step.
 pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
-    let (mut seen, mut done, mut passed) = (None, 0, 0);
-    while done < site.at_once() {
+    let (mut seen, mut passed) = (None, 0);
+    loop {
         let Some((ticket, ask)) = site.here(|state, at| state.next_of(at, owner, seen)) else { return };
         seen = Some(ticket);
-        let held = site.value().and_then(|value| value.grant_of(owner));
-        let Some((fence, room)) = held.map(|grant| (grant.fence(), grant.room())) else { return };
-        if site.state(|state| state.give_up_if_gone(ticket)) {
-            done += 1;
-            continue;
-        }
-        if passed == PASSED {
+        if !site.value().is_some_and(|value| value.grant_of(owner).is_some()) {
             return;
         }
-        if site.here(|state, at| state.try_soon(at, ticket)) {
-            passed += 1;
-            continue;
-        }
-        let limits = site.limits();
-        let (held, others) = site.seen_by(owner);
-        let (holds, room, until, upgraded) = match lock::acquire(held, others, &ask, limits, now.start) {
-            Ok(Acquired::Reentered { holds, deadline }) => (holds, room, deadline, false),
-            Ok(Acquired::Upgraded { holds, deadline }) if !is_grace(site, now) => {
-                (holds, ask.room, deadline, true)
-            }
-            Ok(Acquired::Upgraded { .. } | Acquired::UpgradeRefused) => {
-                match site.here(|state, at| state.upgrader(at)) {
-                    Some(other) if other != fence => {
-                        site.note(Note::Deadlocked);
-                        site.state(|state| state.answer(ticket, Answer::Deadlock));
-                        done += 1;
-                    }
-                    _ => {
-                        site.here(|state, at| state.upgrade_first(at, fence, ticket));
-                        passed += 1;
-                    }
+        let gone = site.state(|state| state.give_up_if_gone(ticket));
+        let work = match gone {
+            Some(locks) => LOOK.saturating_mul(locks),
+            None if passed == PASSED => return,
+            None => match reenter_one(site, ticket, &ask, now) {
+                Reentry::Done => CHANGE,
+                Reentry::NotNow => {
+                    passed += 1;
+                    site.spend(LOOK);
+                    continue;
                 }
-                continue;
-            }
-            Err(lock::TooManyHolds) => {
-                site.state(|state| state.answer(ticket, Answer::TooManyHolds));
-                done += 1;
-                continue;
-            }
-            // For those who don't hold it.
-            Ok(Acquired::Granted { .. } | Acquired::Refused) => return,
+                Reentry::NotHeld => return,
+            },
         };
-        done += 1;
-        let until = lease_of(site, fence, until);
-        enter_again(site, fence, holds, room, until, upgraded);
-        granted_to(site, ticket, Got { fence, holds }, until, now);
-        if ask.once {
-            site.here(|state, at| state.share_hold_with(at, fence, ticket));
+        if !site.pay(work) {
+            break;
         }
     }
     if site.here(|state, at| state.next_of(at, owner, seen)).is_some() {
         site.here(|state, at| state.look_through(at, 0));
     }
+}
+
+/// What comes of a waiter whose owner may hold the lock already.
+enum Reentry {
+    /// It is answered.
+    Done,
+    /// It waits on: for another lock too, for the other holders to go, or for its owner to claim what it has.
+    NotNow,
+    /// Its owner does not hold the lock.
+    NotHeld,
+}
+
+fn reenter_one<S: Site>(site: &mut S, ticket: Ticket, ask: &Ask<'static>, now: Now) -> Reentry {
+    if site.here(|state, at| state.try_soon(at, ticket)) {
+        return Reentry::NotNow;
+    }
+    let limits = site.limits();
+    let (held, others) = site.seen_by(&ask.owner);
+    let Some((fence, room)) = held.map(|held| (held.grant.fence(), held.grant.room())) else {
+        return Reentry::NotHeld;
+    };
+    let (holds, room, until, upgraded) = match lock::acquire(held, others, ask, limits, now.start) {
+        Ok(Acquired::Reentered { holds, deadline }) => (holds, room, deadline, false),
+        Ok(Acquired::Upgraded { holds, deadline }) if !is_grace(site, now) => {
+            (holds, ask.room, deadline, true)
+        }
+        Ok(Acquired::Upgraded { .. } | Acquired::UpgradeRefused) => {
+            return match site.here(|state, at| state.upgrader(at)) {
+                Some(other) if other != fence => {
+                    site.note(Note::Deadlocked);
+                    site.state(|state| state.answer(ticket, Answer::Deadlock));
+                    Reentry::Done
+                }
+                _ => {
+                    site.here(|state, at| state.upgrade_first(at, fence, ticket));
+                    Reentry::NotNow
+                }
+            };
+        }
+        Err(lock::TooManyHolds) => {
+            site.state(|state| state.answer(ticket, Answer::TooManyHolds));
+            return Reentry::Done;
+        }
+        // For those who don't hold it.
+        Ok(Acquired::Granted { .. } | Acquired::Refused) => return Reentry::NotHeld,
+    };
+    let until = lease_of(site, fence, until);
+    enter_again(site, fence, holds, room, until, upgraded);
+    granted_to(site, ticket, Got { fence, holds }, until, now);
+    if ask.once {
+        site.here(|state, at| state.share_hold_with(at, fence, ticket));
+    }
+    Reentry::Done
 }
 
 /// Has a waiter told that it has the lock.

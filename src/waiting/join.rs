@@ -38,6 +38,8 @@ pub(super) struct No {
     pub(super) refused: Option<Refusal>,
     /// The grant by which the owner holds the lock, where it is to have it with less room: it waits in front of the queue.
     pub(super) upgrade: Option<Fence>,
+    /// What is over of the lock has not all ended: it is looked at again at once.
+    pub(super) unsettled: bool,
 }
 
 /// Puts the client into the queues of all these locks, or refuses it where it doesn't want to wait or can't. `nots`: which of them
@@ -80,6 +82,9 @@ pub(super) fn wait<B: Sites, G>(
 fn look_again<B: Sites>(sites: &mut B, nots: &[(usize, No)], ticket: Ticket, now: Now) {
     for (number, no) in nots {
         let Some(site) = sites.lock(*number) else { continue };
+        if no.unsettled {
+            site.here(|state, at| state.look_through(at, 0));
+        }
         if no.refused.is_some() {
             // There is room: it is looked at until the grace is over.
             site.here(|state, at| state.alarm_at(at, now.start.saturating_add(1)));

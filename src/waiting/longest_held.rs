@@ -62,6 +62,12 @@ mod tests {
         fn is_open(&self, _: u64) -> bool {
             true
         }
+
+        fn pay(&mut self, _: u32) -> bool {
+            true
+        }
+
+        fn spend(&mut self, _: u32) {}
     }
 
     impl World {

@@ -22,6 +22,7 @@
 
 mod acquire;
 mod alarms;
+mod budget;
 mod confirm;
 mod departures;
 mod detect;
@@ -44,6 +45,7 @@ mod together;
 mod verdict;
 
 pub(crate) use acquire::acquire;
+pub(crate) use budget::Budget;
 pub(crate) use confirm::confirm;
 pub(crate) use departures::{ended, tell};
 pub(crate) use detect::{Circle, Holder, Link, holders};

@@ -2,7 +2,7 @@
 
 use super::hand_over::{pass_on, pass_on_all};
 use super::sessions;
-use super::settle::settle;
+use super::settle::{settle, settle_own};
 use super::site::{Note, Refusal, Site};
 use crate::lock::{self, Grant, Now, Owner, Released, Value};
 
@@ -15,7 +15,9 @@ pub(crate) fn release<S: Site>(
     all: bool,
     now: impl Fn() -> Now,
 ) -> Result<u32, Refusal> {
-    look_first(site, &now);
+    if !look_first(site, &now) {
+        settle_own(site, owner, now());
+    }
     let grant = site.value().and_then(|value| value.grant_of(owner));
     let released = lock::release(grant, fence, all).ok_or(Refusal::NotHeld)?;
     if released == Released::Ended && site.value().is_some_and(Value::is_one) && site.idle() {
@@ -57,12 +59,14 @@ pub(crate) fn break_<S: Site>(site: &mut S, fence: Option<u64>, now: impl Fn() -
 /// What has lapsed of several grants is not theirs any more who come now. And a lock that looks free may be kept alive by a
 /// connection: see `sessions::outlives`. Whoever is next gets that by an alarm: the grant of somebody else is not what the client
 /// meant.
+///
+/// Whether all of that was done.
 #[inline(always)]
-fn look_first<S: Site>(site: &mut S, now: impl Fn() -> Now) {
+fn look_first<S: Site>(site: &mut S, now: impl Fn() -> Now) -> bool {
     match site.value().map(Value::is_one) {
-        Some(true) => (),
-        Some(false) => settle(site, now()),
-        None if site.idle() => (),
-        None => sessions::revive(site, now()),
+        Some(false) => return settle(site, now()),
+        None if !site.idle() => sessions::revive(site, now()),
+        _ => (),
     }
+    true
 }

@@ -1,9 +1,10 @@
 //! What is done when its time has come, not when somebody asks: leases that are over, sessions to be renewed, waiters whose
 //! time is up, clients to be told.
 //!
-//! However much falls due at once, a turn of the server lasts no longer than `TURN`; the rest goes on in the next, in order.
-//! A command in between finds the truth, since it settles its own lock first.
+//! However much falls due at once, a turn of the server lasts no longer than `TURN`, and does no more than its budget; the rest goes on
+//! in the next, in order. A command in between finds the truth, since it settles its own lock first.
 
+use super::budget::{CHANGE, LOOK};
 use super::departures::tell_place;
 use super::site::{Host, Rest, Settled};
 use super::state::{Alarm, Left, Place, Tell, Ticket};
@@ -30,7 +31,9 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     if let Rest::Until(then) = rest {
         host.state(|state| state.be_quiet_until(then));
     }
-    while host.state(|state| state.clear_up()) && host.used() < TURN / 2 {}
+    while host.state(|state| state.clear_up()) && host.used() < TURN / 2 {
+        host.spend(LOOK);
+    }
     let (mut timeouts, mut answers) = (0, 0);
     loop {
         let renewed = look_at_next(host, rest, Alarm::Renewal, now.millis());
@@ -39,7 +42,7 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
         let ended = end_next_wait(host, rest, now);
         timeouts += u64::from(ended == Some(true));
         let told = answers < ANSWERS && answer_next(host, &mut answers);
-        if !(renewed || looked || tried || ended.is_some() || told) || host.used() >= TURN {
+        if !(renewed || looked || tried || ended.is_some() || told) || is_over(host) {
             break;
         }
     }
@@ -53,11 +56,17 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
 /// one turn allows.
 pub(crate) fn answer<H: Host>(host: &mut H) {
     let mut answers = 0;
-    while answers < ANSWERS && answer_next(host, &mut answers) && host.used() < TURN {}
+    while answers < ANSWERS && answer_next(host, &mut answers) && !is_over(host) {}
+}
+
+/// Whether this turn has lasted, or done, as much as it may.
+fn is_over<H: Host>(host: &mut H) -> bool {
+    host.is_turn_over() || host.used() >= TURN
 }
 
 /// Tells the next one; whether there was one. A grant that nobody hears of is given up, and goes to the next.
 fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
+    host.spend(CHANGE);
     match host.state(|state| state.next_answer()) {
         Some(Tell::Client(client)) => {
             *answers += 1;
@@ -74,14 +83,19 @@ fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
 fn end_next_wait<H: Host>(host: &mut H, rest: Rest, now: Now) -> Option<bool> {
     if rest == Rest::No {
         // The lock may be the waiter's by now, and only be kept from it by others that are due.
-        for place in host.state(|state| state.overdue_with_wait(now.millis())) {
+        while let Some(place) = host.state(|state| state.next_overdue_with_wait(now.millis())) {
             look(host, rest, Alarm::Look, &place, now.millis());
+            if is_over(host) {
+                return Some(false);
+            }
         }
         if let Some((ticket, places)) = host.state(|state| state.overdue_try(now.millis())) {
             try_one(host, ticket, &places, now.millis());
         }
     }
-    host.state(|state| state.time_out(now.millis()))
+    let ended = host.state(|state| state.time_out(now.millis()))?;
+    host.spend(CHANGE);
+    Some(ended)
 }
 
 /// Tries the next one who waits for several locks, and may have them all now; whether there was one.

@@ -3,6 +3,7 @@
 //! The lease is still the truth: a session only moves it, a third of the lease at a time, so that it lapses by itself if
 //! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
 
+use super::budget::CHANGE;
 use super::site::{Around, Note, Site};
 use super::state::{At, Lapsed, Session, State};
 use crate::lock::{self, Deadline, Fence, Grant, Millis, Now};
@@ -68,13 +69,18 @@ fn overdue<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now: Now) -> Op
     renewed(around, grant, &session, now)
 }
 
-/// The same for one of several grants, whose key is there: its lease goes on.
-pub(super) fn renew_overdue<S: Site>(site: &mut S, fence: Fence, now: Now) {
-    let Some(grant) = site.with_fence(fence).map(|held| held.grant.clone()) else { return };
+/// The same for one of several grants, whose key is there: its lease goes on. Whether it does.
+pub(super) fn renew_overdue<S: Site>(site: &mut S, fence: Fence, now: Now) -> bool {
+    if site.idle() {
+        return false;
+    }
+    let Some(grant) = site.with_fence(fence).map(|held| held.grant.clone()) else { return false };
     let (db, key) = (site.db(), site.key());
-    if let Some(until) = overdue(site, At { db, key: key.as_ref() }, &grant, now) {
+    let until = overdue(site, At { db, key: key.as_ref() }, &grant, now);
+    if let Some(until) = until {
         site.update(fence, grant.holds(), grant.room(), until);
     }
+    until.is_some()
 }
 
 /// The end of the lease that a session sets now; none where it may not.
@@ -89,6 +95,7 @@ pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
         return;
     };
     let lost = for_good || site.value().is_some();
+    site.spend(CHANGE.saturating_mul(grants.len() as u32));
     for grant in grants {
         let session = site.here(|state, at| state.session(at, grant.fence()));
         let until = session.and_then(|session| renewed(site, &grant, &session, now));

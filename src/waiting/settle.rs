@@ -1,50 +1,66 @@
 //! What becomes of a lock that something has happened to.
 
 use super::alarms::{lease_moved, look_when_one_ends};
+use super::budget::{CHANGE, END, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::sessions;
 use super::site::{Note, Site, Sites};
 use super::state::{Moved, Session, Word};
-use crate::lock::{self, Deadline, Now, Owner, Released, Value};
+use crate::lock::{self, Deadline, Fence, Grant, Now, Owner, Released, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
 /// free goes to the head of the queue, the holders' own waiters re-enter, and a lapse will be seen when it comes.
+///
+/// Whether all of what is over has ended. If not, the budget of this step is used up; the lock counts as taken until the next turn
+/// has done the rest.
 #[inline]
-pub(crate) fn settle<S: Site>(site: &mut S, now: Now) {
+pub(crate) fn settle<S: Site>(site: &mut S, now: Now) -> bool {
     if !site.idle() {
-        settle_all(site, now);
+        settle_all(site, now)
     } else if site.value().is_some_and(|value| !value.is_one()) {
-        end_lapsed(site, now);
+        end_lapsed(site, now)
+    } else {
+        true
     }
 }
 
-/// The same for each of several.
-pub(super) fn settle_each<B: Sites>(sites: &mut B, now: Now) {
+/// The same for each of several: the numbers of those of which not all has ended.
+pub(super) fn settle_each<B: Sites>(sites: &mut B, now: Now) -> Vec<usize> {
+    let mut unsettled = Vec::new();
     for number in 0..sites.count() {
-        if let Some(site) = sites.lock(number) {
-            settle(site, now);
+        if sites.lock(number).is_some_and(|site| !settle(site, now)) {
+            unsettled.push(number);
         }
     }
+    unsettled
 }
 
 /// Apart, so that an idle lock pays for the question alone.
 #[inline(never)]
-fn settle_all<S: Site>(site: &mut S, now: Now) {
+fn settle_all<S: Site>(site: &mut S, now: Now) -> bool {
+    if !site.pay(0) {
+        if site.here(|state, at| state.alarm_at(at, 0) && state.has_lapsed(at)) {
+            sessions::revive(site, now);
+        }
+        return false;
+    }
     let due = site.here(|state, at| state.take_up(at, now.millis()));
     if due.lapsed {
         sessions::revive(site, now);
     }
-    end_lapsed(site, now);
+    let mut all = end_lapsed(site, now);
     if due.watches {
         end_watches(site);
     }
-    if due.dead {
-        bury_dead(site, now);
+    if due.undeliverable {
+        all &= take_back_all(site, now);
     }
     if due.session {
-        settle_sessions(site, due.sessions, now);
+        all &= settle_sessions(site, due.sessions, now);
     }
-    reenter_all(site, due.through, now);
+    if !reenter_all(site, due.through, now) || !all {
+        site.here(|state, at| state.look_through(at, 0));
+    }
     if site.has_room() {
         grant_heads(site, false, now);
     }
@@ -53,52 +69,92 @@ fn settle_all<S: Site>(site: &mut S, now: Now) {
         // Where an unclaimed hold has been taken back, the grant may go on by others.
         site.here(|state, at| state.tell_wanted(at));
     }
+    all
 }
 
-/// What ended while nobody looked, of several: the room is for the next ones. A session may outlive that.
-fn end_lapsed<S: Site>(site: &mut S, now: Now) {
-    let Some(value) = site.value().filter(|value| !value.is_one()) else { return };
-    let lapsed = value.lapsed(site.deadline(), now.millis());
-    if lapsed.is_empty() {
+/// Where not all of a lock could be settled: settles the grant of one owner, so that its command finds what is so.
+pub(super) fn settle_own<S: Site>(site: &mut S, owner: &Owner<'_>, now: Now) {
+    let Some(fence) = site.value().and_then(|value| value.grant_of(owner)).map(Grant::fence) else {
         return;
-    }
+    };
     if !site.idle() {
-        for fence in lapsed {
-            sessions::renew_overdue(site, fence, now);
+        if let Some(holds) = site.here(|state, at| state.take_undeliverable_of(at, fence)) {
+            take_back(site, fence, holds, now);
+        }
+        if let Some(session) = site.here(|state, at| state.session(at, fence)) {
+            settle_session(site, session, now);
         }
     }
-    for fence in site.end_lapsed(now.millis()) {
-        if !site.idle() {
-            site.here(|state, at| state.end_grant(at, fence, Some(Word::Lost)));
+    let is_over = site.with_fence(fence).is_some_and(|held| held.deadline < Deadline::At(now.millis()));
+    let is_one = site.value().is_none_or(Value::is_one);
+    if is_over && !is_one && !sessions::renew_overdue(site, fence, now) {
+        end_with_others(site, fence, Note::Lapsed, now);
+    }
+}
+
+/// What ended while nobody looked, of several: the room is for the next ones. A session may outlive that. Whether all of it has
+/// ended.
+fn end_lapsed<S: Site>(site: &mut S, now: Now) -> bool {
+    let Some(value) = site.value().filter(|value| !value.is_one()) else { return true };
+    let lapsed = value.lapsed(site.deadline(), now.millis()).count();
+    let mut count = 0;
+    while count < lapsed && site.pay(END) {
+        count += 1;
+    }
+    if count == 0 {
+        return lapsed == 0;
+    }
+    let mut over = count;
+    if !site.idle()
+        && let Some(value) = site.value()
+    {
+        let first: Vec<Fence> = value.lapsed(site.deadline(), now.millis()).take(count).collect();
+        over -= first.into_iter().filter(|fence| sessions::renew_overdue(site, *fence, now)).count();
+    }
+    if over > 0 {
+        for fence in site.end_lapsed(now.millis(), over) {
+            if !site.idle() {
+                site.here(|state, at| state.end_grant(at, fence, Some(Word::Lost)));
+            }
         }
     }
+    count == lapsed
 }
 
 /// Holders hear of grants that have ended by other ways than ours.
 fn end_watches<S: Site>(site: &mut S) {
-    let mut seen = None;
+    let (mut seen, mut looked) = (None, 0);
     while let Some(fence) = site.here(|state, at| state.next_watched(at, seen)) {
         seen = Some(fence);
+        looked += 1;
         if site.with_fence(fence).is_none() {
             site.here(|state, at| state.end_watch(at, fence, Some(Word::Lost)));
+            site.spend(CHANGE);
         }
     }
+    site.spend(scan(looked));
 }
 
-/// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended.
-fn reenter_all<S: Site>(site: &mut S, through: bool, now: Now) {
+/// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended. Whether all were looked at.
+fn reenter_all<S: Site>(site: &mut S, through: bool, now: Now) -> bool {
     check_upgrade(site);
-    let owners = match site.value() {
+    let several = match site.value() {
         Some(Value::One(grant)) => {
             let owner = grant.owner().into_owned();
-            return reenter(site, &owner, now);
+            reenter(site, &owner, now);
+            return true;
         }
-        Some(_) if through => holders_or_waiters(site),
-        _ => return,
+        Some(value) if through => value.count(),
+        _ => return true,
     };
-    for owner in owners {
+    let waiters = site.here(|state, at| state.waiters_of(at));
+    if !site.pay(scan(several.min(waiters))) {
+        return false;
+    }
+    for owner in holders_or_waiters(site) {
         reenter(site, &owner, now);
     }
+    true
 }
 
 /// The owners who hold a lock, or those who wait for it: whoever are fewer.
@@ -110,32 +166,41 @@ fn holders_or_waiters<S: Site>(site: &mut S) -> Vec<Owner<'static>> {
     }
 }
 
-/// Takes back what was granted to waiters that went away before they were answered: one hold each.
-fn bury_dead<S: Site>(site: &mut S, now: Now) {
-    while let Some(fence) = site.here(|state, at| state.take_dead(at)) {
-        let Some(held) = site.with_fence(fence) else { continue };
-        let (room, until) = (held.grant.room(), held.deadline);
-        match lock::release(Some(held.grant), None, false) {
-            Some(Released::Kept { holds }) => site.update(fence, holds, room, until),
-            Some(Released::Ended) => end_with_others(site, fence, Note::TakenBack, now),
-            None => (),
+/// Takes back what was granted to waiters that went away before they were answered: one hold each. Whether all of it.
+fn take_back_all<S: Site>(site: &mut S, now: Now) -> bool {
+    while let Some((fence, holds)) = site.here(|state, at| state.take_undeliverable(at)) {
+        take_back(site, fence, holds, now);
+        if !site.pay(CHANGE) {
+            return !site.here(|state, at| state.has_undeliverable(at));
         }
+    }
+    true
+}
+
+fn take_back<S: Site>(site: &mut S, fence: Fence, holds: u32, now: Now) {
+    let Some(held) = site.with_fence(fence) else { return };
+    let (room, until) = (held.grant.room(), held.deadline);
+    match lock::take_back(held.grant, holds) {
+        Released::Kept { holds } => site.update(fence, holds, room, until),
+        Released::Ended => end_with_others(site, fence, Note::TakenBack, now),
     }
 }
 
 /// Does for the sessions of a lock what is due: renews leases, and releases the grants of closed connections. Of many, the rest in
-/// the next step.
-fn settle_sessions<S: Site>(site: &mut S, all: bool, now: Now) {
-    let (mut seen, mut done) = (None, 0);
-    while done < site.at_once() {
-        let Some(session) = site.here(|state, at| state.next_session(at, seen, all)) else {
-            site.here(|state, at| state.renew_next(at));
-            return;
-        };
+/// the next step. Whether all of it.
+fn settle_sessions<S: Site>(site: &mut S, all: bool, now: Now) -> bool {
+    let mut seen = None;
+    while let Some(session) = site.here(|state, at| state.next_session(at, seen, all)) {
         seen = Some(session.fence);
-        done += usize::from(settle_session(site, session, now));
+        if settle_session(site, session, now)
+            && !site.pay(CHANGE)
+            && site.here(|state, at| state.next_session(at, seen, all)).is_some()
+        {
+            return false;
+        }
     }
-    site.here(|state, at| state.look_through(at, 0));
+    site.here(|state, at| state.renew_next(at));
+    true
 }
 
 /// Whether there was anything to do.

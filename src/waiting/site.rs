@@ -4,7 +4,7 @@
 //! What is behind these methods is code that no model sees. So they are few, and none of them decides.
 
 use super::detect::{Circle, Holder};
-use super::state::{AT_ONCE, At, Message, Offset, Place, State, Ticket};
+use super::state::{At, Message, Offset, Place, State, Ticket};
 use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
 
 /// What every rule needs.
@@ -20,6 +20,12 @@ pub(crate) trait Around {
 
     /// Whether a connection with that id is open.
     fn is_open(&self, client: u64) -> bool;
+
+    /// Pays for some work of this step: see `budget`. Whether anything was left for it.
+    fn pay(&mut self, work: u32) -> bool;
+
+    /// Counts work of this step that can't be left for later.
+    fn spend(&mut self, work: u32);
 }
 
 /// One lock, open for one step: a command, or an alarm.
@@ -49,8 +55,8 @@ pub(crate) trait Site: Around {
     /// Ends one of several grants, and takes note of why.
     fn end(&mut self, fence: Fence, why: Note);
 
-    /// Ends those of several grants whose lease was over before that, and takes note of it: which.
-    fn end_lapsed(&mut self, now: Millis) -> Vec<Fence>;
+    /// Ends those of several grants whose lease was over before that, so many at most, and takes note of it: which.
+    fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
 
     /// Ends whatever grants there are.
     fn free(&mut self);
@@ -70,11 +76,6 @@ pub(crate) trait Site: Around {
 
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
-
-    /// How many waiters one step sees to, where all are to be seen to at once.
-    fn at_once(&self) -> usize {
-        AT_ONCE
-    }
 
     /// Lends the state, and says where in it this lock is.
     fn here<R>(&mut self, body: impl FnOnce(&mut State<Self::Client>, At<'_>) -> R) -> R {
@@ -151,8 +152,8 @@ pub(crate) trait Caller<S: Site> {
     /// Blocks the client, under that number; none where the server refuses.
     fn block(&mut self, site: &S, ticket: Ticket) -> Option<S::Client>;
 
-    /// Who holds another lock, which the command was not given: to look at, no more. `site` is open meanwhile.
-    fn holders(&mut self, site: &S, place: &Place, now: Millis) -> Vec<Holder>;
+    /// Who holds another lock, which the command was not given, so many at most: to look at, no more. `site` is open meanwhile.
+    fn holders(&mut self, site: &S, place: &Place, now: Millis, most: usize) -> Vec<Holder>;
 }
 
 /// The server between steps: what falls due, and who is to be told.
@@ -162,6 +163,9 @@ pub(crate) trait Host: Around {
 
     /// How long, in µs, this turn of ours has lasted.
     fn used(&mut self) -> Micros;
+
+    /// Whether this turn has done as much as it may: see `budget`.
+    fn is_turn_over(&mut self) -> bool;
 
     /// Settles a lock by a command, so that the server applies what it applies to every write.
     fn settle(&mut self, place: &Place) -> Settled;

@@ -9,7 +9,7 @@ use super::release;
 use super::settle::settle_each;
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
 use super::state::{Answer, Ticket};
-use super::verdict::{Verdict, judge, new_fence, take};
+use super::verdict::{UNSETTLED, Verdict, judge, new_fence, take};
 use crate::lock::{Ask, Deadline, Got, Now, Owner};
 
 /// What is granted of each lock, in order, and the end of the lease that ends first.
@@ -23,12 +23,16 @@ pub(crate) fn acquire_all<B: Sites>(
     wait: &Wait,
     now: Now,
 ) -> Result<Outcome<All>, Refusal> {
-    settle_each(sites, now);
+    let unsettled = settle_each(sites, now);
     let mut verdicts = Vec::with_capacity(sites.count());
     let mut nots = Vec::new();
     for number in 0..sites.count() {
         let Some(site) = sites.lock(number) else { break };
-        match judge(site, ask, None, now)? {
+        let verdict = match unsettled.binary_search(&number) {
+            Ok(_) => UNSETTLED,
+            Err(_) => judge(site, ask, None, now)?,
+        };
+        match verdict {
             Verdict::Not(no) => nots.push((number, no)),
             verdict => verdicts.push(verdict),
         }
@@ -55,13 +59,18 @@ pub(crate) fn acquire_all<B: Sites>(
 pub(crate) fn settle_together<B: Sites>(sites: &mut B, ticket: Ticket, now: Now) {
     let Some(first) = sites.lock(0) else { return };
     let (aside, was_due) = first.state(|state| state.set_tries_aside(ticket, now.millis()));
-    settle_each(sites, now);
+    let unsettled = settle_each(sites, now).into_iter().next();
     let changed =
         was_due || (0..sites.count()).any(|number| sites.lock(number).is_some_and(|site| site.changed()));
     let Some(first) = sites.lock(0) else { return };
     first.state(|state| state.take_tries_up(aside, changed));
     let Some(ask) = first.state(|state| state.take_try(ticket)) else { return };
-    if first.state(|state| state.give_up_if_gone(ticket)) {
+    if first.state(|state| state.give_up_if_gone(ticket)).is_some() {
+        return;
+    }
+    if let Some(number) = unsettled {
+        // It is tried again when that has been settled.
+        first.state(|state| state.stuck_at(ticket, number));
         return;
     }
     let mut verdicts = Vec::with_capacity(sites.count());

@@ -26,6 +26,9 @@ pub(super) enum Verdict {
     Not(No),
 }
 
+/// What an ask comes to on a lock that could not be settled: it counts as taken.
+pub(super) const UNSETTLED: Verdict = Verdict::Not(No { refused: None, upgrade: None, unsettled: true });
+
 /// What an ask comes to, where the lock has been settled. `ticket`: of one that stands in the queue already.
 #[inline(always)]
 pub(super) fn judge<S: Site>(
@@ -37,7 +40,7 @@ pub(super) fn judge<S: Site>(
     let limits = site.limits();
     let (held, others) = site.seen_by(&ask.owner);
     let mine = held.map(|held| (held.grant.fence(), held.grant.room()));
-    let not = |refused, upgrade| Verdict::Not(No { refused, upgrade });
+    let not = |refused, upgrade| Verdict::Not(No { refused, upgrade, unsettled: false });
     Ok(match (lock::acquire(held, others, ask, limits, now.start)?, mine) {
         (Acquired::Granted { deadline: until }, _) => match may_grant(site, ticket) {
             Ok(()) => Verdict::New { until, alone: others.count == 0 },

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Circle, Holder, Link};
+use super::{Circle, Holder, Link, MOST_COMPARED};
 use crate::lock::{self, Acquired, Ask, Held, Limits, Millis, Others, Owner, Room};
 use crate::waiting::state::Place;
 
@@ -47,27 +47,33 @@ pub(super) struct Graph {
 impl Graph {
     /// The circle through the first wait, where that can never end.
     pub(super) fn circle(&self) -> Option<Circle> {
-        let stuck = self.stuck();
+        let stuck = self.stuck()?;
         if *stuck.first()? { self.way_round(&stuck) } else { None }
     }
 
-    /// Which waits can never end: none of those of which one could end, if all the others never did.
-    fn stuck(&self) -> Vec<bool> {
+    /// Which waits can never end: none of those of which one could end, if all the others never did. None where that takes too long
+    /// to tell.
+    fn stuck(&self) -> Option<Vec<bool>> {
         let mut stuck = vec![true; self.waits.len()];
+        let mut left = MOST_COMPARED;
         loop {
             let mut changed = false;
             // The last ones found depend on the least.
             for (number, wait) in self.waits.iter().enumerate().rev() {
+                if !is(&stuck, number) {
+                    continue;
+                }
+                let compared = wait.needs.iter().map(|need| 1 + need.others.len() + need.ahead.len());
+                left = left.checked_sub(compared.sum())?;
                 let ends = |stuck: &[bool]| wait.needs.iter().all(|need| self.is_met(wait, need, stuck));
-                if is(&stuck, number)
-                    && ends(&stuck)
+                if ends(&stuck)
                     && let Some(is_stuck) = stuck.get_mut(number)
                 {
                     (*is_stuck, changed) = (false, true);
                 }
             }
             if !changed {
-                return stuck;
+                return Some(stuck);
             }
         }
     }

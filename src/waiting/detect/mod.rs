@@ -22,6 +22,10 @@ pub(crate) use search::{Asker, circle};
 /// How many holders, waiters and locks one search looks at, beside the locks that the command names.
 const MOST: usize = 1000;
 
+/// How many holders and waiters it compares to tell which waits can end: each of them as often as something that it depends on may
+/// have ended.
+const MOST_COMPARED: usize = 50_000;
+
 /// A wait that would never end, and how it comes round to itself: each link leads to the next, and the last to the first.
 pub(crate) type Circle = Box<[Link]>;
 
@@ -43,10 +47,10 @@ pub(crate) struct Holder {
     pub(crate) deadline: Deadline,
 }
 
-/// Those who hold a lock whose value is that, and whose lease is not over.
-pub(crate) fn holders(value: Option<&Value>, until: Deadline, now: Millis) -> Vec<Holder> {
+/// Those who hold a lock whose value is that, and whose lease is not over, so many at most.
+pub(crate) fn holders(value: Option<&Value>, until: Deadline, now: Millis, most: usize) -> Vec<Holder> {
     let alive = value.into_iter().flat_map(|value| value.alive(until, now));
-    alive.map(|held| Holder { grant: held.grant.clone(), deadline: held.deadline }).collect()
+    alive.take(most).map(|held| Holder { grant: held.grant.clone(), deadline: held.deadline }).collect()
 }
 
 impl Holder {

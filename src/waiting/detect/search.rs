@@ -7,6 +7,7 @@ use foldhash::fast::RandomState;
 use super::graph::{Graph, Need, Number, Other, Wait};
 use super::{Circle, Holder, MOST, holders};
 use crate::lock::{Ask, Fence, Now, Room};
+use crate::waiting::budget::LOOK;
 use crate::waiting::site::{Around, Caller, Site, Sites};
 use crate::waiting::state::{Ahead, Place, State, Ticket};
 
@@ -50,7 +51,11 @@ pub(crate) fn circle<B: Sites>(
         looked: 0,
     };
     search.go();
-    search.graph.circle()
+    let (graph, looked) = (search.graph, search.looked);
+    if let Some(site) = sites.lock(0) {
+        site.spend(LOOK.saturating_mul(looked as u32));
+    }
+    graph.circle()
 }
 
 struct Search<'a, B, C> {
@@ -94,13 +99,16 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
             None => self.open.clone(),
         };
         for place in places {
+            if number != 0 && self.looked >= MOST {
+                return;
+            }
             let Some(wait) = self.graph.waits.get(number) else { return };
             let owner = wait.ask.owner.clone();
             let (mut own, mut others) = (None, Vec::new());
             for holder in self.holders(&place) {
                 if holder.grant.owner() == owner {
                     own = Some(holder);
-                } else if self.looked < MOST {
+                } else {
                     others.push(self.other(&place, holder));
                 }
             }
@@ -113,27 +121,28 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
 
     /// Who holds a lock. One that the command has opened is not opened again: that might free what it has open.
     fn holders(&mut self, place: &Place) -> Vec<Holder> {
-        let now = self.now.millis();
+        let (now, most) = (self.now.millis(), MOST.saturating_sub(self.looked));
         let open = self.open_by_name.get(place).copied();
         if let Some(site) = open.and_then(|number| self.sites.lock(number)) {
-            return holders(site.value(), site.deadline(), now);
+            let holders = holders(site.value(), site.deadline(), now, most);
+            self.looked += holders.len();
+            return holders;
         }
-        self.looked += 1;
-        match self.sites.lock(0) {
-            Some(site) => self.caller.holders(site, place, now),
-            None => Vec::new(),
-        }
+        let Some(site) = self.sites.lock(0) else { return Vec::new() };
+        let holders = self.caller.holders(site, place, now, most);
+        self.looked += 1 + holders.len();
+        holders
     }
 
     fn other(&mut self, place: &Place, holder: Holder) -> Other {
         let owner = holder.grant.owner().into_owned();
         let left = MOST.saturating_sub(self.looked);
-        let waits: Vec<Ticket> = self.state(|state| state.waits_of(&owner).take(left + 1).collect());
-        self.looked += 1 + waits.len();
         // Of more than can be looked at, one may end.
-        let all = waits.len() <= left;
-        let mut waits: Vec<Number> =
-            waits.into_iter().filter(|_| all).filter_map(|ticket| self.number(ticket)).collect();
+        let waits = self.state(|state| state.waits_of(&owner, left));
+        let all = waits.is_some();
+        let waits = waits.unwrap_or_default();
+        self.looked += waits.len();
+        let mut waits: Vec<Number> = waits.into_iter().filter_map(|ticket| self.number(ticket)).collect();
         let is_asker = self.graph.waits.first().is_some_and(|first| first.ask.owner == owner);
         if is_asker && all && !waits.contains(&0) {
             waits.push(0);

@@ -106,12 +106,18 @@ impl<C: Copy> State<C> {
         }
     }
 
-    /// Those locks of the waiter whose time was up first that may have been free for some time: they are still to be looked at.
-    pub(crate) fn overdue_with_wait(&self, now: Millis) -> Vec<Place> {
-        let first = self.timeouts.first().filter(|(at, _)| *at <= now);
-        let waiter = first.and_then(|(_, ticket)| self.waiters.get(ticket));
-        let places = waiter.into_iter().flat_map(|waiter| waiter.stands.all()).map(|stand| &stand.place);
-        places.filter(|place| self.is_overdue(place, now)).cloned().collect()
+    /// The next lock of the waiter whose time was up first that may have been free for some time: it is still to be looked at. Each of
+    /// them once, in as many turns as that takes.
+    pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<Place> {
+        let (_, ticket) = *self.timeouts.first().filter(|(at, _)| *at <= now)?;
+        let stands = self.waiters.get(&ticket)?.stands.all();
+        let seen = self.timing_out.filter(|(last, _)| *last == ticket).map_or(0, |(_, seen)| seen);
+        let mut unseen = (seen..).zip(stands.iter().skip(seen)).map(|(number, stand)| (number, &stand.place));
+        let next = unseen.find(|(_, place)| self.is_overdue(place, now));
+        let seen = next.map_or(stands.len(), |(number, _)| number + 1);
+        let place = next.map(|(_, place)| place.clone());
+        self.timing_out = Some((ticket, seen));
+        place
     }
 
     pub(super) fn is_overdue(&self, place: &Place, now: Millis) -> bool {
@@ -125,6 +131,7 @@ impl<C: Copy> State<C> {
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
         let first = *self.timeouts.first().filter(|(at, _)| *at <= now)?;
         let (_, ticket) = first;
+        self.timing_out = None;
         let phase = self.waiters.get(&ticket).map(|waiter| waiter.phase);
         match phase {
             Some(Phase::Queued) => _ = self.answer(ticket, Answer::TimedOut),

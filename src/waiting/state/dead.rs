@@ -36,7 +36,7 @@ impl<C: Copy> State<C> {
                 let given =
                     line.given.remove(&(granted, ticket)) || line.unclaimed.remove(&(granted, ticket));
                 if given && !line.bequeath(granted, ticket) {
-                    line.dead.push(granted);
+                    *line.undeliverable.entry(granted).or_default() += 1;
                 }
             });
         }
@@ -65,9 +65,18 @@ impl<C: Copy> State<C> {
         }
     }
 
-    /// A grant on that lock whose waiter went away before it was answered.
-    pub(crate) fn take_dead(&mut self, at: At<'_>) -> Option<Fence> {
-        self.with_line(at, |line| line.dead.pop()).flatten()
+    /// A grant on that lock whose waiter went away before it was answered, and how many holds of it are to be taken back.
+    pub(crate) fn take_undeliverable(&mut self, at: At<'_>) -> Option<(Fence, u32)> {
+        self.with_line(at, |line| line.undeliverable.pop_first()).flatten()
+    }
+
+    /// How many holds of that grant are to be taken back.
+    pub(crate) fn take_undeliverable_of(&mut self, at: At<'_>, fence: Fence) -> Option<u32> {
+        self.with_line(at, |line| line.undeliverable.remove(&fence)).flatten()
+    }
+
+    pub(crate) fn has_undeliverable(&self, at: At<'_>) -> bool {
+        self.line(at).is_some_and(|line| !line.undeliverable.is_empty())
     }
 
     /// The server has freed a waiter: what is left of it is dropped.

@@ -1,6 +1,6 @@
 //! One lock: its queue, its sessions, and the grants of waiters that are not told yet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::Watch;
 use super::queue::{Queue, Ticket};
@@ -22,8 +22,8 @@ pub(super) struct Line {
     pub(super) unclaimed: BTreeSet<(Fence, Ticket)>,
     /// Those of them who were given it without a hold of their own (`ONCE`).
     pub(super) sharers: BTreeSet<(Fence, Ticket)>,
-    /// Grants whose waiter went away before it was answered, one for each hold.
-    pub(super) dead: Vec<Fence>,
+    /// Grants whose waiter went away before it was answered, and how many holds of each are to be taken back.
+    pub(super) undeliverable: BTreeMap<Fence, u32>,
     /// Grants whose leases ended while this server stood still, and whose sessions outlive that. A box, since that is rare.
     pub(super) lapsed: Option<Box<Lapsed>>,
     /// The holders that hear what becomes of their grants, by their fences.
@@ -60,7 +60,7 @@ pub(crate) struct Due {
     /// Grants whose leases ended while this server stood still.
     pub(crate) lapsed: bool,
     /// A grant whose waiter went away.
-    pub(crate) dead: bool,
+    pub(crate) undeliverable: bool,
     pub(crate) session: bool,
     /// All sessions, not only those of connections that have closed.
     pub(crate) sessions: bool,
@@ -79,7 +79,7 @@ impl Line {
             && self.sessions.is_empty()
             && self.given.is_empty()
             && self.unclaimed.is_empty()
-            && self.dead.is_empty()
+            && self.undeliverable.is_empty()
             && self.lapsed.is_none()
             && self.watches.is_empty()
     }
@@ -115,9 +115,12 @@ impl Line {
         self.sessions.get(place)
     }
 
-    /// Whatever was granted is no more this server's to take back or to keep alive.
+    /// Whatever was granted is no more this server's to take back or to keep alive, and whoever is still to be told of it takes
+    /// nothing with it when it goes.
     pub(super) fn forget_grants(&mut self) {
-        self.dead.clear();
+        self.undeliverable.clear();
+        self.given.clear();
+        self.sharers.clear();
         self.lapsed = None;
     }
 }

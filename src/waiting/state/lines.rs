@@ -40,7 +40,7 @@ impl<C: Copy> State<C> {
         let through = std::mem::take(&mut line.through);
         Due {
             lapsed: line.lapsed.is_some(),
-            dead: !line.dead.is_empty(),
+            undeliverable: !line.undeliverable.is_empty(),
             session: !line.sessions.is_empty(),
             // One is quickly looked at.
             sessions: through || renewal || line.sessions.len() == 1,
@@ -120,18 +120,6 @@ impl<C: Copy> State<C> {
     /// The first waiter of a line, and what it asks for.
     pub(crate) fn head(&self, at: At<'_>) -> Option<(Ticket, Ask<'static>)> {
         self.asked(self.line(at)?.head()?)
-    }
-
-    /// The first waiter of a line that is still there, and what it asks for. Places of connections that have closed are given up
-    /// on the way, so many at most.
-    pub(crate) fn next_head(&mut self, at: At<'_>, most: usize) -> Option<(Ticket, Ask<'static>)> {
-        for _ in 0..most {
-            let (ticket, ask) = self.head(at)?;
-            if !self.give_up_if_gone(ticket) {
-                return Some((ticket, ask));
-            }
-        }
-        self.head(at)
     }
 
     /// The first waiter of a line with that owner, behind that one, and what it asks for.

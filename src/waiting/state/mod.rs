@@ -105,6 +105,8 @@ pub(crate) struct State<C> {
     renewals: BTreeSet<(Millis, Place)>,
     sweeps: Vec<Sweep>,
     tries: BTreeSet<Ticket>,
+    /// The waiter whose time is up, and how many of its locks have been looked at for the last time.
+    timing_out: Option<(Ticket, usize)>,
     /// The number of the last thing that happened to keys.
     happened: u64,
     answered: VecDeque<Due>,
@@ -132,6 +134,7 @@ impl<C: Copy> State<C> {
             renewals: BTreeSet::new(),
             sweeps: Vec::new(),
             tries: BTreeSet::new(),
+            timing_out: None,
             happened: 0,
             answered: VecDeque::new(),
             confirmations: Confirmations::new(),

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
+use std::sync::LazyLock;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 
 use super::queue::Ticket;
 use crate::lock::Owner;
 
-/// All who stand in queues. By a hash of their owners, which compares faster than those; two owners may share one, and it is no
-/// secret: who makes up such owners makes looks at their own waits longer.
+/// All who stand in queues. By a hash of their owners, which compares faster than those. Two owners may share one; which do can't be
+/// known outside.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Owners {
@@ -18,7 +19,7 @@ pub(super) struct Owners {
     several: usize,
 }
 
-const HASHES: FixedState = FixedState::with_seed(0);
+static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 impl Owners {
     pub(super) const fn new() -> Self {
@@ -35,7 +36,7 @@ impl Owners {
         self.several -= usize::from(several);
     }
 
-    /// The waits of that owner, and of any other that has the same hash.
+    /// The waits of that owner, and of any other that has the same hash, first come first.
     pub(super) fn perhaps(&self, owner: &Owner<'_>) -> impl Iterator<Item = Ticket> {
         let hash = HASHES.hash_one(owner);
         self.waits.range((hash, Ticket::MIN)..=(hash, Ticket::MAX)).map(|(_, ticket)| *ticket)

@@ -140,14 +140,16 @@ impl<C: Copy> State<C> {
         }
     }
 
-    /// Gives up a place whose connection has closed, before its turn to be cleared up; whether it was such.
-    pub(crate) fn give_up_if_gone(&mut self, ticket: Ticket) -> bool {
-        let its = self.waiters.get(&ticket).filter(|waiter| waiter.channel().is_some());
-        let gone = its.is_some_and(|waiter| self.connections.is_closed(waiter.client_id));
-        if gone {
-            self.give_up(ticket);
+    /// Gives up a place whose connection has closed, before its turn to be cleared up: in how many queues it stood; none where it
+    /// was not such.
+    pub(crate) fn give_up_if_gone(&mut self, ticket: Ticket) -> Option<u32> {
+        let waiter = self.waiters.get(&ticket).filter(|waiter| waiter.channel().is_some())?;
+        let locks = waiter.stands.all().len() as u32;
+        if !self.connections.is_closed(waiter.client_id) {
+            return None;
         }
-        gone
+        self.give_up(ticket);
+        Some(locks)
     }
 
     /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to

@@ -22,6 +22,7 @@ impl<C: Hash> Hash for State<C> {
         self.renewals.hash(hasher);
         self.sweeps.hash(hasher);
         self.tries.hash(hasher);
+        self.timing_out.hash(hasher);
         self.happened.hash(hasher);
         self.answered.hash(hasher);
         self.confirmations.hash(hasher);
@@ -32,8 +33,9 @@ impl<C: Hash> Hash for State<C> {
 impl<C: Copy> State<C> {
     /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
     pub(crate) fn is_unsettled(&self, at: At<'_>) -> bool {
-        self.line(at)
-            .is_some_and(|line| !line.dead.is_empty() || line.lapsed.is_some() || self.has_session_over(at))
+        self.line(at).is_some_and(|line| {
+            !line.undeliverable.is_empty() || line.lapsed.is_some() || self.has_session_over(at)
+        })
     }
 
     /// Who stands in the queue, first come first, under which name, and for how many there is to be room.
@@ -50,7 +52,7 @@ impl<C: Copy> State<C> {
         queued.count() == self.owners.len()
             && owners.iter().all(|owner| {
                 let same = owners.iter().filter(|other| other == &owner).count();
-                self.waits_of(owner).count() == same
+                self.waits_of(owner, usize::MAX).unwrap().len() == same
             })
     }
 
@@ -129,6 +131,7 @@ impl State<Ticket> {
         }
         self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
         self.tries = self.tries.iter().map(|ticket| new[ticket]).collect();
+        self.timing_out = self.timing_out.and_then(|(ticket, seen)| Some((*new.get(&ticket)?, seen)));
         self.connections.renumber_tickets(&new);
         self.owners.renumber_tickets(&new);
         self.confirmations.renumber_tickets(&new);

@@ -16,11 +16,14 @@ pub(crate) struct Ahead {
 }
 
 impl<C: Copy> State<C> {
-    /// The waits of an owner.
-    pub(crate) fn waits_of(&self, owner: &Owner<'_>) -> impl Iterator<Item = Ticket> {
-        self.owners.perhaps(owner).filter(|ticket| {
+    /// The waits of an owner; none where they are more than that.
+    pub(crate) fn waits_of(&self, owner: &Owner<'_>, most: usize) -> Option<Vec<Ticket>> {
+        let mut perhaps = self.owners.perhaps(owner);
+        let is_its = |ticket: &Ticket| {
             self.waiters.get(ticket).is_some_and(|waiter| waiter.ask.owner.borrowed() == owner.borrowed())
-        })
+        };
+        let waits = perhaps.by_ref().take(most).filter(is_its).collect();
+        perhaps.next().is_none().then_some(waits)
     }
 
     /// Whether anybody waits for several locks.

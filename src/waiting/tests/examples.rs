@@ -106,3 +106,27 @@ fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
     let told = server.ring(rules, NOW, Writes::Taken);
     assert_eq!(told.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), [3]);
 }
+
+/// Its owner waits in a hundred places ahead of that, each for another lock too. The upgrade stands in front all the same, and is
+/// granted as soon as its owner has the lock to itself.
+#[test]
+fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    let mut server = Server::new(3);
+    let read = |owner| Ask { room: Room::ANY, ..ask(owner, 1_000, false) };
+    let place = Wait { timeout: Some(0), channel: Some([0].into()), detect: false, confirm: None };
+    for (conn, owner) in [(0, "a"), (1, "b")] {
+        server.acquire(rules, NOW, conn, &read(owner), &Wait::default());
+    }
+    server.acquire_on(rules, NOW, 2, 1, &ask("other", 1_000, false), &Wait::default());
+    for _ in 0..100 {
+        assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &read("a"), &place), Reply::Queued);
+    }
+    assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 1_000, false), &place), Reply::Queued);
+    server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
+    for _ in 0..10 {
+        server.ring(rules, NOW, Writes::Taken);
+    }
+    assert_eq!(server.held(NOW).unwrap().grant.room(), Room::ONE);
+    assert!(server.next_due().is_none_or(|at| at > NOW), "something is due for ever");
+}

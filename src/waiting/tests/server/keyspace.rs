@@ -23,10 +23,10 @@ impl Server {
         });
     }
 
-    /// Those of several grants end whose leases were over before that.
-    pub(super) fn end_lapsed(&mut self, lock: Lock, now: Millis) -> Vec<Fence> {
-        let lapsed =
-            self.locks[lock].as_ref().map(|(value, until)| value.lapsed(*until, now)).unwrap_or_default();
+    /// Those of several grants end whose leases were over before that, so many at most.
+    pub(super) fn end_lapsed(&mut self, lock: Lock, now: Millis, most: usize) -> Vec<Fence> {
+        let lapsed = |(value, until): &(Value, Deadline)| value.lapsed(*until, now).take(most).collect();
+        let lapsed: Vec<Fence> = self.locks[lock].as_ref().map(lapsed).unwrap_or_default();
         for fence in &lapsed {
             self.end(lock, *fence);
         }
@@ -50,7 +50,7 @@ impl Server {
                 }
             }
             Effect::Ended(fence) => self.end(0, fence),
-            Effect::Lapsed(now) => _ = self.end_lapsed(0, now),
+            Effect::Lapsed(now) => _ = self.end_lapsed(0, now, usize::MAX),
             Effect::Free => self.locks[0] = None,
         }
     }

@@ -4,7 +4,7 @@ use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, time};
 use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Room, Value};
 use crate::waiting::state::Offset;
 use crate::waiting::{
-    self, Around, Caller, GraceLeft, GraceLength, Holder, Host, Message, Note, Place, Replicas, Rest,
+    self, Around, Budget, Caller, GraceLeft, GraceLength, Holder, Host, Message, Note, Place, Replicas, Rest,
     Settled, Site, Sites, State, Ticket,
 };
 
@@ -17,6 +17,7 @@ pub(super) struct Turn<'a> {
     /// The one that is open.
     pub(super) lock: Lock,
     used: Micros,
+    budget: Budget,
     changed: [bool; KEYS.len()],
 }
 
@@ -35,6 +36,7 @@ impl Server {
             writes: Writes::Taken,
             lock: 0,
             used: 0,
+            budget: if rules.slow { Budget::least() } else { Budget::new() },
             changed: [false; KEYS.len()],
         }
     }
@@ -109,6 +111,14 @@ impl Around for Turn<'_> {
     fn is_open(&self, client: u64) -> bool {
         self.server.conns.iter().any(|conn| conn.id == client)
     }
+
+    fn pay(&mut self, work: u32) -> bool {
+        self.budget.pay(work)
+    }
+
+    fn spend(&mut self, work: u32) {
+        self.budget.spend(work);
+    }
 }
 
 impl Site for Turn<'_> {
@@ -161,10 +171,14 @@ impl Site for Turn<'_> {
         self.server.end(self.lock, fence);
     }
 
-    fn end_lapsed(&mut self, now: Millis) -> Vec<Fence> {
+    fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence> {
         self.changed[self.lock] = true;
-        self.server.effects.push(Effect::Lapsed(now));
-        self.server.end_lapsed(self.lock, now)
+        let lapsed = self.server.end_lapsed(self.lock, now, most);
+        match self.value().is_some_and(|value| value.lapsed(self.deadline(), now).next().is_some()) {
+            true => self.server.effects.extend(lapsed.iter().map(|fence| Effect::Ended(*fence))),
+            false => self.server.effects.push(Effect::Lapsed(now)),
+        }
+        lapsed
     }
 
     fn free(&mut self) {
@@ -187,10 +201,6 @@ impl Site for Turn<'_> {
         self.changed[self.lock]
     }
 
-    fn at_once(&self) -> usize {
-        if self.rules.slow { 1 } else { 100 }
-    }
-
     fn idle(&mut self) -> bool {
         self.server.state.is_idle(at(self.lock))
     }
@@ -209,6 +219,10 @@ impl Host for Turn<'_> {
         // However little is done, a turn comes to its end.
         self.used += if self.rules.slow { Micros::from(u32::MAX) } else { 1 };
         self.used
+    }
+
+    fn is_turn_over(&mut self) -> bool {
+        self.budget.is_turn_over()
     }
 
     fn settle(&mut self, place: &Place) -> Settled {
@@ -239,6 +253,7 @@ impl Host for Turn<'_> {
     }
 
     fn settle_arriving(&mut self, place: &Place) {
+        self.budget.begin_step();
         self.lock = number(place);
         self.expire();
         waiting::settle(self, time(self.now));
@@ -310,9 +325,9 @@ impl Caller<Turn<'_>> for Client {
         Some(ticket)
     }
 
-    fn holders(&mut self, site: &Turn<'_>, place: &Place, now: Millis) -> Vec<Holder> {
+    fn holders(&mut self, site: &Turn<'_>, place: &Place, now: Millis, most: usize) -> Vec<Holder> {
         let lock = site.server.locks[number(place)].as_ref().filter(|(_, until)| Deadline::At(now) <= *until);
         let until = lock.map_or(Deadline::Never, |(_, until)| *until);
-        waiting::holders(lock.map(|(value, _)| value), until, now)
+        waiting::holders(lock.map(|(value, _)| value), until, now, most)
     }
 }

@@ -1,0 +1,80 @@
+//! How much one step may do, over all its locks, holders and waiters; and one turn of what falls due, over all its steps.
+//!
+//! Work is counted, not timed: a unit is about a microsecond on a machine of today. Whatever loops over something that clients can
+//! make long pays for what it does, and stops when the budget is used up. What is left is due at once, so the next turn goes on with
+//! it. What has begun is finished: a step may exceed the budget by the work on one lock or on one waiter, and a turn by one step.
+//! What a command names itself is not counted: that is the client's own work.
+
+/// The work of one step, and of one turn.
+const WORK: u32 = 2_000;
+
+/// A lock, a holder or a waiter is looked up.
+pub(super) const LOOK: u32 = 1;
+
+/// A grant is ended, and nothing else is known of it.
+pub(super) const END: u32 = 1;
+
+/// A grant is made or changed, or a waiter is answered: replicas, files and listeners hear of it.
+pub(super) const CHANGE: u32 = 4;
+
+/// For going through that many entries of a list.
+pub(super) const fn scan(entries: usize) -> u32 {
+    (entries / 16) as u32
+}
+
+/// What a step has done, and the turn to which it belongs.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    size: u32,
+    step: u32,
+    turn: u32,
+    /// The most that any turn has done; a command is a turn of its own.
+    most: u32,
+}
+
+impl Budget {
+    pub(crate) const fn new() -> Self {
+        Self { size: WORK, step: 0, turn: 0, most: 0 }
+    }
+
+    /// A turn begins, and its first step.
+    pub(crate) fn begin_turn(&mut self) {
+        (self.step, self.turn) = (0, 0);
+    }
+
+    /// The next step of a turn begins.
+    pub(crate) fn begin_step(&mut self) {
+        self.step = 0;
+    }
+
+    /// Pays for some work of a step; whether anything was left for it.
+    pub(crate) fn pay(&mut self, work: u32) -> bool {
+        let had = self.step < self.size;
+        self.step = self.step.saturating_add(work);
+        self.spend(work);
+        had
+    }
+
+    /// Counts work that can't be left for later, since it would be the same again then.
+    pub(crate) fn spend(&mut self, work: u32) {
+        self.turn = self.turn.saturating_add(work);
+        self.most = self.most.max(self.turn);
+    }
+
+    /// Whether a turn has done as much as it may.
+    pub(crate) fn is_turn_over(&self) -> bool {
+        self.turn >= self.size
+    }
+
+    pub(crate) fn most(&self) -> u32 {
+        self.most
+    }
+}
+
+#[cfg(test)]
+impl Budget {
+    /// One that is used up by the first thing that is done.
+    pub(crate) const fn least() -> Self {
+        Self { size: 1, step: 0, turn: 0, most: 0 }
+    }
+}
