@@ -26,8 +26,15 @@ pub(crate) static MAX_HOLDERS: NumericConfig =
 /// How long in ms a grant that its owner was told of by a message may be left unclaimed.
 pub(crate) static CLAIM: NumericConfig = NumericConfig::new(c"claim", 5_000, 1, LONGEST_LEASE);
 
-/// The most places of one connection; 0: no cap.
-pub(crate) static MAX_PLACES: NumericConfig = NumericConfig::new(c"max-places", 100_000, 0, u32::MAX as i64);
+/// The most locks that hang on one connection, by its places and by its sessions; a name counts once more for each kB. 0: no cap.
+pub(crate) static MAX_PLACES: NumericConfig = NumericConfig::new(c"max-places", 10_000, 0, u32::MAX as i64);
+
+/// The most keys of one command.
+pub(crate) static MAX_KEYS: NumericConfig = NumericConfig::new(c"max-keys", 100, 1, 1_000);
+
+/// The shortest lease in ms that a session may have: a third of it is how often it is renewed.
+pub(crate) static MIN_SESSION_LEASE: NumericConfig =
+    NumericConfig::new(c"min-session-lease", 1_000, 1, LONGEST_LEASE);
 
 /// How long in ms somebody has to wait to be named in the log; 0: nobody is.
 pub(crate) static LOG_WAIT: NumericConfig = NumericConfig::new(c"log-wait", 0, 0, LONGEST_LEASE);
@@ -52,7 +59,17 @@ pub(crate) fn max_holders() -> u32 {
     u32::try_from(MAX_HOLDERS.get()).ok().filter(|&most| most > 0).unwrap_or(Room::MOST)
 }
 
-/// The most places of one connection, where there is a cap.
+/// The most keys of one command.
+pub(crate) fn max_keys() -> usize {
+    MAX_KEYS.get().unsigned_abs() as usize
+}
+
+/// The shortest lease in ms that a session may have; never above the longest one.
+pub(crate) fn min_session_lease() -> Millis {
+    MIN_SESSION_LEASE.get().min(max_lease())
+}
+
+/// The most locks that hang on one connection, where there is a cap.
 pub(crate) fn max_places() -> Option<usize> {
     cap(&MAX_PLACES)
 }

@@ -63,6 +63,8 @@ static MODULE: Module = Module {
         &config::FAILOVER_GRACE,
         &config::CLAIM,
         &config::MAX_PLACES,
+        &config::MAX_KEYS,
+        &config::MIN_SESSION_LEASE,
         &config::LOG_WAIT,
     ],
     events: &[EventSpec::of::<Listener>()],

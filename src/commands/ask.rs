@@ -62,6 +62,7 @@ impl<'a> Asked<'a> {
             Some((unit, arg)) => parse::lease(unit, arg, command)?,
             None => config::default_lease(),
         };
+        let lease = if session.is_some() { parse::session_lease(lease)? } else { lease };
         let ask = Ask {
             owner: owner.map(parse::owner).transpose()?.unwrap_or_else(Owner::random),
             lease,

@@ -38,9 +38,6 @@ pub(super) fn required<'a>(args: Args<'a>, place: usize) -> Result<Arg<'a>, Erro
     args.get(place).ok_or(Error::Syntax)
 }
 
-/// The most keys of one command: all are seen to in one step.
-const MOST_KEYS: usize = 1000;
-
 /// The keys, after their number, no two the same; and what follows them.
 pub(super) fn keys<'a>(args: Args<'a>) -> Result<(Vec<Arg<'a>>, impl Iterator<Item = Arg<'a>>), Error> {
     let count = required(args, 1)?.integer().and_then(|count| usize::try_from(count).ok());
@@ -49,14 +46,23 @@ pub(super) fn keys<'a>(args: Args<'a>) -> Result<(Vec<Arg<'a>>, impl Iterator<It
     if keys.len() < count {
         return Err(Error::TooFewKeys);
     }
-    if count > MOST_KEYS {
-        return Err(Error::TooManyKeys { max: MOST_KEYS });
+    let max = config::max_keys();
+    if count > max {
+        return Err(Error::TooManyKeys { max });
     }
     let names: BTreeSet<&[u8]> = keys.iter().map(|key| key.bytes()).collect();
     if names.len() < count {
         return Err(Error::KeyTwice);
     }
     Ok((keys, args.skip(count.saturating_add(2))))
+}
+
+/// A lease that a connection is to keep alive.
+pub(super) fn session_lease(lease: Millis) -> Result<Millis, Error> {
+    match config::min_session_lease() {
+        min if lease < min => Err(Error::SessionTooShort { min }),
+        _ => Ok(lease),
+    }
 }
 
 /// Whether an option's word is that, in any case.

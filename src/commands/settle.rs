@@ -1,6 +1,6 @@
 //! `LOCK.SETTLE waiter key [key ...]`
 //!
-//! What an alarm runs: `serving::SETTLE` says why it is a command, and what its words are. Refused from clients.
+//! What an alarm runs, and `LOCK.LEAVE`: `serving::SETTLE` says why it is a command, and what its words are. Refused from clients.
 
 use std::num::NonZeroU64;
 
@@ -28,12 +28,11 @@ impl Command for Settle {
 
     fn run(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), Error> {
         let waiter = parse::required(args, 1)?.integer().ok_or(Error::NotAnInteger)?;
-        match u64::try_from(waiter).ok().and_then(NonZeroU64::new) {
-            None => serving::settle(ctx, parse::required(args, 2)?)?,
-            Some(waiter) => {
-                let keys: Vec<Arg<'_>> = args.skip(2).collect();
-                serving::settle_together(ctx, Ticket(waiter), &keys)?;
-            }
+        let keys: Vec<Arg<'_>> = args.skip(2).collect();
+        match u64::try_from(waiter).map(NonZeroU64::new) {
+            Ok(None) => serving::settle(ctx, parse::required(args, 2)?)?,
+            Ok(Some(waiter)) => serving::settle_together(ctx, Ticket(waiter), &keys)?,
+            Err(_) => serving::settle_left(ctx, &keys)?,
         }
         ctx.reply_status(c"OK");
         Ok(())

@@ -23,6 +23,10 @@ pub(crate) enum Error {
     LeaseTooLong {
         max: i64,
     },
+    /// A lease below `lock.min-session-lease`, with `SESSION`.
+    SessionTooShort {
+        min: i64,
+    },
     /// A `LIMIT` above `lock.max-holders`.
     LimitTooGreat {
         max: u32,
@@ -71,7 +75,7 @@ pub(crate) enum Error {
     ChannelLength,
     /// The user has no right to the channel of `NOTIFY`.
     ChannelDenied,
-    /// The connection has as many places as `lock.max-places` allows.
+    /// More locks would hang on the connection, by its places and sessions, than `lock.max-places` allows.
     MaxPlaces,
     /// `SYNC`: too few replicas have confirmed a grant in time.
     GrantUnconfirmed,
@@ -113,7 +117,7 @@ impl ErrorReply for Error {
             Self::NoMoreFences => c"ERR no more fences: the last one given is the greatest there is",
             Self::ChannelLength => c"ERR channel must be 1 to 512 bytes long",
             Self::ChannelDenied => c"NOPERM No permissions to access a channel",
-            Self::MaxPlaces => c"MAXPLACES this connection waits in too many places (lock.max-places)",
+            Self::MaxPlaces => c"MAXPLACES too many places and sessions hang on this connection (lock.max-places)",
             Self::GrantUnconfirmed => {
                 c"NOREPLICAS too few replicas confirmed in time: what this command added was taken back"
             }
@@ -147,7 +151,12 @@ impl ErrorReply for Error {
                 ));
             }
             Self::TooManyKeys { max } => {
-                return ctx.reply_error_text(&format!("ERR at most {max} keys are allowed"));
+                return ctx.reply_error_text(&format!("ERR at most {max} keys are allowed (lock.max-keys)"));
+            }
+            Self::SessionTooShort { min } => {
+                return ctx.reply_error_text(&format!(
+                    "ERR value is out of range, the lease of a SESSION must be at least {min} ms (lock.min-session-lease)"
+                ));
             }
             Self::LeaseTooLong { max } => {
                 return ctx.reply_error_text(&format!(

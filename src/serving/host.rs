@@ -6,14 +6,30 @@ use super::desk::Desk;
 use super::state::{STATE, now};
 use super::{budget, heartbeat, messages};
 use crate::keyspace::LockKey;
-use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now};
-use crate::server::{Blocked, Called, Ctx, client_exists, ticks};
+use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
+use crate::server::{Blocked, Called, Ctx, ServerCell, client_exists, ticks};
 use crate::waiting::{self, Around, Host, Message, Place, Replicas, Rest, Settled, State, Ticket};
 
 /// The command that an alarm runs, so that the server applies to a handover by timer what it applies to every write:
 /// replicas enough, a disk that works, a slot that is served here. Its words: the number of a waiter, and all locks that it
-/// waits for; or 0, and one lock.
+/// waits for; or 0, and one lock; or -1, and the other locks that an owner has given up with one (`LEFT_BY`).
 pub(crate) const SETTLE: &CStr = c"lock.settle";
+
+/// Who has given up several locks, in the command that runs now.
+static LEFT_BY: ServerCell<Option<Owner<'static>>> = ServerCell::new(None);
+
+pub(super) fn left_by() -> Option<Owner<'static>> {
+    LEFT_BY.with(Option::take)
+}
+
+/// Settles the other locks that an owner has given up with one.
+pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, places: &[Place]) {
+    LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
+    let keys = places.iter().map(|place| place.key.as_ref());
+    let words: Vec<&[u8]> = std::iter::once(b"-1".as_slice()).chain(keys).collect();
+    ctx.call_write(SETTLE, &words);
+    LEFT_BY.with(|left_by| *left_by = None);
+}
 
 /// How long in ms to wait before looking again whether clients are still paused. Costs one call.
 const WHILE_PAUSED: Millis = 2;

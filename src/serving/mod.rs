@@ -30,7 +30,8 @@ pub(crate) use host::SETTLE;
 pub(crate) use listener::Listener;
 pub(crate) use state::now;
 pub(crate) use steps::{
-    acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_together,
+    acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_left,
+    settle_together,
 };
 pub(crate) use views::{
     busiest, confirmed, grace, longest_held, look, oldest_wait, page, places, queue_of, reserved_for,

@@ -4,12 +4,12 @@ use super::callers::{self, Client};
 use super::desk::{Desk, publish};
 use super::desks::Desks;
 use super::state::{STATE, now};
-use super::{budget, listener, tick};
+use super::{budget, host, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{Ask, Deadline, Got, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Longer, Note, Outcome, Ticket, Wait};
+use crate::waiting::{self, At, Left, Longer, Note, Outcome, Ticket, Wait};
 
 /// A step on a lock, after which the timers are set for what is due.
 fn step<'a, R>(
@@ -79,7 +79,12 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &Wait) -> Result<(), Error> {
 
 /// Gives up a place in the queue, or a grant that has not been claimed; whether there was such.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
-    step(ctx, key, |desk| Ok(waiting::leave(desk, owner, now())))
+    let Left { any, others } = step(ctx, key, |desk| Ok(waiting::leave(desk, owner, now())))?;
+    if !others.is_empty() {
+        // Where the server refuses, an alarm does it.
+        host::settle_left(ctx, owner, &others);
+    }
+    Ok(any)
 }
 
 /// Gives back one hold, or all: the holds left.
@@ -148,6 +153,21 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
         overwritten(ctx, key);
     }
     Ok(())
+}
+
+/// The same with the other locks that an owner has given up with one.
+pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
+    let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
+    // An alarm sees to what holds something else.
+    Desks::step(
+        ctx,
+        keys,
+        |desks| {
+            waiting::leave_others(desks, &owner, now());
+            Ok(())
+        },
+        look_out,
+    )
 }
 
 /// The same with all locks that a waiter waits for.

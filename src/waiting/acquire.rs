@@ -17,6 +17,9 @@ pub(crate) fn acquire<S: Site>(
     wait: &Wait,
     now: Now,
 ) -> Result<Outcome<(Got, Deadline)>, Refusal> {
+    if ask.session {
+        join::may_keep(&mut Alone(site), caller, ask)?;
+    }
     if wait.confirm.is_some() {
         return acquire_confirmed(site, caller, ask, wait, now);
     }

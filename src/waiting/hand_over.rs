@@ -254,8 +254,17 @@ enum Reentry {
     NotHeld,
 }
 
+/// Whether a waiter may be given a grant that its owner has already.
+pub(super) fn may_be_given<S: Site>(site: &mut S, ticket: Ticket) -> bool {
+    let most = site.most_unclaimed();
+    site.here(|state, at| state.may_be_given(at, ticket, most))
+}
+
 fn reenter_one<S: Site>(site: &mut S, ticket: Ticket, ask: &Ask<'static>, now: Now) -> Reentry {
     if site.here(|state, at| state.try_soon(at, ticket)) {
+        return Reentry::NotNow;
+    }
+    if !may_be_given(site, ticket) {
         return Reentry::NotNow;
     }
     let limits = site.limits();

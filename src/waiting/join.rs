@@ -3,7 +3,7 @@
 use super::alarms::look_when_one_ends;
 use super::detect::{self, Asker};
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
-use super::state::{Arrival, At, Channel, Confirm, Ticket, Way};
+use super::state::{Arrival, At, Channel, Confirm, State, Ticket, Way};
 use crate::lock::{Ask, Fence, Millis, Now};
 
 /// What a client does that can't have at once what it asks for.
@@ -180,9 +180,9 @@ fn take_place<B: Sites, G>(
     (ask.lease, ask.session) = (ask.lease.min(caller.claim()), false);
     let place = known_place(sites, &ask);
     let is_new = place.is_none_or(|(_, earlier)| earlier != client_id);
-    let places = sites.lock(0).map_or(0, |site| site.state(|state| state.places_of(client_id)));
-    if is_new && caller.max_places().is_some_and(|most| places >= most) {
-        return Err(Refusal::MaxPlaces);
+    if is_new && let Some(most) = caller.max_places() {
+        let new = on_all(sites, |_, all| all.iter().copied().map(At::weight).sum()).unwrap_or(0);
+        may_hang(sites, client_id, new, most)?;
     }
     let ask_room = ask.room;
     let (way, since) = (Way::Notified(channel.clone()), now.micros);
@@ -211,6 +211,34 @@ fn take_place<B: Sites, G>(
         }
     };
     Ok(Some((Outcome::Queued, ticket)))
+}
+
+/// Whether the connection of a client that asks for `SESSION` may keep these locks alive.
+pub(super) fn may_keep<B: Sites>(
+    sites: &mut B,
+    caller: &impl Caller<B::One>,
+    ask: &Ask<'_>,
+) -> Result<(), Refusal> {
+    let Some(most) = caller.max_places().filter(|_| ask.session) else { return Ok(()) };
+    let mut new = 0;
+    for number in 0..sites.count() {
+        let Some(site) = sites.lock(number) else { break };
+        let fence = site.value().and_then(|value| value.grant_of(&ask.owner)).map(|grant| grant.fence());
+        let kept = |state: &mut State<_>, at: At<'_>| state.session_client(at, fence?);
+        if site.here(kept) != Some(caller.id()) {
+            new += site.here(|_, at| at.weight());
+        }
+    }
+    may_hang(sites, caller.id(), new, most)
+}
+
+/// Whether so many more locks may hang on a connection.
+fn may_hang<B: Sites>(sites: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
+    let Some(site) = sites.lock(0).filter(|_| new > 0) else { return Ok(()) };
+    if site.state(|state| state.weight_of(client)).saturating_add(new) > most {
+        return Err(Refusal::MaxPlaces);
+    }
+    Ok(())
 }
 
 fn may_join<B: Sites>(sites: &mut B, caller: &impl Caller<B::One>) -> Result<(), Refusal> {

@@ -52,7 +52,7 @@ pub(crate) use detect::{Circle, Holder, Link, holders};
 pub(crate) use extend::{Longer, extend, extend_all};
 pub(crate) use grace::{Grace, GraceLength, Moment};
 pub(crate) use join::{Outcome, Wait};
-pub(crate) use leave::leave;
+pub(crate) use leave::{Left, leave, leave_others};
 pub(crate) use longest_held::longest_held;
 pub(crate) use ration::Ration;
 pub(crate) use release::{break_, release};

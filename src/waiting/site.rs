@@ -77,6 +77,11 @@ pub(crate) trait Site: Around {
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
+    /// For how many locks all places that have a grant of this one to claim may wait, where one more is to re-enter.
+    fn most_unclaimed(&self) -> u32 {
+        1_000
+    }
+
     /// Lends the state, and says where in it this lock is.
     fn here<R>(&mut self, body: impl FnOnce(&mut State<Self::Client>, At<'_>) -> R) -> R {
         let (db, key) = (self.db(), self.key());
@@ -143,7 +148,7 @@ pub(crate) trait Caller<S: Site> {
     /// The most waiters that a queue takes, where there is a limit.
     fn max_waiters(&self) -> Option<usize>;
 
-    /// The most places that a connection has at a time, where there is a limit.
+    /// The most locks that hang on a connection at a time, by its places and sessions, where there is a limit.
     fn max_places(&self) -> Option<usize>;
 
     /// How long, in ms, a grant may be left unclaimed.
@@ -271,7 +276,7 @@ pub(crate) enum Refusal {
     NoMoreFences,
     /// The queue is full.
     MaxWaiters,
-    /// The connection has as many places as it may have.
+    /// As many locks hang on the connection as may.
     MaxPlaces,
     /// It would wait for an owner that waits for it.
     Deadlock,

@@ -3,7 +3,7 @@
 use super::acquire::keep;
 use super::alarms::lease_moved;
 use super::confirm::take_confirmed;
-use super::hand_over::{enter_again, give, grant_heads, is_grace, reenter};
+use super::hand_over::{enter_again, give, grant_heads, is_grace, may_be_given, reenter};
 use super::join::{self, Outcome, Wait};
 use super::release;
 use super::settle::settle_each;
@@ -23,6 +23,7 @@ pub(crate) fn acquire_all<B: Sites>(
     wait: &Wait,
     now: Now,
 ) -> Result<Outcome<All>, Refusal> {
+    join::may_keep(sites, caller, ask)?;
     let unsettled = settle_each(sites, now);
     let mut verdicts = Vec::with_capacity(sites.count());
     let mut nots = Vec::new();
@@ -89,6 +90,10 @@ pub(crate) fn settle_together<B: Sites>(sites: &mut B, ticket: Ticket, now: Now)
                 }
                 // It has its alarm.
                 is_grace(site, now);
+                return;
+            }
+            Ok(Verdict::Again { .. }) if !may_be_given(site, ticket) => {
+                site.state(|state| state.stuck_at(ticket, number));
                 return;
             }
             Ok(verdict) => verdicts.push(verdict),

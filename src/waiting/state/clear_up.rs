@@ -69,7 +69,7 @@ impl<C: Copy> State<C> {
         let number = self.happened;
         match self.sweeps.iter_mut().find(|sweep| sweep.kind == kind) {
             Some(sweep) => sweep.again = Some(number),
-            None => self.sweeps.push(Sweep { kind, left: self.lines.len(), number, again: None }),
+            None => self.sweeps.push(Sweep { kind, cursor: self.lines.end(), number, again: None }),
         }
     }
 
@@ -82,15 +82,13 @@ impl<C: Copy> State<C> {
 
     /// Does what is to be done to one more line; whether there was anything to do.
     pub(super) fn sweep(&mut self) -> bool {
-        let lines = self.lines.len();
         let Some(sweep) = self.sweeps.first_mut() else { return false };
-        sweep.left = sweep.left.min(lines);
         let (kind, number) = (sweep.kind, sweep.number);
-        let next = sweep.left.checked_sub(1);
-        let Some(place) = next.and_then(|next| self.lines.nth(next)).cloned() else {
+        let Some(place) = self.lines.before(&mut sweep.cursor).cloned() else {
             // What is to be done again comes after all others: flushes that keep coming hold nothing up.
             let again = self.sweeps.remove(0).again;
-            self.sweeps.extend(again.map(|number| Sweep { kind, left: lines, number, again: None }));
+            let cursor = self.lines.end();
+            self.sweeps.extend(again.map(|number| Sweep { kind, cursor, number, again: None }));
             return true;
         };
         let done = match kind {
@@ -106,7 +104,7 @@ impl<C: Copy> State<C> {
             Kind::StandDown => self.stand_down_at(&place),
         };
         if let Some(sweep) = self.sweeps.first_mut().filter(|_| done) {
-            sweep.left -= 1;
+            sweep.cursor.advance();
         }
         true
     }

@@ -12,7 +12,10 @@ use crate::lock::Fence;
 struct Connection {
     /// By lock and fence.
     sessions: BTreeSet<(Place, Fence)>,
-    places: BTreeSet<Ticket>,
+    /// Each with its weight.
+    places: BTreeMap<Ticket, usize>,
+    /// For how many locks all of that counts.
+    weight: usize,
     /// Its last wait that blocked it.
     blocked: Option<Ticket>,
 }
@@ -50,18 +53,25 @@ impl Connections {
         self.places
     }
 
-    pub(super) fn places_of(&self, client: u64) -> usize {
-        self.by_client.get(&client).map_or(0, |connection| connection.places.len())
+    pub(super) fn weight_of(&self, client: u64) -> usize {
+        self.by_client.get(&client).map_or(0, |connection| connection.weight)
     }
 
     pub(super) fn add_session(&mut self, client: u64, place: Place, fence: Fence) {
         let connection = self.by_client.entry(client).or_default();
-        self.sessions += usize::from(connection.sessions.insert((place, fence)));
+        let weight = place.at().weight();
+        if connection.sessions.insert((place, fence)) {
+            connection.weight += weight;
+            self.sessions += 1;
+        }
     }
 
     pub(super) fn remove_session(&mut self, client: u64, place: &Place, fence: Fence) {
         let Some(connection) = self.by_client.get_mut(&client) else { return };
-        self.sessions -= usize::from(connection.sessions.remove(&(place.clone(), fence)));
+        if connection.sessions.remove(&(place.clone(), fence)) {
+            connection.weight -= place.at().weight();
+            self.sessions -= 1;
+        }
         self.drop_empty(client);
     }
 
@@ -77,13 +87,20 @@ impl Connections {
         self.by_client.get(&client)?.blocked
     }
 
-    pub(super) fn add_place(&mut self, client: u64, ticket: Ticket) {
-        self.places += usize::from(self.by_client.entry(client).or_default().places.insert(ticket));
+    pub(super) fn add_place(&mut self, client: u64, ticket: Ticket, weight: usize) {
+        let connection = self.by_client.entry(client).or_default();
+        if connection.places.insert(ticket, weight).is_none() {
+            connection.weight += weight;
+            self.places += 1;
+        }
     }
 
     pub(super) fn remove_place(&mut self, client: u64, ticket: Ticket) {
         let Some(connection) = self.by_client.get_mut(&client) else { return };
-        self.places -= usize::from(connection.places.remove(&ticket));
+        if let Some(weight) = connection.places.remove(&ticket) {
+            connection.weight -= weight;
+            self.places -= 1;
+        }
         self.drop_empty(client);
     }
 
@@ -115,7 +132,7 @@ impl Connections {
         let client = *self.closed.first()?;
         let connection = self.by_client.get(&client)?;
         let session = connection.sessions.first().cloned();
-        Some(Closed { client, session, place: connection.places.last().copied() })
+        Some(Closed { client, session, place: connection.places.last_key_value().map(|(ticket, _)| *ticket) })
     }
 }
 
@@ -133,7 +150,8 @@ impl Connections {
 
     pub(super) fn renumber_tickets(&mut self, tickets: &BTreeMap<Ticket, Ticket>) {
         for connection in self.by_client.values_mut() {
-            connection.places = connection.places.iter().map(|ticket| tickets[ticket]).collect();
+            let places = std::mem::take(&mut connection.places).into_iter();
+            connection.places = places.map(|(ticket, weight)| (tickets[&ticket], weight)).collect();
             connection.blocked = connection.blocked.and_then(|ticket| tickets.get(&ticket).copied());
         }
     }

@@ -33,8 +33,8 @@ impl<C: Copy> State<C> {
             }
             self.alarm_at(at, 0);
             self.with_line(at, |line| {
-                let given =
-                    line.given.remove(&(granted, ticket)) || line.unclaimed.remove(&(granted, ticket));
+                let given = line.given.remove(&(granted, ticket))
+                    || line.remove_unclaimed(granted, ticket, stands.all().len());
                 if given && !line.bequeath(granted, ticket) {
                     *line.undeliverable.entry(granted).or_default() += 1;
                 }
@@ -121,11 +121,14 @@ impl<C: Copy> State<C> {
         }
         for stand in waiter.stands.all() {
             let Some(fence) = stand.fence() else { continue };
-            self.with_line(stand.place.at(), |line| {
+            let through = self.with_line(stand.place.at(), |line| {
                 line.given.remove(&(fence, ticket));
-                line.unclaimed.remove(&(fence, ticket));
                 line.sharers.remove(&(fence, ticket));
+                line.remove_unclaimed(fence, ticket, waiter.stands.all().len()) && line.through
             });
+            if through == Some(true) {
+                self.alarm_at(stand.place.at(), 0);
+            }
         }
     }
 }

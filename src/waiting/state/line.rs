@@ -20,6 +20,10 @@ pub(super) struct Line {
     pub(super) given: BTreeSet<(Fence, Ticket)>,
     /// The same of those who are notified: until they claim it, or give it up.
     pub(super) unclaimed: BTreeSet<(Fence, Ticket)>,
+    /// For how many locks those wait, all together.
+    pub(super) unclaimed_locks: u32,
+    /// A re-entry has been put off until some of those are claimed.
+    pub(super) put_off: bool,
     /// Those of them who were given it without a hold of their own (`ONCE`).
     pub(super) sharers: BTreeSet<(Fence, Ticket)>,
     /// Grants whose waiter went away before it was answered, and how many holds of each are to be taken back.
@@ -108,6 +112,23 @@ impl Line {
             upgrader.tickets.remove(&ticket);
         }
         self.upgrader.take_if(|upgrader| upgrader.tickets.is_empty());
+    }
+
+    /// A place has been given that grant, as one of so many locks.
+    pub(super) fn add_unclaimed(&mut self, fence: Fence, ticket: Ticket, locks: usize) {
+        if self.unclaimed.insert((fence, ticket)) {
+            self.unclaimed_locks += locks as u32;
+        }
+    }
+
+    /// A place has claimed that grant, or given it up; whether it had been given it. What was put off is to be looked at again then.
+    pub(super) fn remove_unclaimed(&mut self, fence: Fence, ticket: Ticket, locks: usize) -> bool {
+        let removed = self.unclaimed.remove(&(fence, ticket));
+        if removed {
+            self.unclaimed_locks -= locks as u32;
+            self.through |= std::mem::take(&mut self.put_off);
+        }
+        removed
     }
 
     pub(super) fn session(&self, fence: Fence) -> Option<&Session> {

@@ -107,7 +107,10 @@ impl<C: Copy> State<C> {
 
     fn enter(&mut self, stands: Stands, ticket: Ticket, arrival: Arrival<C>) {
         match arrival.way {
-            Way::Notified(_) => self.connections.add_place(arrival.client_id, ticket),
+            Way::Notified(_) => {
+                self.connections.add_place(arrival.client_id, ticket, stands.weight());
+                self.owners.add_place(&arrival.ask.owner, stands.names(), ticket);
+            }
             Way::Blocked(_) => self.connections.block(arrival.client_id, ticket),
         }
         self.owners.join(&arrival.ask.owner, ticket, stands.are_several());
@@ -197,9 +200,12 @@ impl<C: Copy> State<C> {
         }
         self.tries.remove(&ticket);
         self.owners.leave(&owner, ticket, stands.are_several());
+        if is_place {
+            self.owners.remove_place(&owner, stands.names(), ticket);
+        }
         for stand in stands.all() {
             let granted = stand.fence().filter(|_| next.is_granted());
-            self.leave_line(&stand.place, ticket, &owner, is_place, granted, stands.are_several());
+            self.leave_line(&stand.place, ticket, &owner, is_place, granted, &stands);
         }
         true
     }
@@ -211,7 +217,7 @@ impl<C: Copy> State<C> {
         owner: &Owner<'static>,
         is_place: bool,
         granted: Option<Fence>,
-        several: bool,
+        stands: &Stands,
     ) {
         let at = place.at();
         let seen = |line: &Line| (line.head() == Some(ticket), line.queue.len() == 1);
@@ -226,11 +232,14 @@ impl<C: Copy> State<C> {
                 let told = line.watches.iter_mut().filter(|watch| watch.wanted == Wanted::Told);
                 told.for_each(|watch| watch.wanted = Wanted::No);
             }
-            let given = if is_place { &mut line.unclaimed } else { &mut line.given };
-            given.extend(granted.map(|fence| (fence, ticket)));
+            match granted {
+                Some(fence) if is_place => line.add_unclaimed(fence, ticket, stands.all().len()),
+                Some(fence) => _ = line.given.insert((fence, ticket)),
+                None => (),
+            }
         });
         // There may be room for those behind it; and what it did not get for want of another lock is free.
-        let may_fit = |(_, ask): (_, Ask<'_>)| several || !ask.room.is_exclusive();
+        let may_fit = |(_, ask): (_, Ask<'_>)| stands.are_several() || !ask.room.is_exclusive();
         if was_first && granted.is_none() && self.head(at).is_some_and(may_fit) {
             self.alarm_at(at, 0);
         }

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
-use std::sync::LazyLock;
 
-use foldhash::fast::RandomState;
-
+use super::place::{At, HASHES};
 use super::queue::Ticket;
 use crate::lock::Owner;
 
@@ -15,15 +13,15 @@ use crate::lock::Owner;
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Owners {
     waits: BTreeSet<(u64, Ticket)>,
+    /// The places among them, by a hash of the owner and of the locks that are waited for.
+    places: BTreeSet<(u64, Ticket)>,
     /// How many of them wait for several locks.
     several: usize,
 }
 
-static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
-
 impl Owners {
     pub(super) const fn new() -> Self {
-        Self { waits: BTreeSet::new(), several: 0 }
+        Self { waits: BTreeSet::new(), places: BTreeSet::new(), several: 0 }
     }
 
     pub(super) fn join(&mut self, owner: &Owner<'_>, ticket: Ticket, several: bool) {
@@ -42,18 +40,58 @@ impl Owners {
         self.waits.range((hash, Ticket::MIN)..=(hash, Ticket::MAX)).map(|(_, ticket)| *ticket)
     }
 
+    pub(super) fn add_place<'a>(
+        &mut self,
+        owner: &Owner<'_>,
+        locks: impl Iterator<Item = At<'a>>,
+        ticket: Ticket,
+    ) {
+        self.places.insert((place_hash(owner, locks), ticket));
+    }
+
+    pub(super) fn remove_place<'a>(
+        &mut self,
+        owner: &Owner<'_>,
+        locks: impl Iterator<Item = At<'a>>,
+        ticket: Ticket,
+    ) {
+        self.places.remove(&(place_hash(owner, locks), ticket));
+    }
+
+    /// The places of that owner for these locks, in any order, and perhaps others: the last one first.
+    pub(super) fn perhaps_places<'a>(
+        &self,
+        owner: &Owner<'_>,
+        locks: impl Iterator<Item = At<'a>>,
+    ) -> impl Iterator<Item = Ticket> {
+        let hash = place_hash(owner, locks);
+        self.places.range((hash, Ticket::MIN)..=(hash, Ticket::MAX)).rev().map(|(_, ticket)| *ticket)
+    }
+
     pub(super) fn has_several(&self) -> bool {
         self.several > 0
     }
 }
 
+/// The same in whatever order the locks are named.
+fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = At<'a>>) -> u64 {
+    let locks = locks.fold(0_u64, |sum, at| sum.wrapping_add(HASHES.hash_one((at.db, at))));
+    HASHES.hash_one((owner, locks))
+}
+
 #[cfg(test)]
 impl Owners {
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.waits.len()
     }
 
     pub(super) fn renumber_tickets(&mut self, tickets: &std::collections::BTreeMap<Ticket, Ticket>) {
-        self.waits = self.waits.iter().map(|(hash, ticket)| (*hash, tickets[ticket])).collect();
+        for index in [&mut self.waits, &mut self.places] {
+            *index = index.iter().map(|(hash, ticket)| (*hash, tickets[ticket])).collect();
+        }
     }
 }

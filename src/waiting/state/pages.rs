@@ -40,8 +40,7 @@ pub(crate) struct Page {
 }
 
 /// How many waiters and names of locks are gone through for one page, at most: a place whose grant has not been claimed is passed
-/// over, and one waiter may wait for a thousand locks. A long name counts once more for each kB: a name may have any length, and
-/// is copied for each waiter.
+/// over, and one waiter may wait for a thousand locks. Long names count more: see `At::weight`.
 const PAGE: usize = 5_000;
 
 impl<C: Copy> State<C> {
@@ -97,17 +96,13 @@ fn page<'a, C: 'a>(waiters: impl Iterator<Item = (Ticket, &'a Waiter<C>)>, count
         }
         last = Some(ticket);
         if waiter.phase == Phase::Queued {
-            left = left.saturating_sub(waiter.stands.all().iter().map(|stand| cost(&stand.place)).sum());
+            left = left.saturating_sub(waiter.stands.weight());
             waits.push(Waits::new(waiter, now));
         } else {
             left -= 1;
         }
     }
     Page { waits, last: None }
-}
-
-fn cost(place: &Place) -> usize {
-    1 + place.key.len() / 1024
 }
 
 #[cfg(test)]

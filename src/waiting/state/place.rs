@@ -1,9 +1,13 @@
 //! Which lock.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use foldhash::fast::RandomState;
 use indexmap::Equivalent;
+
+/// How names are hashed. With a seed of its own, since they are the clients' to choose.
+pub(super) static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// A lock, by database and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +36,12 @@ pub(crate) struct At<'a> {
 impl At<'_> {
     pub(crate) fn to_place(self) -> Place {
         Place { db: self.db, key: self.key.into() }
+    }
+
+    /// For how many it counts among the locks that hang on a connection, or are shown on a page: a long name counts once more for
+    /// each kB, since a name may have any length, and is copied.
+    pub(crate) fn weight(self) -> usize {
+        1 + self.key.len() / 1024
     }
 }
 

@@ -1,15 +1,17 @@
 //! Who waits without being blocked: a place in the queue, and a grant that is to be claimed.
 
+use super::line::Line;
 use super::message::Word;
 use super::queue::Ticket;
 use super::waiter::{Answer, Arrival, Stands, Way};
 use super::{AT_ONCE, At, State};
 use crate::lock::{Fence, Millis, Owner};
+use crate::waiting::Left;
 
 impl<C: Copy> State<C> {
-    /// How many places a connection has.
-    pub(crate) fn places_of(&self, client: u64) -> usize {
-        self.connections.places_of(client)
+    /// How many locks hang on a connection: those that it has places for, and those that it keeps alive. See `At::weight`.
+    pub(crate) fn weight_of(&self, client: u64) -> usize {
+        self.connections.weight_of(client)
     }
 
     /// How many places there are.
@@ -33,6 +35,7 @@ impl<C: Copy> State<C> {
         if let Some(at) = std::mem::replace(&mut waiter.ends, ends) {
             self.timeouts.remove(&(at, ticket));
         }
+        let weight = waiter.stands.weight();
         let Arrival { ask, way, client_id, timeout, .. } = arrival;
         (waiter.ask, waiter.way, waiter.client_id, waiter.timeout) = (ask, way, client_id, timeout);
         if waiter.stands.are_several() {
@@ -41,7 +44,7 @@ impl<C: Copy> State<C> {
         }
         self.timeouts.extend(ends.map(|at| (at, ticket)));
         self.connections.remove_place(earlier, ticket);
-        self.connections.add_place(client_id, ticket);
+        self.connections.add_place(client_id, ticket, weight);
     }
 
     /// One who waits for several locks may have them now. Whether it waits in front of others is seen then.
@@ -95,10 +98,7 @@ impl<C: Copy> State<C> {
     pub(super) fn end_claims(&mut self, at: At<'_>, fence: Fence) {
         let unclaimed: Vec<Ticket> = self.unclaimed(at, fence).collect();
         for ticket in unclaimed {
-            self.with_line(at, |line| {
-                line.unclaimed.remove(&(fence, ticket));
-                line.sharers.remove(&(fence, ticket));
-            });
+            self.remove_unclaimed(at, fence, ticket);
             let Some(waiter) = self.waiters.get_mut(&ticket) else { continue };
             if let Some(stand) = waiter.stands.at_mut(at) {
                 stand.got = None;
@@ -109,20 +109,51 @@ impl<C: Copy> State<C> {
         }
     }
 
+    /// A place has nothing more to claim of that grant.
+    pub(super) fn remove_unclaimed(&mut self, at: At<'_>, fence: Fence, ticket: Ticket) -> bool {
+        let Some(locks) = self.waiters.get(&ticket).map(|waiter| waiter.stands.all().len()) else {
+            return false;
+        };
+        let removed = self.with_line(at, |line| {
+            line.sharers.remove(&(fence, ticket));
+            (line.remove_unclaimed(fence, ticket, locks), line.through)
+        });
+        if removed.is_some_and(|(_, through)| through) {
+            self.alarm_at(at, 0);
+        }
+        removed.is_some_and(|(removed, _)| removed)
+    }
+
+    /// Whether a place may be given a grant that its owner has already: not while its owner, and others, have so many to claim. (One
+    /// claim is for all that an owner has been given of a lock.) If not, it is tried again when some of those are claimed.
+    pub(crate) fn may_be_given(&mut self, at: At<'_>, ticket: Ticket, most: u32) -> bool {
+        if !self.is_place(ticket) {
+            return true;
+        }
+        let full = |line: &mut Line| {
+            let full = line.unclaimed_locks >= most;
+            line.put_off |= full;
+            full
+        };
+        !self.with_line(at, full).unwrap_or_default()
+    }
+
     fn is_place(&self, ticket: Ticket) -> bool {
         self.waiters.get(&ticket).is_some_and(|waiter| waiter.channel().is_some())
     }
 
-    /// An owner gives up its last place in that queue, or what it has not claimed of the grant with that fence; whether there was
-    /// such.
-    pub(crate) fn leave_queue(&mut self, at: At<'_>, owner: &Owner<'static>, held: Option<Fence>) -> bool {
+    /// An owner gives up its last place in that queue, or what it has not claimed of the grant with that fence.
+    pub(crate) fn leave_queue(&mut self, at: At<'_>, owner: &Owner<'static>, held: Option<Fence>) -> Left {
         let queued = self.place_in_queue(at, owner).map(|(ticket, _)| ticket);
         let is_its =
             |ticket: &Ticket| self.waiters.get(ticket).is_some_and(|waiter| waiter.ask.owner == *owner);
         let granted = || self.unclaimed(at, held?).find(is_its);
-        let Some(ticket) = queued.or_else(granted) else { return false };
+        let Some(ticket) = queued.or_else(granted) else { return Left::default() };
+        let stands = self.waiters.get(&ticket).map(|waiter| waiter.stands.clone());
+        let others = stands.iter().flat_map(Stands::all).filter(|stand| stand.got.is_some());
+        let others = others.map(|stand| stand.place.clone()).filter(|place| !place.is(at)).collect();
         self.give_up(ticket);
-        true
+        Left { any: true, others }
     }
 
     /// A place is given up. What it had been granted is taken back; the grant may live on by other holds of its owner.

@@ -1,5 +1,7 @@
 //! Something that is being done to all locks of a database, or of all.
 
+use super::table::Cursor;
+
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
@@ -12,13 +14,12 @@ pub(super) enum Kind {
     StandDown,
 }
 
-/// A way through all lines, from the last to the first: one that is dropped makes room for the last, which has been seen.
+/// A way through all lines.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Sweep {
     pub(super) kind: Kind,
-    /// So many lines are still to be seen: the first ones.
-    pub(super) left: usize,
+    pub(super) cursor: Cursor,
     /// The number of what happened, or of the last such where it goes on.
     pub(super) number: u64,
     /// The same has happened once more: all are to be seen again, for what has that number.

@@ -1,18 +1,40 @@
 //! The lines, by database and key.
 
-use foldhash::fast::RandomState;
-use indexmap::IndexMap;
+use std::hash::BuildHasher;
+
+use indexmap::map::raw_entry_v1::{RawEntryApiV1, RawEntryMut};
+use indexmap::{Equivalent, IndexMap};
 
 use super::held::Since;
 use super::line::Line;
-use super::place::{At, Place};
+use super::place::{At, HASHES, Place};
 
-/// A hash table, since each step on any lock asks it once. Its hash has a seed of its own: names are the clients' to choose. It
-/// is made when the first line comes. Each line has a number too, by which a way through all of them can be gone on with. The
-/// lines are boxed, since a table grows by whole copies.
+/// A hash table, since each step on any lock asks it once. It is
+/// made when the first line comes.
+///
+/// It is in parts, by hash, and each part grows by itself: a table grows by a copy of the whole, and a copy of some ten thousand
+/// lines is what one step may cost. In its part each line has a number, by which a way through all of them can be gone on with. The
+/// lines are boxed, since they are what is copied.
 #[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
-pub(super) struct Lines(Option<IndexMap<Place, Entry, RandomState>>);
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct Lines {
+    table: Option<Table>,
+    len: usize,
+}
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
+struct Table {
+    first: Part,
+    /// Part 1 and those after it.
+    others: Box<[Part]>,
+}
+
+/// Whoever asks brings the hash.
+type Part = IndexMap<Place, Entry, ()>;
+
+/// A model copies a table at each step: few parts there.
+const PARTS: usize = if cfg!(test) { 2 } else { 256 };
 
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
@@ -21,64 +43,155 @@ struct Entry {
     held: Option<Since>,
 }
 
+/// How far a way through all lines has come, from the last to the first.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Cursor {
+    part: usize,
+    /// So many lines of that part are still to be seen: the first ones.
+    left: usize,
+}
+
+impl Table {
+    fn new() -> Self {
+        let others = (1..PARTS).map(|_| Part::default()).collect();
+        Self { first: Part::default(), others }
+    }
+
+    #[inline(always)]
+    fn part(&self, number: usize) -> &Part {
+        self.others.get(number.wrapping_sub(1)).unwrap_or(&self.first)
+    }
+
+    fn part_mut(&mut self, number: usize) -> &mut Part {
+        self.others.get_mut(number.wrapping_sub(1)).unwrap_or(&mut self.first)
+    }
+
+    /// The hash of a name, and the number of its part.
+    #[inline(always)]
+    fn hash(at: At<'_>) -> (u64, usize) {
+        let hash = HASHES.hash_one(at);
+        // Not by the bits by which the part itself goes.
+        (hash, (hash >> 40) as usize % PARTS)
+    }
+
+    #[inline(always)]
+    fn find(&self, at: At<'_>) -> Option<(&Part, usize)> {
+        let (hash, number) = Self::hash(at);
+        let part = self.part(number);
+        Some((part, part.raw_entry_v1().index_from_hash(hash, |place| at.equivalent(place))?))
+    }
+
+    fn find_mut(&mut self, at: At<'_>) -> Option<(&mut Part, usize)> {
+        let (hash, number) = Self::hash(at);
+        let part = self.part_mut(number);
+        let index = part.raw_entry_v1().index_from_hash(hash, |place| at.equivalent(place))?;
+        Some((part, index))
+    }
+}
+
 impl Lines {
     pub(super) const fn new() -> Self {
-        Self(None)
+        Self { table: None, len: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(IndexMap::is_empty)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, IndexMap::len)
+        self.len == 0
     }
 
     pub(super) fn get(&self, at: At<'_>) -> Option<&Line> {
-        self.0.as_ref()?.get(&at).map(|entry| entry.line.as_ref())
+        let (part, index) = self.table.as_ref()?.find(at)?;
+        part.get_index(index).map(|(_, entry)| entry.line.as_ref())
     }
 
     pub(super) fn get_mut(&mut self, at: At<'_>) -> Option<&mut Line> {
-        self.0.as_mut()?.get_mut(&at).map(|entry| entry.line.as_mut())
+        self.get_key_mut(at).map(|(_, line)| line)
     }
 
     /// A line and its name, which is shared with it.
     pub(super) fn get_key_mut(&mut self, at: At<'_>) -> Option<(&Place, &mut Line)> {
-        self.0.as_mut()?.get_full_mut(&at).map(|(_, place, entry)| (place, entry.line.as_mut()))
+        let (part, index) = self.table.as_mut()?.find_mut(at)?;
+        part.get_index_mut(index).map(|(place, entry)| (place, entry.line.as_mut()))
     }
 
     /// The name of a line, the line, and since when its lock is noted to be held.
     pub(super) fn get_held_mut(&mut self, at: At<'_>) -> Option<(&Place, &Line, &mut Option<Since>)> {
-        let (_, place, Entry { line, held }) = self.0.as_mut()?.get_full_mut(&at)?;
+        let (part, index) = self.table.as_mut()?.find_mut(at)?;
+        let (place, Entry { line, held }) = part.get_index_mut(index)?;
         Some((place, line, held))
     }
 
     /// The name of a line, shared with it.
     pub(super) fn place(&self, at: At<'_>) -> Option<Place> {
-        self.0.as_ref()?.get_key_value(&at).map(|(place, _)| place.clone())
+        let (part, index) = self.table.as_ref()?.find(at)?;
+        part.get_index(index).map(|(place, _)| place.clone())
     }
 
-    /// The name of the line of that number. Numbers begin at 0; the last line takes the number of one that is dropped.
-    pub(super) fn nth(&self, number: usize) -> Option<&Place> {
-        self.0.as_ref()?.get_index(number).map(|(place, _)| place)
+    /// Behind the last line.
+    pub(super) fn end(&self) -> Cursor {
+        Cursor { part: PARTS - 1, left: usize::MAX }
+    }
+
+    /// The line before that, which is seen next: of those that were there when the way began. One that is dropped makes room for the
+    /// last of its part, which has been seen.
+    pub(super) fn before(&self, cursor: &mut Cursor) -> Option<&Place> {
+        let table = self.table.as_ref()?;
+        loop {
+            let part = table.part(cursor.part);
+            cursor.left = cursor.left.min(part.len());
+            if let Some(index) = cursor.left.checked_sub(1) {
+                return part.get_index(index).map(|(place, _)| place);
+            }
+            cursor.part = cursor.part.checked_sub(1)?;
+            cursor.left = usize::MAX;
+        }
     }
 
     /// The line of that name, made where there is none.
     pub(super) fn open(&mut self, place: Place) -> &mut Line {
-        &mut self.0.get_or_insert_default().entry(place).or_default().line
+        let table = self.table.get_or_insert_with(Table::new);
+        let (hash, number) = Table::hash(place.at());
+        let entry = table.part_mut(number).raw_entry_mut_v1().from_hash(hash, |known| *known == place);
+        if let RawEntryMut::Vacant(_) = entry {
+            self.len += 1;
+        }
+        match entry {
+            RawEntryMut::Occupied(entry) => &mut entry.into_mut().line,
+            RawEntryMut::Vacant(entry) => {
+                &mut entry.insert_hashed_nocheck(hash, place, Entry::default()).1.line
+            }
+        }
     }
 
     pub(super) fn remove(&mut self, at: At<'_>) {
-        if let Some(lines) = &mut self.0 {
-            lines.swap_remove(&at);
+        if let Some((part, index)) = self.table.as_mut().and_then(|table| table.find_mut(at)) {
+            part.swap_remove_index(index);
+            self.len -= 1;
         }
+    }
+}
+
+impl Cursor {
+    /// The line that it stands before has been seen.
+    pub(super) fn advance(&mut self) {
+        self.left = self.left.saturating_sub(1);
     }
 }
 
 #[cfg(test)]
 impl Lines {
+    fn entries(&self) -> impl Iterator<Item = (&Place, &Entry)> {
+        self.table.iter().flat_map(|table| std::iter::once(&table.first).chain(&table.others).flatten())
+    }
+
+    fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        let tables = self.table.iter_mut();
+        let parts = tables.flat_map(|table| std::iter::once(&mut table.first).chain(&mut table.others));
+        parts.flat_map(IndexMap::values_mut)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Place, &Line)> {
-        self.0.iter().flat_map(IndexMap::iter).map(|(place, entry)| (place, entry.line.as_ref()))
+        self.entries().map(|(place, entry)| (place, entry.line.as_ref()))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Line> {
@@ -86,10 +199,24 @@ impl Lines {
     }
 
     pub(super) fn forget_held(&mut self) {
-        self.0.iter_mut().flat_map(IndexMap::values_mut).for_each(|entry| entry.held = None);
+        self.entries_mut().for_each(|entry| entry.held = None);
     }
 
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Line> {
-        self.0.iter_mut().flat_map(IndexMap::values_mut).map(|entry| entry.line.as_mut())
+        self.entries_mut().map(|entry| entry.line.as_mut())
     }
 }
+
+/// Each table has a seed of its own, and so an order.
+#[cfg(test)]
+impl PartialEq for Lines {
+    fn eq(&self, other: &Self) -> bool {
+        let sorted = |lines: &Self| -> std::collections::BTreeMap<Place, Entry> {
+            lines.entries().map(|(place, entry)| (place.clone(), entry.clone())).collect()
+        };
+        sorted(self) == sorted(other)
+    }
+}
+
+#[cfg(test)]
+impl Eq for Lines {}

@@ -49,7 +49,13 @@ impl<C: Copy> State<C> {
     pub(crate) fn is_index_right(&self) -> bool {
         let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
         let owners: Vec<_> = queued.clone().map(|(_, waiter)| &waiter.ask.owner).collect();
-        queued.count() == self.owners.len()
+        let mut places = queued.clone().filter(|(_, waiter)| waiter.channel().is_some());
+        places.clone().count() == self.owners.places()
+            && places.all(|(_, waiter)| {
+                let (all, several) = (waiter.stands.names().collect::<Vec<_>>(), waiter.stands.are_several());
+                self.place_for(&all, several, &waiter.ask.owner).is_some()
+            })
+            && queued.count() == self.owners.len()
             && owners.iter().all(|owner| {
                 let same = owners.iter().filter(|other| other == &owner).count();
                 self.waits_of(owner, usize::MAX).unwrap().len() == same

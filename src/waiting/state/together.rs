@@ -95,13 +95,13 @@ impl<C: Copy> State<C> {
     ) -> Option<(Ticket, u64)> {
         let named: BTreeSet<_> = all.iter().map(|at| (at.db, at.key)).collect();
         let is_named = |stand: &Stand| named.contains(&(stand.place.db, stand.place.key.as_ref()));
-        let tickets = self.line(*all.first()?)?.queue.all_of(owner).rev();
+        let tickets = self.owners.perhaps_places(owner, all.iter().copied());
         let mut waiters = tickets.filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)));
         waiters.find_map(|(ticket, waiter)| {
             let stands = waiter.stands.all();
             let same = stands.len() == named.len() && stands.iter().all(is_named);
-            let alike = same && waiter.stands.are_several() == several;
-            (alike && waiter.channel().is_some()).then_some((ticket, waiter.client_id))
+            let alike = same && waiter.stands.are_several() == several && waiter.ask.owner == *owner;
+            alike.then_some((ticket, waiter.client_id))
         })
     }
 }

@@ -101,6 +101,16 @@ impl Stands {
         matches!(self, Self::Several { .. })
     }
 
+    /// The names of all.
+    pub(super) fn names(&self) -> impl Iterator<Item = At<'_>> {
+        self.all().iter().map(|stand| stand.place.at())
+    }
+
+    /// How much of the server's memory they take: see `At::weight`.
+    pub(super) fn weight(&self) -> usize {
+        self.names().map(At::weight).sum()
+    }
+
     pub(super) fn at(&self, at: At<'_>) -> Option<&Stand> {
         self.all().iter().find(|stand| stand.place.is(at))
     }

@@ -1,10 +1,10 @@
 //! What clients ask for.
 
 use super::clients::Blocked;
-use super::turn::Client;
+use super::turn::{Client, number};
 use super::{Conn, Lock, Reply, Rules, Server, time};
 use crate::lock::{Ask, Deadline, Millis, Owner};
-use crate::waiting::{self, Longer, Outcome, Refusal, Wait};
+use crate::waiting::{self, Left, Longer, Outcome, Refusal, Wait};
 
 impl Server {
     /// `LOCK.ACQUIRE`.
@@ -93,7 +93,12 @@ impl Server {
     pub(crate) fn leave(&mut self, rules: Rules, now: Millis, owner: &Owner<'_>) -> bool {
         let mut turn = self.turn(rules, now);
         turn.expire();
-        waiting::leave(&mut turn, owner, time(now))
+        let Left { any, others } = waiting::leave(&mut turn, owner, time(now));
+        let others: Vec<Lock> = others.iter().map(number).collect();
+        if !others.is_empty() {
+            waiting::leave_others(&mut self.turns(rules, now, &others), owner, time(now));
+        }
+        any
     }
 
     /// `LOCK.RELEASE`: the holds left; none: not held by this owner.

@@ -201,6 +201,10 @@ impl Site for Turn<'_> {
         self.changed[self.lock]
     }
 
+    fn most_unclaimed(&self) -> u32 {
+        if self.rules.slow { 1 } else { 1_000 }
+    }
+
     fn idle(&mut self) -> bool {
         self.server.state.is_idle(at(self.lock))
     }
@@ -286,7 +290,7 @@ impl Host for Turn<'_> {
     }
 }
 
-fn number(place: &Place) -> Lock {
+pub(super) fn number(place: &Place) -> Lock {
     KEYS.iter().position(|key| **key == *place.key).unwrap()
 }
 

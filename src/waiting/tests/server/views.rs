@@ -1,7 +1,7 @@
 //! What is to be seen of a server in small: who holds its locks, who waits, what is still to be done.
 
 use super::{AT, Asked, Conn, Lock, Rules, Server, Stands, at};
-use crate::lock::{Deadline, Fence, Held, Millis};
+use crate::lock::{Deadline, Fence, Grant, Held, Millis, Owner};
 use crate::waiting::GraceLeft;
 
 impl Server {
@@ -32,6 +32,11 @@ impl Server {
     /// The same of that lock.
     pub(crate) fn all_held_of(&self, lock: Lock) -> Vec<Held<'_>> {
         self.locks[lock].iter().flat_map(|(value, until)| value.all(*until)).collect()
+    }
+
+    /// The fence of an owner's grant of that lock.
+    pub(crate) fn fence_of(&self, lock: Lock, owner: &Owner<'_>) -> Option<Fence> {
+        self.locks[lock].as_ref().and_then(|(value, _)| value.grant_of(owner)).map(Grant::fence)
     }
 
     /// Whether a grant is still to be claimed, or to be told.

@@ -125,7 +125,10 @@ impl World {
         let waits_to_upgrade = |asked: &Asked| {
             held.iter().any(|held| held.grant.owner() == asked.owner && asked.room < held.grant.room())
         };
+        let is_unclaimed = |held: &Held<'_>| self.server.is_unclaimed(lock, held.grant.fence());
         match own.first() {
+            // Here a place re-enters only when nothing of the lock is left unclaimed.
+            Some(_) if self.slow && want.notify && held.iter().any(is_unclaimed) => false,
             Some(own) if own.grant.room() <= want.room => true,
             Some(_) => fits,
             None => {

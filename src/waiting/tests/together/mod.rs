@@ -65,6 +65,8 @@ enum Step {
 /// What must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
+    /// One who gave up what it had been granted of several locks still has one of them.
+    LeftInPart,
     /// Those who hold a lock are more than one of them bears.
     TooMany,
     /// A new grant went past one who came before, and still waits.
@@ -154,7 +156,16 @@ impl World {
             }
             Step::Leave(conn) => {
                 let owner = self.owner(conn);
+                let fence = |server: &Server, lock| server.fence_of(lock, &owner);
+                let held = fence(&self.server, 0);
                 self.server.leave(rules, now, &owner);
+                // With a grant that it had not claimed go all that came with it.
+                let ended = held.filter(|_| fence(&self.server, 0).is_none());
+                if ended.is_some()
+                    && (1..super::server::KEYS.len()).any(|lock| fence(&self.server, lock) == ended)
+                {
+                    self.faults.insert(Fault::LeftInPart);
+                }
             }
             Step::Close(conn) => {
                 self.gone(conn);
