@@ -17,12 +17,17 @@ use super::module::{faulty_module_path, module_path, server_program};
 use super::port::Port;
 use super::{Client, PATIENCE, pace, wait_for};
 
+/// What the module allows by default is little for tests: their sessions are short, and some take many locks at once.
+const BOUNDS: [(&str, u32); 3] = [("min-session-lease", 1), ("max-keys", 1_000), ("max-places", 100_000)];
+
 /// How a server is to be started.
 #[derive(Clone)]
 pub(crate) struct Setup {
     config: String,
     /// The `loadmodule` arguments; none: no module.
     module: Option<String>,
+    /// With the bounds that it has by default.
+    shipped: bool,
     /// The module is the one whose callbacks panic on demand.
     faults: bool,
     /// What is in its folder to begin with: where, and its bytes.
@@ -50,6 +55,7 @@ impl Setup {
         Self {
             config: String::new(),
             module: None,
+            shipped: false,
             faults: false,
             files: Vec::new(),
             args: Vec::new(),
@@ -66,6 +72,12 @@ impl Setup {
     /// What follows the path on the `loadmodule` line.
     pub(crate) fn module_args(mut self, args: &str) -> Self {
         self.module = Some(args.into());
+        self
+    }
+
+    /// The module has the bounds that it has by default.
+    pub(crate) fn shipped(mut self) -> Self {
+        self.shipped = true;
         self
     }
 
@@ -284,7 +296,10 @@ impl Server {
             format!("{}port {}\ndir {}\n", self.setup.config, self.port(), self.folder().display());
         if let Some(args) = &self.setup.module {
             let module = if self.setup.faults { faulty_module_path() } else { module_path() };
-            writeln!(text, "loadmodule \"{}\" {args}", module.display()).unwrap();
+            let bounds = BOUNDS.iter().filter(|_| !self.setup.shipped);
+            let unnamed = bounds.filter(|(name, _)| !args.split(' ').any(|word| word == *name));
+            let bounds: String = unnamed.map(|(name, value)| format!(" {name} {value}")).collect();
+            writeln!(text, "loadmodule \"{}\" {args}{bounds}", module.display()).unwrap();
         }
         fs::write(self.config_path(), text).unwrap();
     }
