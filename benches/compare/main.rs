@@ -12,6 +12,7 @@ mod clients;
 mod contest;
 mod failures;
 mod handover;
+mod hostile;
 mod hosts;
 mod instructions;
 mod joins;
@@ -70,6 +71,7 @@ fn main() {
             "instructions" => instructions::run(&mut report),
             "session" => session::run(&plan, &mut report),
             "stall" => stall::run(&plan, &mut report),
+            "hostile" => hostile::run(&plan, &mut report),
             "shared" => shared::run(&plan, &mut report),
             "several" => several::run(&plan, &mut report),
             "sync" => sync::run(&plan, &mut report),

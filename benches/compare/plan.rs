@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 15] = [
+pub(crate) const PARTS: [&str; 16] = [
     "instructions",
     "throughput",
     "handover",
@@ -17,6 +17,7 @@ pub(crate) const PARTS: [&str; 15] = [
     "session",
     "notify",
     "stall",
+    "hostile",
     "shared",
     "several",
     "sync",

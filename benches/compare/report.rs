@@ -8,6 +8,7 @@ use std::{env, fs};
 use serde::{Deserialize, Serialize};
 
 use crate::failures::{EVENTS, LIMIT};
+use crate::hostile::Attack;
 use crate::stats::Spread;
 
 /// How a note begins that is a warning.
@@ -25,6 +26,9 @@ pub(crate) struct Report {
     /// What failures cost. Kept results may be older.
     #[serde(default)]
     costs: Vec<Cost>,
+    /// What one client can do to all others. Kept results may be older.
+    #[serde(default)]
+    attacks: Vec<Attack>,
     /// How long each part took, in s. Kept results may be older.
     #[serde(default)]
     took: Vec<(String, f64)>,
@@ -93,6 +97,7 @@ impl Report {
             rows: Vec::new(),
             figures: Vec::new(),
             costs: Vec::new(),
+            attacks: Vec::new(),
             took: Vec::new(),
         }
     }
@@ -118,6 +123,10 @@ impl Report {
 
     pub(crate) fn cost(&mut self, cost: Cost) {
         self.costs.push(cost);
+    }
+
+    pub(crate) fn attack(&mut self, attack: Attack) {
+        self.attacks.push(attack);
     }
 
     /// How long a part took.
@@ -180,6 +189,10 @@ impl Report {
             text += "\nWhat a failure costs: the time until the next holder has the lock.\n\n";
             let titles: Vec<&str> = ["lock"].into_iter().chain(EVENTS).collect();
             text += &table(&titles, self.costs.iter().map(Cost::cells));
+        }
+        if !self.attacks.is_empty() {
+            text += "\nWhat one client can do to all others: the longest PING of another client, in ms.\n\n";
+            text += &table(&Attack::TITLES, self.attacks.iter().map(Attack::cells));
         }
         text
     }

@@ -184,12 +184,12 @@ impl Server {
         }
     }
 
-    /// How many clients wait.
     /// A field of the module's own section of `INFO`.
     pub(crate) fn lock_info(&mut self, name: &str) -> f64 {
         number(&self.control.info("lock"), name)
     }
 
+    /// How many clients wait.
     pub(crate) fn blocked_clients(&mut self) -> usize {
         number(&self.control.info("clients"), "blocked_clients") as usize
     }
@@ -204,6 +204,26 @@ impl Server {
         let (_, count) = counts.next_back().unwrap_or_else(|| panic!("Callgrind tells no count:\n{log}"));
         let own = fs::read_to_string(self.folder.path().join("callgrind")).expect("Callgrind's file");
         (count.trim().parse().expect("a number"), own_instructions(&own))
+    }
+
+    /// A setting that is a number; none: the server has no such setting.
+    pub(crate) fn setting(&mut self, name: &str) -> Option<f64> {
+        let reply = self.ask(&format!("CONFIG GET {name}"));
+        String::from_utf8_lossy(&reply).lines().last()?.parse().ok()
+    }
+
+    /// Whether the process is there.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().expect("the server's state").is_none()
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The server's kind and version.

@@ -1,6 +1,6 @@
 //! What falls due at once: the longest `PING` of another client meanwhile.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -234,11 +234,16 @@ impl Ping {
 
     /// How long an answer takes, in ms.
     fn ping(&mut self) -> f64 {
+        self.try_ping().expect("an answer")
+    }
+
+    /// The same where the server may be gone.
+    pub(crate) fn try_ping(&mut self) -> io::Result<f64> {
         let begin = Instant::now();
-        self.0.write_all(b"PING\r\n").expect("a request that goes out");
+        self.0.write_all(b"PING\r\n")?;
         let mut answer = [0; 7];
-        self.0.read_exact(&mut answer).expect("an answer");
-        begin.elapsed().as_secs_f64() * 1e3
+        self.0.read_exact(&mut answer)?;
+        Ok(begin.elapsed().as_secs_f64() * 1e3)
     }
 
     pub(crate) fn longest_for(&mut self, time: Duration) -> Pings {

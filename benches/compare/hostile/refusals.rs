@@ -1,0 +1,102 @@
+//! Attacks of a few commands: payloads that are refused, grants that are given up, long replies, and keys that are nobody's.
+
+use std::time::{Duration, Instant};
+
+use super::Row;
+use super::client::{CHANNEL, Client, Outcome, acquire, acquire_all};
+use super::payload::restore_greatest_fence;
+use super::stage::Stage;
+use crate::plan::Plan;
+use crate::resp::{owner, request};
+
+/// Clients that wait, each on a connection of its own.
+const BLOCKED: usize = 2_000;
+/// How often a key is written.
+const WRITES: usize = 500;
+
+pub(super) fn rows(plan: &Plan) -> Vec<Row> {
+    let places = plan.pick(50_000, 10_000);
+    vec![
+        Row::new("a RESTORE that is refused, with the greatest fence", |stage| restore(stage, false)),
+        Row::new("a RESTORE that is good, with the greatest fence", |stage| restore(stage, true)),
+        Row::new("LOCK.LEAVE of an unclaimed grant of two locks, in MULTI", leave),
+        Row::new(format!("LOCK.INFO FULL of a lock with {places} places"), move |stage| info(stage, places)),
+        Row::new(format!("writes to <key>\\0lock-waiters, {BLOCKED} clients blocked"), companion),
+    ]
+}
+
+fn restore(stage: &mut Stage, good: bool) -> Outcome<()> {
+    let restore = restore_greatest_fence(&mut stage.client, good)?;
+    match stage.attack(|stage| stage.client.ask(&restore)) {
+        Ok(_) => stage.note("RESTORE: OK"),
+        Err(error) => stage.note(format!("RESTORE: {error}")),
+    }
+    if stage.grants().is_ok() {
+        stage.note("LOCK.ACQUIRE afterwards: granted");
+    }
+    Ok(())
+}
+
+/// A grant of two locks, that nobody has claimed, is given up by the name of one of them.
+fn leave(stage: &mut Stage) -> Outcome<()> {
+    let mut listener = stage.listener()?;
+    stage.client.ask(&acquire("one", "holder", ""))?;
+    let both = acquire_all(&["one", "two"], &format!("OWNER waiter BLOCK 0 NOTIFY {CHANNEL}"));
+    stage.client.ask(&both)?;
+    stage.client.say("LOCK.RELEASE one holder")?;
+    if !listener.hears("granted", Duration::from_secs(2))? {
+        return Err("no message of the grant".into());
+    }
+    let reply = stage.attack(|stage| {
+        for line in ["MULTI", "LOCK.LEAVE one waiter", "LOCK.INFO two", "LOCK.ACQUIRE two OWNER next"] {
+            stage.client.say(line)?;
+        }
+        stage.client.say("EXEC")
+    })?;
+    let reply = String::from_utf8_lossy(&reply);
+    let shown = if reply.contains("waiter") { "still held" } else { "free" };
+    let granted = if reply.contains("next") { "granted" } else { "null" };
+    stage.note(format!("the other lock in the same MULTI: {shown} for LOCK.INFO, LOCK.ACQUIRE: {granted}"));
+    Ok(())
+}
+
+fn info(stage: &mut Stage, places: usize) -> Outcome<()> {
+    stage.client.ask(&acquire("k", "holder", ""))?;
+    let ask = |number| acquire("k", &owner(number), &format!("BLOCK 0 NOTIFY {CHANNEL}"));
+    stage.take_places((0..places).map(ask))?;
+    let (took, bytes) = stage.attack(|stage| {
+        let begin = Instant::now();
+        stage.client.send(b"LOCK.INFO k FULL\r\nPING\r\n")?;
+        let bytes = stage.client.skip_to("+PONG\r\n")?;
+        Ok((begin.elapsed(), bytes))
+    })?;
+    let (ms, mb) = (took.as_secs_f64() * 1e3, bytes as f64 / 1e6);
+    stage.note(format!("the reply took {ms:.1} ms, {mb:.2} MB"));
+    Ok(())
+}
+
+/// The key that clients are blocked on, beside the lock's own, if it is named like this: a write to it has the server look at each.
+fn companion(stage: &mut Stage) -> Outcome<()> {
+    stage.client.ask(&acquire("k", "holder", ""))?;
+    let mut blocked = Vec::with_capacity(BLOCKED);
+    for number in 0..BLOCKED {
+        let mut client = stage.connect();
+        client.send(&acquire("k", &owner(number), "BLOCK 0"))?;
+        blocked.push(client);
+    }
+    while stage.server.blocked_clients() < BLOCKED {}
+    let usual = write(&mut stage.client, b"k\0elsewhere")?;
+    let took = stage.attack(|stage| write(&mut stage.client, b"k\0lock-waiters"))?;
+    stage.note(format!("{took:.2} ms for each RPUSH and DEL; to another key {usual:.2} ms"));
+    Ok(())
+}
+
+/// Makes a key and deletes it, again and again; how long both took, in ms.
+fn write(client: &mut Client, key: &[u8]) -> Outcome<f64> {
+    let begin = Instant::now();
+    for _ in 0..WRITES {
+        client.ask(&request(&[b"RPUSH", key, b"x"]))?;
+        client.ask(&request(&[b"DEL", key]))?;
+    }
+    Ok(begin.elapsed().as_secs_f64() * 1e3 / WRITES as f64)
+}

@@ -1,0 +1,160 @@
+//! A server that is attacked, and what others feel of it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{fs, thread};
+
+use super::client::{CHANNEL, Client, Outcome};
+use crate::server::{Server, Setup};
+use crate::stall::Ping;
+
+/// How long the server is watched without an attack.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long it is watched after one: what that leaves to timers comes within that time.
+const AFTERWARDS: Duration = Duration::from_millis(500);
+/// Between two `PING`s. Without a pause they would take a processor of their own.
+const PAUSE: Duration = Duration::from_micros(200);
+/// How long everybody is idle.
+const IDLE: Duration = Duration::from_secs(2);
+
+pub(super) struct Stage {
+    pub(super) server: Server,
+    pub(super) client: Client,
+    /// Connections with as many places as one may have.
+    full: Vec<Client>,
+    has_file: bool,
+    pub(super) seen: Seen,
+}
+
+/// What was seen of an attack.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// The longest `PING` of another client during the attack, and before it, in ms.
+    pub(super) longest: Option<f64>,
+    pub(super) quiet: Option<f64>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Stage {
+    pub(super) fn new(setup: Setup) -> Self {
+        let server = Server::start(setup);
+        let client = Client::new(server.port);
+        Self { server, client, full: Vec::new(), has_file: setup.aof, seen: Seen::default() }
+    }
+
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        self.seen.notes.push(note.into());
+    }
+
+    pub(super) fn connect(&self) -> Client {
+        Client::new(self.server.port)
+    }
+
+    /// A client that hears what places are told.
+    pub(super) fn listener(&self) -> Outcome<Client> {
+        let mut client = self.connect();
+        client.say(&format!("SUBSCRIBE {CHANNEL}"))?;
+        Ok(client)
+    }
+
+    /// How many may hold a lock of those, beside so many others.
+    pub(super) fn holders(&mut self, wanted: usize, others: usize) -> usize {
+        let most = self.server.setting("lock.max-holders").map_or(0, |most| most as usize);
+        if most == 0 || wanted + others <= most {
+            return wanted;
+        }
+        let holders = most.saturating_sub(others);
+        self.note(format!("only {holders} holders (lock.max-holders)"));
+        holders
+    }
+
+    /// Takes places. Where one connection may have no more of them, another one goes on: whoever attacks has as many as it likes.
+    pub(super) fn take_places(&mut self, requests: impl IntoIterator<Item = Vec<u8>>) -> Outcome<()> {
+        for request in requests {
+            match self.client.ask(&request) {
+                Err(refusal) if refusal.contains("MAXPLACES") => {
+                    let fresh = self.connect();
+                    self.full.push(std::mem::replace(&mut self.client, fresh));
+                    self.client.ask(&request)?;
+                }
+                other => _ = other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the server's own longest `PING`.
+    pub(super) fn watch_quiet(&mut self) {
+        let over = AtomicBool::new(false);
+        let ping = Ping::new(self.server.port);
+        let longest = thread::scope(|scope| {
+            let pings = scope.spawn(|| longest_until(ping, &over));
+            thread::sleep(QUIET);
+            over.store(true, Ordering::Relaxed);
+            pings.join().expect("the other client's end")
+        });
+        self.seen.quiet = longest;
+    }
+
+    /// Does something while another client sends `PING` again and again.
+    pub(super) fn attack<R>(&mut self, attack: impl FnOnce(&mut Self) -> Outcome<R>) -> Outcome<R> {
+        if self.seen.quiet.is_none() {
+            self.watch_quiet();
+        }
+        let over = AtomicBool::new(false);
+        let ping = Ping::new(self.server.port);
+        let (result, longest) = thread::scope(|scope| {
+            let pings = scope.spawn(|| longest_until(ping, &over));
+            let result = attack(self);
+            thread::sleep(AFTERWARDS);
+            over.store(true, Ordering::Relaxed);
+            (result, pings.join().expect("the other client's end"))
+        });
+        self.seen.longest = longest;
+        result
+    }
+
+    /// Notes what the server does while everybody is idle.
+    pub(super) fn note_idle(&mut self) {
+        thread::sleep(AFTERWARDS);
+        let (cpu, bytes) = (ticks(&self.server), file_bytes(&self.server));
+        thread::sleep(IDLE);
+        let seconds = IDLE.as_secs_f64();
+        // A tick is 10 ms.
+        let busy = (ticks(&self.server) - cpu) / seconds;
+        let written = (file_bytes(&self.server) - bytes) / seconds / 1e6;
+        self.note(format!("idle: {busy:.1} % of a processor"));
+        if self.has_file {
+            self.note(format!("{written:.2} MB/s of append-only file"));
+        }
+    }
+
+    /// Whether the server still grants a lock that nobody has touched.
+    pub(super) fn grants(&self) -> Outcome<()> {
+        self.connect().say("LOCK.ACQUIRE untouched PX 1").map(|_| ())
+    }
+}
+
+/// How much processor time a server has used, in hundredths of a second, without asking it.
+fn ticks(server: &Server) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.process())).unwrap_or_default();
+    // Behind the program's name, which may hold spaces: utime and stime are the fields 14 and 15.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(2);
+    fields.filter_map(|field| field.parse::<f64>().ok()).sum()
+}
+
+/// How long its append-only file is, in bytes.
+fn file_bytes(server: &Server) -> f64 {
+    let files = fs::read_dir(server.folder().join("appendonlydir")).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|about| about.len() as f64).sum()
+}
+
+/// The longest `PING` until it is over, in ms; none: the server is gone.
+fn longest_until(mut ping: Ping, over: &AtomicBool) -> Option<f64> {
+    let mut longest: f64 = 0.0;
+    while !over.load(Ordering::Relaxed) {
+        longest = longest.max(ping.try_ping().ok()?);
+        thread::sleep(PAUSE);
+    }
+    Some(longest)
+}
