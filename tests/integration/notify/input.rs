@@ -110,7 +110,7 @@ fn a_connection_has_so_many_places_and_a_queue_too() {
     assert_eq!(place(&mut client, "a", "bob"), queued());
     assert_eq!(place(&mut client, "b", "bob"), queued());
     let refused = place(&mut client, "c", "bob").unwrap_err();
-    assert_eq!(refused, "MAXPLACES this connection waits in too many places (lock.max-places)");
+    assert_eq!(refused, "MAXPLACES too many places and sessions hang on this connection (lock.max-places)");
     // Not a new one.
     assert_eq!(place(&mut client, "b", "bob"), queued());
     assert_eq!(place(&mut other, "a", "carol"), queued());

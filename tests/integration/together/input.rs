@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use redis::Value;
 
 use super::{WRONG_TYPE, ask, holders, holds, is_refused};
-use crate::support::{Client, Server, convert};
+use crate::support::{Client, Server, Setup, convert};
 
 const SYNTAX: &str = "ERR syntax error";
 const NUM_KEYS: &str = "ERR numkeys should be greater than 0";
@@ -125,9 +125,20 @@ fn at_most_a_thousand() {
     let (_server, mut client) = start();
     let names = |count: usize| (0..count).map(|n| format!("k{n}")).collect::<Vec<_>>().join(" ");
     for line in each(&format!("1001 {} alice", names(1001))) {
-        is_refused(&mut client, &line, "ERR at most 1000 keys are allowed");
+        is_refused(&mut client, &line, "ERR at most 1000 keys are allowed (lock.max-keys)");
     }
     assert_eq!(holds(&mut client, &names(1000), "alice", "").holds, [1; 1000]);
+}
+
+#[test]
+fn at_most_a_hundred_where_nobody_allows_more() {
+    let server = Setup::new().shipped().start();
+    let mut client = server.client();
+    let names = |count: usize| (0..count).map(|n| format!("k{n}")).collect::<Vec<_>>().join(" ");
+    for line in each(&format!("101 {} alice", names(101))) {
+        is_refused(&mut client, &line, "ERR at most 100 keys are allowed (lock.max-keys)");
+    }
+    assert_eq!(holds(&mut client, &names(100), "alice", "").holds, [1; 100]);
 }
 
 #[test]

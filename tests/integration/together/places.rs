@@ -165,19 +165,23 @@ fn gone_is_told_where_a_key_holds_something_else() {
 }
 
 #[test]
-fn a_place_of_several_is_one_of_the_connections() {
-    let server = Setup::new().module_args("max-places 2").start();
+fn a_place_of_several_counts_for_each_of_its_locks() {
+    let server = Setup::new().module_args("max-places 5").start();
     let mut client = server.client();
     holds(&mut client, "a b", "alice", "");
     for owner in ["bob", "carol"] {
         queue_up(&mut client, "a b", owner);
     }
-    let full = "MAXPLACES this connection waits in too many places (lock.max-places)";
+    let full = "MAXPLACES too many places and sessions hang on this connection (lock.max-places)";
     super::is_refused(&mut client, &ask("b a c", "dave", "BLOCK 0 NOTIFY ch"), full);
     queue_up(&mut client, "b a", "bob");
     assert!(client.acquire("c", "OWNER any").is_some(), "nothing was reserved");
     client.ask::<i64>("LOCK.LEAVE b carol");
     queue_up(&mut client, "b a d", "dave");
+    client.ask::<i64>("LOCK.LEAVE a bob");
+    let long = "n".repeat(1024);
+    super::is_refused(&mut client, &ask(&format!("a {long}"), "bob", "BLOCK 0 NOTIFY ch"), full);
+    queue_up(&mut client, "a n", "bob");
 }
 
 /// Any of the queues that is full refuses the whole.
