@@ -18,6 +18,20 @@ pub(crate) struct Several {
     rooms: BTreeMap<Room, usize>,
 }
 
+/// An end, where the latest of all was that, and has been moved.
+fn moved(end: Deadline, latest: Deadline, until: Deadline) -> Deadline {
+    match (end, latest, until) {
+        (_, latest, until) if latest == until => end,
+        (_, _, Deadline::Never) => Deadline::Never,
+        (Deadline::At(end), Deadline::At(latest), Deadline::At(until)) => {
+            Deadline::At(end.saturating_add(until.saturating_sub(latest)))
+        }
+        // One of them had no end, and has one now.
+        (end, Deadline::Never, until) => end.min(until),
+        (Deadline::Never, ..) => until,
+    }
+}
+
 /// What a grant takes in the three trees that have it.
 const ENTRY: usize =
     size_of::<(Fence, Grant, Deadline)>() + size_of::<(Owner<'_>, Fence)>() + size_of::<(Deadline, Fence)>();
@@ -44,29 +58,20 @@ impl Several {
 
     /// An end that is kept, where the TTL of the key is `until`.
     fn end_by(&self, end: Deadline, until: Deadline) -> Deadline {
-        match (end, self.until(), until) {
-            (_, latest, until) if latest == until => end,
-            (_, _, Deadline::Never) => Deadline::Never,
-            (Deadline::At(end), Deadline::At(latest), Deadline::At(until)) => {
-                Deadline::At(end.saturating_add(until.saturating_sub(latest)))
-            }
-            // One of them had no end, and has one now.
-            (end, Deadline::Never, until) => end.min(until),
-            (Deadline::Never, ..) => until,
-        }
+        moved(end, self.until(), until)
     }
 
     /// Has the ends agree with the TTL of the key, where something else has moved that.
     pub(super) fn align(&mut self, until: Deadline) {
-        if self.until() == until {
+        let latest = self.until();
+        if latest == until {
             return;
         }
-        let ends: Vec<_> = self.grants.values().map(|(_, end)| self.end_by(*end, until)).collect();
-        self.ends.clear();
-        for ((fence, (_, end)), aligned) in self.grants.iter_mut().zip(ends) {
-            *end = aligned;
-            self.ends.insert((aligned, *fence));
+        for (_, end) in self.grants.values_mut() {
+            *end = moved(*end, latest, until);
         }
+        // As a whole, since they stay in their order: that takes a fraction of the time of one insertion after the other.
+        self.ends = self.ends.iter().map(|(end, fence)| (moved(*end, latest, until), *fence)).collect();
     }
 
     pub(super) fn all(&self, until: Deadline) -> impl Iterator<Item = Held<'_>> {

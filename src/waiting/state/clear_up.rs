@@ -130,7 +130,7 @@ mod tests {
 
     use super::super::{Alarm, Arrival, Session, State, Ticket, Way};
     use super::*;
-    use crate::lock::{Ask, Fence, Owner, Room};
+    use crate::lock::{Ask, Deadline, Fence, Got, Owner, Room};
 
     fn key(number: u8) -> [u8; 1] {
         [number]
@@ -262,6 +262,21 @@ mod tests {
         assert_eq!(state.next_due(), Some(0));
         assert!((0..3).all(|number| !is_alive(&state, number)));
         assert_eq!(state.totals(), (0, 0));
+    }
+
+    /// Should the same grant come back to this server, it is whole.
+    #[test]
+    fn a_client_that_goes_after_its_lock_has_moved_away_takes_no_hold_with_it() {
+        let mut state = State::new();
+        let ticket = join(&mut state, 0, 1);
+        let at = At { db: 0, key: &key(1) };
+        let fence = Fence::new(1).unwrap();
+        state.grant(ticket, &[Got { fence, holds: 1 }], Deadline::At(9), 1000);
+        state.moved_away(at);
+        state.depart(ticket);
+        assert_eq!(state.take_undeliverable(at), None);
+        state.forget(ticket);
+        assert!(state.is_empty());
     }
 
     #[test]
