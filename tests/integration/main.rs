@@ -18,6 +18,7 @@ mod extend;
 mod failover;
 mod faults;
 mod fence;
+mod fence_restored;
 mod found_far_deadline;
 mod found_once_shared_hold;
 mod found_session_overwritten;
