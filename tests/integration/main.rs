@@ -11,6 +11,7 @@ mod break_;
 mod cluster;
 mod config;
 mod detect;
+mod detect_access;
 mod detect_looks;
 mod docs;
 mod events;
