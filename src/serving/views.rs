@@ -25,10 +25,10 @@ pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
     STATE.with(|state| state.waiters_of(at))
 }
 
-/// Who waits for a lock, first come first.
-pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>, now: Now) -> Vec<WaiterInfo> {
+/// Those who are next, so many at most.
+pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
     let at = at(ctx, key);
-    STATE.with(|state| state.queue_of(at, now))
+    STATE.with(|state| state.queue_of(at, most, now))
 }
 
 /// For whom a free lock is reserved, who waits for others too.
