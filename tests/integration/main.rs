@@ -44,6 +44,7 @@ mod persistence;
 mod persistence_fence;
 mod release;
 mod replication;
+mod replication_async;
 mod same_fence;
 mod security;
 mod session;
