@@ -45,8 +45,12 @@ impl Command for Info {
         let now = serving::now();
         let until = lock.deadline();
         let alive = lock.value().into_iter().flat_map(|value| value.alive(until, now.millis()));
-        let grants: Vec<Held<'_>> =
-            alive.filter_map(|held| serving::confirmed(ctx, key, held, now)).collect();
+        let alive = alive.filter_map(|held| serving::confirmed(ctx, key, held, now));
+        let outliving = serving::outliving(ctx, &lock, now);
+        let outliving =
+            outliving.iter().map(|holder| Held { grant: &holder.grant, deadline: holder.deadline });
+        let mut grants: Vec<Held<'_>> = alive.chain(outliving).collect();
+        grants.sort_by_key(|held| held.grant.fence());
         let (waiters, grace) = (serving::waiters_of(ctx, key), serving::grace(ctx));
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {

@@ -31,6 +31,6 @@ pub(crate) use steps::{
     acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_together,
 };
 pub(crate) use views::{
-    busiest, confirmed, grace, longest_held, look, oldest_wait, page, places, queue_of, reserved_for,
-    session_client, syncing, totals, ungranted, waiters_of,
+    busiest, confirmed, grace, longest_held, look, oldest_wait, outliving, page, places, queue_of,
+    reserved_for, session_client, syncing, totals, ungranted, waiters_of,
 };

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Held, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Busy, Page, Place, Ticket, WaiterInfo};
+use crate::waiting::{self, At, Busy, Holder, Page, Place, Ticket, WaiterInfo};
 
 /// A lock as `LOCK.INFO` shows it.
 pub(crate) fn look<'a>(ctx: &'a Ctx<'_>, key: Arg<'a>) -> Result<LockKey<'a>, Error> {
@@ -23,6 +23,12 @@ fn at<'a>(ctx: &Ctx<'_>, key: Arg<'a>) -> At<'a> {
 pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
     let at = at(ctx, key);
     STATE.with(|state| state.waiters_of(at))
+}
+
+/// Those who hold a lock though their leases are over: this server has stood still, and their sessions have outlived that.
+pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Holder> {
+    let at = at(ctx, lock.name());
+    waiting::outliving(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now)
 }
 
 /// Those who are next, so many at most.

@@ -49,6 +49,7 @@ mod same_fence;
 mod security;
 mod session;
 mod session_stall;
+mod session_stall_shown;
 mod session_takeover;
 mod shared;
 mod soak_altered;
