@@ -1,7 +1,7 @@
 //! `LOCK.INFO key [FULL]`
 //!
 //! Answers who holds the lock, for whom it is reserved, or how long a grace keeps it from those who wait, as a map (a flat array in
-//! RESP2); null where it is free. `FULL` adds all grants and the queue.
+//! RESP2); null where it is free. `FULL` adds the first of the grants and of the queue.
 
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
@@ -11,13 +11,17 @@ use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys}
 use crate::serving;
 use crate::waiting::WaiterInfo;
 
+/// How many grants and how many waiters are shown. The counts tell how many there are, and `LOCK.WAITS KEY` shows all waiters.
+const SHOWN: usize = 1_000;
+
 pub(crate) struct Info;
 
 impl Command for Info {
     const DEFINITION: Definition = Definition {
         name: c"lock.info",
         summary: c"Shows who holds a lock and, with FULL, who waits for it.",
-        complexity: c"O(N) for N grants; with FULL O(N+M) for M waiters.",
+        complexity:
+            c"O(N) for N grants, of which FULL shows 1000 at most; and it shows 1000 waiters at most.",
         since: c"0.1.0",
         flags: c"readonly",
         acl: &[c"read", c"slow", c"lock"],
@@ -41,8 +45,12 @@ impl Command for Info {
         let now = serving::now();
         let until = lock.deadline();
         let alive = lock.value().into_iter().flat_map(|value| value.alive(until, now.millis()));
-        let grants: Vec<Held<'_>> =
-            alive.filter_map(|held| serving::confirmed(ctx, key, held, now)).collect();
+        let alive = alive.filter_map(|held| serving::confirmed(ctx, key, held, now));
+        let outliving = serving::outliving(ctx, &lock, now);
+        let outliving =
+            outliving.iter().map(|holder| Held { grant: &holder.grant, deadline: holder.deadline });
+        let mut grants: Vec<Held<'_>> = alive.chain(outliving).collect();
+        grants.sort_by_key(|held| held.grant.fence());
         let (waiters, grace) = (serving::waiters_of(ctx, key), serving::grace(ctx));
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {
@@ -69,13 +77,13 @@ impl Command for Info {
         count(ctx, "waiters", waiters as i64);
         if full {
             ctx.reply_bytes(b"grants");
-            ctx.reply_array(grants.len());
-            for grant in grants {
+            ctx.reply_array(grants.len().min(SHOWN));
+            for grant in grants.into_iter().take(SHOWN) {
                 ctx.reply_map(9);
                 held(ctx, key, grant, now);
                 mode(ctx, grant.grant.room());
             }
-            queue(ctx, &serving::queue_of(ctx, key, now));
+            queue(ctx, &serving::queue_of(ctx, key, SHOWN, now));
         }
         Ok(())
     }

@@ -10,13 +10,26 @@ use crate::waiting::{Circle, Link};
 const LINKS: usize = 8;
 const NAME: usize = 64;
 
-/// Tells the client why a wait would never end. Keys that the user has no right to are not named.
+/// A link, and whether the user may read its lock: who may, can see who holds it and who waits for it.
+struct Seen<'a> {
+    link: &'a Link,
+    readable: bool,
+}
+
+/// Tells the client why a wait would never end. A key that the user has no right to is not named, nor is an owner whom no other key of
+/// the circle shows to the user.
 pub(super) fn send(ctx: &Ctx<'_>, circle: &Circle) {
     let mut text = String::from("DEADLOCK this wait would never end: ");
-    for (number, link) in circle.iter().take(LINKS).enumerate() {
+    let see = |link| Seen { link, readable: ctx.may_read(&link.place.key) };
+    // One more than is told: its key may show who the last one told of waits for.
+    let seen: Vec<Seen<'_>> = circle.iter().take(LINKS + 1).map(see).collect();
+    let Some(first) = seen.first() else { return };
+    let mut before = first;
+    for (number, this) in seen.iter().take(LINKS).enumerate() {
         // The last leads to the first.
-        let next = circle.get(number + 1).or(circle.first());
-        push_link(ctx, &mut text, link, next);
+        let next = seen.get(number + 1).unwrap_or(first);
+        push_link(ctx, &mut text, &first.link.waits, [before, this, next]);
+        before = this;
     }
     if circle.len() > LINKS {
         _ = write!(text, "and {} more, ", circle.len() - LINKS);
@@ -25,9 +38,16 @@ pub(super) fn send(ctx: &Ctx<'_>, circle: &Circle) {
     ctx.reply_error_text(&text);
 }
 
-fn push_link(ctx: &Ctx<'_>, text: &mut String, link: &Link, next: Option<&Link>) {
-    let (waits, other) = (owner(&link.waits), owner(&link.other));
-    let lock = match ctx.may_read(&link.place.key) {
+/// The link in the middle. The asker has told its own name; any other is shown by the locks on both sides of who bears it.
+fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this, next]: [&Seen<'_>; 3]) {
+    let link = this.link;
+    let name = |owner: &Owner<'_>, may_know| match may_know || owner == asker {
+        true => shown(owner.text().as_ref()),
+        false => "somebody".into(),
+    };
+    let waits = name(&link.waits, this.readable || before.readable && before.link.other == link.waits);
+    let other = name(&link.other, this.readable || next.readable && next.link.waits == link.other);
+    let lock = match this.readable {
         true => format!("\"{}\"", shown(&link.place.key)),
         false => "a lock".into(),
     };
@@ -38,14 +58,10 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, link: &Link, next: Option<&Link>)
     let how = if link.behind { "behind" } else { "held by" };
     _ = write!(text, "{waits} waits for {lock}{elsewhere} {how} {other}");
     // Where its connection waits, which keeps the grant alive, under another name.
-    if let Some(next) = next.filter(|next| next.waits != link.other) {
-        _ = write!(text, " on the connection of {}", owner(&next.waits));
+    if next.link.waits != link.other {
+        _ = write!(text, " on the connection of {}", name(&next.link.waits, next.readable));
     }
     text.push_str(", ");
-}
-
-fn owner(owner: &Owner<'_>) -> String {
-    shown(owner.text().as_ref())
 }
 
 /// A name, or its beginning, in characters that can't break the line.

@@ -26,20 +26,17 @@
 //! server's own TTLs do: `PEXPIRE` brings leases as far away as that.
 //!
 //! Beside the keys, in RDB files only, the last fence, so that the next one is above it even if the wall clock is set back
-//! while the server is away. It is left out ten minutes after the grant: a clock that is set back by more than that is
-//! another matter, and a file that holds nothing of the module can be loaded without it.
+//! while the server is away. It is left out ten minutes after the grant (`CLOCKS_DIFFER`), so that a file that holds nothing of the
+//! module can be loaded without it.
 
 use std::ffi::CStr;
 
 use crate::keyspace::effects::{self, APPLY};
-use crate::keyspace::{last_fence, observe_fence};
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Mover, Owner, Room, Value};
+use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Millis, Mover, Owner, Room, Value};
 use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };
-
-/// For how long the last fence is written beside the keys: ten minutes.
-const FENCE_KEPT_FOR: Micros = 600_000_000;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
@@ -60,19 +57,9 @@ impl NativeType for Value {
 
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
         check_encoding(encoding)?;
-        let grants = rdb.unsigned().map_err(truncated)?;
-        let form = if grants == 0 { Some(rdb.unsigned().map_err(truncated)?) } else { None };
-        match (grants, form) {
-            (1, _) => Ok(Self::One(Parts::load(rdb)?.grant(None, Room::ONE))),
-            (_, Some(1)) => {
-                let parts = Parts::load(rdb)?;
-                let made = made(rdb)?;
-                Ok(Self::One(parts.grant(Some(made), Room::ONE)))
-            }
-            (_, Some(2)) => load_several(rdb),
-            (_, Some(form)) => Err(format!("the form {form}")),
-            (grants, None) => Err(format!("{grants} grants where 1 is expected")),
-        }
+        let value = load(rdb)?;
+        fences::loaded(&value, rdb.is_from_client())?;
+        Ok(value)
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
@@ -102,7 +89,7 @@ impl NativeType for Value {
     }
 
     fn save_aux(rdb: &mut RdbWriter) {
-        let recent = server::now().saturating_sub(FENCE_KEPT_FOR);
+        let recent = server::now().saturating_sub(CLOCKS_DIFFER);
         if let Some(fence) = last_fence().filter(|fence| fence.granted_at() > recent) {
             rdb.unsigned(fence.get());
         }
@@ -200,6 +187,22 @@ fn end_of(number: u64, endless: bool) -> Option<Deadline> {
     })
 }
 
+fn load(rdb: &mut RdbReader) -> Result<Value, String> {
+    let grants = rdb.unsigned().map_err(truncated)?;
+    let form = if grants == 0 { Some(rdb.unsigned().map_err(truncated)?) } else { None };
+    match (grants, form) {
+        (1, _) => Ok(Value::One(Parts::load(rdb)?.grant(None, Room::ONE))),
+        (_, Some(1)) => {
+            let parts = Parts::load(rdb)?;
+            let made = made(rdb)?;
+            Ok(Value::One(parts.grant(Some(made), Room::ONE)))
+        }
+        (_, Some(2)) => load_several(rdb),
+        (_, Some(form)) => Err(format!("the form {form}")),
+        (grants, None) => Err(format!("{grants} grants where 1 is expected")),
+    }
+}
+
 /// What all forms tell of a grant.
 struct Parts {
     owner: Owner<'static>,
@@ -227,7 +230,6 @@ impl Parts {
 
     fn grant(self, made: Option<Millis>, room: Room) -> Grant {
         let Self { owner, fence, holds, max_hold } = self;
-        observe_fence(fence);
         Grant::told(owner, fence, holds, max_hold, made, server::now() / 1000).with_room(room)
     }
 }

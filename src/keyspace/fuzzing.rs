@@ -1,6 +1,6 @@
 //! What is in a file or a payload is refused, or becomes a lock in range, which is written as it was read.
 
-use super::{last_fence, next_fence};
+use super::fences::{last_fence, next_fence};
 use crate::lock::{Deadline, Fence, LONGEST_LEASE, Value};
 use crate::server::NativeType;
 use crate::server::fuzzing::Stream;

@@ -5,37 +5,22 @@
 
 mod effects;
 mod encoding;
+mod fences;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod lapses;
 mod lock_key;
 
 pub(crate) use effects::{APPLY, Effect, Malformed};
+pub(crate) use fences::{next_fence, observe_fence, restored};
 pub(crate) use lapses::{evicted, expired, log_lapse, publish_lapse, unlinked, warn_of_evictions};
 pub(crate) use lock_key::{LockKey, Signal};
 
-use crate::lock::{Fence, FenceClock, Micros, Value};
-use crate::server::{NativeType, ServerCell};
-
-static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());
+use crate::lock::Value;
+use crate::server::NativeType;
 
 /// How many locks are in memory: in the data set, a lapsed one until the server has deleted it, and what is on its way
 /// there or out of it (a data set that is loaded beside the one in use, one that is freed in the background).
 pub(crate) fn locks() -> u64 {
     Value::handle().values()
-}
-
-/// The fence for a grant made now; none once the greatest has been given.
-pub(crate) fn next_fence(now: Micros) -> Option<Fence> {
-    FENCES.with(|clock| clock.next(now))
-}
-
-/// The last fence that this server gave or saw.
-fn last_fence() -> Option<Fence> {
-    FENCES.with(|clock| clock.last())
-}
-
-/// Takes note of a fence that another server gave.
-pub(crate) fn observe_fence(fence: Fence) {
-    FENCES.with(|clock| clock.observe(fence));
 }

@@ -14,7 +14,7 @@ pub(crate) struct Ctx<'a> {
     life: PhantomData<&'a ()>,
 }
 
-/// The flags of a context in which effects come in: from a primary, from a file.
+/// The flags of a context in which effects may come in: from a primary, from a file.
 pub(super) const EFFECTS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED
     | raw::REDISMODULE_CTX_FLAGS_LOADING
     | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
@@ -213,9 +213,11 @@ impl Ctx<'_> {
         body(OwnString::new(bytes).arg())
     }
 
-    /// Whether the running command comes from this server's primary or from its own append-only file.
+    /// Whether the running command comes from this server's primary or from its own append-only file. While a replica loads a data
+    /// set beside the one in use (`ASYNC_LOADING`), its clients are served, and effects wait until that is done.
     pub(crate) fn applies_effects(&self) -> bool {
-        self.flags() & EFFECTS != 0
+        const SENDERS: u32 = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+        self.flags() & SENDERS != 0
     }
 
     /// Who sent the running command, for the log.

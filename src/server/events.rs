@@ -20,6 +20,9 @@ pub(crate) trait KeyspaceEvents {
     /// `RESTORE`, ...). Told from `listen_to_keys` on.
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>);
 
+    /// A key of the selected database was made by `RESTORE`, and is as it will be: it may be looked at. Told as `touched` is.
+    fn restored(ctx: &Ctx<'_>, key: Arg<'_>);
+
     /// A database was emptied, or (`None`) all were.
     fn flushed(db: Option<i32>);
 
@@ -80,7 +83,7 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
         .all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
 
-/// Has `KeyspaceEvents::touched` told from now on; whether the server took that. There is no way back.
+/// Has `KeyspaceEvents::touched` and `restored` told from now on; whether the server took that. There is no way back.
 pub(crate) fn listen_to_keys<E: KeyspaceEvents>(ctx: &Ctx<'_>) -> bool {
     let class = raw::REDISMODULE_NOTIFY_GENERIC;
     // SAFETY: the context is valid (see `Ctx::new`).
@@ -127,6 +130,9 @@ unsafe extern "C" fn touched<E: KeyspaceEvents>(
     let key = unsafe { Arg::new(key) };
     guard(c"key-event", || {
         E::touched(&ctx, key);
+        if event == c"restore" {
+            E::restored(&ctx, key);
+        }
         // Valkey 8.1 and 9.0 before their last releases run this on the client that sent the command, and leave it in the
         // database of the last event (valkey-io/valkey#4024): after a `MOVE` in the wrong one. Put it back.
         if event == c"move_from" {

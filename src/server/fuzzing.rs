@@ -81,6 +81,7 @@ fn install() {
         raw::RedisModule_LoadUnsigned = Some(load_number);
         raw::RedisModule_LoadStringBuffer = Some(load_bytes);
         raw::RedisModule_IsIOError = Some(has_failed);
+        raw::RedisModule_GetContextFlags = Some(loading);
         raw::RedisModule_SaveUnsigned = Some(save_number);
         raw::RedisModule_SaveStringBuffer = Some(save_bytes);
         raw::RedisModule_Free = Some(free);
@@ -153,6 +154,11 @@ unsafe extern "C" fn load_bytes(io: *mut raw::RedisModuleIO, len: *mut usize) ->
 unsafe extern "C" fn has_failed(io: *mut raw::RedisModuleIO) -> c_int {
     // SAFETY: the module was given it.
     c_int::from(unsafe { stream(io) }.failed)
+}
+
+/// What is read is a file.
+unsafe extern "C" fn loading(_ctx: *mut raw::RedisModuleCtx) -> c_int {
+    raw::REDISMODULE_CTX_FLAGS_LOADING as c_int
 }
 
 unsafe extern "C" fn save_number(io: *mut raw::RedisModuleIO, number: u64) {

@@ -6,7 +6,7 @@ use redis_module::raw;
 
 use super::guard::guard;
 use super::log::log;
-use super::{Arg, LogLevel, RdbReader, RdbWriter, TypeHandle};
+use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle};
 
 /// A value that keys can hold.
 ///
@@ -50,6 +50,9 @@ pub(crate) trait ValueEvents<T: NativeType> {
     /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called
     /// when a database is flushed. The keyspace is in the middle of a change: take note, touch nothing.
     fn unlinked(value: &T, from: &Unlinked);
+
+    /// A client has sent such a value (`RESTORE`), which is not in the keyspace yet, and may still be refused.
+    fn sent(ctx: &Ctx<'_>);
 }
 
 /// What the table of types holds: a type ready to be registered, and its listener.
@@ -67,7 +70,7 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
     let mut methods = raw::RedisModuleTypeMethods {
         // 7.0 knows version 4, and overlooks what came with 5: `aux_save2`.
         version: 5,
-        rdb_load: Some(load::<T>),
+        rdb_load: Some(load::<T, E>),
         rdb_save: Some(save::<T>),
         aof_rewrite: Some(rewrite::<T>),
         digest: Some(digest::<T>),
@@ -101,8 +104,19 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
 
 /// # Safety
 /// `rdb` is the stream that the server reads.
-unsafe extern "C" fn load<T: NativeType>(rdb: *mut raw::RedisModuleIO, encoding: c_int) -> *mut c_void {
-    let loaded = guard(c"rdb-load", || T::load(&mut RdbReader(rdb), encoding));
+unsafe extern "C" fn load<T: NativeType, E: ValueEvents<T>>(
+    rdb: *mut raw::RedisModuleIO,
+    encoding: c_int,
+) -> *mut c_void {
+    let loaded = guard(c"rdb-load", || {
+        let mut rdb = RdbReader(rdb);
+        let value = T::load(&mut rdb, encoding)?;
+        if rdb.is_from_client() {
+            // SAFETY: the server's own context for this callback.
+            E::sent(&unsafe { Ctx::new(rdb.context()) });
+        }
+        Ok::<_, String>(value)
+    });
     match loaded {
         Some(Ok(value)) => {
             T::handle().count_made();

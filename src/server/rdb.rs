@@ -45,6 +45,43 @@ impl RdbReader {
         self.check().map(|()| bytes)
     }
 
+    /// Whether a client sent it (`RESTORE`), which may be anything; not a file, a primary, or the node that a slot comes from. (A
+    /// replica that clients may write to can't tell its primary from them, and takes all for its primary's.)
+    pub(crate) fn is_from_client(&self) -> bool {
+        const TOLD: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING
+            | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING
+            | raw::REDISMODULE_CTX_FLAGS_SLAVE;
+        // SAFETY: without a context the server tells of itself, and of no client.
+        let flags = unsafe { api!(RedisModule_GetContextFlags(std::ptr::null_mut())) }.cast_unsigned();
+        flags & TOLD == 0 && !self.slot_arrives()
+    }
+
+    /// Whether the key is in a slot that comes in one step, by `RESTORE` (Redis 8.4 and later). Only then can a key be made in a slot
+    /// that is not this node's: clients are sent to the node that has it. (The older way, key by key, has clients send it. Valkey 9
+    /// runs the commands that an append-only file would have.)
+    fn slot_arrives(&self) -> bool {
+        // SAFETY: the table of functions is only written while the module loads.
+        let slot_of = unsafe { raw::RedisModule_ClusterKeySlot };
+        // SAFETY: as above.
+        let is_ours = unsafe { raw::RedisModule_ClusterCanAccessKeysInSlot };
+        let (Some(slot_of), Some(is_ours)) = (slot_of, is_ours) else { return false };
+        // SAFETY: as in `unsigned`; the server answers the name of the key, or null.
+        let key = unsafe { api!(RedisModule_GetKeyNameFromIO(self.0)) };
+        if key.is_null() {
+            return false;
+        }
+        // SAFETY: the server's own string, which outlives the callback.
+        let slot = unsafe { slot_of(key.cast_mut()) }.cast_signed();
+        // SAFETY: the function takes any number.
+        unsafe { is_ours(slot) == 0 }
+    }
+
+    /// The context of the callback, whose client is nobody.
+    pub(super) fn context(&self) -> *mut raw::RedisModuleCtx {
+        // SAFETY: as in `unsigned`; the server frees the context after the callback.
+        unsafe { api!(RedisModule_GetContextFromIO(self.0)) }
+    }
+
     fn check(&self) -> Result<(), Truncated> {
         // SAFETY: as in `unsigned`.
         let failed = unsafe { api!(RedisModule_IsIOError(self.0)) };

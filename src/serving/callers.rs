@@ -1,5 +1,9 @@
 //! The clients of running commands: who may wait, and who may have a session.
 
+use std::sync::LazyLock;
+
+use uuid::Uuid;
+
 use super::desk::Desk;
 use super::holders;
 use super::tell::Telling;
@@ -86,17 +90,20 @@ pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
 /// The key that a waiter is blocked on: not the lock's own but a companion in the same slot, which nobody writes.
 ///
 /// The server goes through all clients blocked on a key when that key is made anew, as a lock is after a lapse: with
-/// the lock's own key that would be a call for each waiter. In a cluster the companion needs the lock's slot, since by
+/// the lock's own key that would be a call for each waiter. So that no client can have it make such calls, nobody can guess the name
+/// (as nobody can guess an owner). In a cluster the companion needs the lock's slot, since by
 /// it the server sends waiters away when the slot moves; a few keys (no hash tag, but a `}`) have none that can be
 /// named, and are their own.
 fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
-    const SUFFIX: &[u8] = b"\0lock-waiters";
+    /// Of this process.
+    static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());
+    let suffix = SUFFIX.as_slice();
     if !cluster || has_hash_tag(key) {
-        [key, SUFFIX].concat()
+        [key, suffix].concat()
     } else if key.is_empty() || key.contains(&b'}') {
         key.to_vec()
     } else {
-        [b"{", key, b"}", SUFFIX].concat()
+        [b"{", key, b"}", suffix].concat()
     }
 }
 

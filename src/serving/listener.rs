@@ -31,10 +31,15 @@ impl ValueEvents<Value> for Listener {
             rouse(at);
         }
     }
+
+    fn sent(ctx: &Ctx<'_>) {
+        // `restored` follows, unless the server refuses the value.
+        listen(ctx);
+    }
 }
 
-/// Has the server tell of changed keys from now on. Most servers never need to know: only of a lease that is cut short under
-/// a waiter or a session there is no other sign.
+/// Has the server tell of changed keys from now on. Most servers never need to know: there is no other sign only of a lease that is
+/// cut short under a waiter or a session, and of a client's payload that has become a key.
 pub(super) fn listen(ctx: &Ctx<'_>) {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if !LISTENING.swap(true, Ordering::Relaxed) {
@@ -76,6 +81,10 @@ impl KeyspaceEvents for Listener {
         if !is_empty() && STATE.with(|state| state.touched(at)) {
             tick::arm();
         }
+    }
+
+    fn restored(ctx: &Ctx<'_>, key: Arg<'_>) {
+        keyspace::restored(ctx, key);
     }
 
     fn loaded(ctx: &Ctx<'_>) {

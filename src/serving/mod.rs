@@ -34,6 +34,6 @@ pub(crate) use steps::{
     settle_together,
 };
 pub(crate) use views::{
-    busiest, confirmed, grace, longest_held, look, oldest_wait, page, places, queue_of, reserved_for,
-    session_client, syncing, totals, ungranted, waiters_of,
+    busiest, confirmed, grace, longest_held, look, oldest_wait, outliving, page, places, queue_of,
+    reserved_for, session_client, syncing, totals, ungranted, waiters_of,
 };

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Held, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Busy, Page, Place, Ticket, WaiterInfo};
+use crate::waiting::{self, At, Busy, Holder, Page, Place, Ticket, WaiterInfo};
 
 /// A lock as `LOCK.INFO` shows it.
 pub(crate) fn look<'a>(ctx: &'a Ctx<'_>, key: Arg<'a>) -> Result<LockKey<'a>, Error> {
@@ -25,10 +25,16 @@ pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
     STATE.with(|state| state.waiters_of(at))
 }
 
-/// Who waits for a lock, first come first.
-pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>, now: Now) -> Vec<WaiterInfo> {
+/// Those who hold a lock though their leases are over: this server has stood still, and their sessions have outlived that.
+pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Holder> {
+    let at = at(ctx, lock.name());
+    waiting::outliving(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now)
+}
+
+/// Those who are next, so many at most.
+pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
     let at = at(ctx, key);
-    STATE.with(|state| state.queue_of(at, now))
+    STATE.with(|state| state.queue_of(at, most, now))
 }
 
 /// For whom a free lock is reserved, who waits for others too.

@@ -57,7 +57,7 @@ pub(crate) use longest_held::longest_held;
 pub(crate) use ration::Ration;
 pub(crate) use release::{break_, release};
 pub(crate) use ring::{answer, ring};
-pub(crate) use sessions::outlives;
+pub(crate) use sessions::{outlives, outliving};
 pub(crate) use settle::settle;
 pub(crate) use site::{Around, Caller, GraceLeft, Host, Note, Refusal, Replicas, Rest, Settled, Site, Sites};
 pub(crate) use state::{

@@ -4,9 +4,10 @@
 //! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
 
 use super::budget::CHANGE;
+use super::detect::Holder;
 use super::site::{Around, Note, Site};
 use super::state::{At, Lapsed, Session, State};
-use crate::lock::{self, Deadline, Fence, Grant, Millis, Now};
+use crate::lock::{self, Deadline, Fence, Grant, Millis, Now, Value};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
 /// one pass.
@@ -63,13 +64,16 @@ pub(crate) fn outlives<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now
 /// The end that its session sets to the lease of a grant that is over, where it may.
 fn overdue<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
     let session = around.state(|state| state.overdue_session(at, grant.fence(), now.millis()))?;
-    if session.over || !around.is_open(session.client) {
-        return None;
-    }
-    renewed(around, grant, &session, now)
+    going_on(around, grant, &session, now)
 }
 
-/// The same for one of several grants, whose key is there: its lease goes on. Whether it does.
+/// The end that a session sets to the lease of a grant that outlives a stall; none where it may not.
+fn going_on<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
+    let goes_on = !session.over && around.is_open(session.client);
+    goes_on.then(|| renewed(around, grant, session, now)).flatten()
+}
+
+/// One of several grants whose session is overdue, while the key is there: its lease goes on. Whether it does.
 pub(super) fn renew_overdue<S: Site>(site: &mut S, fence: Fence, now: Now) -> bool {
     if site.idle() {
         return false;
@@ -81,6 +85,32 @@ pub(super) fn renew_overdue<S: Site>(site: &mut S, fence: Fence, now: Now) -> bo
         site.update(fence, grant.holds(), grant.room(), until);
     }
     until.is_some()
+}
+
+/// The grants of a lock whose leases are over, and that hold it all the same, since their sessions outlive a stall: for those who look
+/// before the next step on the lock gives them back (`revive`) or renews them (`renew_overdue`).
+pub(crate) fn outliving<A: Around>(
+    around: &mut A,
+    at: At<'_>,
+    value: Option<&Value>,
+    until: Deadline,
+    now: Now,
+) -> Vec<Holder> {
+    let Some(value) = value else {
+        let kept = around.state(|state| state.kept_lapsed(at)).into_iter();
+        let outlives = |grant: Grant| {
+            let session = around.state(|state| state.session(at, grant.fence()))?;
+            let deadline = going_on(around, &grant, &session, now)?;
+            Some(Holder { grant, deadline })
+        };
+        return kept.filter_map(outlives).collect();
+    };
+    let outlives = |fence: Fence| {
+        let grant = value.with_fence(fence, || until)?.grant;
+        let deadline = overdue(around, at, grant, now)?;
+        Some(Holder { grant: grant.clone(), deadline })
+    };
+    value.lapsed(until, now.millis()).filter_map(outlives).collect()
 }
 
 /// The end of the lease that a session sets now; none where it may not.

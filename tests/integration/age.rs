@@ -2,8 +2,8 @@
 //! server granted: it is the time since the grant, and what is capped by it ends in time.
 
 use crate::support::{
-    Client, Payload, Server, Stopwatch, Waiter, in_each_kind_of_file, server_time, wait_for, wait_until,
-    wall_clock,
+    Client, Payload, Server, Stopwatch, Waiter, in_each_kind_of_file, restore_from_primary, server_time,
+    wait_for, wait_until, wall_clock,
 };
 
 /// An hour, in ms.
@@ -23,7 +23,7 @@ struct Made {
 fn run_ahead(client: &mut Client) {
     let ahead = (wall_clock() + HOUR) * 1000;
     let payload = Payload::lock(client, b"ahead", ahead as u64, 1).encode();
-    client.ask_words::<(), _>([b"RESTORE", &b"ahead"[..], b"0", &payload]);
+    restore_from_primary(client, "ahead", 0, &payload);
     client.ask::<()>("DEL ahead");
 }
 

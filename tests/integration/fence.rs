@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::support::{Client, Payload, Server, Setup, Waiter, wait_for};
+use crate::support::{Client, Payload, Server, Setup, Waiter, restore_from_primary, wait_for};
 
 /// A fence given in the year 2200, as a server with a clock far ahead gives them.
 const AHEAD: u64 = 7_258_118_400_000_000;
@@ -10,7 +10,7 @@ const GREATEST: u64 = (1 << 53) - 1;
 
 fn restore(client: &mut Client, key: &str, fence: u64) {
     let payload = Payload::lock(client, b"alice", fence, 1).encode();
-    client.ask_words::<(), _>([b"RESTORE", key.as_bytes(), b"60000", &payload]);
+    restore_from_primary(client, key, 60000, &payload);
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn fences_rise_across_a_restart_from_a_file_that_holds_a_greater_one() {
 #[test]
 fn fences_rise_from_a_primary_to_its_promoted_replica() {
     let primary = Server::start();
-    let replica = primary.replica();
     let mut client = primary.client();
     restore(&mut client, "k", AHEAD);
+    let replica = primary.replica();
     client.ask::<()>("DEL k");
     let last = client.acquire("l", "").unwrap().fence;
     client.ask::<()>("LOCK.BREAK l");

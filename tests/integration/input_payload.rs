@@ -3,7 +3,7 @@
 use redis::Value;
 
 use crate::soak_payloads::in_range;
-use crate::support::{Client, Item, Payload, Server, Setup};
+use crate::support::{Client, Item, Payload, Server, Setup, restore_from_primary};
 
 pub(crate) const BAD: &str = "ERR Bad data format";
 
@@ -48,7 +48,7 @@ fn the_ends_of_each_range_are_taken() {
         ("0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11".into(), 1 << 32, 1 << 14),
     ] {
         let payload = any.with_lock(owner.as_bytes(), fence, holds).encode();
-        restore(&mut client, &payload).unwrap();
+        restore_from_primary(&mut client, "k", 60000, &payload);
         let holder = client.holder("k").unwrap();
         assert_eq!((holder.owner, holder.fence as u64, holder.holds as u64), (owner, fence, holds));
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Client, Payload, Server, Setup, seal, wait_for};
+use crate::support::{Client, Payload, Server, Setup, restore_from_primary, seal, wait_for};
 
 /// A fence given in the year 2200: this server's clock does not help to get above it.
 const AHEAD: i64 = 7_258_118_400_000_000;
@@ -12,7 +12,7 @@ const LONG_AGO: i64 = 5;
 /// Has the server see a fence, and leaves no key behind.
 fn pass_by(client: &mut Client, fence: i64) {
     let payload = Payload::lock(client, b"alice", fence as u64, 1).encode();
-    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload]);
+    restore_from_primary(client, "k", 60000, &payload);
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 0);
     assert_eq!(client.ask::<i64>("DBSIZE"), 0);
 }
@@ -52,7 +52,7 @@ fn an_rdb_file_with_another_lock_keeps_the_last_fence() {
     let earlier = client.acquire("earlier", "PX 600000").unwrap().fence;
     client.ask::<()>("SELECT 3");
     let payload = Payload::lock(&mut client, b"alice", AHEAD as u64, 1).encode();
-    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload]);
+    restore_from_primary(&mut client, "k", 60000, &payload);
     client.ask::<()>("FLUSHDB");
     server.save_and_restart();
     let mut client = server.client();

@@ -16,7 +16,7 @@ const STALL: Duration = Duration::from_millis(1500);
 
 /// How a server stands still.
 #[derive(Clone, Copy, Debug)]
-enum Stall {
+pub(crate) enum Stall {
     /// A script keeps it busy.
     Script,
     /// It sleeps in a command.
@@ -25,10 +25,15 @@ enum Stall {
     Freeze,
 }
 
-const STALLS: [Stall; 3] = [Stall::Script, Stall::Sleep, Stall::Freeze];
+pub(crate) const STALLS: [Stall; 3] = [Stall::Script, Stall::Sleep, Stall::Freeze];
 
 /// Has the server stand still, with commands of that client's to be read right afterwards; their replies.
-fn stall(server: &Server, how: Stall, client: &mut Client, then: &[&str]) -> Vec<Result<Value, String>> {
+pub(crate) fn stall(
+    server: &Server,
+    how: Stall,
+    client: &mut Client,
+    then: &[&str],
+) -> Vec<Result<Value, String>> {
     let busy = busy_script(client, 1.5);
     let first = match how {
         Stall::Script => vec!["EVAL", &busy, "0"],

@@ -18,7 +18,7 @@ fn samples(client: &mut Client) -> Vec<Payload> {
     let mut samples = vec![
         any.with_lock(b"alice", 1_795_000_000_000_000, 1),
         any.with_lock(b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11", 1_795_000_000_000_001, 70_000),
-        any.with_lock(&[b'x'; 128], (1 << 53) - 1, (1 << 32) - 1),
+        any.with_lock(&[b'x'; 128], 1_795_000_000_000_002, (1 << 32) - 1),
         any.with_lock(b"\xff\0\r\n", 1, 64),
     ];
     let mut with_age = samples[0].clone();
@@ -27,7 +27,7 @@ fn samples(client: &mut Client) -> Vec<Payload> {
     let alice = reader(b"alice", 1_795_000_000_000_000);
     let bob = Part { holds: 70_000, room: 3, shorter: 5000, ..reader(b"\xff\0\r\n", 1_795_000_000_000_001) };
     let uuid = b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11";
-    let carol = Part { max_hold: 600_000, made: 1_795_000_000_000, ..reader(uuid, (1 << 53) - 1) };
+    let carol = Part { max_hold: 600_000, made: 1_795_000_000_000, ..reader(uuid, 1_795_000_000_000_002) };
     samples.push(any.with_grants(0, &[alice]));
     samples.push(any.with_grants(0, &[alice, bob, carol]));
     samples.push(any.with_grants(1, &[alice, Part { shorter: 4_000_000_000_000, ..bob }]));

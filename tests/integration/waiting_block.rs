@@ -264,7 +264,8 @@ fn an_empty_key_has_a_queue_too() {
     assert_eq!(owner_of(waiter.reply().unwrap()), b"bob");
 }
 
-/// Whatever name the server knows the waiters by, it is no key of theirs: a lock or text of such a name is another's.
+/// Whatever name the server knows the waiters by (it was this one once), it is no key of theirs: a lock or text of such a name is
+/// another's.
 #[test]
 fn a_key_named_like_the_queue_of_another_lock_is_no_part_of_it() {
     let server = Server::start();

@@ -78,11 +78,11 @@ impl<C: Copy> State<C> {
         self.line(at).map_or(0, |line| line.queue.len())
     }
 
-    /// Who waits for a lock: the next one first.
-    pub(crate) fn queue_of(&self, at: At<'_>, now: Now) -> Vec<WaiterInfo> {
+    /// So many of those who wait for a lock: the next one first.
+    pub(crate) fn queue_of(&self, at: At<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
         let tickets = self.line(at).into_iter().flat_map(Line::in_order);
         let waiters = tickets.filter_map(|ticket| self.waiters.get(&ticket));
-        waiters.map(|waiter| WaiterInfo::new(waiter, now)).collect()
+        waiters.take(most).map(|waiter| WaiterInfo::new(waiter, now)).collect()
     }
 
     pub(crate) fn join(&mut self, at: At<'_>, ticket: Ticket, arrival: Arrival<C>) {

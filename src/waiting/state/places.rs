@@ -174,6 +174,9 @@ impl<C: Copy> State<C> {
     /// Gives up a place whose connection has closed, before its turn to be cleared up: in how many queues it stood; none where it
     /// was not such.
     pub(crate) fn give_up_if_gone(&mut self, ticket: Ticket) -> Option<u32> {
+        if !self.connections.has_closed() {
+            return None;
+        }
         let waiter = self.waiters.get(&ticket).filter(|waiter| waiter.channel().is_some())?;
         let locks = waiter.stands.all().len() as u32;
         if !self.connections.is_closed(waiter.client_id) {

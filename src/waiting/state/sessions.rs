@@ -155,6 +155,13 @@ impl<C: Copy> State<C> {
         self.alarm_at(at, 0);
     }
 
+    /// The grants that are kept so, and may be given back.
+    pub(crate) fn kept_lapsed(&self, at: At<'_>) -> Vec<Grant> {
+        let lapsed = self.line(at).and_then(|line| line.lapsed.as_deref());
+        let kept = lapsed.filter(|lapsed| !lapsed.for_good && !self.is_touched_since(at.db, lapsed.kept_at));
+        kept.map(|lapsed| lapsed.grants.clone()).unwrap_or_default()
+    }
+
     /// Whether something was kept so.
     pub(crate) fn has_lapsed(&self, at: At<'_>) -> bool {
         self.line(at).is_some_and(|line| line.lapsed.is_some())

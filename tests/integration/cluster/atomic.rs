@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::nodes::Cluster;
 use super::under_load::{SLOTS, end, load, wait_for_grants};
-use crate::support::{Client, Setup, Waiter, server_time, size, wait_for};
+use crate::support::{Client, Setup, Waiter, WallClock, server_time, size, wait_for};
 
 /// Asks a server of Valkey or of Redis how its moves of slots go; the latest is the first.
 const MOVES: [&str; 2] = ["CLUSTER GETSLOTMIGRATIONS", "CLUSTER MIGRATION STATUS ALL"];
@@ -49,7 +49,11 @@ impl Cluster {
 
 /// A cluster whose servers can do it: the slot of `k`, the node that has it, and another.
 fn two_nodes() -> Option<(Cluster, u16, usize, usize)> {
-    let cluster = Cluster::start(Setup::new(), false);
+    two_nodes_of(Setup::new())
+}
+
+fn two_nodes_of(setup: Setup) -> Option<(Cluster, u16, usize, usize)> {
+    let cluster = Cluster::start(setup, false);
     if !cluster.can_move_at_once() {
         return None;
     }
@@ -85,6 +89,21 @@ fn a_slot_moves_at_once_with_its_locks_but_not_its_waiters() {
     assert!(next.granted().fence > held.fence);
     // Redis deletes them a little later.
     wait_for("nothing left", || here.ask::<i64>("DBSIZE") == 0);
+}
+
+/// From a client it would be refused, and the lock lost: nobody is told of an error in a slot that moves.
+#[test]
+fn a_lock_moves_at_once_however_far_ahead_its_fence_is() {
+    let clock = WallClock::new();
+    clock.set(3600);
+    let Some((cluster, slot, from, to)) = two_nodes_of(clock.of(Setup::new())) else { return };
+    let held = cluster.client(from).acquire("k", "OWNER alice").unwrap();
+    cluster.client(from).ask::<()>("PERSIST k");
+    clock.set(0);
+    cluster.move_at_once(slot, slot, from, to);
+    let mut there = cluster.client(to);
+    assert_eq!(there.holder("k").map(|holder| holder.fence), Some(held.fence));
+    assert!(there.acquire("{k}next", "").unwrap().fence > held.fence);
 }
 
 /// The old server sees to sessions, and has lost the lock; the new one knows of none. So the lock is free when its lease ends,

@@ -15,7 +15,7 @@ use crate::support::{Client, Server, Setup, module_path, wait_for};
 const INTERNAL: &str = "ERR internal error";
 
 /// All callbacks that a test of this module has panic. One that is guarded and not here makes a test fail.
-const CALLBACKS: [&str; 33] = [
+const CALLBACKS: [&str; 34] = [
     "alarms",
     "answers",
     "aof-rewrite",
@@ -38,6 +38,7 @@ const CALLBACKS: [&str; 33] = [
     "heartbeat",
     "info",
     "key-event",
+    "key-ready",
     "lock.acquire",
     "look",
     "mem-usage",

@@ -1,7 +1,7 @@
 //! What becomes of blocked clients: the reply, a connection that closes, the end of it.
 
 use super::{INTERNAL, arm, goes_on, server, struck};
-use crate::support::{Client, Server, Waiter, blocked_clients, grant, owners, transaction, wait_for};
+use crate::support::{Client, Server, Setup, Waiter, blocked_clients, grant, owners, transaction, wait_for};
 
 /// Alice holds `k`; bob and carol wait.
 #[track_caller]
@@ -87,4 +87,39 @@ fn the_end_of_a_waiter_that_was_answered() {
         assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
         carol_gets_it(&server, &mut client, &mut carol);
     }
+}
+
+/// What the server calls for each client that is blocked on a key that is written: nothing where a client writes a key whose name is
+/// that of a lock and more, whatever it may have learned from the source.
+#[test]
+fn no_client_writes_the_key_that_waiters_are_blocked_on() {
+    let (_server, mut client, _bob, _carol) = queue();
+    arm(&mut client, "key-ready");
+    for name in [&b"k\0lock-waiters"[..], b"{k}\0lock-waiters", b"k\0", b"k", b"{k}"] {
+        for words in [&[b"RPUSH", name, b"x"][..], &[b"DEL", name], &[b"LOCK.ACQUIRE", name], &[b"DEL", name]]
+        {
+            if name != b"k" {
+                client.ask_words::<redis::Value, _>(words);
+            }
+        }
+    }
+    assert_eq!(client.ask::<String>("LOCK.FAULT"), "key-ready", "it was not called");
+    assert_eq!(blocked_clients(&mut client), 2);
+}
+
+/// A key of a cluster whose slot no other name has that could be told from it is its own.
+#[test]
+fn a_key_that_its_own_waiters_are_blocked_on() {
+    let server = Setup::new().with_faults().set("cluster-enabled", "yes").start();
+    let mut client = server.client();
+    client.ask::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
+    wait_for("all slots to be served", || client.send("LOCK.INFO a}b").is_ok());
+    client.acquire("a}b", "OWNER alice PX 600000").unwrap();
+    let mut bob = Waiter::new(&server, "a}b", "OWNER bob PX 600000");
+    let _carol = Waiter::new(&server, "a}b", "OWNER carol PX 600000");
+    arm(&mut client, "key-ready");
+    client.ask::<()>("DEL a}b");
+    assert_eq!(bob.granted().owner, "bob");
+    struck(&server, &mut client, "key-ready");
+    goes_on(&server);
 }

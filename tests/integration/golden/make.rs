@@ -14,7 +14,7 @@ use std::path::Path;
 
 use super::table::{self, Line};
 use super::{golden, load};
-use crate::support::{Client, Payload, Server, Setup, wait_for, wall_clock};
+use crate::support::{Client, Payload, Server, Setup, restore_from_primary, wait_for, wall_clock};
 
 /// The year 2100, in ms since 1970.
 const FAR: i64 = 4_102_444_800_000;
@@ -142,7 +142,7 @@ fn fence() {
     let server = Server::start();
     let mut client = server.client();
     let payload = Payload::lock(&mut client, b"alice", load::AHEAD as u64, 1).encode();
-    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"0", &payload]);
+    restore_from_primary(&mut client, "k", 0, &payload);
     client.ask::<()>("DEL k");
     client.ask::<()>("SAVE");
     fs::copy(server.folder().join("dump.rdb"), golden(load::FOLDER).join("fence.file")).unwrap();

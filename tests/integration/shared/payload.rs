@@ -2,7 +2,7 @@
 
 use super::holds;
 use crate::input_payload::{refused, refused_or_in_range, restore};
-use crate::support::{Item, Part, Payload, Server, reader};
+use crate::support::{Item, Part, Payload, Server, reader, restore_from_primary};
 
 const LONGEST: u64 = (1 << 53) - 1;
 
@@ -49,7 +49,8 @@ fn the_ends_of_each_range_are_taken() {
         shorter: 59_000,
         ..reader(&owner, LONGEST)
     };
-    restore(&mut client, &any.with_grants(0, &[reader(b"a", 1), widest]).encode()).unwrap();
+    let payload = any.with_grants(0, &[reader(b"a", 1), widest]).encode();
+    restore_from_primary(&mut client, "k", 60000, &payload);
     let last = client.holders("k").pop().unwrap();
     assert_eq!((last.holds, last.limit, last.owner.len()), ((1 << 32) - 1, (1 << 32) - 2, 128));
     // As many as the room of each is for.

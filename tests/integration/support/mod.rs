@@ -34,7 +34,7 @@ pub(crate) use load::{Load, Route};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use module::{cli_program, meddler_path, module_path};
 pub(crate) use pace::{SOON, Stopwatch, halted_lately};
-pub(crate) use payload::{Item, Part, Payload, reader, seal};
+pub(crate) use payload::{Item, Part, Payload, reader, restore_from_primary, seal};
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
 pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_stopped};

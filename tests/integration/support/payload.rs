@@ -11,6 +11,16 @@ const HEAD: usize = 10;
 /// The server's RDB version, and the checksum.
 const FOOTER: usize = 10;
 
+/// Restores it as a primary would have it restored: with a fence however far ahead, which is refused from clients.
+#[track_caller]
+pub(crate) fn restore_from_primary(client: &mut Client, key: &str, ttl: i64, payload: &[u8]) {
+    client.ask::<()>("CONFIG SET replica-read-only no");
+    // Where nobody listens.
+    client.ask::<()>("REPLICAOF 127.0.0.1 1");
+    client.ask_words::<(), _>([b"RESTORE", key.as_bytes(), ttl.to_string().as_bytes(), payload, b"REPLACE"]);
+    client.ask::<()>("REPLICAOF NO ONE");
+}
+
 /// One part of a module's value.
 #[derive(Clone)]
 pub(crate) enum Item {
