@@ -13,7 +13,7 @@ use crate::waiting::{Around, At, GraceLeft, Note, Site, State};
 pub(super) struct Desk<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    /// What is known of `idle`, until the state is lent again.
+    /// What is known of `idle`.
     idle: Option<bool>,
     /// Others lend it too.
     among_others: bool,
@@ -94,7 +94,8 @@ impl Around for Desk<'_> {
     type Client = Blocked;
 
     fn state<R>(&mut self, body: impl FnOnce(&mut State<Blocked>) -> R) -> R {
-        self.idle = None;
+        // Where nobody waits, somebody may from now on. One that is not idle may count as such until the step is over.
+        self.idle = self.idle.filter(|idle| !idle);
         self.lent = true;
         STATE.with(body)
     }
@@ -195,8 +196,9 @@ impl<'a> Site for Desk<'a> {
     }
 
     fn idle(&mut self) -> bool {
-        if self.among_others {
-            return is_idle(self.ctx, self.lock.name());
+        if self.among_others && self.idle != Some(false) {
+            self.idle = Some(is_idle(self.ctx, self.lock.name()));
+            return self.idle == Some(true);
         }
         *self.idle.get_or_insert_with(|| {
             STATE.with(|state| state.is_empty()) || is_idle(self.ctx, self.lock.name())

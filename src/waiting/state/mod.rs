@@ -153,7 +153,7 @@ impl<C: Copy> State<C> {
 
     /// Whether nobody waits for that lock, no connection keeps it alive, and nothing of it is left to take back.
     pub(crate) fn is_idle(&self, at: At<'_>) -> bool {
-        self.line(at).is_none()
+        self.lines.lacks(at)
     }
 
     /// How many wait, and how many grants are kept alive by a connection.

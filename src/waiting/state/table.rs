@@ -1,7 +1,9 @@
 //! The lines, by database and key.
 
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use foldhash::fast::RandomState;
 use indexmap::map::raw_entry_v1::{RawEntryApiV1, RawEntryMut};
 use indexmap::{Equivalent, IndexMap};
 
@@ -25,9 +27,34 @@ pub(super) struct Lines {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 struct Table {
+    hasher: RandomState,
     first: Part,
     /// Part 1 and those after it.
     others: Box<[Part]>,
+    /// Where the line was that was found last.
+    last: Last,
+}
+
+/// The number of a part, and of a line in that.
+#[derive(Debug, Default)]
+struct Last(AtomicU64);
+
+impl Last {
+    fn get(&self) -> (usize, usize) {
+        let both = self.0.load(Ordering::Relaxed);
+        ((both >> 32) as usize, both as u32 as usize)
+    }
+
+    fn set(&self, number: usize, index: usize) {
+        self.0.store((number as u64) << 32 | index as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Clone for Last {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// Whoever asks brings the hash.
@@ -55,7 +82,7 @@ pub(super) struct Cursor {
 impl Table {
     fn new() -> Self {
         let others = (1..PARTS).map(|_| Part::default()).collect();
-        Self { first: Part::default(), others }
+        Self { hasher: HASHES.clone(), first: Part::default(), others, last: Last::default() }
     }
 
     #[inline(always)]
@@ -69,24 +96,39 @@ impl Table {
 
     /// The hash of a name, and the number of its part.
     #[inline(always)]
-    fn hash(at: At<'_>) -> (u64, usize) {
-        let hash = HASHES.hash_one(at);
+    fn hash(&self, at: At<'_>) -> (u64, usize) {
+        let hash = self.hasher.hash_one(at);
         // Not by the bits by which the part itself goes.
         (hash, (hash >> 40) as usize % PARTS)
     }
 
+    /// Where a line is: the number of its part, and its own in that. A step asks for the same one again and again.
     #[inline(always)]
-    fn find(&self, at: At<'_>) -> Option<(&Part, usize)> {
-        let (hash, number) = Self::hash(at);
-        let part = self.part(number);
-        Some((part, part.raw_entry_v1().index_from_hash(hash, |place| at.equivalent(place))?))
+    fn find(&self, at: At<'_>) -> Option<(usize, usize)> {
+        let last @ (number, index) = self.last.get();
+        match self.part(number).get_index(index) {
+            Some((place, _)) if at.equivalent(place) => Some(last),
+            _ => self.look_up(at),
+        }
     }
 
-    fn find_mut(&mut self, at: At<'_>) -> Option<(&mut Part, usize)> {
-        let (hash, number) = Self::hash(at);
-        let part = self.part_mut(number);
-        let index = part.raw_entry_v1().index_from_hash(hash, |place| at.equivalent(place))?;
-        Some((part, index))
+    fn look_up(&self, at: At<'_>) -> Option<(usize, usize)> {
+        let (hash, number) = self.hash(at);
+        let index = self.part(number).raw_entry_v1().index_from_hash(hash, |place| at.equivalent(place))?;
+        self.last.set(number, index);
+        Some((number, index))
+    }
+
+    #[inline(always)]
+    fn entry(&self, at: At<'_>) -> Option<(&Place, &Entry)> {
+        let (number, index) = self.find(at)?;
+        self.part(number).get_index(index)
+    }
+
+    #[inline(always)]
+    fn entry_mut(&mut self, at: At<'_>) -> Option<(&Place, &mut Entry)> {
+        let (number, index) = self.find(at)?;
+        self.part_mut(number).get_index_mut(index)
     }
 }
 
@@ -100,8 +142,13 @@ impl Lines {
     }
 
     pub(super) fn get(&self, at: At<'_>) -> Option<&Line> {
-        let (part, index) = self.table.as_ref()?.find(at)?;
-        part.get_index(index).map(|(_, entry)| entry.line.as_ref())
+        self.table.as_ref()?.entry(at).map(|(_, entry)| entry.line.as_ref())
+    }
+
+    /// Whether there is no such line, as is so for most locks.
+    #[inline(always)]
+    pub(super) fn lacks(&self, at: At<'_>) -> bool {
+        self.table.as_ref().is_none_or(|table| table.look_up(at).is_none())
     }
 
     pub(super) fn get_mut(&mut self, at: At<'_>) -> Option<&mut Line> {
@@ -110,21 +157,18 @@ impl Lines {
 
     /// A line and its name, which is shared with it.
     pub(super) fn get_key_mut(&mut self, at: At<'_>) -> Option<(&Place, &mut Line)> {
-        let (part, index) = self.table.as_mut()?.find_mut(at)?;
-        part.get_index_mut(index).map(|(place, entry)| (place, entry.line.as_mut()))
+        self.table.as_mut()?.entry_mut(at).map(|(place, entry)| (place, entry.line.as_mut()))
     }
 
     /// The name of a line, the line, and since when its lock is noted to be held.
     pub(super) fn get_held_mut(&mut self, at: At<'_>) -> Option<(&Place, &Line, &mut Option<Since>)> {
-        let (part, index) = self.table.as_mut()?.find_mut(at)?;
-        let (place, Entry { line, held }) = part.get_index_mut(index)?;
+        let (place, Entry { line, held }) = self.table.as_mut()?.entry_mut(at)?;
         Some((place, line, held))
     }
 
     /// The name of a line, shared with it.
     pub(super) fn place(&self, at: At<'_>) -> Option<Place> {
-        let (part, index) = self.table.as_ref()?.find(at)?;
-        part.get_index(index).map(|(place, _)| place.clone())
+        self.table.as_ref()?.entry(at).map(|(place, _)| place.clone())
     }
 
     /// Behind the last line.
@@ -150,7 +194,7 @@ impl Lines {
     /// The line of that name, made where there is none.
     pub(super) fn open(&mut self, place: Place) -> &mut Line {
         let table = self.table.get_or_insert_with(Table::new);
-        let (hash, number) = Table::hash(place.at());
+        let (hash, number) = table.hash(place.at());
         let entry = table.part_mut(number).raw_entry_mut_v1().from_hash(hash, |known| *known == place);
         if let RawEntryMut::Vacant(_) = entry {
             self.len += 1;
@@ -164,8 +208,10 @@ impl Lines {
     }
 
     pub(super) fn remove(&mut self, at: At<'_>) {
-        if let Some((part, index)) = self.table.as_mut().and_then(|table| table.find_mut(at)) {
-            part.swap_remove_index(index);
+        if let Some(table) = &mut self.table
+            && let Some((number, index)) = table.find(at)
+        {
+            table.part_mut(number).swap_remove_index(index);
             self.len -= 1;
         }
     }

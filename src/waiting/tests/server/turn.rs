@@ -18,6 +18,7 @@ pub(super) struct Turn<'a> {
     pub(super) lock: Lock,
     used: Micros,
     budget: Budget,
+    busy: [bool; KEYS.len()],
     changed: [bool; KEYS.len()],
 }
 
@@ -37,6 +38,7 @@ impl Server {
             lock: 0,
             used: 0,
             budget: if rules.slow { Budget::least() } else { Budget::new() },
+            busy: [false; KEYS.len()],
             changed: [false; KEYS.len()],
         }
     }
@@ -205,8 +207,10 @@ impl Site for Turn<'_> {
         if self.rules.slow { 1 } else { 1_000 }
     }
 
+    /// One that is not is not until the turn is over, as for a real server.
     fn idle(&mut self) -> bool {
-        self.server.state.is_idle(at(self.lock))
+        self.busy[self.lock] |= !self.server.state.is_idle(at(self.lock));
+        !self.busy[self.lock]
     }
 }
 
@@ -258,6 +262,7 @@ impl Host for Turn<'_> {
 
     fn settle_arriving(&mut self, place: &Place) {
         self.budget.begin_step();
+        self.busy = [false; KEYS.len()];
         self.lock = number(place);
         self.expire();
         waiting::settle(self, time(self.now));
