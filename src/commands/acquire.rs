@@ -54,9 +54,9 @@ impl<'a> Acquire<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let Self { key, asked } = self;
+        let Self { key, mut asked } = self;
         let now = serving::now();
-        let outcome = serving::acquire(ctx, key, &asked.ask, &asked.wait, now)?;
+        let outcome = serving::acquire(ctx, key, &asked.ask, &mut asked.wait, now)?;
         asked.answer(ctx, outcome, |owner, (got, until)| reply_grant(ctx, owner, got, until.left(now.start)));
         Ok(())
     }

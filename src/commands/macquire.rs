@@ -55,9 +55,9 @@ impl<'a> Macquire<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let Self { keys, asked } = self;
+        let Self { keys, mut asked } = self;
         let now = serving::now();
-        let outcome = serving::acquire_all(ctx, &keys, &asked.ask, &asked.wait, now)?;
+        let outcome = serving::acquire_all(ctx, &keys, &asked.ask, &mut asked.wait, now)?;
         asked.answer(ctx, outcome, |owner, (all, until)| {
             reply_grants(ctx, owner, &all, until.left(now.start))
         });

@@ -245,16 +245,21 @@ impl Ctx<'_> {
     }
 
     fn user(&self, client: u64) -> String {
+        self.user_of(client).escape_ascii().to_string()
+    }
+
+    /// The name of a connection's user; empty where there is none.
+    pub(crate) fn user_of(&self, client: u64) -> Vec<u8> {
         // SAFETY: the context is valid (see `new`). The server answers a string of our own, or null.
         let name = unsafe { api!(RedisModule_GetClientUserNameById(self.ctx, client)) };
         if name.is_null() {
-            return String::new();
+            return Vec::new();
         }
         // SAFETY: it lives until it is freed below.
-        let shown = unsafe { Arg::new(name) }.bytes().escape_ascii().to_string();
+        let bytes = unsafe { Arg::new(name) }.bytes().to_vec();
         // SAFETY: ours, and nothing refers to it any more.
         unsafe { api!(RedisModule_FreeString(self.ctx, name)) };
-        shown
+        bytes
     }
 
     /// Writes a line to the server's log, whatever bytes it holds.

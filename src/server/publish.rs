@@ -1,8 +1,28 @@
 //! Publish/Subscribe.
 
+use redis_module::raw;
+
 use super::Ctx;
 
 impl Ctx<'_> {
+    /// Whether the user of that name, whoever runs the command, has the right to a channel. Nobody has who has been deleted.
+    pub(crate) fn user_may_publish(&self, user: &[u8], channel: &[u8]) -> bool {
+        const PUBLISH: i32 = raw::REDISMODULE_CMD_CHANNEL_PUBLISH.cast_signed();
+        // SAFETY: the string is valid. The server answers a user of our own, or null.
+        let user =
+            self.with_string(user, |user| unsafe { api!(RedisModule_GetModuleUserFromUserName(user.raw())) });
+        if user.is_null() {
+            return false;
+        }
+        // SAFETY: user and string are valid.
+        let status = self.with_string(channel, |channel| unsafe {
+            api!(RedisModule_ACLCheckChannelPermissions(user, channel.raw(), PUBLISH))
+        });
+        // SAFETY: ours, and not used any more.
+        unsafe { api!(RedisModule_FreeModuleUser(user)) };
+        status == raw::REDISMODULE_OK as i32
+    }
+
     /// Publishes a message: how many subscribers of this server were sent it. In a cluster it goes to the other nodes too, and
     /// theirs are not counted.
     pub(crate) fn publish(&self, channel: &[u8], message: &[u8]) -> usize {

@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 use uuid::Uuid;
 
 use super::desk::Desk;
-use super::holders;
 use super::tell::Telling;
+use super::{holders, messages};
 use crate::config;
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
 use crate::server::{Blocked, Ctx, client_exists};
-use crate::waiting::{self, Caller, Holder, Place, Site, Ticket};
+use crate::waiting::{self, Caller, Channel, Holder, Place, Site, Ticket};
 
 /// The client of the running command.
 pub(super) struct Client<'a>(pub(super) &'a Ctx<'a>);
@@ -61,8 +61,8 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     }
 }
 
-/// Whether the client of the running command may be told on that channel, on a server that hands anything over.
-pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<(), Error> {
+/// Where the client of the running command is told that asks for that channel, if it may be, on a server that hands anything over.
+pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Channel, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)
     } else if ctx.is_script() || !client_exists(ctx.client_id()) {
@@ -70,7 +70,7 @@ pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<(), Error
     } else if !ctx.may_use_channel(channel) {
         Err(Error::ChannelDenied)
     } else {
-        Ok(())
+        Ok(messages::address(&ctx.user_of(ctx.client_id()), channel))
     }
 }
 

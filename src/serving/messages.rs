@@ -2,13 +2,26 @@
 
 use crate::server::Ctx;
 use crate::stats;
-use crate::waiting::{Message, Word};
+use crate::waiting::{Channel, Message, Word};
 
-/// Publishes a message; whether somebody may have heard it. In a cluster this server knows its own subscribers only.
+/// Where a user is told: its name, and that of the channel.
+pub(super) fn address(user: &[u8], channel: &[u8]) -> Channel {
+    [user, b"\0", channel].concat().into()
+}
+
+/// No server takes a user's name that has a NUL in it.
+fn user_and_channel(address: &[u8]) -> (&[u8], &[u8]) {
+    let mut parts = address.splitn(2, |&byte| byte == 0);
+    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+}
+
+/// Publishes a message; whether somebody may have heard it. In a cluster this server knows its own subscribers only. Nobody hears
+/// what is told to a user who has lost the right to the channel since.
 pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
-    let receivers = ctx.publish(&message.channel, &text(message));
+    let (user, channel) = user_and_channel(&message.channel);
+    let may = ctx.user_may_publish(user, channel);
+    let heard = may && (ctx.publish(channel, &text(message)) > 0 || ctx.is_cluster());
     stats::MESSAGES.count();
-    let heard = receivers > 0 || ctx.is_cluster();
     if !heard {
         stats::MESSAGES_UNHEARD.count();
     }

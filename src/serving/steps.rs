@@ -43,7 +43,7 @@ pub(crate) fn acquire(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
     ask: &Ask<'_>,
-    wait: &Wait,
+    wait: &mut Wait,
     now: Now,
 ) -> Result<Outcome<(Got, Deadline)>, Error> {
     may_be_kept(ctx, ask, wait)?;
@@ -55,21 +55,21 @@ pub(crate) fn acquire_all(
     ctx: &Ctx<'_>,
     keys: &[Arg<'_>],
     ask: &Ask<'_>,
-    wait: &Wait,
+    wait: &mut Wait,
     now: Now,
 ) -> Result<Outcome<(Vec<Got>, Deadline)>, Error> {
     may_be_kept(ctx, ask, wait)?;
     step_all(ctx, keys, |desks| Ok(waiting::acquire_all(desks, &mut Client(ctx), ask, wait, now)?))
 }
 
-/// Whether the client may have what is to hang on its connection.
+/// Whether the client may have what is to hang on its connection or its user.
 #[inline(always)]
-fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &Wait) -> Result<(), Error> {
+fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &mut Wait) -> Result<(), Error> {
     if ask.session {
         callers::may_have_session(ctx)?;
     }
-    if let Some(channel) = &wait.channel {
-        callers::may_be_notified(ctx, channel)?;
+    if let Some(channel) = &mut wait.channel {
+        *channel = callers::may_be_notified(ctx, channel)?;
     }
     if wait.confirm.is_some() {
         callers::may_be_told_later(ctx)?;

@@ -140,7 +140,7 @@ pub(crate) enum Confirmed {
     Renewal,
 }
 
-/// The name of a channel on which messages are published.
+/// Where messages are published: bytes that only the host reads.
 pub(crate) type Channel = Arc<[u8]>;
 
 /// How a waiter waits.

@@ -5,6 +5,7 @@ mod input;
 mod keyspace;
 mod many;
 mod places;
+mod rights;
 mod servers;
 mod watches;
 

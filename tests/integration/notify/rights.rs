@@ -1,0 +1,84 @@
+//! The right to the channel of `NOTIFY`, taken away after the request: the server sends nothing more there for that user.
+
+use redis::Value;
+
+use super::{ask, queue_up};
+use crate::support::{Client, Mailbox, Server, grant};
+
+/// A guest with the right to `ch`, an operator, and a subscriber of that channel.
+fn scene() -> (Server, Client, Client, Mailbox) {
+    let server = Server::start();
+    let guest = server.client_of("on nopass +@all ~* resetchannels &ch");
+    let (client, mail) = (server.client(), Mailbox::of(&server, "ch"));
+    (server, guest, client, mail)
+}
+
+/// What takes the right away.
+const REVOKED: [&str; 3] =
+    ["ACL SETUSER guest resetchannels", "ACL SETUSER guest resetchannels &other", "ACL DELUSER guest"];
+
+#[track_caller]
+fn counts(client: &mut Client, messages: &str, unheard: &str) {
+    let shown = ["lock_messages", "lock_messages_unheard"].map(|field| client.info("lock", field));
+    assert_eq!(shown, [messages, unheard]);
+}
+
+/// As if nobody had heard of the grant: the next one gets it.
+#[test]
+fn a_place_is_not_told_of_its_grant() {
+    for revoke in &REVOKED[..2] {
+        let (_server, mut guest, mut client, mut mail) = scene();
+        client.acquire("k", "OWNER alice").unwrap();
+        queue_up(&mut guest, "guest", "");
+        queue_up(&mut client, "carol", "");
+        client.ask::<Value>(revoke);
+        client.ask::<i64>("LOCK.RELEASE k alice");
+        let told = mail.next();
+        assert!(told.starts_with("granted ") && told.ends_with(" carol"), "{revoke}: {told}");
+        assert_eq!(client.holder("k").unwrap().owner, "carol");
+        assert!(mail.rest(&mut client).is_empty(), "{revoke}");
+        counts(&mut client, "2", "1");
+    }
+}
+
+#[test]
+fn a_place_is_not_told_of_its_timeout() {
+    let (_server, mut guest, mut client, mut mail) = scene();
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut guest, "guest", "BLOCK 300");
+    queue_up(&mut client, "carol", "BLOCK 400");
+    client.ask::<Value>(REVOKED[0]);
+    assert_eq!(mail.next(), "timeout carol");
+    assert!(mail.rest(&mut client).is_empty());
+}
+
+#[test]
+fn a_holder_hears_nothing_more() {
+    for revoke in REVOKED {
+        let (_server, mut guest, mut client, mut mail) = scene();
+        grant(ask(&mut guest, "guest", "PX 600000")).unwrap();
+        client.ask::<Value>(revoke);
+        queue_up(&mut client, "carol", "");
+        client.ask::<i64>("LOCK.BREAK k");
+        let told = mail.next();
+        assert!(told.starts_with("granted ") && told.ends_with(" carol"), "{revoke}: {told}");
+        assert!(mail.rest(&mut client).is_empty(), "{revoke}");
+        counts(&mut client, "3", "2");
+    }
+}
+
+/// The right is that of the user who asked, whoever uses the connection now; and it may come back.
+#[test]
+fn the_right_is_looked_up_for_each_message() {
+    let (_server, mut guest, mut client, mut mail) = scene();
+    let fence = grant(ask(&mut guest, "guest", "PX 600000")).unwrap().fence;
+    client.ask::<()>("ACL SETUSER other on nopass +@all ~* &*");
+    guest.ask::<()>("AUTH other any");
+    client.ask::<Value>(REVOKED[0]);
+    queue_up(&mut client, "carol", "");
+    assert!(mail.rest(&mut client).is_empty());
+    client.ask::<i64>("LOCK.LEAVE k carol");
+    client.ask::<Value>("ACL SETUSER guest &c*");
+    client.ask::<i64>("LOCK.BREAK k");
+    assert_eq!(mail.next(), format!("lost {fence} guest"));
+}
