@@ -4,7 +4,7 @@
 -- A server without the module has no such section, and so no metrics.
 
 -- The fields that show the current state. All others are counters.
-local gauges = { keys = true, waiters = true, sessions = true, places = true, syncing = true,
+local gauges = { keys = true, waiters = true, sessions = true, places = true, syncing = true, most_work = true,
                  oldest_wait_ms = true, longest_held_ms = true, grace_ms = true }
 local seconds = { ms = 0.001, s = 1 }
 local metrics = {}

@@ -218,7 +218,7 @@ pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
     loop {
         let Some((ticket, ask)) = site.here(|state, at| state.next_of(at, owner, seen)) else { return };
         seen = Some(ticket);
-        if !site.value().is_some_and(|value| value.grant_of(owner).is_some()) {
+        if site.value().is_none_or(|value| value.grant_of(owner).is_none()) {
             return;
         }
         let gone = site.state(|state| state.give_up_if_gone(ticket));

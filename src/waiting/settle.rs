@@ -72,11 +72,10 @@ fn settle_all<S: Site>(site: &mut S, now: Now) -> bool {
     all
 }
 
-/// Where not all of a lock could be settled: settles the grant of one owner, so that its command finds what is so.
-pub(super) fn settle_own<S: Site>(site: &mut S, owner: &Owner<'_>, now: Now) {
-    let Some(fence) = site.value().and_then(|value| value.grant_of(owner)).map(Grant::fence) else {
-        return;
-    };
+/// Where not all of a lock could be settled: settles the grant of one owner, so that its command finds what is so. Whether it has one.
+pub(super) fn settle_own<S: Site>(site: &mut S, owner: &Owner<'_>, now: Now) -> bool {
+    let fence_of = |site: &S| site.value().and_then(|value| value.grant_of(owner)).map(Grant::fence);
+    let Some(fence) = fence_of(site) else { return false };
     if !site.idle() {
         if let Some(holds) = site.here(|state, at| state.take_undeliverable_of(at, fence)) {
             take_back(site, fence, holds, now);
@@ -90,6 +89,7 @@ pub(super) fn settle_own<S: Site>(site: &mut S, owner: &Owner<'_>, now: Now) {
     if is_over && !is_one && !sessions::renew_overdue(site, fence, now) {
         end_with_others(site, fence, Note::Lapsed, now);
     }
+    fence_of(site) == Some(fence)
 }
 
 /// What ended while nobody looked, of several: the room is for the next ones. A session may outlive that. Whether all of it has
@@ -187,7 +187,7 @@ fn take_back<S: Site>(site: &mut S, fence: Fence, holds: u32, now: Now) {
 }
 
 /// Does for the sessions of a lock what is due: renews leases, and releases the grants of closed connections. Of many, the rest in
-/// the next step. Whether all of it.
+/// the next step. Whether all those grants have ended.
 fn settle_sessions<S: Site>(site: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
     while let Some(session) = site.here(|state, at| state.next_session(at, seen, all)) {
@@ -196,7 +196,8 @@ fn settle_sessions<S: Site>(site: &mut S, all: bool, now: Now) -> bool {
             && !site.pay(CHANGE)
             && site.here(|state, at| state.next_session(at, seen, all)).is_some()
         {
-            return false;
+            site.here(|state, at| state.look_through(at, 0));
+            return site.here(|state, at| state.next_session(at, seen, false)).is_none();
         }
     }
     site.here(|state, at| state.renew_next(at));

@@ -79,7 +79,7 @@ pub(crate) trait Site: Around {
 
     /// For how many locks all places that have a grant of this one to claim may wait, where one more is to re-enter.
     fn most_unclaimed(&self) -> u32 {
-        1_000
+        32
     }
 
     /// Lends the state, and says where in it this lock is.

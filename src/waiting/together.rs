@@ -6,7 +6,7 @@ use super::confirm::take_confirmed;
 use super::hand_over::{enter_again, give, grant_heads, is_grace, may_be_given, reenter};
 use super::join::{self, Outcome, Wait};
 use super::release;
-use super::settle::settle_each;
+use super::settle::{settle_each, settle_own};
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
 use super::state::{Answer, Ticket};
 use super::verdict::{UNSETTLED, Verdict, judge, new_fence, take};
@@ -29,10 +29,8 @@ pub(crate) fn acquire_all<B: Sites>(
     let mut nots = Vec::new();
     for number in 0..sites.count() {
         let Some(site) = sites.lock(number) else { break };
-        let verdict = match unsettled.binary_search(&number) {
-            Ok(_) => UNSETTLED,
-            Err(_) => judge(site, ask, None, now)?,
-        };
+        let is_settled = unsettled.binary_search(&number).is_err() || settle_own(site, &ask.owner, now);
+        let verdict = if is_settled { judge(site, ask, None, now)? } else { UNSETTLED };
         match verdict {
             Verdict::Not(no) => nots.push((number, no)),
             verdict => verdicts.push(verdict),

@@ -140,8 +140,8 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
         // Of more than can be looked at, one may end.
         let waits = self.state(|state| state.waits_of(&owner, left));
         let all = waits.is_some();
+        self.looked += waits.as_ref().map_or(left, Vec::len);
         let waits = waits.unwrap_or_default();
-        self.looked += waits.len();
         let mut waits: Vec<Number> = waits.into_iter().filter_map(|ticket| self.number(ticket)).collect();
         let is_asker = self.graph.waits.first().is_some_and(|first| first.ask.owner == owner);
         if is_asker && all && !waits.contains(&0) {

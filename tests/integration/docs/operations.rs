@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::Server;
+use crate::support::{Server, Setup};
 
 pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -96,7 +96,7 @@ fn the_table_and_the_packaged_file_have_each_setting_with_its_default() {
             (format!("lock.{name}"), value.to_owned())
         })
         .collect();
-    let server = Server::start();
+    let server = Setup::new().shipped().start();
     let known: Vec<String> = server.client().ask("CONFIG GET lock.*");
     let known: BTreeMap<_, _> = known.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
     assert_eq!(table, known, "configure.md");

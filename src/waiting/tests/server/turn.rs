@@ -204,7 +204,7 @@ impl Site for Turn<'_> {
     }
 
     fn most_unclaimed(&self) -> u32 {
-        if self.rules.slow { 1 } else { 1_000 }
+        if self.rules.slow { 1 } else { 32 }
     }
 
     /// One that is not is not until the turn is over, as for a real server.
