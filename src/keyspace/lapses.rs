@@ -4,7 +4,7 @@
 //! The server says that a key has expired or been evicted when its value is gone already. But right before, it tells the value's type
 //! that the value is being taken out; what came out last is kept until then.
 
-use crate::lock::{Deadline, Grant, Micros, Value};
+use crate::lock::{Deadline, Fence, Grant, Micros, Value};
 use crate::server::{self, Arg, Ctx, LogLevel, ServerCell, Stint, Unlinked};
 use crate::stats;
 
@@ -22,7 +22,12 @@ struct Lapses {
 struct Last {
     db: i32,
     key: Vec<u8>,
-    value: Value,
+    /// How many held it.
+    count: usize,
+    /// Those of them that may outlive a lapse.
+    may_outlive: Vec<Grant>,
+    /// The oldest of the others, if there is one. Not all of them: many locks of many holders may go at once.
+    oldest: Option<Grant>,
     at: Micros,
     /// Where more hangs on it than a count: the process may have to wait for a processor right then, for longer than `SAME_STEP`.
     stint: Option<Stint>,
@@ -45,14 +50,26 @@ pub(super) fn none_in(body: impl FnOnce()) {
     LAPSES.with(|lapses| lapses.own = false);
 }
 
-/// A lock is being taken out of the keyspace. Whether by us. `precious` tells whether more hangs on a lapse than a count.
-pub(crate) fn unlinked(value: &Value, from: &Unlinked, precious: impl FnOnce() -> bool) -> bool {
+/// A lock is being taken out of the keyspace. Whether by us. `precious` tells which grants may outlive a lapse, where more hangs on that
+/// than a count.
+pub(crate) fn unlinked(
+    value: &Value,
+    from: &Unlinked,
+    precious: impl FnOnce() -> Option<Vec<Fence>>,
+) -> bool {
     if LAPSES.with(|lapses| lapses.own) {
         return true;
     }
     let key = from.key().bytes().to_vec();
-    let stint = precious().then(Stint::now);
-    let last = Last { db: from.db(), key, value: value.clone(), at: server::now(), stint };
+    let precious = precious();
+    let stint = precious.as_ref().map(|_| Stint::now());
+    let fences = precious.unwrap_or_default();
+    let held = |fence: &Fence| Some(value.with_fence(*fence, || Deadline::Never)?.grant.clone());
+    let mut others = value.all(Deadline::Never).filter(|held| !fences.contains(&held.grant.fence()));
+    let oldest = others.next().map(|held| held.grant.clone());
+    let may_outlive = fences.iter().filter_map(held).collect();
+    let (db, at) = (from.db(), server::now());
+    let last = Last { db, key, count: value.count(), may_outlive, oldest, at, stint };
     LAPSES.with(|lapses| lapses.last = Some(last));
     false
 }
@@ -66,38 +83,51 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    /// Those who held it, the oldest first.
-    pub(crate) fn grants(&self) -> impl Iterator<Item = &Grant> {
-        self.0.grants()
+    /// The grants whose leases are over, but for those that outlive that: the oldest, and how many they are.
+    pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
+        let Last { count, may_outlive, oldest, .. } = &self.0;
+        let (mut first, mut outliving) = (oldest.as_ref(), 0);
+        for grant in may_outlive {
+            match outlives(grant) {
+                true => outliving += 1,
+                false => first = first.or(Some(grant)),
+            }
+        }
+        Some((first?, count - outliving))
     }
 }
 
-/// A grant has ended, since its lease was over.
-pub(crate) fn publish_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usize, level: LogLevel) {
-    log_lapse(ctx, key, grant, waiters, level);
+/// Grants have ended together, since their leases were over: that one, the oldest, and others.
+pub(crate) fn publish_lapse(
+    ctx: &Ctx<'_>,
+    key: Arg<'_>,
+    oldest: &Grant,
+    count: usize,
+    waiters: usize,
+    level: LogLevel,
+) {
+    ctx.log(level, &shown("lock lapsed: ", oldest, count - 1, waiters, key.bytes()));
     ctx.notify(c"lock.lapsed", key);
-    stats::LAPSES.count();
+    stats::LAPSES.add(count as u64);
 }
 
 /// The lease of a grant was over, and so many waited.
 pub(crate) fn log_lapse(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, waiters: usize, level: LogLevel) {
-    ctx.log(level, &shown("lock lapsed: ", grant, waiters, key.bytes()));
+    ctx.log(level, &shown("lock lapsed: ", grant, 0, waiters, key.bytes()));
 }
 
 /// A key of the selected database has been evicted: if it was a lock, its owner has lost it, and believes to have it.
 pub(crate) fn evicted(ctx: &Ctx<'_>, key: Arg<'_>) {
     let Some(last) = take(ctx, key) else { return };
-    stats::EVICTIONS.add(last.value.count() as u64);
+    stats::EVICTIONS.add(last.count as u64);
     let warn = LAPSES.with(|lapses| {
         let due = lapses.warned.is_none_or(|at| last.at - at >= WARNING_EVERY);
         due.then(|| lapses.warned = Some(last.at)).is_some()
     });
-    if warn {
-        for grant in last.grants().take(1) {
-            // The advice first: the server cuts a line off after 1 kB.
-            let what = "locks need maxmemory-policy noeviction; lock evicted: ";
-            ctx.log(LogLevel::Warning, &shown(what, grant, 0, &last.key));
-        }
+    if warn && let Some(grant) = last.oldest.as_ref().or(last.may_outlive.first()) {
+        // The advice first: the server cuts a line off after 1 kB.
+        let what = "locks need maxmemory-policy noeviction; lock evicted: ";
+        ctx.log(LogLevel::Warning, &shown(what, grant, 0, 0, &last.key));
     }
 }
 
@@ -122,20 +152,18 @@ fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     (last.db == db && last.key == key.bytes() && same_step).then_some(last)
 }
 
-impl Last {
-    fn grants(&self) -> impl Iterator<Item = &Grant> {
-        self.value.all(Deadline::Never).map(|held| held.grant)
-    }
-}
-
 /// For the log. Put together by hand: of thousands of locks that lapse together, `format!` took more than all the rest.
-fn shown(what: &str, grant: &Grant, waiters: usize, key: &[u8]) -> String {
+fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -> String {
     let mut line = String::with_capacity(192);
     line.push_str(what);
     line.push_str("owner \"");
     push_escaped(&mut line, grant.owner().text().as_ref());
     line.push_str("\", fence ");
     line.push_str(itoa::Buffer::new().format(grant.fence().get()));
+    if others > 0 {
+        line.push_str(", others ");
+        line.push_str(itoa::Buffer::new().format(others));
+    }
     if waiters > 0 {
         line.push_str(", waiters ");
         line.push_str(itoa::Buffer::new().format(waiters));

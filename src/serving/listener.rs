@@ -8,7 +8,7 @@ use super::state::{STATE, now};
 use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
-use crate::lock::Value;
+use crate::lock::{Grant, Value};
 use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, Unlinked, ValueEvents, listen_to_keys};
 use crate::waiting::{self, At, State};
 
@@ -23,9 +23,10 @@ impl ValueEvents<Value> for Listener {
         let at = At { db: from.db(), key: from.key().bytes() };
         // A session may outlive it, or somebody is to hear of it.
         let matters = |state: &mut State<Blocked>| {
-            state.is_watched(at) || state.has_overdue_session(at, now().millis())
+            let overdue = state.overdue_sessions(at, now().millis());
+            (!overdue.is_empty() || state.is_watched(at)).then_some(overdue)
         };
-        let precious = || !is_empty() && STATE.with(matters);
+        let precious = || if is_empty() { None } else { STATE.with(matters) };
         // What we delete ourselves we see to in the same step.
         if !keyspace::unlinked(value, from, precious) && !is_empty() {
             rouse(at);
@@ -64,11 +65,10 @@ impl KeyspaceEvents for Listener {
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
         let Some(lapse) = keyspace::expired(ctx, key) else { return };
         let at = At { db: ctx.db(), key: key.bytes() };
-        for grant in lapse.grants() {
-            if is_empty() || !waiting::outlives(&mut Server::new(ctx), at, grant, now()) {
-                let (waiters, level) = notices::of_lapse(at);
-                keyspace::publish_lapse(ctx, key, grant, waiters, level);
-            }
+        let outlives = |grant: &Grant| waiting::outlives(&mut Server::new(ctx), at, grant, now());
+        if let Some((oldest, count)) = lapse.over(outlives) {
+            let (waiters, level) = notices::of_lapse(at);
+            keyspace::publish_lapse(ctx, key, oldest, count, waiters, level);
         }
     }
 

@@ -136,10 +136,11 @@ impl<C: Copy> State<C> {
         })
     }
 
-    /// Whether a lock has such a session.
-    pub(crate) fn has_overdue_session(&self, at: At<'_>, now: Millis) -> bool {
-        let mut fences = self.fences_of_sessions(at).into_iter();
-        fences.any(|fence| self.overdue_session(at, fence, now).is_some())
+    /// The grants of a lock that have such a session.
+    pub(crate) fn overdue_sessions(&self, at: At<'_>, now: Millis) -> Vec<Fence> {
+        let sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
+        let due = sessions.filter(|session| session.renew_at <= now).map(|session| session.fence);
+        due.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
     }
 
     /// Keeps a grant whose lease ended while this server stood still.
