@@ -53,7 +53,7 @@ impl<C: Copy> State<C> {
         loop {
             let tell = match self.answered.pop_front()? {
                 Due::Message(message) => Some(Tell::Message(message)),
-                Due::Wanted(place, fence) => self.wanted(place.at(), fence).map(Tell::Message),
+                Due::Wanted(place) => self.wanted(place).map(Tell::Message),
                 Due::Waiter(ticket) => self.answer_due(ticket),
             };
             if tell.is_some() {

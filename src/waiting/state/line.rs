@@ -32,6 +32,8 @@ pub(super) struct Line {
     pub(super) lapsed: Option<Box<Lapsed>>,
     /// The holders that hear what becomes of their grants, by their fences.
     pub(super) watches: Vec<Watch>,
+    /// Holders are to be told that somebody waits.
+    pub(super) wanted: bool,
     /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
     pub(super) upgrader: Option<Box<Upgrader>>,
     /// Somebody else may have changed the lock: all that is known of it is to be compared with what it is now.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::line::{Due, Line, Upgrader};
-use super::message::{Wanted, Word};
+use super::message::Word;
 use super::queue::Ticket;
 use super::waiter::{Arrival, Phase, Stands, Waiter, WaiterInfo, Way};
 use super::{At, Place, State};
@@ -229,8 +229,7 @@ impl<C: Copy> State<C> {
             line.queue.leave(ticket, owner);
             line.end_upgrade(ticket);
             if line.queue.is_empty() {
-                let told = line.watches.iter_mut().filter(|watch| watch.wanted == Wanted::Told);
-                told.for_each(|watch| watch.wanted = Wanted::No);
+                line.watches.iter_mut().for_each(|watch| watch.told = false);
             }
             match granted {
                 Some(fence) if is_place => line.add_unclaimed(fence, ticket, stands.all().len()),

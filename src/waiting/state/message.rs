@@ -38,17 +38,8 @@ pub(super) struct Watch {
     pub(super) channel: Channel,
     /// It knows that it has the lock.
     pub(super) claimed: bool,
-    pub(super) wanted: Wanted,
-}
-
-/// Whether a holder has been told of the queue behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
-pub(super) enum Wanted {
-    No,
-    /// It is to be told.
-    Due,
-    Told,
+    /// It has been told of the queue behind it.
+    pub(super) told: bool,
 }
 
 /// Somebody is to be told something.
@@ -58,8 +49,8 @@ pub(super) enum Due {
     /// A waiter whose place in its queue has come to its end.
     Waiter(Ticket),
     Message(Message),
-    /// The holder of that lock by that grant is to be told that somebody waits, if that is still so.
-    Wanted(Place, Fence),
+    /// The holders of that lock are to be told that somebody waits, if that is still so: one after the other.
+    Wanted(Place),
 }
 
 /// Who is to be told now, and how.

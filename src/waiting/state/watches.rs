@@ -1,12 +1,17 @@
 //! Holders that want to hear what becomes of their grant.
 
 use super::line::Line;
-use super::message::{Due, Message, Wanted, Watch, Word};
+use super::message::{Due, Message, Watch, Word};
 use super::waiter::Channel;
-use super::{At, State};
+use super::{At, Place, State};
 use crate::lock::{Fence, Owner};
 
 impl Line {
+    /// A holder that knows of its grant, and not of the queue behind it.
+    fn next_untold(&mut self) -> Option<&mut Watch> {
+        self.watches.iter_mut().find(|watch| watch.claimed && !watch.told)
+    }
+
     fn watch(&mut self, fence: Fence) -> Option<&mut Watch> {
         let place = self.watches.binary_search_by_key(&fence, |watch| watch.fence).ok()?;
         self.watches.get_mut(place)
@@ -17,13 +22,13 @@ impl<C: Copy> State<C> {
     /// The holder of that grant hears on that channel what becomes of it, and on no other. If somebody waits it is told so, again
     /// if need be: it may ask since it doubts that it heard.
     pub(crate) fn watch(&mut self, at: At<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
-        self.set_watch(at, Watch { fence, owner, channel, claimed: true, wanted: Wanted::No });
+        self.set_watch(at, Watch { fence, owner, channel, claimed: true, told: false });
         self.tell_wanted(at);
     }
 
     /// The same from a grant of which its owner does not know yet: until then it can't know what it is to give up.
     pub(crate) fn watch_untold(&mut self, at: At<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
-        self.set_watch(at, Watch { fence, owner, channel, claimed: false, wanted: Wanted::No });
+        self.set_watch(at, Watch { fence, owner, channel, claimed: false, told: false });
     }
 
     fn set_watch(&mut self, at: At<'_>, mut watch: Watch) {
@@ -31,10 +36,6 @@ impl<C: Copy> State<C> {
         match line.watches.binary_search_by_key(&watch.fence, |watch| watch.fence) {
             Ok(known) => {
                 let Some(known) = line.watches.get_mut(known) else { return };
-                // What is due already is told once.
-                if known.wanted == Wanted::Due {
-                    watch.wanted = Wanted::Due;
-                }
                 // Who knows of its grant knows of it still.
                 watch.claimed |= known.claimed;
                 *known = watch;
@@ -88,27 +89,28 @@ impl<C: Copy> State<C> {
     /// Has the holders told that somebody waits, once for each queue that forms behind them.
     pub(crate) fn tell_wanted(&mut self, at: At<'_>) {
         let Some((place, line)) = self.lines.get_key_mut(at) else { return };
-        if line.queue.is_empty() {
+        if line.wanted || line.queue.is_empty() || line.next_untold().is_none() {
             return;
         }
-        let untold = |watch: &&mut Watch| watch.claimed && watch.wanted == Wanted::No;
-        for watch in line.watches.iter_mut().filter(untold) {
-            watch.wanted = Wanted::Due;
-            self.answered.push_back(Due::Wanted(place.clone(), watch.fence));
-        }
+        line.wanted = true;
+        self.answered.push_back(Due::Wanted(place.clone()));
     }
 
-    /// What the holder is told then, unless the queue has dissolved meanwhile.
-    pub(super) fn wanted(&mut self, at: At<'_>, fence: Fence) -> Option<Message> {
-        let line = self.lines.get_mut(at)?;
-        let waits = !line.queue.is_empty();
-        let watch = line.watch(fence).filter(|watch| watch.wanted == Wanted::Due)?;
-        if !waits {
-            watch.wanted = Wanted::No;
+    /// What the next holder is told then, unless the queue has dissolved meanwhile; the others after it.
+    pub(super) fn wanted(&mut self, place: Place) -> Option<Message> {
+        let line = self.lines.get_mut(place.at())?;
+        line.wanted = false;
+        if line.queue.is_empty() {
             return None;
         }
-        watch.wanted = Wanted::Told;
-        let Watch { owner, channel, .. } = watch;
-        Some(Message { channel: channel.clone(), word: Word::Wanted(fence), owner: owner.clone() })
+        let watch = line.next_untold()?;
+        watch.told = true;
+        let Watch { fence, owner, channel, .. } = watch;
+        let message = Message { channel: channel.clone(), word: Word::Wanted(*fence), owner: owner.clone() };
+        line.wanted = line.next_untold().is_some();
+        if line.wanted {
+            self.answered.push_front(Due::Wanted(place));
+        }
+        Some(message)
     }
 }
