@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Server, allow_open_files, blocked_clients, is_left_of, owners, read_grant, sockets, wait_for,
+    Client, Server, all_owners, allow_open_files, blocked_clients, is_left_of, owners, read_grant, sockets,
+    wait_for,
 };
 
 const MANY: usize = 2000;
@@ -39,7 +40,7 @@ fn wait_for_memory_as(before: i64, client: &mut Client) {
 fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
     client.acquire("k", "OWNER first PX 600000").unwrap();
     let mut sockets = wait_in_line(server, client);
-    let queue = owners(client, "k");
+    let queue = all_owners(client, "k");
     assert_eq!(queue.len(), MANY);
     let began = Instant::now();
     // Each release is right only if the lock has come to the next one by then.

@@ -41,7 +41,7 @@ pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_st
 pub(crate) use soak::{Rng, figure, size};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
-    Waiter, blocked_clients, held, is_left_of, lease_end_after, owners, queue, server_time, soon,
+    Waiter, all_owners, blocked_clients, held, is_left_of, lease_end_after, owners, queue, server_time, soon,
     transaction, wait_until, wait_until_gone,
 };
 pub(crate) use work::Work;
