@@ -66,7 +66,8 @@ fn many_places_of_one_owner_end_in_a_moment() {
     let lines = vec!["LOCK.ACQUIRE k OWNER bob PX 600000 BLOCK 0 NOTIFY ch"; PLACES];
     dies.ask_all::<Value, _>(&lines);
     client.ask::<()>("LOCK.RELEASE k alice");
-    (0..PLACES).for_each(|_| assert!(mail.next().starts_with("granted ")));
+    // One grant, and some re-entries that are to be claimed before there are more.
+    (0..32).for_each(|_| assert!(mail.next().starts_with("granted ")));
     drop(dies);
     // The server answers nobody while it takes them back.
     soon("all to be taken back", || client.holder("k").is_none());
