@@ -7,7 +7,7 @@ use crate::config;
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
-use crate::server::{Blocked, Ctx, client_exists};
+use crate::server::{Blocked, Ctx};
 use crate::waiting::{self, Caller, Holder, Place, Site, Ticket};
 
 /// The client of the running command.
@@ -50,7 +50,7 @@ impl Caller<Desk<'_>> for Client<'_> {
 pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.is_replica() {
         Err(Error::SessionOnReplica)
-    } else if ctx.is_script() || !client_exists(ctx.client_id()) {
+    } else if !ctx.is_connected() {
         Err(Error::SessionInScript)
     } else {
         Ok(())
@@ -61,7 +61,7 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
 pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<(), Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)
-    } else if ctx.is_script() || !client_exists(ctx.client_id()) {
+    } else if !ctx.is_connected() {
         Err(Error::NotifyInScript)
     } else if !ctx.may_use_channel(channel) {
         Err(Error::ChannelDenied)
