@@ -60,6 +60,7 @@ required!(
     RedisModule_GetContextFlags,
     RedisModule_GetContextFromIO,
     RedisModule_GetCurrentUserName,
+    RedisModule_GetDbIdFromModuleKey,
     RedisModule_GetDbIdFromOptCtx,
     RedisModule_GetDetachedThreadSafeContext,
     RedisModule_GetKeyNameFromIO,

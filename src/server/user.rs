@@ -34,8 +34,13 @@ impl Ctx<'_> {
         self.with_string(key, |key| self.with_user(|user| may(user, key)))
     }
 
-    /// Asks something of the user; `false` where there is none any more.
+    /// Asks something of the user; `false` where there is none, or none any more.
     fn with_user(&self, body: impl FnOnce(*mut raw::RedisModuleUser) -> bool) -> bool {
+        // What another module runs may be run for no user, and some servers (Redis 7.2 and 7.4, Valkey 8.0) crash where the name of
+        // that is asked.
+        if !self.is_connected() {
+            return false;
+        }
         // SAFETY: the context is valid (see `new`). The server answers a string of our own, or null.
         let name = unsafe { api!(RedisModule_GetCurrentUserName(self.raw())) };
         if name.is_null() {

@@ -11,7 +11,7 @@ use crate::config;
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
-use crate::server::{Blocked, Ctx, client_exists};
+use crate::server::{Blocked, Ctx};
 use crate::waiting::{self, Caller, Channel, Holder, Place, Site, Ticket};
 
 /// The client of the running command.
@@ -54,7 +54,7 @@ impl Caller<Desk<'_>> for Client<'_> {
 pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.is_replica() {
         Err(Error::SessionOnReplica)
-    } else if ctx.is_script() || !client_exists(ctx.client_id()) {
+    } else if !ctx.is_connected() {
         Err(Error::SessionInScript)
     } else {
         Ok(())
@@ -65,12 +65,12 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
 pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Channel, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)
-    } else if ctx.is_script() || !client_exists(ctx.client_id()) {
+    } else if !ctx.is_connected() {
         Err(Error::NotifyInScript)
     } else if !ctx.may_use_channel(channel) {
         Err(Error::ChannelDenied)
     } else {
-        Ok(messages::address(&ctx.user_of(ctx.client_id()), channel))
+        Ok(messages::address(&ctx.user_of(ctx.client_id()).unwrap_or_default(), channel))
     }
 }
 

@@ -27,8 +27,8 @@ impl ValueEvents<Value> for Listener {
             (!overdue.is_empty() || state.is_watched(at)).then_some(overdue)
         };
         let precious = || if is_empty() { None } else { STATE.with(matters) };
-        // What we delete ourselves we see to in the same step.
-        if !keyspace::unlinked(value, from, precious) && !is_empty() {
+        keyspace::unlinked(value, from, precious);
+        if !is_empty() {
             rouse(at);
         }
     }

@@ -148,11 +148,13 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
         waiting::settle(desk, now);
         Ok(())
     };
-    let settled = Desk::step(ctx, key, settle, look_out);
-    if settled.is_err() {
-        overwritten(ctx, key);
+    match Desk::step(ctx, key, settle, look_out) {
+        Err(Error::WrongType) => {
+            overwritten(ctx, key);
+            Ok(())
+        }
+        settled => settled,
     }
-    Ok(())
 }
 
 /// The same with the other locks that an owner has given up with one.
@@ -178,13 +180,15 @@ pub(crate) fn settle_together(ctx: &Ctx<'_>, ticket: Ticket, keys: &[Arg<'_>]) -
         waiting::settle_together(desks, ticket, now);
         Ok(())
     };
-    let settled = Desks::step(ctx, keys, settle, look_out);
-    if settled.is_err() {
-        // One of them holds something else; then nobody waits for it.
-        let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
-        others.for_each(|key| overwritten(ctx, *key));
+    match Desks::step(ctx, keys, settle, look_out) {
+        Err(Error::WrongType) => {
+            // Then nobody waits for the one that holds something else.
+            let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
+            others.for_each(|key| overwritten(ctx, *key));
+            Ok(())
+        }
+        settled => settled,
     }
-    Ok(())
 }
 
 fn ringing_now() -> Result<Now, Error> {

@@ -1,10 +1,7 @@
-//! Another module that deletes a lock from within the lock's own event: the server lives on, and the queue moves on.
+//! Another module deletes a lock from within the lock's own event: the server lives on, and the queue moves on.
 
-use crate::support::{Client, Server, Setup, Waiter, blocked_clients, meddler_path, soon, wait_for};
-
-fn server() -> Server {
-    Setup::new().set("loadmodule", &format!("\"{}\"", meddler_path().display())).start()
-}
+use super::setup;
+use crate::support::{Client, Waiter, blocked_clients, soon, wait_for};
 
 /// All that wait for `k` are given it, one after the other, and then it is free.
 #[track_caller]
@@ -27,7 +24,7 @@ fn moves_on(client: &mut Client, waiters: Vec<Waiter>, what: &str) {
 #[track_caller]
 fn deleted_in(event: &str, end: &str) {
     let what = format!("{end}, deleted in {event}");
-    let server = server();
+    let server = setup().start();
     let mut client = server.client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     // Two of one owner: the second one's re-entry follows the handover in the same step.
@@ -74,7 +71,7 @@ fn a_lock_deleted_in_an_event_that_nobody_waits_for() {
         ("lock.released", "LOCK.RELEASE k alice"),
         ("lock.broken", "LOCK.BREAK k"),
     ] {
-        let server = server();
+        let server = setup().start();
         let mut client = server.client();
         if event != "lock.acquired" {
             client.acquire("k", "OWNER alice PX 900 SESSION").unwrap();

@@ -1,0 +1,39 @@
+//! Another module runs a command for no user.
+
+use super::setup;
+use crate::support::Waiter;
+
+/// Whom it would tell of a circle may know no names of keys.
+#[test]
+fn a_circle_is_told_to_nobody() {
+    let server = setup().start();
+    let mut client = server.client();
+    client.acquire("as", "OWNER a PX 600000").unwrap();
+    client.acquire("bs", "OWNER b PX 600000").unwrap();
+    let _waiter = Waiter::new(&server, "bs", "OWNER a");
+    let told: String = client.ask("MEDDLE.CALL LOCK.ACQUIRE as OWNER b BLOCK 5000 DETECT");
+    if client.version() < (7, 2) {
+        // This server lets no module wait.
+        assert_eq!(told, "*-1");
+        return;
+    }
+    let circle = "b waits for a lock held by a, a waits for a lock held by b";
+    assert_eq!(told, format!("-DEADLOCK this wait would never end: {circle}"));
+}
+
+/// It has no connection that anything could hang on, nor an address for the log.
+#[test]
+fn there_is_no_connection() {
+    let server = setup().start();
+    let mut client = server.client();
+    for (line, told) in [
+        ("LOCK.ACQUIRE k OWNER a SESSION", "-ERR SESSION is not allowed in scripts"),
+        ("LOCK.ACQUIRE k OWNER a NOTIFY c BLOCK 0", "-ERR NOTIFY is not allowed in scripts"),
+        ("LOCK.BREAK held", ":1"),
+    ] {
+        client.acquire("held", "OWNER b ONCE PX 600000").unwrap();
+        assert_eq!(client.ask::<String>(&format!("MEDDLE.CALL {line}")), told, "{line}");
+    }
+    assert!(server.log().contains("lock broken: owner \"b\""), "{}", server.log());
+    assert!(server.log().contains("by the server itself, key \"held\""), "{}", server.log());
+}
