@@ -6,7 +6,7 @@
 use super::parse;
 use crate::error::Error;
 use crate::keyspace::{self, APPLY, Effect, LockKey};
-use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
+use crate::server::{self, Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys, Step};
 
 pub(crate) struct Apply<'a> {
     key: Arg<'a>,
@@ -47,7 +47,9 @@ impl<'a> Apply<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let mut lock = LockKey::write(ctx, self.key)?;
+        // Nothing expires while effects come in.
+        let _step = Step::begin().ok_or(Error::Nested)?;
+        let mut lock = LockKey::write(ctx, self.key, true)?;
         match self.effect {
             Effect::Free => lock.remove(),
             Effect::Lease(deadline) => lock.store_lease(deadline),

@@ -3,7 +3,7 @@
 mod circle;
 
 use crate::keyspace::Malformed;
-use crate::server::{Ctx, ErrorReply, WrongType};
+use crate::server::{self, Ctx, ErrorReply, WrongType};
 use crate::waiting::{Circle, Refusal};
 
 /// Why a command was refused. Nothing has been changed then.
@@ -90,6 +90,10 @@ pub(crate) enum Error {
     SessionInScript,
     /// `SESSION` on a replica that may be written to: it ends no grants by itself.
     SessionOnReplica,
+    /// Another module runs the command in an event of one that has locks open.
+    Nested,
+    /// Another module changes the keyspace in events of this command, so that nothing is certain of its locks.
+    Disturbed,
 }
 
 impl ErrorReply for Error {
@@ -125,6 +129,8 @@ impl ErrorReply for Error {
             Self::NotifyOnReplica => c"ERR NOTIFY is not allowed on replicas",
             Self::SessionInScript => c"ERR SESSION is not allowed in scripts",
             Self::SessionOnReplica => c"ERR SESSION is not allowed on replicas",
+            Self::Nested => c"ERR not in the midst of another command on locks",
+            Self::Disturbed => c"ERR not done: another module changed keys in the midst of this command",
             Self::NotAClientCommand => c"ERR this command is the module's own and not for clients",
             Self::Grace { left } => {
                 return ctx.reply_error_text(&format!("GRACE new grants resume in {left} ms"));
@@ -169,6 +175,8 @@ impl From<Refusal> for Error {
         match refusal {
             Refusal::NotHeld => Self::NotHeld,
             Refusal::TooManyHolds => Self::TooManyHolds,
+            // None is given where somebody has disturbed the step.
+            Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
             Refusal::NoMoreFences => Self::NoMoreFences,
             Refusal::MaxWaiters => Self::MaxWaiters,
             Refusal::MaxPlaces => Self::MaxPlaces,

@@ -169,47 +169,35 @@ fn number_of(deadline: Deadline) -> Millis {
 /// Tells that the lock is held by that grant alone.
 #[inline(always)]
 pub(super) fn alone(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
-    if ctx.must_replicate() {
-        check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, true)));
-    }
+    check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, true)));
 }
 
 /// Tells that the lock is held by that grant among others.
 pub(super) fn among(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
-    if ctx.must_replicate() {
-        check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, false)));
-    }
+    check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, false)));
 }
 
 /// Tells that the grant with that fence has ended.
 pub(super) fn end(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) {
-    if ctx.must_replicate() {
-        check(ctx, ctx.replicate_bytes(APPLY, key, format!("~{}", fence.get()).as_bytes()));
-    }
+    check(ctx, ctx.replicate_bytes(APPLY, key, format!("~{}", fence.get()).as_bytes()));
 }
 
 /// Tells that those of several grants have lapsed whose leases ended before that.
 pub(super) fn end_lapsed(ctx: &Ctx<'_>, key: Arg<'_>, now: Millis) {
-    if ctx.must_replicate() {
-        check(ctx, ctx.replicate_bytes(APPLY, key, format!("<{now}").as_bytes()));
-    }
+    check(ctx, ctx.replicate_bytes(APPLY, key, format!("<{now}").as_bytes()));
 }
 
 /// Tells that the lease of a held lock ends then.
 pub(super) fn lease(ctx: &Ctx<'_>, key: Arg<'_>, deadline: Deadline) {
-    if ctx.must_replicate() {
-        let mut digits = itoa::Buffer::new();
-        let state = digits.format(number_of(deadline));
-        check(ctx, ctx.replicate_bytes(APPLY, key, state.as_bytes()));
-    }
+    let mut digits = itoa::Buffer::new();
+    let state = digits.format(number_of(deadline));
+    check(ctx, ctx.replicate_bytes(APPLY, key, state.as_bytes()));
 }
 
 /// Tells that the lock is free.
 #[inline]
 pub(super) fn free(ctx: &Ctx<'_>, key: Arg<'_>) {
-    if ctx.must_replicate() {
-        check(ctx, ctx.replicate_key(APPLY, key));
-    }
+    check(ctx, ctx.replicate_key(APPLY, key));
 }
 
 /// An effect that is not told leaves the replicas behind: nothing can be done here, but somebody must know.

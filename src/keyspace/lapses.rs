@@ -10,8 +10,6 @@ use crate::stats;
 
 struct Lapses {
     last: Option<Last>,
-    /// We delete the key ourselves: that is no lapse.
-    own: bool,
     /// When the log had the last warning of an eviction.
     warned: Option<Micros>,
     /// The server may evict locks, and the log has been told so.
@@ -35,26 +33,14 @@ const SAME_STEP: Micros = 1_000;
 /// A server that evicts locks may evict thousands a second: one warning in so many µs is enough.
 const WARNING_EVERY: Micros = 10_000_000;
 
-static LAPSES: ServerCell<Lapses> =
-    ServerCell::new(Lapses { last: None, own: false, warned: None, may_evict: false });
+static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// Runs what takes locks out of the keyspace without a lapse.
-pub(super) fn none_in(body: impl FnOnce()) {
-    LAPSES.with(|lapses| lapses.own = true);
-    body();
-    LAPSES.with(|lapses| lapses.own = false);
-}
-
-/// A lock is being taken out of the keyspace. Whether by us. `precious` tells whether more hangs on a lapse than a count.
-pub(crate) fn unlinked(value: &Value, from: &Unlinked, precious: impl FnOnce() -> bool) -> bool {
-    if LAPSES.with(|lapses| lapses.own) {
-        return true;
-    }
+/// A lock is being taken out of the keyspace, not by us. `precious` tells whether more hangs on a lapse than a count.
+pub(crate) fn unlinked(value: &Value, from: &Unlinked, precious: impl FnOnce() -> bool) {
     let key = from.key().bytes().to_vec();
     let stint = precious().then(Stint::now);
     let last = Last { db: from.db(), key, value: value.clone(), at: server::now(), stint };
     LAPSES.with(|lapses| lapses.last = Some(last));
-    false
 }
 
 /// A key of the selected database has expired: if it was a lock, its leases are over.

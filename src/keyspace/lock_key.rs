@@ -1,6 +1,7 @@
-//! One lock in the keyspace. Every change goes through here: stored, told to replicas and files, shown to `WATCH`.
+//! One lock in the keyspace. Every change goes through here: stored, told to replicas and files, shown to `WATCH`. Where the key is
+//! lost, nothing is stored, and no replica told.
 
-use super::{effects, lapses};
+use super::effects;
 use crate::lock::{Deadline, Fence, Grant, Held, Millis, Room, Value};
 use crate::server::{Arg, Ctx, Key, WrongType};
 
@@ -29,9 +30,11 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. A lapsed one is deleted first, by the server.
-    pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>) -> Result<Self, WrongType> {
-        Key::write(ctx, name).map(|key| Self::of(ctx, key))
+    /// Opens a lock for a command that may change it. A lapsed one is deleted first, by the server. `only`: no other is opened so
+    /// while this one is open.
+    #[inline(always)]
+    pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
+        Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
     }
 
     /// Opens a lock to look at it.
@@ -69,10 +72,18 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
+    /// Whether somebody is to be told of a change, which is made.
+    #[inline(always)]
+    fn is_to_tell(&self, ctx: &Ctx<'_>) -> bool {
+        ctx.must_replicate() && !self.key.is_lost()
+    }
+
     /// Gives the lock to somebody alone.
     #[inline(always)]
     pub(crate) fn give(&mut self, ctx: &Ctx<'_>, grant: Grant, until: Deadline) {
-        effects::alone(ctx, self.key.name(), &grant, until);
+        if self.is_to_tell(ctx) {
+            effects::alone(ctx, self.key.name(), &grant, until);
+        }
         self.store(grant, until);
     }
 
@@ -90,7 +101,9 @@ impl<'a> LockKey<'a> {
 
     /// Gives the lock to somebody beside those who hold it.
     pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
-        effects::among(ctx, self.key.name(), &grant, end);
+        if self.is_to_tell(ctx) {
+            effects::among(ctx, self.key.name(), &grant, end);
+        }
         self.store_among(grant, end);
     }
 
@@ -114,7 +127,8 @@ impl<'a> LockKey<'a> {
         }
         let alone = value.is_one();
         let new_until = value.update(fence, holds, room, end, until);
-        match value.with_fence(fence, || new_until) {
+        let told = value.with_fence(fence, || new_until).filter(|_| ctx.must_replicate());
+        match told {
             Some(_) if alone && same => effects::lease(ctx, name, end),
             Some(held) if alone => effects::alone(ctx, name, held.grant, end),
             Some(held) => effects::among(ctx, name, held.grant, end),
@@ -134,7 +148,9 @@ impl<'a> LockKey<'a> {
 
     /// Ends the grant with that fence.
     pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
-        effects::end(ctx, self.key.name(), fence);
+        if self.is_to_tell(ctx) {
+            effects::end(ctx, self.key.name(), fence);
+        }
         self.remove_one(fence);
     }
 
@@ -153,7 +169,9 @@ impl<'a> LockKey<'a> {
 
     /// Ends those of several grants whose leases were over before that: them.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis) -> Vec<Grant> {
-        effects::end_lapsed(ctx, self.key.name(), now);
+        if self.is_to_tell(ctx) {
+            effects::end_lapsed(ctx, self.key.name(), now);
+        }
         self.remove_lapsed(now)
     }
 
@@ -172,13 +190,15 @@ impl<'a> LockKey<'a> {
 
     /// Ends all grants.
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
-        effects::free(ctx, self.key.name());
+        if self.is_to_tell(ctx) {
+            effects::free(ctx, self.key.name());
+        }
         self.remove();
     }
 
     /// Removes what a primary told to remove, and tells nobody.
     pub(crate) fn remove(&mut self) {
-        lapses::none_in(|| self.key.delete());
+        self.key.delete();
         self.signal.due = true;
     }
 

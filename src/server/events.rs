@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use redis_module::raw;
 
 use super::guard::guard;
-use super::{Arg, Ctx, audience};
+use super::{Arg, Ctx, audience, step};
 
 /// Who is told. The keyspace may be in the middle of a change: take note, and touch nothing.
 pub(crate) trait KeyspaceEvents {
@@ -100,6 +100,7 @@ unsafe extern "C" fn gone<E: KeyspaceEvents>(
     let ctx = unsafe { Ctx::new(ctx) };
     // SAFETY: valid until this callback returns.
     let key = unsafe { Arg::new(key) };
+    step::disturb();
     if class == raw::REDISMODULE_NOTIFY_EVICTED {
         guard(c"evicted-event", || E::evicted(&ctx, key));
     } else {
@@ -151,7 +152,9 @@ unsafe extern "C" fn flushed<E: KeyspaceEvents>(
     }
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleFlushInfo>() };
-    guard(c"flush-event", || E::flushed((info.dbnum >= 0).then_some(info.dbnum)));
+    let db = (info.dbnum >= 0).then_some(info.dbnum);
+    step::emptied(db);
+    guard(c"flush-event", || E::flushed(db));
 }
 
 /// # Safety
@@ -188,6 +191,8 @@ unsafe extern "C" fn swapped<E: KeyspaceEvents>(
 ) {
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleSwapDbInfo>() };
+    step::emptied(Some(info.dbnum_first));
+    step::emptied(Some(info.dbnum_second));
     guard(c"swap-event", || E::swapped(info.dbnum_first, info.dbnum_second));
 }
 

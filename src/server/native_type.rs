@@ -6,7 +6,7 @@ use redis_module::raw;
 
 use super::guard::guard;
 use super::log::log;
-use super::{Arg, LogLevel, RdbReader, RdbWriter, TypeHandle};
+use super::{Arg, LogLevel, RdbReader, RdbWriter, TypeHandle, step};
 
 /// A value that keys can hold.
 ///
@@ -48,7 +48,8 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 /// who listens.
 pub(crate) trait ValueEvents<T: NativeType> {
     /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called
-    /// when a database is flushed. The keyspace is in the middle of a change: take note, touch nothing.
+    /// when a database is flushed, nor where we delete the key ourselves. The keyspace is in the middle of a change: take note,
+    /// touch nothing.
     fn unlinked(value: &T, from: &Unlinked);
 }
 
@@ -191,6 +192,22 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     context: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
 ) {
+    if !step::is_ours(value) {
+        // SAFETY: the caller's promise.
+        unsafe { taken_out::<T, E>(context, value) };
+    }
+}
+
+/// Apart, so that our own deletions do not pay for it.
+///
+/// # Safety
+/// As for `unlinked`.
+#[inline(never)]
+unsafe fn taken_out<T: NativeType, E: ValueEvents<T>>(
+    context: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+) {
+    step::taken_out(value);
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"unlink", || E::unlinked(value, &Unlinked(context)));

@@ -59,6 +59,7 @@ required!(
     RedisModule_GetCommand,
     RedisModule_GetContextFlags,
     RedisModule_GetCurrentUserName,
+    RedisModule_GetDbIdFromModuleKey,
     RedisModule_GetDbIdFromOptCtx,
     RedisModule_GetDetachedThreadSafeContext,
     RedisModule_GetKeyNameFromOptCtx,

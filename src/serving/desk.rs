@@ -2,11 +2,11 @@
 
 use super::heartbeat;
 use super::notices;
-use super::state::STATE;
+use super::state::{STATE, now};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, Limits, Millis, Now, Room, Value};
-use crate::server::{Arg, Blocked, Ctx, client_exists};
+use crate::server::{self, Arg, Blocked, Ctx, Step, client_exists};
 use crate::stats;
 use crate::waiting::{Around, At, GraceLeft, Note, Site, State};
 
@@ -35,9 +35,19 @@ impl<'a> Desk<'a> {
         body: impl FnOnce(&mut Self) -> Result<R, Error>,
         due: impl FnOnce(&Ctx<'_>),
     ) -> Result<R, Error> {
+        let step = Step::begin().ok_or(Error::Nested)?;
         let mut desk = Self::open(ctx, key, false)?;
+        if server::is_disturbed() {
+            // The earlier one is closed only then.
+            desk = step.open_again(|| Self::open(ctx, key, true))?.ok_or(Error::Disturbed)?;
+        }
         let result = body(&mut desk);
-        if desk.close().publish(ctx) {
+        if server::is_disturbed() {
+            desk.look_again();
+        }
+        let closed = desk.close();
+        drop(step);
+        if closed.publish(ctx) {
             due(ctx);
         }
         result
@@ -45,7 +55,7 @@ impl<'a> Desk<'a> {
 
     #[inline(always)]
     pub(super) fn open(ctx: &'a Ctx<'a>, key: Arg<'a>, among_others: bool) -> Result<Self, Error> {
-        let lock = LockKey::write(ctx, key)?;
+        let lock = LockKey::write(ctx, key, !among_others)?;
         Ok(Self {
             ctx,
             lock,
@@ -56,6 +66,14 @@ impl<'a> Desk<'a> {
             first: None,
             more: Vec::new(),
         })
+    }
+
+    /// After a step that was disturbed: what was done may be undone already, and what was to be done was left. An alarm looks at it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_again(&mut self) {
+        let now = now().millis();
+        self.here(|state, at| state.look_through(at, now));
     }
 
     /// Closes the lock: what is left to be told of it.
@@ -174,8 +192,10 @@ impl<'a> Site for Desk<'a> {
         }
     }
 
+    /// Nothing new is granted either where somebody has disturbed the step: the lock may look free, and not be.
+    #[inline(always)]
     fn next_fence(&mut self, now: Now) -> Option<Fence> {
-        keyspace::next_fence(now.micros)
+        if server::is_disturbed() { None } else { keyspace::next_fence(now.micros) }
     }
 
     fn grace(&mut self) -> GraceLeft {

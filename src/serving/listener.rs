@@ -26,8 +26,8 @@ impl ValueEvents<Value> for Listener {
             state.is_watched(at) || state.has_overdue_session(at, now().millis())
         };
         let precious = || !is_empty() && STATE.with(matters);
-        // What we delete ourselves we see to in the same step.
-        if !keyspace::unlinked(value, from, precious) && !is_empty() {
+        keyspace::unlinked(value, from, precious);
+        if !is_empty() {
             rouse(at);
         }
     }

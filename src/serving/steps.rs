@@ -140,10 +140,13 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
         waiting::settle(desk, now);
         Ok(())
     });
-    if settled.is_err() {
-        overwritten(ctx, key);
+    match settled {
+        Err(Error::WrongType) => {
+            overwritten(ctx, key);
+            Ok(())
+        }
+        settled => settled,
     }
-    Ok(())
 }
 
 /// The same with all locks that a waiter waits for.
@@ -153,12 +156,15 @@ pub(crate) fn settle_together(ctx: &Ctx<'_>, ticket: Ticket, keys: &[Arg<'_>]) -
         waiting::settle_together(desks, ticket, now);
         Ok(())
     });
-    if settled.is_err() {
-        // One of them holds something else; then nobody waits for it.
-        let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
-        others.for_each(|key| overwritten(ctx, *key));
+    match settled {
+        Err(Error::WrongType) => {
+            // Then nobody waits for the one that holds something else.
+            let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
+            others.for_each(|key| overwritten(ctx, *key));
+            Ok(())
+        }
+        settled => settled,
     }
-    Ok(())
 }
 
 fn ringing_now() -> Result<Now, Error> {

@@ -1,0 +1,109 @@
+//! Where open keys have their handles and values, so that those can be taken away from them.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
+
+use redis_module::raw;
+
+use super::ServerCell;
+
+/// One open key. Null is what there is not: a value where the key is absent; no handle either where the key is lost, since the
+/// server looks at the value when a handle is closed. A slot in which no key is has no value.
+pub(super) struct Slot {
+    pub(super) key: Cell<*mut raw::RedisModuleKey>,
+    pub(super) value: Cell<*mut c_void>,
+}
+
+// SAFETY: as `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock.
+unsafe impl Sync for Slot {}
+
+/// For a key beside which we open no other for writing: as most steps do.
+static ONLY: Slot = Slot::new();
+
+/// All others. As many are made as keys are ever open at a time, and then used again.
+struct More {
+    all: Vec<&'static Slot>,
+    free: Vec<&'static Slot>,
+}
+
+/// The handles of lost keys, some 100 bytes each, which can't be closed; where they are, for those who look for leaks.
+static LEFT: ServerCell<Vec<usize>> = ServerCell::new(Vec::new());
+
+static MORE: ServerCell<More> = ServerCell::new(More { all: Vec::new(), free: Vec::new() });
+
+impl Slot {
+    const fn new() -> Self {
+        Self { key: Cell::new(ptr::null_mut()), value: Cell::new(ptr::null_mut()) }
+    }
+
+    /// A slot for a key that has been opened, and holds that value or none.
+    #[inline(always)]
+    pub(super) fn take(only: bool, key: *mut raw::RedisModuleKey, value: *mut c_void) -> &'static Self {
+        let slot = if only { &ONLY } else { another() };
+        slot.key.set(key);
+        slot.value.set(value);
+        slot
+    }
+
+    /// Gives the slot back; it is not to be used any more.
+    #[inline(always)]
+    pub(super) fn give_back(&'static self) {
+        self.value.set(ptr::null_mut());
+        if !ptr::eq(self, &ONLY) {
+            one_less(self);
+        }
+    }
+
+    /// The handle is left.
+    fn lose(&self) {
+        let key = self.key.replace(ptr::null_mut());
+        self.value.set(ptr::null_mut());
+        LEFT.with(|left| left.push(key.expose_provenance()));
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn another() -> &'static Slot {
+    MORE.with(|more| {
+        more.free.pop().unwrap_or_else(|| {
+            let new: &'static Slot = Box::leak(Box::new(Slot::new()));
+            more.all.push(new);
+            new
+        })
+    })
+}
+
+#[inline(never)]
+fn one_less(slot: &'static Slot) {
+    MORE.with(|more| more.free.push(slot));
+}
+
+/// The key that has that value, if any, is lost.
+pub(super) fn lose(value: *const c_void) {
+    lose_where(|slot| ptr::eq(slot.value.get(), value));
+}
+
+/// The keys that have a value in a database are lost, or (`None`) all that have one.
+pub(super) fn lose_all(db: Option<i32>) {
+    lose_where(|slot| {
+        // SAFETY: a handle with a value is open; the server does not look at the value for that.
+        let of = || unsafe { api!(RedisModule_GetDbIdFromModuleKey(slot.key.get())) };
+        !slot.value.get().is_null() && db.is_none_or(|db| of() == db)
+    });
+}
+
+fn lose_where(is_lost: impl Fn(&Slot) -> bool) {
+    let lose = |slot: &Slot| {
+        if is_lost(slot) {
+            slot.lose();
+        }
+    };
+    lose(&ONLY);
+    MORE.with(|more| {
+        if more.free.len() < more.all.len() {
+            more.all.iter().for_each(|slot| lose(slot));
+        }
+    });
+}
