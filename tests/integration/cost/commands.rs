@@ -79,11 +79,11 @@ attacks! {
         1 a LOCK.ACQUIRE k OWNER h PX 3600000
         3000 n LOCK.ACQUIRE k OWNER w BLOCK 0 NOTIFY told
         1 a LOCK.RELEASE k h
-        until lock_waiters 2000
+        until lock_waiters 2968
         1 a LOCK.ACQUIRE k OWNER w ONCE
-        until lock_waiters 1000
+        until lock_waiters 2936
         1 a LOCK.EXTEND k w
-        until lock_waiters 0
+        until lock_waiters 2904
         until lock_grants 2
     ";
     once_asks_again_with_many_places: "
