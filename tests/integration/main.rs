@@ -10,6 +10,7 @@ mod age;
 mod break_;
 mod cluster;
 mod config;
+mod cost;
 mod detect;
 mod detect_looks;
 mod docs;

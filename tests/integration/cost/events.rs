@@ -1,0 +1,135 @@
+//! Each kind of event at its worst: what other commands do to keys, connections that close, and time that goes by.
+//!
+//! For a millisecond a turn clears up what a flush or a close has left, before it counts: so no program here leaves more of that
+//! than fits the bound.
+
+use super::attacks;
+
+attacks! {
+    a_close_with_many_sessions: "
+        4000 a LOCK.ACQUIRE k$ OWNER o PX 3600000 SESSION
+        close a
+        until lock_sessions_ended 4000
+        until lock_keys 0
+    ";
+    a_close_with_many_sessions_on_one_lock: "
+        1000 a LOCK.ACQUIRE k OWNER o$ SHARED PX 3600000 SESSION
+        close a
+        until lock_sessions_ended 1000
+        until lock_keys 0
+    ";
+    a_close_with_many_places: "
+        1 l SUBSCRIBE told
+        1 a LOCK.ACQUIRE k OWNER h PX 3600000
+        4000 n LOCK.ACQUIRE k OWNER w$ BLOCK 0 NOTIFY told
+        1 a LOCK.ACQUIRE k OWNER last BLOCK 0 NOTIFY told
+        close n
+        1 a LOCK.RELEASE k h
+        until lock_handovers 1
+        until lock_places 1
+    ";
+    a_close_with_places_for_many_locks: "
+        1 l SUBSCRIBE told
+        1 a LOCK.ACQUIRE k0 OWNER h PX 3600000
+        1000 n$/100 LOCK.MACQUIRE 100 k*100 OWNER w$ BLOCK 0 NOTIFY told
+        close n$
+        1 a LOCK.MACQUIRE 99 k1*99 OWNER new BLOCK 0 NOTIFY told
+        until lock_waiters 0
+    ";
+    a_flush_with_many_places: "
+        1 l SUBSCRIBE told
+        4000 a LOCK.ACQUIRE k$ OWNER h PX 3600000
+        4000 n LOCK.ACQUIRE k$ OWNER w BLOCK 0 NOTIFY told
+        1 a FLUSHALL
+        until lock_handovers 4000
+    ";
+    a_flush_with_many_waiters_of_one_lock: "
+        1 l SUBSCRIBE told
+        1 a LOCK.ACQUIRE k OWNER h PX 3600000
+        9000 n LOCK.ACQUIRE k OWNER w$ SHARED BLOCK 0 NOTIFY told
+        1 a FLUSHALL
+        until lock_handovers 1000
+    ";
+    a_deletion_of_locks_with_queues: "
+        1 l SUBSCRIBE told
+        1 a LOCK.MACQUIRE 100 k*100 OWNER h PX 3600000
+        9000 n LOCK.ACQUIRE k$%100 OWNER w$ SHARED BLOCK 0 NOTIFY told
+        1 a DEL k*100
+        until lock_handovers 9000
+    ";
+    another_value_in_place_of_a_lock_with_a_queue: "
+        1 l SUBSCRIBE told
+        1 a LOCK.ACQUIRE k OWNER h PX 3600000
+        9000 n LOCK.ACQUIRE k OWNER w$ SHARED BLOCK 0 NOTIFY told
+        1 a SET k x
+        until lock_waiters 0
+    ";
+    a_lock_that_is_renamed: "
+        1 l SUBSCRIBE told
+        1000 a LOCK.ACQUIRE k OWNER o$ SHARED PX 3600000 SESSION
+        1000 n LOCK.ACQUIRE z OWNER w$ BLOCK 0 NOTIFY told
+        1000 n LOCK.ACQUIRE k OWNER w$ SHARED BLOCK 0 NOTIFY told
+        1 a RENAME k z
+        until lock_sessions 0
+    ";
+    leases_of_one_lock_that_end_together: "
+        1 l SUBSCRIBE told
+        1 a MULTI
+        1 a LOCK.ACQUIRE k OWNER keeper SHARED PX 3600000
+        999 a LOCK.ACQUIRE k OWNER o$ SHARED PX 500
+        1000 a LOCK.ACQUIRE k OWNER w$ SHARED BLOCK 0 NOTIFY told
+        1 a EXEC
+        until lock_lapses 999
+        until lock_handovers 999
+    ";
+    locks_of_many_holders_that_expire_together: "
+        200 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 3600000
+        1 a MULTI
+        100 a PEXPIRE k$ 50
+        1 a EXEC
+        until lock_keys 0
+    ";
+    leases_of_many_locks_that_end_when_a_wait_does: "
+        1 l SUBSCRIBE told
+        1 a MULTI
+        1 a LOCK.MACQUIRE 100 k*100 OWNER keeper SHARED PX 3600000
+        64 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 500
+        1 a LOCK.MACQUIRE 100 k*100 OWNER w BLOCK 503 NOTIFY told
+        1 a EXEC
+        until lock_timeouts 1
+        until lock_lapses 6400
+    ";
+    waits_that_end_together: "
+        1 l SUBSCRIBE told
+        1 a LOCK.ACQUIRE k OWNER h PX 3600000
+        9000 n LOCK.ACQUIRE k OWNER w$ BLOCK 1500 NOTIFY told
+        until lock_timeouts 9000
+        until lock_waiters 0
+    ";
+    many_waiters_for_many_locks: "
+        1 l SUBSCRIBE told
+        1 a LOCK.ACQUIRE k0 OWNER h PX 3600000
+        90 n LOCK.MACQUIRE 100 k*100 OWNER w$ SHARED BLOCK 0 NOTIFY told
+        1 a LOCK.RELEASE k0 h
+        until lock_handovers 9000
+    ";
+    many_clients_that_are_blocked: "
+        1 a LOCK.ACQUIRE k OWNER h PX 3600000
+        600 w$ LOCK.ACQUIRE k OWNER w$ SHARED BLOCK 0
+        until blocked_clients 600
+        1 a LOCK.RELEASE k h
+        until blocked_clients 0
+        until lock_handovers 600
+    ";
+    sessions_that_are_renewed_together: "
+        100 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 5000 SESSION
+        pass 2000
+        until lock_lapses 0
+        until lock_sessions 10000
+    ";
+    confirmations_that_do_not_come: "
+        300 w$ LOCK.ACQUIRE k$ OWNER o SYNC 1 200
+        until lock_syncs_failed 300
+        until lock_keys 0
+    ";
+}

@@ -1,0 +1,124 @@
+//! Commands that come while work is left over find what is so, as if all of it had been done.
+
+use std::collections::HashMap;
+
+use redis::Value;
+
+use super::run::Stage;
+use crate::support::{Client, Part, Payload, convert, grant, reader, transaction, wait_for};
+
+fn number(reply: &Result<Value, String>, field: &str) -> i64 {
+    let info: HashMap<String, String> = convert(reply.clone().unwrap());
+    info[field].parse().unwrap()
+}
+
+fn lock_field(client: &mut Client, field: &str) -> u64 {
+    client.info("lock", field).parse().unwrap()
+}
+
+#[test]
+fn leases_that_have_ended_are_over_though_nobody_has_come_to_them() {
+    let mut stage = Stage::new();
+    stage.run_text(
+        "1 a LOCK.MACQUIRE 100 k*100 OWNER keeper SHARED PX 3600000
+        200 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 600000
+        100 a PEXPIRE k$ 1000000",
+    );
+    let keys: String = (0..100).map(|number| format!(" k{number}")).collect();
+    let all = format!("LOCK.MACQUIRE 100{keys} OWNER new SHARED");
+    let lines = [
+        // It uses the budget up.
+        all.as_str(),
+        "LOCK.INFO k99",
+        "LOCK.RELEASE k99 o5",
+        "LOCK.EXTEND k99 o5 PX 1000",
+        "LOCK.RELEASE k99 keeper",
+        "LOCK.RELEASE k99 keeper",
+    ];
+    let replies = transaction(&mut stage.client, &lines);
+    assert_eq!(number(&replies[1], "holders"), 1);
+    for refused in [&replies[2], &replies[3], &replies[5]] {
+        assert!(refused.as_ref().unwrap_err().starts_with("NOTHELD"), "{refused:?}");
+    }
+    assert_eq!(replies[4], Ok(Value::Int(0)));
+    wait_for("all to be settled", || {
+        // Nobody waits for them: each attempt does a part.
+        stage.client.send(&all).unwrap() != Value::Nil
+    });
+    assert_eq!(lock_field(&mut stage.client, "lock_lapses"), 20_000);
+    stage.run_text("");
+    stage.judge();
+}
+
+#[test]
+fn those_who_have_not_been_granted_yet_are_ahead_of_those_who_come() {
+    let mut stage = Stage::new();
+    stage.run_text(
+        "1 l SUBSCRIBE told
+        1 a LOCK.ACQUIRE k OWNER h PX 3600000
+        900 n LOCK.ACQUIRE k OWNER w$ SHARED BLOCK 0 NOTIFY told",
+    );
+    let lines = [
+        "LOCK.RELEASE k h",
+        "LOCK.INFO k",
+        "LOCK.ACQUIRE k OWNER writer",
+        "LOCK.ACQUIRE k OWNER late SHARED BLOCK 0 NOTIFY told",
+    ];
+    let replies = transaction(&mut stage.client, &lines);
+    let (holders, waiters) = (number(&replies[1], "holders"), number(&replies[1], "waiters"));
+    assert!(holders > 0 && waiters > 0 && holders + waiters == 900, "{holders} + {waiters}");
+    assert_eq!(replies[2], Ok(Value::Nil));
+    stage.run_text("until lock_grants 902");
+    stage.judge();
+}
+
+#[test]
+fn a_connection_that_has_closed_holds_nothing_from_then_on() {
+    let mut stage = Stage::new();
+    stage.run_text(
+        "1 l SUBSCRIBE told
+        1 a ACL SETUSER gone on nopass ~* &* +@all
+        1 b AUTH gone x
+        9000 b LOCK.ACQUIRE k$ OWNER o PX 3600000 SESSION
+        1 a LOCK.ACQUIRE z OWNER h PX 3600000
+        1000 b LOCK.ACQUIRE z OWNER w$ BLOCK 0 NOTIFY told",
+    );
+    let lines = [
+        "CLIENT KILL USER gone",
+        "LOCK.ACQUIRE k0 OWNER new",
+        "LOCK.ACQUIRE k8999 OWNER new",
+        "LOCK.RELEASE z h",
+    ];
+    let replies = transaction(&mut stage.client, &lines);
+    for granted in &replies[1..3] {
+        assert_eq!(grant(granted.clone().unwrap()).unwrap().owner, "new");
+    }
+    stage.run_text("until lock_places 0\nuntil lock_sessions 0\nuntil lock_keys 2");
+    stage.judge();
+}
+
+/// More holders than may be are in what is restored, and all but one of their leases have ended.
+#[test]
+fn a_restored_lock_of_very_many_holders() {
+    const MANY: u64 = 20_000;
+    let mut stage = Stage::new();
+    let owners: Vec<String> = (0..MANY).map(|number| format!("o{number}")).collect();
+    let parts: Vec<Part<'_>> = (1..)
+        .zip(&owners)
+        .map(|(fence, owner)| {
+            let shorter = if fence == 1 { 0 } else { 600_000 };
+            Part { shorter, ..reader(owner.as_bytes(), fence) }
+        })
+        .collect();
+    let payload = Payload::lock(&mut stage.client, b"any", 1, 1).with_grants(0, &parts).encode();
+    stage.client.ask_words::<(), _>([b"RESTORE".as_slice(), b"k", b"600000", &payload]);
+    let replies =
+        transaction(&mut stage.client, &["LOCK.ACQUIRE k OWNER new", "LOCK.INFO k", "LOCK.RELEASE k o7"]);
+    assert_eq!(replies[0], Ok(Value::Nil));
+    assert_eq!(number(&replies[1], "holders"), 1);
+    assert!(replies[2].as_ref().unwrap_err().starts_with("NOTHELD"));
+    wait_for("the lock", || stage.client.acquire("k", "OWNER new SHARED").is_some());
+    assert_eq!(lock_field(&mut stage.client, "lock_lapses"), MANY - 1);
+    stage.run_text("");
+    stage.judge();
+}
