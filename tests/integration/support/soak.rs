@@ -33,6 +33,11 @@ impl Rng {
         Self(seed)
     }
 
+    /// The same in each run.
+    pub(crate) fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// Another one, which goes its own way: for a thread.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
