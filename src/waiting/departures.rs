@@ -41,7 +41,7 @@ pub(super) fn tell_place<H: Host>(host: &mut H, ticket: Ticket) {
     let granted = matches!(word, Word::Granted(_));
     match (granted, heard) {
         (true, true) => {}
-        (true, false) => host.state(|state| state.give_up(ticket)),
+        (true, false) => _ = host.state(|state| state.give_up(ticket)),
         (false, _) => host.state(|state| state.forget(ticket)),
     }
 }

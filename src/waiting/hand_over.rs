@@ -10,7 +10,7 @@ use crate::lock::{self, Acquired, Ask, Deadline, Fence, Got, Now, Others, Owner,
 
 /// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
 /// them wait until one of those has it, or until they are at the head of the queue.
-const PASSED: usize = 16;
+const PASSED: usize = 2;
 
 /// Ends the grant with that fence: its room goes to the next waiters in this same step. `why` tells why it ends.
 #[inline(always)]
@@ -133,11 +133,12 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
             Some((ticket, ask, state.try_soon(at, ticket)))
         };
         let Some((ticket, ask, waits_for_several)) = site.here(next) else { return granted };
-        if let Some(locks) = site.state(|state| state.give_up_if_gone(ticket)) {
-            if site.pay(LOOK.saturating_mul(locks)) {
-                continue;
+        if site.state(|state| state.is_gone(ticket)) {
+            if !site.pay(0) {
+                break;
             }
-            break;
+            give_up(site, ticket);
+            continue;
         }
         if waits_for_several {
             // It waits for others too: until it has them all, those behind it wait on, but for others of an owner that holds this.
@@ -221,27 +222,34 @@ pub(super) fn reenter<S: Site>(site: &mut S, owner: &Owner<'static>, now: Now) {
         if site.value().is_none_or(|value| value.grant_of(owner).is_none()) {
             return;
         }
-        let gone = site.state(|state| state.give_up_if_gone(ticket));
-        let work = match gone {
-            Some(locks) => LOOK.saturating_mul(locks),
-            None if passed == PASSED => return,
-            None => match reenter_one(site, ticket, &ask, now) {
-                Reentry::Done => CHANGE,
+        if site.state(|state| state.is_gone(ticket)) {
+            give_up(site, ticket);
+        } else if passed == PASSED {
+            return;
+        } else {
+            match reenter_one(site, ticket, &ask, now) {
+                Reentry::Done => _ = site.pay(CHANGE),
                 Reentry::NotNow => {
                     passed += 1;
                     site.spend(LOOK);
                     continue;
                 }
                 Reentry::NotHeld => return,
-            },
-        };
-        if !site.pay(work) {
+            }
+        }
+        if !site.pay(0) {
             break;
         }
     }
     if site.here(|state, at| state.next_of(at, owner, seen)).is_some() {
         site.here(|state, at| state.look_through(at, 0));
     }
+}
+
+/// Gives up a place whose connection has closed: it stands in the queues of all its locks.
+fn give_up<S: Site>(site: &mut S, ticket: Ticket) {
+    let locks = site.state(|state| state.give_up(ticket));
+    site.pay(LOOK.saturating_mul(locks));
 }
 
 /// What comes of a waiter whose owner may hold the lock already.

@@ -31,8 +31,11 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     if let Rest::Until(then) = rest {
         host.state(|state| state.be_quiet_until(then));
     }
-    while host.state(|state| state.clear_up()) && host.used() < TURN / 2 {
+    while host.state(|state| state.clear_up()) {
         host.spend(LOOK);
+        if host.used() >= TURN / 2 || host.is_turn_over() {
+            break;
+        }
     }
     let (mut timeouts, mut answers) = (0, 0);
     loop {

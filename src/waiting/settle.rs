@@ -1,7 +1,7 @@
 //! What becomes of a lock that something has happened to.
 
 use super::alarms::{lease_moved, look_when_one_ends};
-use super::budget::{CHANGE, END, scan};
+use super::budget::{CHANGE, END, LOOK, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::sessions;
 use super::site::{Note, Site, Sites};
@@ -42,7 +42,7 @@ fn settle_all<S: Site>(site: &mut S, now: Now) -> bool {
         if site.here(|state, at| state.alarm_at(at, 0) && state.has_lapsed(at)) {
             sessions::revive(site, now);
         }
-        return false;
+        return !is_anything_over(site, now);
     }
     let due = site.here(|state, at| state.take_up(at, now.millis()));
     if due.lapsed {
@@ -70,6 +70,13 @@ fn settle_all<S: Site>(site: &mut S, now: Now) -> bool {
         site.here(|state, at| state.tell_wanted(at));
     }
     all
+}
+
+/// Whether a grant is to end that has not ended yet.
+fn is_anything_over<S: Site>(site: &mut S, now: Now) -> bool {
+    let has_lapsed =
+        site.value().is_some_and(|value| value.lapsed(site.deadline(), now.millis()).next().is_some());
+    has_lapsed || site.here(|state, at| state.has_undeliverable(at) || state.has_session_over(at))
 }
 
 /// Where not all of a lock could be settled: settles the grant of one owner, so that its command finds what is so. Whether it has one.
@@ -129,7 +136,7 @@ fn end_watches<S: Site>(site: &mut S) {
         looked += 1;
         if site.with_fence(fence).is_none() {
             site.here(|state, at| state.end_watch(at, fence, Some(Word::Lost)));
-            site.spend(CHANGE);
+            site.pay(CHANGE);
         }
     }
     site.spend(scan(looked));
@@ -153,6 +160,7 @@ fn reenter_all<S: Site>(site: &mut S, through: bool, now: Now) -> bool {
     }
     for owner in holders_or_waiters(site) {
         reenter(site, &owner, now);
+        site.pay(LOOK);
     }
     true
 }

@@ -64,7 +64,8 @@ pub(crate) fn settle_together<B: Sites>(sites: &mut B, ticket: Ticket, now: Now)
     let Some(first) = sites.lock(0) else { return };
     first.state(|state| state.take_tries_up(aside, changed));
     let Some(ask) = first.state(|state| state.take_try(ticket)) else { return };
-    if first.state(|state| state.give_up_if_gone(ticket)).is_some() {
+    if first.state(|state| state.is_gone(ticket)) {
+        first.state(|state| state.give_up(ticket));
         return;
     }
     if let Some(number) = unsettled {

@@ -141,7 +141,7 @@ impl<C: Copy> State<C> {
                 }
                 self.timeouts.remove(&first);
             }
-            Some(_) => self.give_up(ticket),
+            Some(_) => _ = self.give_up(ticket),
         }
         Some(phase == Some(Phase::Queued))
     }

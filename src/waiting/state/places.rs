@@ -156,9 +156,11 @@ impl<C: Copy> State<C> {
         Left { any: true, others }
     }
 
-    /// A place is given up. What it had been granted is taken back; the grant may live on by other holds of its owner.
-    pub(crate) fn give_up(&mut self, ticket: Ticket) {
-        let Some(waiter) = self.waiters.get(&ticket) else { return };
+    /// A place is given up. What it had been granted is taken back; the grant may live on by other holds of its owner. For how many
+    /// locks it was.
+    pub(crate) fn give_up(&mut self, ticket: Ticket) -> u32 {
+        let Some(waiter) = self.waiters.get(&ticket) else { return 0 };
+        let locks = waiter.stands.all().len() as u32;
         let granted = waiter.phase.is_granted().then(|| waiter.stands.clone());
         self.depart(ticket);
         self.drop_waiter(ticket);
@@ -169,21 +171,14 @@ impl<C: Copy> State<C> {
                 self.watch_claimed(at, fence);
             }
         }
+        locks
     }
 
-    /// Gives up a place whose connection has closed, before its turn to be cleared up: in how many queues it stood; none where it
-    /// was not such.
-    pub(crate) fn give_up_if_gone(&mut self, ticket: Ticket) -> Option<u32> {
-        if !self.connections.has_closed() {
-            return None;
-        }
-        let waiter = self.waiters.get(&ticket).filter(|waiter| waiter.channel().is_some())?;
-        let locks = waiter.stands.all().len() as u32;
-        if !self.connections.is_closed(waiter.client_id) {
-            return None;
-        }
-        self.give_up(ticket);
-        Some(locks)
+    /// Whether that is a place whose connection has closed, and which has not been cleared up yet.
+    pub(crate) fn is_gone(&self, ticket: Ticket) -> bool {
+        let place = || self.waiters.get(&ticket).filter(|waiter| waiter.channel().is_some());
+        self.connections.has_closed()
+            && place().is_some_and(|waiter| self.connections.is_closed(waiter.client_id))
     }
 
     /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to

@@ -39,7 +39,7 @@ impl<C: Copy> State<C> {
     }
 
     /// Whether a connection that kept a grant of that lock alive has closed.
-    pub(super) fn has_session_over(&self, at: At<'_>) -> bool {
+    pub(crate) fn has_session_over(&self, at: At<'_>) -> bool {
         let mut sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
         sessions.any(|session| self.as_it_is(session).over)
     }

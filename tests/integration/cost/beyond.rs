@@ -81,4 +81,13 @@ attacks! {
         until lock_sessions_ended 10000
         until lock_handovers 5000
     ";
+    #[ignore = "a turn clears up for a millisecond, however much that is"]
+    waits_for_many_locks_that_end_while_all_is_flushed_again_and_again: "
+        200 b$/100 LOCK.MACQUIRE 100 k z$%100.*99 OWNER w$ PX 1000 SHARED BLOCK 400 NOTIFY told DETECT
+        1 l SUBSCRIBE told
+        1 d LOCK.MACQUIRE 100 k z0.*99 OWNER o PX 1000 BLOCK 0 NOTIFY told SESSION
+        100 b LOCK.MACQUIRE 100 k z$.*99 OWNER w$ PX 1000 SHARED BLOCK 400 NOTIFY told DETECT
+        10000 a FLUSHALL
+        until lock_waiters 0
+    ";
 }
