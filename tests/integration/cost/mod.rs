@@ -19,8 +19,8 @@ mod run;
 const WORK: u64 = 2_000;
 
 /// The most that a step adds for each lock that its command names, once its budget is used up: the lock is given to one waiter (4),
-/// of whose owner 16 others are looked at, and one more gets it too (4).
-const LAST: u64 = 4 + 16 + 4;
+/// of whose owner two others are looked at, and one more gets it too (4).
+const LAST: u64 = 4 + 2 + 4;
 
 /// The most work of a turn, where a command may name so many locks: a turn that is not over yet begins one more step. That does its
 /// budget, and then what can't be left undone for the locks that it names. (To tell 1,000 holders of one lock that it has ended is
