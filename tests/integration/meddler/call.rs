@@ -3,7 +3,7 @@
 use super::setup;
 use crate::support::Waiter;
 
-/// Whom it would tell of a circle may know no names of keys.
+/// Whom it would tell of a circle may know no names of keys, nor of owners.
 #[test]
 fn a_circle_is_told_to_nobody() {
     let server = setup().start();
@@ -17,7 +17,7 @@ fn a_circle_is_told_to_nobody() {
         assert_eq!(told, "*-1");
         return;
     }
-    let circle = "b waits for a lock held by a, a waits for a lock held by b";
+    let circle = "b waits for a lock held by somebody, somebody waits for a lock held by b";
     assert_eq!(told, format!("-DEADLOCK this wait would never end: {circle}"));
 }
 
