@@ -130,10 +130,10 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
     loop {
         let next = |state: &mut State<S::Client>, at: At<'_>| {
             let (ticket, ask) = state.head(at)?;
-            Some((ticket, ask, state.try_soon(at, ticket)))
+            Some((ticket, ask, state.is_gone(ticket), state.try_soon(at, ticket)))
         };
-        let Some((ticket, ask, waits_for_several)) = site.here(next) else { return granted };
-        if site.state(|state| state.is_gone(ticket)) {
+        let Some((ticket, ask, is_gone, waits_for_several)) = site.here(next) else { return granted };
+        if is_gone {
             if !site.pay(0) {
                 break;
             }

@@ -112,6 +112,7 @@ impl Table {
         }
     }
 
+    #[inline(never)]
     fn look_up(&self, at: At<'_>) -> Option<(usize, usize)> {
         let (hash, number) = self.hash(at);
         let index = self.part(number).raw_entry_v1().index_from_hash(hash, |place| at.equivalent(place))?;
@@ -121,7 +122,13 @@ impl Table {
 
     #[inline(always)]
     fn entry(&self, at: At<'_>) -> Option<(&Place, &Entry)> {
-        let (number, index) = self.find(at)?;
+        let (number, index) = self.last.get();
+        if let Some(found @ (place, _)) = self.part(number).get_index(index)
+            && at.equivalent(place)
+        {
+            return Some(found);
+        }
+        let (number, index) = self.look_up(at)?;
         self.part(number).get_index(index)
     }
 
