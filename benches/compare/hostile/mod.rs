@@ -74,7 +74,8 @@ impl Row {
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let mut rows = refusals::rows(plan);
     rows.extend(search::rows(plan));
-    rows.extend([time::upgrades(), several::expiry()]);
+    rows.push(time::upgrades());
+    rows.extend(several::expiry());
     for (keys, allowed) in keys() {
         let with = |row: Row| Row { allowed, ..row };
         rows.extend(time::rows(keys).into_iter().map(with));

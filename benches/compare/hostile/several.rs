@@ -37,8 +37,20 @@ pub(super) fn rows(plan: &Plan, keys: usize) -> Vec<Row> {
     rows
 }
 
-pub(super) fn expiry() -> Row {
-    Row::new(format!("{EXPIRING} locks of {EXPIRING} holders expire together"), expire)
+pub(super) fn expiry() -> [Row; 2] {
+    [
+        Row::new(format!("{EXPIRING} sets of {EXPIRING} members expire together, for comparison"), |stage| {
+            let members: String = (0..EXPIRING).map(|number| format!(" {}", owner(number))).collect();
+            stage.client.all(names("k", EXPIRING).iter().map(|key| words(&format!("SADD {key}{members}"))))?;
+            expire(stage)
+        }),
+        Row::new(format!("{EXPIRING} locks of {EXPIRING} holders expire together"), |stage| {
+            let (all, holders) = (names("k", EXPIRING), stage.holders(EXPIRING, 0));
+            let readers = (0..holders).flat_map(|number| acquire_each(&all, &owner(number), "SHARED"));
+            stage.client.all(readers)?;
+            expire(stage)
+        }),
+    ]
 }
 
 fn now() -> u128 {
@@ -129,11 +141,8 @@ fn moved(stage: &mut Stage, keys: usize, holders: usize) -> Outcome<()> {
 
 /// Nobody waits, and no command comes: the server deletes the keys by itself.
 fn expire(stage: &mut Stage) -> Outcome<()> {
-    let all = names("k", EXPIRING);
-    let holders = stage.holders(EXPIRING, 0);
-    stage.client.all((0..holders).flat_map(|number| acquire_each(&all, &owner(number), "SHARED")))?;
     let end = now() + 2_000;
-    stage.client.all(all.iter().map(|key| words(&format!("PEXPIREAT {key} {end}"))))?;
+    stage.client.all(names("k", EXPIRING).iter().map(|key| words(&format!("PEXPIREAT {key} {end}"))))?;
     stage.attack(|stage| {
         let begin = Instant::now();
         while stage.client.say("DBSIZE")? != b":0\r\n" {
