@@ -41,7 +41,9 @@ pub(super) fn expiry() -> [Row; 2] {
     [
         Row::new(format!("{EXPIRING} sets of {EXPIRING} members expire together, for comparison"), |stage| {
             let members: String = (0..EXPIRING).map(|number| format!(" {}", owner(number))).collect();
-            stage.client.all(names("k", EXPIRING).iter().map(|key| words(&format!("SADD {key}{members}"))))?;
+            stage
+                .client
+                .all(names("k", EXPIRING).iter().map(|key| words(&format!("SADD {key}{members}"))))?;
             expire(stage)
         }),
         Row::new(format!("{EXPIRING} locks of {EXPIRING} holders expire together"), |stage| {
