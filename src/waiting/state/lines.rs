@@ -242,5 +242,10 @@ impl<C: Copy> State<C> {
         if was_first && granted.is_none() && self.head(at).is_some_and(may_fit) {
             self.alarm_at(at, 0);
         }
+        // A holder's own waiters pass over two of it at most.
+        if granted.is_none() && self.line(at).is_some_and(|line| line.queue.next_of(owner, Some(ticket)).is_some())
+        {
+            self.look_through(at, 0);
+        }
     }
 }

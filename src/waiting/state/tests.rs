@@ -63,9 +63,9 @@ impl<C: Copy> State<C> {
     }
 
     /// The grants of waiters that the server has not freed yet.
-    pub(crate) fn given_fences(&self, at: At<'_>) -> Vec<Fence> {
+    pub(crate) fn given_grants(&self, at: At<'_>) -> BTreeSet<(Fence, Ticket)> {
         let line = self.line(at).into_iter();
-        line.flat_map(|line| line.given.iter().chain(&line.unclaimed)).map(|(fence, _)| *fence).collect()
+        line.flat_map(|line| line.given.iter().chain(&line.unclaimed)).copied().collect()
     }
 
     /// Whether that grant is to be told once replicas have it.
