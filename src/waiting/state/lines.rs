@@ -109,7 +109,7 @@ impl<C: Copy> State<C> {
         match arrival.way {
             Way::Notified(_) => {
                 self.connections.add_place(arrival.client_id, ticket, stands.weight());
-                self.owners.add_place(&arrival.ask.owner, stands.names(), ticket);
+                self.owners.add_place(&arrival.ask.owner, &stands, ticket);
             }
             Way::Blocked(_) => self.connections.block(arrival.client_id, ticket),
         }
@@ -201,7 +201,7 @@ impl<C: Copy> State<C> {
         self.tries.remove(&ticket);
         self.owners.leave(&owner, ticket, stands.are_several());
         if is_place {
-            self.owners.remove_place(&owner, stands.names(), ticket);
+            self.owners.remove_place(&owner, &stands, ticket);
         }
         for stand in stands.all() {
             let granted = stand.fence().filter(|_| next.is_granted());
@@ -243,7 +243,8 @@ impl<C: Copy> State<C> {
             self.alarm_at(at, 0);
         }
         // A holder's own waiters pass over two of it at most.
-        if granted.is_none() && self.line(at).is_some_and(|line| line.queue.next_of(owner, Some(ticket)).is_some())
+        if granted.is_none()
+            && self.line(at).is_some_and(|line| line.queue.next_of(owner, Some(ticket)).is_some())
         {
             self.look_through(at, 0);
         }

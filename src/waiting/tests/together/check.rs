@@ -52,8 +52,7 @@ impl World {
 
     /// What waiters have been given in this step is held.
     fn check_given(&mut self, lock: Lock, before: &Self) {
-        let held: Vec<Fence> =
-            self.server.all_held_of(lock).iter().map(|held| held.grant.fence()).collect();
+        let held: Vec<Fence> = self.server.all_held_of(lock).iter().map(|held| held.grant.fence()).collect();
         let (given, earlier) = (self.server.given(lock), before.server.given(lock));
         let mut new = given.difference(&earlier).map(|(fence, _)| fence);
         if new.any(|fence| !held.contains(fence)) {
