@@ -106,7 +106,7 @@ fn a_restored_lock_of_very_many_holders() {
     let parts: Vec<Part<'_>> = (1..)
         .zip(&owners)
         .map(|(fence, owner)| {
-            let shorter = if fence == 1 { 0 } else { 600_000 };
+            let shorter = if fence == 1 { 0 } else { 600_001 };
             Part { shorter, ..reader(owner.as_bytes(), fence) }
         })
         .collect();
