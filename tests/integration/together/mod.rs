@@ -11,6 +11,7 @@ mod lapse;
 mod leave;
 mod many;
 mod notify;
+mod one_name;
 mod order;
 mod philosophers;
 mod places;
