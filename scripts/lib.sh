@@ -114,12 +114,19 @@ debian_mirror() {
     apt-get indextargets --no-release-info --format '$(REPO_URI)' | grep -v security | head -n 1
 }
 
+# cross_packages ARCHITECTURE: Debian's names of the compiler and of the C headers that building for it needs.
+cross_packages() {
+    local debian=${1/x86_64/amd64}
+    echo "gcc-${1//_/-}-linux-gnu" "libc6-dev-${debian/aarch64/arm64}-cross"
+}
+
 # want_target TRIPLE: notes what building for it (aarch64-unknown-linux-gnu, say) needs beside, on this or on another architecture.
 want_target() {
-    local arch=${1%%-*}
+    local arch=${1%%-*} compiler headers
     [ "$arch" != "$(uname -m)" ] || return 0
-    want "gcc-${arch//_/-}-linux-gnu" "links the module for $arch" command -v "$arch-linux-gnu-gcc"
-    want "libc6-dev-${arch/x86_64/amd64}-cross" "the C headers of $arch" test -e "/usr/$arch-linux-gnu/include/stdio.h"
+    read -r compiler headers < <(cross_packages "$arch")
+    want "$compiler" "links the module for $arch" command -v "$arch-linux-gnu-gcc"
+    want "$headers" "the C headers of $arch" test -e "/usr/$arch-linux-gnu/include/stdio.h"
 }
 
 # has_std TRIPLE: is Rust's library for it there, or can it be had?
