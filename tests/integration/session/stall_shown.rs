@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use crate::session_stall::{STALLS, Stall, stall};
+use super::stall::{STALLS, Stall, stall};
 use crate::support::{Client, Server, Setup, convert};
 
 fn server() -> Server {

@@ -249,28 +249,6 @@ fn what_a_primary_tells_its_replicas_is_refused_in_scripts_and_transactions() {
     assert_eq!(client.snapshot(), before);
 }
 
-/// One that is out of memory must still let go of what it holds.
-#[test]
-fn a_server_out_of_memory_grants_nothing_and_releases() {
-    let server = Server::start();
-    let mut client = server.client();
-    for key in ["a", "b", "c"] {
-        client.acquire(key, "OWNER alice").unwrap();
-    }
-    client.ask::<()>("CONFIG SET maxmemory 1");
-    let before = client.snapshot();
-    for line in ["LOCK.ACQUIRE free", "LOCK.ACQUIRE a OWNER alice", "LOCK.ACQUIRE a OWNER bob"] {
-        assert_eq!(client.refused(line), "OOM command not allowed when used memory > 'maxmemory'.", "{line}");
-    }
-    assert_eq!(client.snapshot(), before);
-    assert_eq!(client.holder("a").unwrap().owner, "alice");
-    assert_eq!(client.ask::<i64>("LOCK.EXTEND a alice PX 5000"), 5000);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE b alice"), 0);
-    assert_eq!(client.ask::<i64>("LOCK.BREAK c"), 1);
-    client.ask::<()>("CONFIG SET maxmemory 0");
-    assert_eq!(client.acquire("free", "").unwrap().holds, 1);
-}
-
 #[test]
 fn random_lines_leave_the_server_and_the_lock_whole() {
     const COUNTS: [&str; 8] = ["0", "1", "2", "3", "-1", "x", "", "9223372036854775807"];

@@ -1,6 +1,6 @@
 //! What stands in the log of those who wait long, and of lapses that somebody waited for.
 
-use super::queue_up;
+use super::waits::queue_up;
 use crate::support::{Server, Setup, Waiter, grant, server_time, wait_for, wait_until};
 
 fn lines(server: &Server, what: &str) -> Vec<String> {
@@ -76,7 +76,7 @@ fn it_says_why_nobody_holds_the_lock_and_how_many_do() {
     let server = setup(300).start();
     let mut client = server.client();
     client.acquire("a", "OWNER alice PX 600000").unwrap();
-    let _all = crate::together::waits(&server, "a free", "bob", "");
+    let _all = crate::several::waits(&server, "a free", "bob", "");
     let _behind = Waiter::new(&server, "free", "OWNER carol");
     for reader in ["r1", "r2", "r3"] {
         client.acquire("s", &format!("OWNER {reader} SHARED PX 600000")).unwrap();

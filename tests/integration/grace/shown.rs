@@ -38,7 +38,7 @@ fn a_held_lock_and_a_reserved_one_tell_it_too_and_no_more_when_it_is_over() {
     wait_for("the end of the grace", || client.send("LOCK.ACQUIRE k OWNER alice PX 600000").is_ok());
     client.ask::<()>("CONFIG SET lock.failover-grace 600000");
     assert!(client.lock_info("k").unwrap().contains_key("grace-ms"));
-    let _all = crate::together::waits(&server, "k free", "bob", "");
+    let _all = crate::several::waits(&server, "k free", "bob", "");
     let reserved = client.lock_info("free").unwrap();
     assert_eq!(reserved["reserved-for"], "bob");
     assert!(reserved.contains_key("grace-ms"), "{reserved:?}");

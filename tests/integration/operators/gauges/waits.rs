@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::queue_up;
+use crate::operators::waits::queue_up;
 use crate::support::{Client, Mailbox, Server, Setup, Waiter, server_time, wait_for, wait_until};
 
 #[track_caller]

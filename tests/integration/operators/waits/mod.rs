@@ -1,13 +1,9 @@
-//! `LOCK.WAITS`, and what else tells who waits for whom.
+//! `LOCK.WAITS`: who waits for whom.
 
-mod gauges;
-mod grace;
 mod holders;
 mod input;
-mod log;
 mod many;
 mod pages;
-mod session_client;
 mod top;
 
 use std::collections::HashMap;
@@ -79,7 +75,7 @@ fn only(client: &mut Client, words: &str) -> Shown {
 
 /// Takes a place in the queue of that lock.
 #[track_caller]
-fn queue_up(client: &mut Client, key: &str, owner: &str, options: &str) {
+pub(super) fn queue_up(client: &mut Client, key: &str, owner: &str, options: &str) {
     let line = format!("LOCK.ACQUIRE {key} OWNER {owner} PX 600000 BLOCK 600000 NOTIFY ch {options}");
     assert_eq!(client.ask::<String>(&line), "QUEUED", "{line}");
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::soak_mix::{DATABASES, Mix, long_leases};
-use crate::soak_replicas::same;
+use super::mix::{DATABASES, Mix, long_leases};
+use super::soak_replicas::same;
 use crate::support::{Client, Server, Setup, figure, size};
 
 /// Nobody has listened so far: what the primary has to tell, and what it has told, begins with the first copy.

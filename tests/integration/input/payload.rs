@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::soak_payloads::in_range;
+use crate::input::soak_payloads::in_range;
 use crate::support::{Client, Item, Payload, Server, Setup, restore_from_primary};
 
 pub(crate) const BAD: &str = "ERR Bad data format";

@@ -2,8 +2,8 @@
 
 use super::nodes::Cluster;
 use super::slots::asking;
+use crate::several::{ask, granted, grants};
 use crate::support::{Client, Mailbox, Server, Setup, Waiter, wait_for};
-use crate::together::{ask, granted, grants};
 
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 

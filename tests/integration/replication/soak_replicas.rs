@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::soak_mix::{DATABASES, Mix, long_leases};
+use super::mix::{DATABASES, Mix, long_leases};
 use crate::support::{Server, Setup, figure, size};
 
 /// What replicas may be sent of the mix: the effect of lock commands, and the server's own.

@@ -1,8 +1,8 @@
 //! `LOCK.WAITS TOP`: the locks that are waited for most often.
 
 use super::{Shown, page, queue_up, waits};
+use crate::several;
 use crate::support::{Server, Waiter};
-use crate::together;
 
 /// The names and how often each was waited for.
 fn told(shown: &[Shown]) -> Vec<(String, i64)> {
@@ -50,7 +50,7 @@ fn each_wait_counts_once_for_each_lock() {
     for _ in 0..3 {
         queue_up(&mut places, "a", "bob", "ONCE");
     }
-    let _all = together::waits(&server, "a b", "carol", "");
+    let _all = several::waits(&server, "a b", "carol", "");
     let _one = Waiter::new(&server, "b", "OWNER dave");
     assert_eq!(told(&waits(&mut client, "TOP")), expected(&[("a", 2), ("b", 2)]));
     places.ask::<()>("SELECT 1");

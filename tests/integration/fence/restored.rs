@@ -1,7 +1,7 @@
 //! Fences in payloads that clients send: `RESTORE`, and `MIGRATE`, which sends it. One that is refused changes nothing; one that is
 //! taken is ahead by no more than clocks may be wrong.
 
-use crate::input_payload::{BAD, restore};
+use crate::input::payload::{BAD, restore};
 use crate::support::{Client, Item, Part, Payload, Server, Setup, reader, restore_from_primary, wall_clock};
 
 const GREATEST: u64 = (1 << 53) - 1;

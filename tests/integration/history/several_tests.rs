@@ -3,7 +3,7 @@
 use super::check::check;
 use super::check_tests::{acquire, acquire_for, broken, granted, look_at, record, release};
 use super::record::{Call, Micros, Record, Reply, Room};
-use super::together::groups;
+use super::several::groups;
 
 /// One command for several locks, and what came of each.
 fn all(

@@ -3,8 +3,8 @@
 use redis::Value;
 
 use super::{only, owners, page, queue_up, waits};
+use crate::several;
 use crate::support::{Server, Setup, Waiter, blocked_clients, wait_for};
-use crate::together;
 
 #[test]
 fn a_waiter_is_shown_with_all_that_it_asked_for() {
@@ -145,7 +145,7 @@ fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
     let mut client = server.client();
     client.acquire("b", "OWNER alice PX 600000").unwrap();
     client.acquire("c", "OWNER carol PX 600000").unwrap();
-    let mut bob = together::waits(&server, "a b c", "bob", "");
+    let mut bob = several::waits(&server, "a b c", "bob", "");
     let shown = only(&mut client, "");
     assert_eq!(shown.keys(), ["a", "b", "c"]);
     assert_eq!((shown.text("key"), shown.holding()), ("b".into(), vec!["alice".into()]));
@@ -162,7 +162,7 @@ fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
     wait_for("another lock to keep it waiting", || only(&mut client, "KEY b").text("key") == "c");
     assert_eq!(only(&mut client, "KEY c").holding(), ["carol"]);
     client.ask::<()>("LOCK.RELEASE c carol");
-    together::granted(&mut bob);
+    several::granted(&mut bob);
     assert_eq!(only(&mut client, "").holding(), ["bob"]);
     drop(dave);
 }

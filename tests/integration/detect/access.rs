@@ -1,6 +1,6 @@
 //! `DETECT`: what users are told of locks that they have no right to.
 
-use crate::detect::{WOULD, hold, waits};
+use super::circles::{WOULD, hold, waits};
 use crate::support::{Server, Waiter};
 
 #[test]

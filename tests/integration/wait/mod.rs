@@ -1,0 +1,20 @@
+//! Waiting for one lock on a connection (`BLOCK`). Waiting without one is in `notify`, for several locks in `several`, for room in
+//! `shared`.
+
+mod block;
+mod checklist;
+mod far_deadline;
+mod hand_over;
+mod keyspace;
+mod lapse;
+mod late;
+mod leave;
+mod many;
+mod no_writes;
+mod once_shared_hold;
+mod order;
+mod random;
+mod same_owner;
+mod same_step;
+mod turns;
+mod writes_refused;
