@@ -90,32 +90,3 @@ fn each_spelling_of_a_uuid_is_an_owner_of_its_own_and_comes_back_as_it_was() {
         assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner} ALL")), 0);
     }
 }
-
-#[test]
-fn a_break_logs_whatever_bytes_in_one_line() {
-    let server = Server::start();
-    let mut client = server.client();
-    for bytes in AWKWARD {
-        let lines = server.log().lines().count();
-        client.ask_words::<(), _>([b"LOCK.ACQUIRE", bytes, b"OWNER", bytes]);
-        assert_eq!(client.ask_words::<i64, _>([b"LOCK.BREAK", bytes]), 1);
-        let log = server.log();
-        let new: Vec<_> = log.lines().skip(lines).collect();
-        assert_eq!(new.len(), 1, "{new:?}");
-        let shown = bytes.escape_ascii();
-        assert!(new[0].contains(&format!("lock broken: owner \"{shown}\", fence ")), "{new:?}");
-        assert!(new[0].ends_with(&format!(", key \"{shown}\"")), "{new:?}");
-    }
-}
-
-#[test]
-fn a_break_of_a_lock_with_a_very_long_name_still_logs_its_owner() {
-    let server = Server::start();
-    let mut client = server.client();
-    let key = "k".repeat(10_000);
-    let fence = client.acquire(&key, "OWNER alice").unwrap().fence;
-    client.ask::<()>(&format!("LOCK.BREAK {key}"));
-    let log = server.log();
-    let line = log.lines().find(|line| line.contains("lock broken")).expect("a line in the log");
-    assert!(line.contains("owner \"alice\"") && line.contains(&fence.to_string()), "{line}");
-}
