@@ -1,6 +1,5 @@
 //! Locks as keys of the server: what its own commands see and do, what is published of them, and what counts as a change.
 
 mod events;
-mod events_of_waiters;
 mod keys;
 mod no_effect;

@@ -6,5 +6,4 @@ mod config;
 mod gauges;
 mod info;
 mod log;
-mod session_client;
 mod waits;

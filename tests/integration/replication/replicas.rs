@@ -1,6 +1,8 @@
 //! Replicas hold the same locks as their primary.
 
-use crate::support::{Client, Server, Setup, Waiter, wait_for};
+use redis::Value;
+
+use crate::support::{Client, Server, Setup, Waiter, grant, wait_for, while_stopped};
 
 /// A mix of commands, in the way of a client, a transaction and a script.
 fn mix(client: &mut Client) {
@@ -193,4 +195,26 @@ fn a_replica_goes_on_after_a_restart_of_its_primary() {
     replica.wait_for_sync_with(&primary);
     assert_eq!(replica.client().holder("held").unwrap().fence, granted.fence);
     assert_eq!(replica.client().ask::<String>("DEBUG DIGEST"), client.ask::<String>("DEBUG DIGEST"));
+}
+
+/// Whoever was granted the lock can wait until replicas have it.
+#[test]
+fn wait_after_the_grant_waits_for_the_grant() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut bob = Waiter::new(&primary, "k", "OWNER bob PX 600000");
+    replica.wait_for_sync_with(&primary);
+    assert_eq!(client.ask::<i64>("WAIT 1 5000"), 1);
+    let (granted, here, there) = while_stopped(&replica, || {
+        client.begin("LOCK.RELEASE k alice");
+        let granted = grant(bob.client.finish().unwrap()).unwrap();
+        let here = bob.client.ask::<i64>("WAIT 1 200");
+        assert_eq!(client.finish(), Ok(Value::Int(0)));
+        (granted, here, client.ask::<i64>("WAIT 1 200"))
+    });
+    assert_eq!((here, there), (0, 0), "a replica that stands still has it already");
+    assert_eq!(bob.client.ask::<i64>("WAIT 1 5000"), 1);
+    assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
 }

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{ask, count, counted, free, gets_null, grants, holders, holds, holds_one, take};
-use crate::support::{Client, Listener, Server};
+use crate::support::{Client, Server};
 
 #[test]
 fn free_locks_are_granted_with_one_fence() {
@@ -163,25 +163,6 @@ fn each_is_a_lock_like_any_other() {
     client.ask::<i64>("LOCK.EXTEND a alice PX 700000");
     assert_eq!(holders(&mut client, ["a", "b", "c"]), ["alice", "-", "-"]);
     holds(&mut client, "b c", "bob", "");
-}
-
-#[test]
-fn events_are_those_of_each_lock() {
-    let server = Server::start();
-    let mut client = server.client();
-    let listener = Listener::new(&server, "KEd$g");
-    holds_one(&mut client, "b", "alice");
-    client.ask::<()>("CONFIG SET notify-keyspace-events Ed$g");
-    let mut ears = Listener::as_it_is(&server);
-    drop(listener);
-    holds(&mut client, "a b c", "alice", "");
-    gets_null(&mut client, &ask("d a", "bob", ""));
-    client.ask::<Vec<i64>>("LOCK.MRELEASE 2 c b alice");
-    assert_eq!(
-        ears.rest(&server),
-        ["lock.acquired a", "lock.acquired c", "lock.released c"],
-        "a re-entry is none, nor one of two holds"
-    );
 }
 
 /// Whether a transaction that was begun by `WATCH` of these keys before that line is still carried out.

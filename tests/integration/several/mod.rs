@@ -14,7 +14,6 @@ mod notify;
 mod order;
 mod philosophers;
 mod places;
-mod random;
 mod release;
 mod replica;
 mod session;

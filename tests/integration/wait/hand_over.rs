@@ -1,6 +1,10 @@
 //! Whatever ends a grant gives the lock to who waits for it: at once, with a higher fence.
 
-use crate::support::{Server, Waiter, blocked_clients, grant, is_left_of, owners, transaction};
+use redis::Value;
+
+use crate::support::{
+    Server, Waiter, blocked_clients, grant, is_left_of, owners, transaction, wait_until_gone,
+};
 
 /// Alice holds `k` for ten minutes, bob waits for it; the lines are sent, and bob has it.
 #[track_caller]
@@ -11,7 +15,7 @@ fn hands_over(lines: &[&str]) {
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
     assert_eq!(owners(&mut client, "k"), ["bob"]);
     for line in lines {
-        actor.ask::<redis::Value>(line);
+        actor.ask::<Value>(line);
     }
     let second = bob.granted();
     assert_eq!((second.owner.as_str(), second.holds), ("bob", 1));
@@ -145,4 +149,34 @@ fn an_eviction() {
         assert!(second.owner == "bob" && second.fence > first.fence, "{policy}: {second:?}");
         assert_ne!(client.info("stats", "evicted_keys"), "0", "{policy}");
     }
+}
+
+/// Several in one step, each seen by the next.
+#[test]
+fn many_hand_overs_in_one_step() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut waiters = ["b", "c", "d"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));
+    let lines = ["LOCK.RELEASE k alice", "LOCK.RELEASE k b", "LOCK.BREAK k", "LOCK.INFO k"];
+    let replies = transaction(&mut client, &lines);
+    assert_eq!(replies[..3], [Ok(Value::Int(0)), Ok(Value::Int(0)), Ok(Value::Int(1))]);
+    let fences = waiters.each_mut().map(|waiter| waiter.granted().fence);
+    assert!(fences.is_sorted_by(|earlier, later| earlier < later), "{fences:?}");
+    let holder = client.holder("k").unwrap();
+    assert_eq!((&holder.owner[..], holder.fence), ("d", fences[2]));
+}
+
+/// Without a session, a grant that was told stays.
+#[test]
+fn whoever_is_killed_after_it_was_told_keeps_the_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let granted = bob.granted();
+    assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);
+    wait_until_gone(&mut client, bob.id);
+    assert_eq!(client.holder("k").unwrap().fence, granted.fence);
 }

@@ -3,7 +3,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, lease_end_after, owners, server_time, transaction, wait_until,
+    Client, Server, Waiter, blocked_clients, lease_end_after, owners, server_time, transaction, wait_for,
+    wait_until,
 };
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -248,4 +249,28 @@ fn what_leaves_the_lock_alone_leaves_the_queue_alone() {
     client.ask::<()>("FLUSHDB");
     client.ask::<()>("SELECT 0");
     waits_on_behind(&mut client, "alice", &mut bob);
+}
+
+/// A client that the server itself blocks on the key, and commands of its own.
+#[test]
+fn others_blocked_on_the_same_key_are_served_in_their_turn() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut popper = server.client();
+    popper.begin("BLPOP k 0");
+    wait_for("a client blocked by the server", || blocked_clients(&mut client) == 1);
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let late = server.client();
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 0);
+    assert_eq!(bob.granted().owner, "bob");
+    assert_eq!(blocked_clients(&mut client), 1);
+    assert!(client.refused("LPUSH k a").starts_with("WRONGTYPE "));
+    client.ask::<()>("LOCK.RELEASE k bob");
+    client.ask::<()>("LPUSH k a");
+    assert_eq!(
+        popper.finish(),
+        Ok(Value::Array(vec![Value::BulkString(b"k".into()), Value::BulkString(b"a".into()),]))
+    );
+    drop(late);
 }

@@ -222,3 +222,22 @@ fn a_lapse_among_20000_other_keys_with_a_ttl_is_noticed_at_once() {
     // Two for the machine's own affairs.
     assert!(late[47] < 50.0 + watch.lost().as_secs_f64() * 1000.0, "{late:?}");
 }
+
+/// So far away that its distance in microseconds overflows the server's timers: nobody else's is stopped by it.
+#[test]
+fn a_deadline_beyond_the_reach_of_timers() {
+    // 2^64 microseconds; the greatest there is.
+    for deadline in ["18446744073709552", "9223372036854775807"] {
+        let server = Server::start();
+        let mut client = server.client();
+        client.acquire("far", "OWNER alice PX 600000").unwrap();
+        assert_eq!(client.ask::<i64>(&format!("PEXPIREAT far {deadline}")), 1);
+        let mut bob = Waiter::new(&server, "far", "OWNER bob PX 60000");
+        client.acquire("near", "OWNER alice PX 600000").unwrap();
+        let mut carol = Waiter::new(&server, "near", "OWNER carol PX 60000");
+        assert_eq!(client.ask::<i64>("LOCK.RELEASE near alice"), 0);
+        assert_eq!(carol.granted().owner, "carol");
+        assert_eq!(client.ask::<i64>("DEL far"), 1);
+        assert_eq!(bob.granted().owner, "bob");
+    }
+}

@@ -2,8 +2,6 @@
 //! `shared`.
 
 mod block;
-mod checklist;
-mod far_deadline;
 mod hand_over;
 mod keyspace;
 mod lapse;
@@ -11,10 +9,8 @@ mod late;
 mod leave;
 mod many;
 mod no_writes;
-mod once_shared_hold;
 mod order;
 mod random;
 mod same_owner;
 mod same_step;
 mod turns;
-mod writes_refused;

@@ -1,7 +1,8 @@
 //! Times in which the server must not write: then nothing is granted, not by a timer either, and at once afterwards.
 
 use crate::support::{
-    Client, Server, Setup, Stopwatch, Waiter, lease_end_after, server_time, soon, transaction, wait_until,
+    Client, Server, Setup, Stopwatch, Waiter, lease_end_after, server_time, soon, transaction, wait_for,
+    wait_until,
 };
 
 fn offset(client: &mut Client) -> i64 {
@@ -160,4 +161,24 @@ fn a_pause_longer_than_a_sessions_lease_ends_the_session() {
     assert!(granted.fence > first.fence);
     assert_eq!(client.info("lock", "lock_sessions"), "0");
     assert!(holder.refused("LOCK.RELEASE k alice").starts_with("NOTHELD"));
+}
+
+#[test]
+fn a_disk_that_fails_only_delays_the_handover() {
+    let server = Setup::new().set("save", "3600 1").start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 3000").unwrap();
+    let mut waiter = Waiter::new(&server, "k", "OWNER bob");
+    // A folder in the place of the file.
+    std::fs::create_dir(server.folder().join("dump.rdb")).unwrap();
+    client.ask::<()>("BGSAVE");
+    wait_for("a failed save", || client.info("persistence", "rdb_last_bgsave_status") == "err");
+    wait_for("the lapse", || client.holder("k").is_none());
+    // Long enough for the server to have refused it more than once.
+    let now = server_time(&mut client);
+    wait_until(&mut client, now + 250);
+    assert!(waiter.is_blocked(&mut client));
+    assert_eq!(client.holder("k"), None);
+    client.ask::<()>("CONFIG SET stop-writes-on-bgsave-error no");
+    assert_eq!(waiter.granted().owner, "bob");
 }

@@ -63,6 +63,14 @@ fn a_living_waiter_that_asked_for_no_second_hold_keeps_the_lock_of_a_dead_one() 
     one_goes(["", "ONCE"], 0, KILL);
 }
 
+/// Both were told of one hold, whoever of them brought it.
+#[test]
+fn of_two_that_asked_for_no_second_hold_one_goes() {
+    for dead in [0, 1] {
+        one_goes(["ONCE", "ONCE"], dead, KILL);
+    }
+}
+
 /// One that came before the dead one asked for the hold of another, and that one lives: the dead one's hold is nobody's.
 #[test]
 fn a_waiter_that_asked_for_no_second_hold_inherits_none_that_came_after_it() {
