@@ -54,6 +54,9 @@ pub(crate) trait ValueEvents<T: NativeType> {
 
     /// A client has sent such a value (`RESTORE`), which is not in the keyspace yet, and may still be refused.
     fn sent(ctx: &Ctx<'_>);
+
+    /// The value that a client has sent can't be loaded: how loud the line about that is to be.
+    fn refused() -> LogLevel;
 }
 
 /// What the table of types holds: a type ready to be registered, and its listener.
@@ -111,20 +114,21 @@ unsafe extern "C" fn load<T: NativeType, E: ValueEvents<T>>(
 ) -> *mut c_void {
     let loaded = guard(c"rdb-load", || {
         let mut rdb = RdbReader(rdb);
-        let value = T::load(&mut rdb, encoding)?;
-        if rdb.is_from_client() {
+        let loaded = T::load(&mut rdb, encoding);
+        let is_from_client = rdb.is_from_client();
+        if is_from_client && loaded.is_ok() {
             // SAFETY: the server's own context for this callback.
             E::sent(&unsafe { Ctx::new(rdb.context()) });
         }
-        Ok::<_, String>(value)
+        loaded.map_err(|reason| (reason, if is_from_client { E::refused() } else { LogLevel::Warning }))
     });
     match loaded {
         Some(Ok(value)) => {
             T::handle().count_made();
             Box::into_raw(Box::new(value)).cast()
         }
-        Some(Err(reason)) => {
-            refuse::<T>(&reason);
+        Some(Err((reason, level))) => {
+            refuse::<T>(&reason, level);
             std::ptr::null_mut()
         }
         None => std::ptr::null_mut(),
@@ -149,7 +153,7 @@ unsafe extern "C" fn load_aux<T: NativeType>(
     match guard(c"aux-load", || T::load_aux(&mut RdbReader(rdb), encoding)) {
         Some(Ok(())) => raw::REDISMODULE_OK as c_int,
         Some(Err(reason)) => {
-            refuse::<T>(&reason);
+            refuse::<T>(&reason, LogLevel::Warning);
             raw::REDISMODULE_ERR as c_int
         }
         None => raw::REDISMODULE_ERR as c_int,
@@ -163,10 +167,10 @@ unsafe extern "C" fn save_aux<T: NativeType>(rdb: *mut raw::RedisModuleIO, _when
 }
 
 /// Says in the log why a file or payload is refused.
-fn refuse<T: NativeType>(reason: &str) {
+fn refuse<T: NativeType>(reason: &str, level: LogLevel) {
     let name = T::NAME.to_string_lossy();
     let line = format!("cannot load a {name}: {reason}");
-    guard(c"rdb-load", || log(std::ptr::null_mut(), LogLevel::Warning, &line));
+    guard(c"rdb-load", || log(std::ptr::null_mut(), level, &line));
 }
 
 /// # Safety

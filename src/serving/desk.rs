@@ -8,7 +8,7 @@ use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, Limits, Millis, Now, Room, Value};
 use crate::server::{self, Arg, Blocked, Ctx, Step, client_exists};
 use crate::stats;
-use crate::waiting::{Around, At, GraceLeft, Note, Site, State};
+use crate::waiting::{Around, At, CHANGE, GraceLeft, Note, Site, State};
 
 pub(super) struct Desk<'a> {
     ctx: &'a Ctx<'a>,
@@ -128,7 +128,12 @@ impl Around for Desk<'_> {
     }
 
     fn pay(&mut self, work: u32) -> bool {
-        budget::pay(work)
+        if work < CHANGE {
+            return budget::pay(work);
+        }
+        // For a change, the server reads the name of the key again.
+        let weight = At { db: self.db(), key: self.key().as_ref() }.weight();
+        budget::pay(work.saturating_mul(weight as u32))
     }
 
     fn spend(&mut self, work: u32) {

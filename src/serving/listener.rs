@@ -9,7 +9,7 @@ use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
 use crate::lock::{Grant, Value};
-use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, Unlinked, ValueEvents, listen_to_keys};
+use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
 use crate::waiting::{self, At, State};
 
 /// Listens for all of it.
@@ -36,6 +36,10 @@ impl ValueEvents<Value> for Listener {
     fn sent(ctx: &Ctx<'_>) {
         // `restored` follows, unless the server refuses the value.
         listen(ctx);
+    }
+
+    fn refused() -> LogLevel {
+        notices::of_refusal()
     }
 }
 

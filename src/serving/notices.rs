@@ -1,5 +1,5 @@
-//! What an operator finds in the log without asking: who has waited long, and for whom; and which lapses somebody waited for. Not
-//! more than some lines a second.
+//! What an operator finds in the log without asking: who has waited long, and for whom; which lapses somebody waited for; and which
+//! payloads of clients were refused. Not more than some lines a second.
 
 use super::holders::{Holder, Holders, holders_of};
 use super::state::{STATE, now};
@@ -10,6 +10,7 @@ use crate::waiting::{At, LongWaits, Place, Ration, WaiterInfo};
 
 static WAITS: ServerCell<Ration> = ServerCell::new(Ration::new());
 static LAPSES: ServerCell<Ration> = ServerCell::new(Ration::new());
+static REFUSALS: ServerCell<Ration> = ServerCell::new(Ration::new());
 
 /// How many wait for a lock of which a lease was over, and how loud the line about that is to be.
 pub(super) fn of_lapse(at: At<'_>) -> (usize, LogLevel) {
@@ -20,6 +21,12 @@ pub(super) fn of_lapse(at: At<'_>) -> (usize, LogLevel) {
     }
 }
 
+/// How loud the line about a payload is to be that a client has sent, and that is refused.
+pub(super) fn of_refusal() -> LogLevel {
+    let may = REFUSALS.with(|refusals| refusals.take(now().millis()));
+    if may { LogLevel::Warning } else { LogLevel::Verbose }
+}
+
 /// Writes down who has waited long since this was done last, and how many lines were left out.
 pub(super) fn write_down(ctx: &Ctx<'_>) {
     let now = now();
@@ -27,7 +34,11 @@ pub(super) fn write_down(ctx: &Ctx<'_>) {
         0 => (),
         limit => long_waits(ctx, limit, now),
     }
-    for (ration, what) in [(&WAITS, "long waits"), (&LAPSES, "lapses that somebody waited for")] {
+    for (ration, what) in [
+        (&WAITS, "long waits"),
+        (&LAPSES, "lapses that somebody waited for"),
+        (&REFUSALS, "refused payloads"),
+    ] {
         match ration.with(|ration| ration.untold(now.millis())) {
             0 => (),
             more => ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds")),

@@ -4,9 +4,9 @@ use super::alarms::lease_moved;
 use super::confirm::take_confirmed;
 use super::join::{self, Outcome, Wait};
 use super::sessions;
-use super::settle::{settle, settle_own};
+use super::settle::settle;
 use super::site::{Alone, Caller, Refusal, Site};
-use super::verdict::{UNSETTLED, Verdict, judge, take};
+use super::verdict::{Verdict, judge, judge_unsettled, take};
 use crate::lock::{Ask, Deadline, Fence, Got, Now};
 
 /// Takes a lock, or waits for it: what is granted, and the end of the lease.
@@ -51,11 +51,7 @@ fn acquire_confirmed<S: Site, G>(
 
 #[inline(always)]
 fn settle_and_judge<S: Site>(site: &mut S, ask: &Ask<'_>, now: Now) -> Result<Verdict, Refusal> {
-    if settle(site, now) || settle_own(site, &ask.owner, now) {
-        judge(site, ask, None, now)
-    } else {
-        Ok(UNSETTLED)
-    }
+    if settle(site, now) { judge(site, ask, None, now) } else { judge_unsettled(site, ask, now) }
 }
 
 /// What hangs on a grant of a running command: who hears of it, and what keeps it alive.

@@ -15,7 +15,7 @@ pub(super) const LOOK: u32 = 1;
 pub(super) const END: u32 = 1;
 
 /// A grant is made or changed, or a waiter is answered: replicas, files and listeners hear of it.
-pub(super) const CHANGE: u32 = 4;
+pub(crate) const CHANGE: u32 = 4;
 
 /// For going through that many entries of a list.
 pub(super) const fn scan(entries: usize) -> u32 {

@@ -142,7 +142,10 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
         }
         if waits_for_several {
             // It waits for others too: until it has them all, those behind it wait on, but for others of an owner that holds this.
-            reenter(site, &ask.owner, now);
+            // What is over still stands in the key: nobody holds it.
+            if granted || !over {
+                reenter(site, &ask.owner, now);
+            }
             return granted;
         }
         let alone = if granted { false } else { over || site.value().is_none() };

@@ -36,7 +36,8 @@ pub(crate) enum Outcome<G> {
 pub(super) struct No {
     /// What a client that does not wait is told; none: null.
     pub(super) refused: Option<Refusal>,
-    /// The grant by which the owner holds the lock, where it is to have it with less room: it waits in front of the queue.
+    /// The grant by which the owner holds the lock, where it is to have it with less room: it waits in front of the queue. None where
+    /// the lock is not settled: another one that waits in front may be over.
     pub(super) upgrade: Option<Fence>,
     /// What is over of the lock has not all ended: it is looked at again at once.
     pub(super) unsettled: bool,
@@ -58,7 +59,10 @@ pub(super) fn wait<B: Sites, G>(
         // Not in a transaction, nor in a script.
         Some(_) if wait.channel.is_none() && !caller.may_block() => Ok(None),
         Some(timeout) => may_upgrade(sites, nots)
-            .and_then(|()| if wait.detect { may_end(sites, caller, ask, wait, now) } else { Ok(()) })
+            .and_then(|()| match wait.detect && nots.iter().all(|(_, no)| !no.unsettled) {
+                true => may_end(sites, caller, ask, wait, now),
+                false => Ok(()),
+            })
             .and_then(|()| match &wait.channel {
                 None => join(sites, caller, ask, wait, timeout, stuck, now),
                 Some(channel) => take_place(sites, caller, ask, timeout, channel, stuck, now),

@@ -45,7 +45,7 @@ mod together;
 mod verdict;
 
 pub(crate) use acquire::acquire;
-pub(crate) use budget::Budget;
+pub(crate) use budget::{Budget, CHANGE};
 pub(crate) use confirm::confirm;
 pub(crate) use departures::{ended, tell};
 pub(crate) use detect::{Circle, Holder, Link, holders};

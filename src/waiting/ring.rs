@@ -17,15 +17,18 @@ pub(super) const TURN: Micros = 2_000;
 /// 20 µs each.
 const ANSWERS: usize = 100;
 
+/// So many kinds of work fall due.
+const KINDS: u64 = 6;
+
 /// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that
 /// fails). Costs a call for each lock that is due.
 const WHILE_REFUSED: Millis = 100;
 
 /// Does what is due by then, as far as one turn allows. How many waits ended.
 ///
-/// What has closed, and what has been flushed, is seen to first: that is quickly done, and much follows from it. Then by turns
-/// a session is renewed, a lock is looked at for another reason, one who waits for several is tried, a wait ends, and somebody is told: each of them in order, and
-/// none held up by many of another.
+/// What has closed, and what has been flushed, is seen to first: that is quickly done, and much follows from it. Then by turns a
+/// session is renewed, a lock is looked at for another reason (at once, or since its time has come), one who waits for several is tried,
+/// a wait ends, and somebody is told: each of them in order, and none held up by many of another.
 pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Rest::Until(then) = rest {
@@ -37,15 +40,25 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
             break;
         }
     }
-    let (mut timeouts, mut answers) = (0, 0);
+    let (mut timeouts, mut answers) = (0_u64, 0);
+    // Which comes first is left to the clock: after it, a turn may be over.
+    let (mut kind, mut without) = (now.micros.unsigned_abs() % KINDS, 0);
     loop {
-        let renewed = look_at_next(host, rest, Alarm::Renewal, now.millis());
-        let looked = look_at_next(host, rest, Alarm::Look, now.millis());
-        let tried = try_next(host, rest, now.millis());
-        let ended = end_next_wait(host, rest, now);
-        timeouts += u64::from(ended == Some(true));
-        let told = answers < ANSWERS && answer_next(host, &mut answers);
-        if !(renewed || looked || tried || ended.is_some() || told) || is_over(host) {
+        let done = match kind {
+            0 => look_at_next(host, rest, Alarm::Renewal, now.millis()),
+            1 => look_at_next(host, rest, Alarm::Now, now.millis()),
+            2 => look_at_next(host, rest, Alarm::Look, now.millis()),
+            3 => try_next(host, rest, now.millis()),
+            4 => {
+                let ended = end_next_wait(host, rest, now);
+                timeouts += u64::from(ended == Some(true));
+                ended.is_some()
+            }
+            _ => answers < ANSWERS && answer_next(host, &mut answers),
+        };
+        without = if done { 0 } else { without + 1 };
+        kind = (kind + 1) % KINDS;
+        if without == KINDS || done && is_over(host) {
             break;
         }
     }
@@ -69,15 +82,15 @@ fn is_over<H: Host>(host: &mut H) -> bool {
 
 /// Tells the next one; whether there was one. A grant that nobody hears of is given up, and goes to the next.
 fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
+    let Some(tell) = host.state(|state| state.next_answer()) else { return false };
     host.spend(CHANGE);
-    match host.state(|state| state.next_answer()) {
-        Some(Tell::Client(client)) => {
+    match tell {
+        Tell::Client(client) => {
             *answers += 1;
             host.unblock(client);
         }
-        Some(Tell::Place(ticket)) => tell_place(host, ticket),
-        Some(Tell::Message(message)) => _ = host.publish(&message),
-        None => return false,
+        Tell::Place(ticket) => tell_place(host, ticket),
+        Tell::Message(message) => _ = host.publish(&message),
     }
     true
 }

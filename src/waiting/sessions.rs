@@ -119,7 +119,7 @@ fn renewed<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.lengthen)
 }
 
-/// Gives what `outlives` kept of a lock back to its owners, with the same fences.
+/// Gives what `outlives` kept of a lock back to its owners, with the same fences. That renews their sessions, too.
 pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
     let Some(Lapsed { grants, for_good, .. }) = site.here(|state, at| state.take_lapsed(at)) else {
         return;
@@ -127,13 +127,20 @@ pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
     let lost = for_good || site.value().is_some();
     site.spend(CHANGE.saturating_mul(grants.len() as u32));
     for grant in grants {
-        let session = site.here(|state, at| state.session(at, grant.fence()));
-        let until = session.and_then(|session| renewed(site, &grant, &session, now));
-        match until.filter(|_| !lost) {
-            Some(until) if site.value().is_none() => site.give(grant, until),
-            Some(until) => site.add(grant, until),
-            None => site.note(Note::Lapsed),
+        let fence = grant.fence();
+        let session = site.here(|state, at| state.session(at, fence)).filter(|_| !lost);
+        let until = session.as_ref().and_then(|session| renewed(site, &grant, session, now));
+        let Some((session, until)) = session.zip(until) else {
+            site.note(Note::Lapsed);
+            continue;
+        };
+        if site.value().is_none() {
+            site.give(grant, until);
+        } else {
+            site.add(grant, until);
         }
+        let renew_at = next_renewal(site.limits().allowed(session.lease), now.millis());
+        site.here(|state, at| state.look_at_session(at, fence, renew_at));
     }
 }
 

@@ -6,10 +6,10 @@ use super::confirm::take_confirmed;
 use super::hand_over::{enter_again, give, grant_heads, is_grace, may_be_given, reenter};
 use super::join::{self, Outcome, Wait};
 use super::release;
-use super::settle::{settle_each, settle_own};
+use super::settle::settle_each;
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
 use super::state::{Answer, Ticket};
-use super::verdict::{UNSETTLED, Verdict, judge, new_fence, take};
+use super::verdict::{Verdict, judge, judge_unsettled, new_fence, take};
 use crate::lock::{Ask, Deadline, Got, Now, Owner};
 
 /// What is granted of each lock, in order, and the end of the lease that ends first.
@@ -29,8 +29,9 @@ pub(crate) fn acquire_all<B: Sites>(
     let mut nots = Vec::new();
     for number in 0..sites.count() {
         let Some(site) = sites.lock(number) else { break };
-        let is_settled = unsettled.binary_search(&number).is_err() || settle_own(site, &ask.owner, now);
-        let verdict = if is_settled { judge(site, ask, None, now)? } else { UNSETTLED };
+        let is_settled = unsettled.binary_search(&number).is_err();
+        let verdict =
+            if is_settled { judge(site, ask, None, now)? } else { judge_unsettled(site, ask, now)? };
         match verdict {
             Verdict::Not(no) => nots.push((number, no)),
             verdict => verdicts.push(verdict),

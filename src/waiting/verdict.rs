@@ -4,6 +4,7 @@ use super::alarms::look_when_one_ends;
 use super::hand_over::{enter_again, give};
 use super::join::No;
 use super::sessions::lease_of;
+use super::settle::settle_own;
 use super::site::{Note, Refusal, Site, Sites};
 use super::state::Ticket;
 use crate::lock::{self, Acquired, Ask, Deadline, Fence, Got, Now, Room};
@@ -26,8 +27,17 @@ pub(super) enum Verdict {
     Not(No),
 }
 
-/// What an ask comes to on a lock that could not be settled: it counts as taken.
-pub(super) const UNSETTLED: Verdict = Verdict::Not(No { refused: None, upgrade: None, unsettled: true });
+/// What an ask comes to on a lock that could not be settled: what its owner has of it is its own; else it counts as taken.
+#[cold]
+#[inline(never)]
+pub(super) fn judge_unsettled<S: Site>(site: &mut S, ask: &Ask<'_>, now: Now) -> Result<Verdict, Refusal> {
+    let verdict = if settle_own(site, &ask.owner, now) { Some(judge(site, ask, None, now)?) } else { None };
+    Ok(match verdict {
+        Some(Verdict::Not(no)) => Verdict::Not(No { upgrade: None, unsettled: true, ..no }),
+        Some(verdict) => verdict,
+        None => Verdict::Not(No { refused: None, upgrade: None, unsettled: true }),
+    })
+}
 
 /// What an ask comes to, where the lock has been settled. `ticket`: of one that stands in the queue already.
 #[inline(always)]

@@ -13,39 +13,52 @@ use crate::lock::Millis;
 pub(crate) enum Alarm {
     /// Its session is to be renewed.
     Renewal,
-    /// Anything else.
+    /// Anything else: at that time.
     Look,
+    /// The same, at once. Those come by turns with the others, so that neither keeps the other up.
+    Now,
 }
+
+/// What is due at once has a number in place of a time, first come first: below all times.
+const AT_ONCE: Millis = Millis::MIN;
 
 impl Line {
     fn alarm(&mut self, alarm: Alarm) -> &mut Option<Millis> {
         match alarm {
             Alarm::Renewal => &mut self.renewal,
-            Alarm::Look => &mut self.alarm,
+            Alarm::Look | Alarm::Now => &mut self.alarm,
         }
     }
 }
 
 impl<C: Copy> State<C> {
-    fn alarms(&mut self, alarm: Alarm) -> &mut BTreeSet<(Millis, Place)> {
+    fn alarms(&mut self, alarm: Alarm, time: Millis) -> &mut BTreeSet<(Millis, Place)> {
         match alarm {
             Alarm::Renewal => &mut self.renewals,
-            Alarm::Look => &mut self.alarms,
+            _ if time < 0 => &mut self.at_once,
+            _ => &mut self.alarms,
         }
     }
 
-    /// Has a lock looked at at that time at the latest, if anybody waits for it or keeps it alive; whether somebody does.
+    /// Has a lock looked at at that time at the latest, 0: at once, if anybody waits for it or keeps it alive; whether somebody does.
     pub(crate) fn set_alarm(&mut self, alarm: Alarm, at: At<'_>, time: Millis) -> bool {
         let Some((place, line)) = self.lines.get_key_mut(at) else { return false };
         let set = line.alarm(alarm);
+        let time = match time {
+            1.. => time,
+            _ => {
+                self.alarmed += 1;
+                AT_ONCE.saturating_add(self.alarmed)
+            }
+        };
         if set.is_some_and(|earlier| earlier <= time) {
             return true;
         }
         let place = place.clone();
         if let Some(later) = set.replace(time) {
-            self.alarms(alarm).remove(&(later, place.clone()));
+            self.alarms(alarm, later).remove(&(later, place.clone()));
         }
-        self.alarms(alarm).insert((time, place));
+        self.alarms(alarm, time).insert((time, place));
         true
     }
 
@@ -81,14 +94,15 @@ impl<C: Copy> State<C> {
             self.renewals.remove(&(time, place.clone()));
         }
         if let Some(time) = alarm {
-            self.alarms.remove(&(time, place));
+            self.alarms(Alarm::Look, time).remove(&(time, place));
         }
     }
 
     /// The lock that is to be looked at first for that, if its time has come.
     pub(crate) fn take_due(&mut self, alarm: Alarm, now: Millis) -> Option<Place> {
-        self.alarms(alarm).first().filter(|(at, _)| *at <= now)?;
-        let (_, place) = self.alarms(alarm).pop_first()?;
+        let alarms = self.alarms(alarm, if alarm == Alarm::Now { AT_ONCE } else { now });
+        alarms.first().filter(|(at, _)| *at <= now)?;
+        let (_, place) = alarms.pop_first()?;
         if let Some((_, line)) = self.lines.get_key_mut(place.at()) {
             *line.alarm(alarm) = None;
         }
@@ -101,7 +115,7 @@ impl<C: Copy> State<C> {
             let Some((place, line)) = self.lines.get_key_mut(at) else { return };
             if let Some(time) = line.alarm(alarm).take_if(|time| *time <= now) {
                 let place = place.clone();
-                self.alarms(alarm).remove(&(time, place));
+                self.alarms(alarm, time).remove(&(time, place));
             }
         }
     }
@@ -147,15 +161,15 @@ impl<C: Copy> State<C> {
     }
 
     /// A lock has been looked at, and is due as it was: not again in this millisecond. A server that does not let keys expire
-    /// would have it due for ever. (What asks to be gone on with is due at 0.)
+    /// would have it due for ever. (What asks to be gone on with is due at once.)
     pub(crate) fn put_off(&mut self, alarm: Alarm, at: At<'_>, now: Millis) {
         let Some((place, line)) = self.lines.get_key_mut(at) else { return };
         let set = line.alarm(alarm);
         let Some(time) = set.filter(|time| (1..=now).contains(time)) else { return };
         *set = Some(now.saturating_add(1));
         let place = place.clone();
-        self.alarms(alarm).remove(&(time, place.clone()));
-        self.alarms(alarm).insert((now.saturating_add(1), place));
+        self.alarms(alarm, time).remove(&(time, place.clone()));
+        self.alarms(alarm, now).insert((now.saturating_add(1), place));
     }
 
     /// A turn has come to its end.
@@ -174,9 +188,9 @@ impl<C: Copy> State<C> {
         if self.connections.has_closed() || !self.sweeps.is_empty() {
             return Some(0);
         }
-        let alarms = [self.alarms.first(), self.renewals.first()].into_iter().flatten();
+        let alarms = [self.at_once.first(), self.alarms.first(), self.renewals.first()].into_iter().flatten();
         let alarms = alarms.map(|(at, _)| *at).chain(self.tries.first().map(|_| 0));
-        let alarms = alarms.map(|at| at.max(self.quiet_until));
+        let alarms = alarms.map(|at| at.max(self.quiet_until).max(0));
         alarms.chain(self.timeouts.first().map(|(at, _)| *at)).min()
     }
 }

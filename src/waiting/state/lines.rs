@@ -109,7 +109,7 @@ impl<C: Copy> State<C> {
         match arrival.way {
             Way::Notified(_) => {
                 self.connections.add_place(arrival.client_id, ticket, stands.weight());
-                self.owners.add_place(&arrival.ask.owner, stands.names(), ticket);
+                self.owners.add_place(&arrival.ask.owner, &stands, ticket);
             }
             Way::Blocked(_) => self.connections.block(arrival.client_id, ticket),
         }
@@ -201,7 +201,7 @@ impl<C: Copy> State<C> {
         self.tries.remove(&ticket);
         self.owners.leave(&owner, ticket, stands.are_several());
         if is_place {
-            self.owners.remove_place(&owner, stands.names(), ticket);
+            self.owners.remove_place(&owner, &stands, ticket);
         }
         for stand in stands.all() {
             let granted = stand.fence().filter(|_| next.is_granted());
@@ -241,6 +241,12 @@ impl<C: Copy> State<C> {
         let may_fit = |(_, ask): (_, Ask<'_>)| stands.are_several() || !ask.room.is_exclusive();
         if was_first && granted.is_none() && self.head(at).is_some_and(may_fit) {
             self.alarm_at(at, 0);
+        }
+        // A holder's own waiters pass over two of it at most.
+        if granted.is_none()
+            && self.line(at).is_some_and(|line| line.queue.next_of(owner, Some(ticket)).is_some())
+        {
+            self.look_through(at, 0);
         }
     }
 }

@@ -102,9 +102,15 @@ pub(crate) struct State<C> {
     connections: Connections,
     timeouts: BTreeSet<(Millis, Ticket)>,
     alarms: BTreeSet<(Millis, Place)>,
+    /// The same of what is due at once, by number.
+    at_once: BTreeSet<(Millis, Place)>,
+    /// The last such number.
+    alarmed: Millis,
     renewals: BTreeSet<(Millis, Place)>,
     sweeps: Vec<Sweep>,
     tries: BTreeSet<Ticket>,
+    /// The one that was tried last.
+    tried: Ticket,
     /// The waiter whose time is up, and how many of its locks have been looked at for the last time.
     timing_out: Option<(Ticket, usize)>,
     /// The number of the last thing that happened to keys.
@@ -131,9 +137,12 @@ impl<C: Copy> State<C> {
             connections: Connections::new(),
             timeouts: BTreeSet::new(),
             alarms: BTreeSet::new(),
+            at_once: BTreeSet::new(),
+            alarmed: 0,
             renewals: BTreeSet::new(),
             sweeps: Vec::new(),
             tries: BTreeSet::new(),
+            tried: Ticket::MIN,
             timing_out: None,
             happened: 0,
             answered: VecDeque::new(),

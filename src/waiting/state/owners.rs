@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 
 use super::place::{At, HASHES};
 use super::queue::Ticket;
+use super::waiter::Stands;
 use crate::lock::Owner;
 
 /// All who stand in queues. By a hash of their owners, which compares faster than those. Two owners may share one; which do can't be
@@ -40,22 +41,12 @@ impl Owners {
         self.waits.range((hash, Ticket::MIN)..=(hash, Ticket::MAX)).map(|(_, ticket)| *ticket)
     }
 
-    pub(super) fn add_place<'a>(
-        &mut self,
-        owner: &Owner<'_>,
-        locks: impl Iterator<Item = At<'a>>,
-        ticket: Ticket,
-    ) {
-        self.places.insert((place_hash(owner, locks), ticket));
+    pub(super) fn add_place(&mut self, owner: &Owner<'_>, stands: &Stands, ticket: Ticket) {
+        self.places.insert((place_hash(owner, stands.names(), stands.are_several()), ticket));
     }
 
-    pub(super) fn remove_place<'a>(
-        &mut self,
-        owner: &Owner<'_>,
-        locks: impl Iterator<Item = At<'a>>,
-        ticket: Ticket,
-    ) {
-        self.places.remove(&(place_hash(owner, locks), ticket));
+    pub(super) fn remove_place(&mut self, owner: &Owner<'_>, stands: &Stands, ticket: Ticket) {
+        self.places.remove(&(place_hash(owner, stands.names(), stands.are_several()), ticket));
     }
 
     /// The places of that owner for these locks, in any order, and perhaps others: the last one first.
@@ -63,8 +54,9 @@ impl Owners {
         &self,
         owner: &Owner<'_>,
         locks: impl Iterator<Item = At<'a>>,
+        several: bool,
     ) -> impl Iterator<Item = Ticket> {
-        let hash = place_hash(owner, locks);
+        let hash = place_hash(owner, locks, several);
         self.places.range((hash, Ticket::MIN)..=(hash, Ticket::MAX)).rev().map(|(_, ticket)| *ticket)
     }
 
@@ -74,9 +66,9 @@ impl Owners {
 }
 
 /// The same in whatever order the locks are named.
-fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = At<'a>>) -> u64 {
+fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = At<'a>>, several: bool) -> u64 {
     let locks = locks.fold(0_u64, |sum, at| sum.wrapping_add(HASHES.hash_one((at.db, at))));
-    HASHES.hash_one((owner, locks))
+    HASHES.hash_one((owner, locks, several))
 }
 
 #[cfg(test)]

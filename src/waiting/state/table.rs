@@ -63,6 +63,9 @@ type Part = IndexMap<Place, Entry, ()>;
 /// A model copies a table at each step: few parts there.
 const PARTS: usize = if cfg!(test) { 2 } else { 256 };
 
+/// An empty part gives its memory back where it has room for more lines than that.
+const KEPT: usize = 64;
+
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 struct Entry {
@@ -218,7 +221,11 @@ impl Lines {
         if let Some(table) = &mut self.table
             && let Some((number, index)) = table.find(at)
         {
-            table.part_mut(number).swap_remove_index(index);
+            let part = table.part_mut(number);
+            part.swap_remove_index(index);
+            if part.is_empty() && part.capacity() > KEPT {
+                *part = Part::default();
+            }
             self.len -= 1;
         }
     }

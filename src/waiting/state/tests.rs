@@ -19,6 +19,7 @@ impl<C: Hash> Hash for State<C> {
         self.connections.hash(hasher);
         self.timeouts.hash(hasher);
         self.alarms.hash(hasher);
+        (&self.at_once, self.alarmed, self.tried).hash(hasher);
         self.renewals.hash(hasher);
         self.sweeps.hash(hasher);
         self.tries.hash(hasher);
@@ -63,9 +64,9 @@ impl<C: Copy> State<C> {
     }
 
     /// The grants of waiters that the server has not freed yet.
-    pub(crate) fn given_fences(&self, at: At<'_>) -> Vec<Fence> {
+    pub(crate) fn given_grants(&self, at: At<'_>) -> BTreeSet<(Fence, Ticket)> {
         let line = self.line(at).into_iter();
-        line.flat_map(|line| line.given.iter().chain(&line.unclaimed)).map(|(fence, _)| *fence).collect()
+        line.flat_map(|line| line.given.iter().chain(&line.unclaimed)).copied().collect()
     }
 
     /// Whether that grant is to be told once replicas have it.
@@ -108,6 +109,19 @@ impl<C: Copy> State<C> {
     }
 }
 
+impl<C: Copy> State<C> {
+    /// Gives what is due at once the least numbers, in the same order.
+    fn renumber_alarms(&mut self) {
+        self.alarmed = 0;
+        for (_, place) in std::mem::take(&mut self.at_once) {
+            if let Some(line) = self.lines.get_mut(place.at()) {
+                line.alarm = None;
+            }
+            self.alarm_at(place.at(), 0);
+        }
+    }
+}
+
 impl State<Ticket> {
     /// Gives the waiters the least numbers, in the same order; and forgets since when those wait whose time is not limited.
     pub(crate) fn renumber_tickets(&mut self) -> BTreeMap<Ticket, Ticket> {
@@ -137,6 +151,8 @@ impl State<Ticket> {
         }
         self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
         self.tries = self.tries.iter().map(|ticket| new[ticket]).collect();
+        self.tried = new.get(&self.tried).copied().unwrap_or(Ticket::MIN);
+        self.renumber_alarms();
         self.timing_out = self.timing_out.and_then(|(ticket, seen)| Some((*new.get(&ticket)?, seen)));
         self.connections.renumber_tickets(&new);
         self.owners.renumber_tickets(&new);

@@ -3,6 +3,7 @@
 //! its locks changes.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use super::queue::Ticket;
 use super::waiter::{Phase, Stand, Stands};
@@ -20,10 +21,13 @@ impl<C: Copy> State<C> {
         true
     }
 
-    /// The next one to be tried, and all its locks.
+    /// The next one to be tried, and all its locks. By turns: one that is to be tried again and again keeps up nobody.
     pub(crate) fn next_try(&mut self) -> Option<(Ticket, Vec<Place>)> {
         loop {
-            let ticket = self.tries.pop_first()?;
+            let next = self.tries.range((Bound::Excluded(self.tried), Bound::Unbounded)).next();
+            let ticket = next.or(self.tries.first()).copied()?;
+            self.tries.remove(&ticket);
+            self.tried = if self.tries.is_empty() { Ticket::MIN } else { ticket };
             if let Some(found) = self.with_places(ticket) {
                 return Some(found);
             }
@@ -95,7 +99,7 @@ impl<C: Copy> State<C> {
     ) -> Option<(Ticket, u64)> {
         let named: BTreeSet<_> = all.iter().map(|at| (at.db, at.key)).collect();
         let is_named = |stand: &Stand| named.contains(&(stand.place.db, stand.place.key.as_ref()));
-        let tickets = self.owners.perhaps_places(owner, all.iter().copied());
+        let tickets = self.owners.perhaps_places(owner, all.iter().copied(), several);
         let mut waiters = tickets.filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)));
         waiters.find_map(|(ticket, waiter)| {
             let stands = waiter.stands.all();

@@ -197,6 +197,15 @@ attacks! {
         10000 a FLUSHALL
         until lock_waiters 0
     ";
+    /// Each session of the lock gets its lease back once, in one turn.
+    a_lock_whose_sessions_outlive_a_standstill: "
+        1000 a LOCK.ACQUIRE k OWNER o$ SHARED PX 3000 SESSION
+        1 a MULTI
+        1 a DEBUG SLEEP 4
+        1 a EXEC
+        until lock_sessions 1000
+        until lock_lapses 0
+    ";
 }
 
 /// The first command after a standstill gives each session its lease back: a change for each of 100 sessions on 100 locks.

@@ -1,6 +1,9 @@
 //! Commands that come while work is left over find what is so, as if all of it had been done.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -106,7 +109,7 @@ fn a_restored_lock_of_very_many_holders() {
     let parts: Vec<Part<'_>> = (1..)
         .zip(&owners)
         .map(|(fence, owner)| {
-            let shorter = if fence == 1 { 0 } else { 600_000 };
+            let shorter = if fence == 1 { 0 } else { 600_001 };
             Part { shorter, ..reader(owner.as_bytes(), fence) }
         })
         .collect();
@@ -121,4 +124,69 @@ fn a_restored_lock_of_very_many_holders() {
     assert_eq!(lock_field(&mut stage.client, "lock_lapses"), MANY - 1);
     stage.run_text("");
     stage.judge();
+}
+
+/// Their holders have leases that others must look through each time, and each has a thousand places.
+#[test]
+fn locks_that_are_touched_all_the_time_keep_no_other_waiting() {
+    let mut stage = Stage::new();
+    stage.run_text(
+        "1000 a LOCK.MACQUIRE 40 a*40 OWNER o$ SHARED PX 3600000
+        40000 n$/9000 LOCK.ACQUIRE a$%40 OWNER w$ BLOCK 0 NOTIFY told
+        1 b LOCK.ACQUIRE v OWNER h PX 3600000",
+    );
+    let touches: Vec<String> =
+        (0..4_000).map(|number| format!("PEXPIRE a{} 3{number:06}", number % 40)).collect();
+    let over = AtomicBool::new(false);
+    let mut other = stage.other_client();
+    let mut next = stage.other_client();
+    thread::scope(|scope| {
+        let touching = scope.spawn(|| {
+            let mut rounds = 0;
+            while !over.load(Ordering::Relaxed) {
+                other.send_all(&touches);
+                rounds += 1;
+            }
+            rounds
+        });
+        wait_for("the locks to be touched", || lock_field(&mut stage.client, "lock_most_work") > 0);
+        next.begin("LOCK.ACQUIRE v OWNER next BLOCK 0");
+        wait_for("one to wait", || lock_field(&mut stage.client, "lock_waiters") == 40_001);
+        stage.client.ask::<i64>("DEL v");
+        let begin = Instant::now();
+        let granted = next.finish();
+        let waited = begin.elapsed();
+        over.store(true, Ordering::Relaxed);
+        assert!(touching.join().unwrap() > 0);
+        assert_eq!(grant(granted.unwrap()).unwrap().owner, "next");
+        assert!(waited < Duration::from_secs(2), "{waited:?}");
+    });
+}
+
+/// Whoever the wait depends on may be over: nothing is said of it.
+#[test]
+fn a_lock_of_which_not_all_is_settled_closes_no_circle() {
+    let mut stage = Stage::new();
+    stage.run_text(
+        "1 a LOCK.MACQUIRE 3 e1 e2 e3 OWNER keeper SHARED PX 3600000
+        800 a LOCK.MACQUIRE 3 e1 e2 e3 OWNER o$ SHARED PX 600000
+        1 a LOCK.ACQUIRE z OWNER q PX 3600000
+        1 a LOCK.ACQUIRE z OWNER a BLOCK 0 NOTIFY told
+        1 a LOCK.ACQUIRE u OWNER a SHARED PX 3600000
+        1 a LOCK.ACQUIRE u OWNER b SHARED PX 600000
+        1 a LOCK.ACQUIRE u OWNER b BLOCK 0 NOTIFY told",
+    );
+    let mut holder = stage.other_client();
+    let id: i64 = holder.ask("CLIENT ID");
+    holder.ask::<Value>("LOCK.ACQUIRE k OWNER a SESSION");
+    let over = ["PEXPIRE e1 1000000", "PEXPIRE e2 1000000", "PEXPIRE e3 1000000", "PEXPIRE u 1000000"];
+    let kill = format!("CLIENT KILL ID {id}");
+    let lines = [
+        &over[..],
+        &[&kill, "LOCK.MACQUIRE 4 e1 e2 e3 k OWNER q SHARED BLOCK 0 NOTIFY told DETECT"],
+        &["LOCK.MACQUIRE 4 e1 e2 e3 u OWNER a BLOCK 0 NOTIFY told"],
+    ];
+    let replies = transaction(&mut stage.client, &lines.concat());
+    let queued = Ok(Value::SimpleString("QUEUED".into()));
+    assert_eq!(replies.last_chunk(), Some(&[queued.clone(), queued]));
 }

@@ -59,6 +59,11 @@ impl Stage {
         Self { server, client, connections: BTreeMap::new(), pings, shows: false, cost }
     }
 
+    /// One that does not wait for the others.
+    pub(super) fn other_client(&self) -> Client {
+        self.server.client()
+    }
+
     /// Takes the longest `PING` while nothing else happens.
     pub(super) fn look_at_quiet(&mut self, length: Duration) {
         self.pings.take();

@@ -140,6 +140,7 @@ fn the_rules_work_that_the_page_shows() {
         }
         assert!(!may("LOCK.ACQUIRE other OWNER alice"), "{rule}");
         assert!(!may("DEL invoice:42"), "{rule}");
-        assert_eq!(may("SUBSCRIBE locks:web-7"), rule.contains("&locks:*"), "{rule}");
+        assert_eq!(may("SUBSCRIBE locks:app:web-7"), rule.contains("&locks:app:*"), "{rule}");
+        assert!(!may("SUBSCRIBE locks:reports:web-7"), "{rule}");
     }
 }

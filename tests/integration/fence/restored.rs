@@ -2,7 +2,9 @@
 //! taken is ahead by no more than clocks may be wrong.
 
 use crate::input::payload::{BAD, restore};
-use crate::support::{Client, Item, Part, Payload, Server, Setup, reader, restore_from_primary, wall_clock};
+use crate::support::{
+    Client, Item, Part, Payload, Server, Setup, reader, restore_from_primary, wait_for, wall_clock,
+};
 
 const GREATEST: u64 = (1 << 53) - 1;
 const MINUTE: i64 = 60_000_000;
@@ -73,6 +75,28 @@ fn a_payload_too_far_ahead_is_refused_and_the_log_says_why() {
         );
         assert!(server.log().contains(&line), "no {line}");
     }
+}
+
+/// Whoever may send one may send thousands.
+#[test]
+fn of_many_that_are_refused_ten_a_second_are_warnings() {
+    const MANY: usize = 300;
+    let server = Server::start();
+    let mut client = server.client();
+    let payload = Payload::lock(&mut client, b"alice", GREATEST, 1).encode();
+    (0..MANY).for_each(|_| assert_eq!(restore(&mut client, &payload), Err(BAD.into())));
+    let lines = |what: &str| {
+        let log = server.log();
+        log.lines().filter(|line| line.contains(what)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let count = |line: &str| -> usize {
+        let (_, told) = line.split_once("<lock> ").unwrap();
+        told.split(' ').next().unwrap().parse().unwrap()
+    };
+    let left_out = || lines("more refused payloads").iter().map(|line| count(line)).sum::<usize>();
+    let written = || lines("cannot load a lockstate").len();
+    wait_for("the count", || left_out() > 0 && written() + left_out() == MANY);
+    assert!((10..=30).contains(&written()), "{}", written());
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What is to be seen of a server in small: who holds its locks, who waits, what is still to be done.
 
+use std::collections::BTreeSet;
+
 use super::{AT, Asked, Conn, Lock, Rules, Server, Stands, at};
 use crate::lock::{Deadline, Fence, Grant, Held, Millis, Owner};
-use crate::waiting::GraceLeft;
+use crate::waiting::{GraceLeft, Ticket};
 
 impl Server {
     /// How long this server grants nothing new.
@@ -41,7 +43,12 @@ impl Server {
 
     /// Whether a grant is still to be claimed, or to be told.
     pub(crate) fn is_unclaimed(&self, lock: Lock, fence: Fence) -> bool {
-        self.state.given_fences(at(lock)).contains(&fence)
+        self.given(lock).iter().any(|(given, _)| *given == fence)
+    }
+
+    /// The grants of waiters that are still to be told of them, or to claim them.
+    pub(crate) fn given(&self, lock: Lock) -> BTreeSet<(Fence, Ticket)> {
+        self.state.given_grants(at(lock))
     }
 
     /// Whether a grant is to be told once replicas have it.
@@ -101,11 +108,6 @@ impl Server {
     /// How many blocked clients the server has not freed yet, those that are gone among them.
     pub(crate) fn unfreed(&self) -> usize {
         self.blocked.len()
-    }
-
-    /// The grants of waiters that the server is not done with.
-    pub(crate) fn given(&self) -> Vec<Fence> {
-        self.state.given_fences(AT)
     }
 
     /// The connection that keeps the grant with that fence alive.

@@ -36,6 +36,7 @@ impl World {
         for lock in LOCKS {
             self.check_exclusion(lock);
             self.check_new(lock, before);
+            self.check_given(lock, before);
         }
         if !self.is_due() {
             self.check_quiet();
@@ -46,6 +47,16 @@ impl World {
         let held = self.server.holders_of(lock, self.now);
         if held.iter().any(|holder| held.len() > size(holder.grant.room())) {
             self.faults.insert(Fault::TooMany);
+        }
+    }
+
+    /// What waiters have been given in this step is held.
+    fn check_given(&mut self, lock: Lock, before: &Self) {
+        let held: Vec<Fence> = self.server.all_held_of(lock).iter().map(|held| held.grant.fence()).collect();
+        let (given, earlier) = (self.server.given(lock), before.server.given(lock));
+        let mut new = given.difference(&earlier).map(|(fence, _)| fence);
+        if new.any(|fence| !held.contains(fence)) {
+            self.faults.insert(Fault::OverAtOnce);
         }
     }
 
@@ -129,8 +140,13 @@ impl World {
         match own.first() {
             // Here a place re-enters only when nothing of the lock is left unclaimed.
             Some(_) if self.slow && want.notify && held.iter().any(is_unclaimed) => false,
-            Some(own) if own.grant.room() <= want.room => true,
-            Some(_) => fits,
+            Some(own) if own.grant.room() > want.room => fits,
+            // At most two others of its owner's are passed over that can't have the lock yet.
+            Some(_) => {
+                let queue = self.queue(lock);
+                let ahead = queue.iter().take_while(|other| **other != conn);
+                ahead.filter(|other| self.owner(**other) == owner).count() < 2
+            }
             None => {
                 let asks = self.server.asks_of(lock);
                 fits && !asks.iter().any(waits_to_upgrade) && self.queue(lock).first() == Some(&conn)

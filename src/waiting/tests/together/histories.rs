@@ -8,7 +8,7 @@ use super::{Step, Want, World};
 use crate::lock::Room;
 use crate::waiting::tests::server::{Conn, Lock};
 
-const CONNS: Conn = 4;
+const CONNS: Conn = 5;
 
 const SETS: [&[Lock]; 8] = [&[0], &[1], &[2], &[0, 1], &[1, 0], &[1, 2], &[0, 2], &[2, 0, 1]];
 
@@ -46,7 +46,7 @@ proptest! {
     #[test]
     fn nobody_waits_in_vain_for_several_locks(
         steps in vec(step(), 1..150),
-        owners in 2..5u8,
+        owners in 2..6u8,
         slow in any::<bool>(),
         refuses in proptest::bool::weighted(0.2),
     ) {

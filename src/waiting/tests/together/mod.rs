@@ -11,8 +11,8 @@ use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
 use crate::lock::{Ask, Fence, Got, Millis, Owner, Room};
 use crate::waiting::{Wait, Word};
 
-/// Names, of which each client has one; those of the same number have the same.
-const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+/// Names, of which each client has one; where there are too few, the last clients share the last.
+const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -79,6 +79,8 @@ enum Fault {
     Fences,
     /// A grant that nobody was told of goes on.
     ToNobody,
+    /// A waiter was given a grant that was over by the end of that step.
+    OverAtOnce,
     /// A client was told something that waited for nothing.
     ToldUnasked,
     /// A waiter stands in some of its queues only.
@@ -129,7 +131,7 @@ impl World {
     }
 
     fn owner(&self, conn: Conn) -> Owner<'static> {
-        Owner::new(NAMES[usize::from(conn % self.owners)]).unwrap()
+        Owner::new(NAMES[usize::from(conn.min(self.owners - 1))]).unwrap()
     }
 
     /// Whether something is to be done before time goes on.

@@ -13,6 +13,8 @@ struct Size {
     conns: Conn,
     owners: u8,
     wants: &'static [Want],
+    /// Who has asked for what before that.
+    begins: &'static [(Conn, Want)],
     /// So often clients ask, and keys are deleted, at most.
     asks: u8,
     horizon: Millis,
@@ -26,6 +28,7 @@ const SMALL: Size = Size {
     conns: 3,
     owners: 3,
     wants: &[Want::ONE, ON_L, Want::BOTH],
+    begins: &[],
     asks: 4,
     horizon: 3,
     closes: false,
@@ -48,7 +51,10 @@ impl Model for Size {
     type Action = Step;
 
     fn init_states(&self) -> Vec<Self::State> {
-        vec![(World::new(self.conns, self.owners, self.slow), self.asks)]
+        let mut world = World::new(self.conns, self.owners, self.slow);
+        self.begins.iter().for_each(|(conn, want)| world.take(Step::Ask(*conn, *want)));
+        world.server.renumber(false);
+        vec![(world, self.asks)]
     }
 
     fn actions(&self, (world, asks): &Self::State, steps: &mut Vec<Step>) {
@@ -132,6 +138,16 @@ fn both_with_readers() {
 fn both_by_one_owner_from_two_connections() {
     let wants = &[Want::ONE, Want::BOTH, READ_BOTH];
     holds("one owner", Size { owners: 2, wants, asks: soak(3, 4), horizon: soak(2, 3), ..SMALL });
+}
+
+/// Four of them have one name: one is next, and two who wait for both stand before the last.
+#[test]
+fn one_and_both_by_four_of_one_name() {
+    let begins = &[(0, Want::BOTH), (1, Want::ONE), (2, Want::BOTH), (3, Want::BOTH), (4, Want::ONE)];
+    let size = Size { conns: 5, owners: 2, wants: &[], asks: 0, begins, closes: true, horizon: 0, ..SMALL };
+    for slow in [false, true] {
+        holds("four of one name", Size { slow, ..size.clone() });
+    }
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl World {
             self.untold.retain(|fence| fences.contains(fence));
             self.to_claim.retain(|fence| fences.contains(fence));
             // What hung on the lease of somebody else is told of later still.
-            let given = self.primary.given();
+            let given: Vec<Fence> = self.primary.given(0).into_iter().map(|(fence, _)| fence).collect();
             let alone = size.kinds.iter().all(|kind| kind.room().is_exclusive());
             self.cut.retain(|fence, _| !alone || fences.contains(fence) || given.contains(fence));
         }
