@@ -8,3 +8,4 @@ mod operations;
 mod page;
 mod prometheus;
 mod shown;
+mod test_names;

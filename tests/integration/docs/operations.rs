@@ -27,7 +27,7 @@ fn pages_in(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// The page without its programs and examples.
-fn prose(text: &str) -> String {
+pub(super) fn prose(text: &str) -> String {
     let mut fenced = false;
     let lines = text.lines().filter(|line| {
         let fence = line.starts_with("```");

@@ -4,7 +4,6 @@ mod awakening;
 mod group;
 mod lost;
 mod pinned;
-mod refused;
 mod sync;
 mod trial;
 

@@ -13,7 +13,7 @@ use super::order::{out_of_turn, upgrades};
 use super::record::{Call, Record, Reply};
 use super::rooms::misfits;
 use super::servers::Servers;
-use super::together::{all_or_nothing, groups, out_of_order};
+use super::several::{all_or_nothing, groups, out_of_order};
 
 /// What contradicts which guarantee, for people.
 pub(crate) type Fault = String;

@@ -1,7 +1,7 @@
 //! Histories of many clients on real servers that are killed, stopped and replaced: recorded first, judged afterwards.
 //!
 //! `record` has the format, `clients`, `wire`, `turns` and `relay` what makes it; `check` decides, with `rooms`, `looks`, `order`,
-//! `left`, `dead`, `max_hold` and `together`. A history with a fault is kept beside the test program's other files;
+//! `left`, `dead`, `max_hold` and `several`. A history with a fault is kept beside the test program's other files;
 //! `REDISLOCK_HISTORY=file` has one judged again.
 
 mod check;
@@ -18,8 +18,8 @@ mod relay;
 mod room_tests;
 mod rooms;
 mod servers;
-mod together;
-mod together_tests;
+mod several;
+mod several_tests;
 mod turns;
 mod wire;
 

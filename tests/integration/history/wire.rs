@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use redis::Value;
 
 use super::record::{Call, Reply, Room, Shown, id};
+use crate::several::{counted, grants};
 use crate::support::{Outcome, convert, grant};
-use crate::together::{counted, grants};
 
 /// What a command names.
 #[derive(Clone)]

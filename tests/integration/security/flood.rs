@@ -1,12 +1,10 @@
-//! Clients that never read, send garbage or send without end: the others are served. And memory that runs short.
+//! Clients that never read, send garbage or send without end: the others are served.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use redis::Value;
 
 use crate::support::{PATIENCE, Rng, Server, Setup, Waiter, figure, size, wait_for};
 
@@ -105,91 +103,4 @@ fn floods_hurt_nobody() {
     });
     assert!(slowest < PATIENCE, "{slowest:?}");
     figure("slowest acquire and release beside four floods", format!("{slowest:?} of {pairs}"));
-}
-
-const POLICIES: [&str; 8] = [
-    "noeviction",
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-random",
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-random",
-    "volatile-ttl",
-];
-
-/// At the start, and when the setting changes; once for all that may evict.
-#[test]
-fn a_policy_that_may_evict_is_warned_of() {
-    let warnings = |server: &Server| {
-        let log = server.log();
-        log.lines().filter(|line| line.contains("the server may evict them")).count()
-    };
-    let server = Setup::new().set("maxmemory-policy", "volatile-ttl").start();
-    assert!(
-        server
-            .log()
-            .contains("locks need maxmemory-policy noeviction: with volatile-ttl the server may evict them")
-    );
-    let mut client = server.client();
-    client.ask::<()>("CONFIG SET maxmemory-policy allkeys-lru");
-    assert_eq!(warnings(&server), 1);
-    client.ask::<()>("CONFIG SET maxmemory-policy noeviction");
-    assert_eq!(warnings(&server), 1);
-    client.ask::<()>("CONFIG SET maxmemory-policy allkeys-lru");
-    assert_eq!(warnings(&server), 2);
-    assert_eq!(warnings(&Server::start()), 0);
-}
-
-/// With `noeviction` a full server refuses new locks and keeps those it has. With all others it evicts locks, each with its
-/// owner none the wiser: the log warns of it, and `INFO` counts.
-#[test]
-fn memory_that_runs_short() {
-    for policy in POLICIES {
-        let server = Setup::new().set("maxmemory-policy", policy).start();
-        let mut client = server.client();
-        client.acquire("first", "OWNER alice PX 600000").unwrap();
-        let used: u64 = client.info("memory", "used_memory").parse().unwrap();
-        client.ask::<()>(&format!("CONFIG SET maxmemory {}", used + 1_000_000));
-        let lines: Vec<String> =
-            (0..8_000).map(|n| format!("LOCK.ACQUIRE k{n} OWNER {} EX 600", "x".repeat(60))).collect();
-        let replies = client.send_all(&lines);
-        let refused = replies.iter().filter(|reply| reply.is_err()).count();
-        let evicted: u64 = client.info("stats", "evicted_keys").parse().unwrap();
-        let told = server.log().lines().filter(|line| line.contains("lock evicted: owner")).count();
-        if policy == "noeviction" {
-            assert!(refused > 0, "{policy}");
-            assert!(replies.iter().flatten().all(|reply| matches!(reply, Value::Array(_))));
-            assert!(
-                replies.iter().filter_map(|reply| reply.as_ref().err()).all(|error| error.starts_with("OOM"))
-            );
-            assert_eq!((evicted, told), (0, 0));
-            assert_eq!(client.ask::<i64>("LOCK.EXTEND first alice PX 600000"), 600_000);
-            assert_eq!(client.ask::<i64>("LOCK.RELEASE first alice"), 0);
-        } else {
-            assert!(evicted > 0, "{policy}");
-            // One is not counted where the process had to wait for a processor in the middle of it.
-            let counted: u64 = client.info("lock", "lock_evictions").parse().unwrap();
-            assert!((evicted * 9 / 10..=evicted).contains(&counted), "{policy}: {counted} of {evicted}");
-            assert!(told >= 1, "{policy}: no warning in the log");
-            assert!(told < 100, "{policy}: {told} lines in the log");
-        }
-    }
-}
-
-/// Some servers run what modules are told of evictions on the client whose command made them.
-#[test]
-fn a_client_stays_in_its_database_when_its_command_evicts_from_another() {
-    let server = Setup::new().set("maxmemory-policy", "allkeys-random").start();
-    let mut client = server.client();
-    client.ask::<()>("SELECT 1");
-    let lines: Vec<String> = (0..1_000).map(|n| format!("LOCK.ACQUIRE k{n} EX 600")).collect();
-    client.ask_all::<Value, _>(&lines);
-    client.ask::<()>("SELECT 0");
-    client.ask::<()>("CONFIG SET maxmemory 1");
-    let _ = client.send("LOCK.ACQUIRE here EX 600");
-    client.ask::<()>("CONFIG SET maxmemory 0");
-    assert_ne!(client.info("lock", "lock_evictions"), "0");
-    client.ask::<()>("SET here any");
-    assert!(client.info("keyspace", "db0").starts_with("keys=1,"), "the client is in another database");
 }

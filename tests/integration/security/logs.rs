@@ -60,8 +60,9 @@ fn a_key_that_is_longer_than_a_line() {
     let server = Server::start();
     let mut client = server.client();
     let key = [b"%s%n".repeat(50_000), b"end".to_vec()].concat();
-    client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", &key[..]]);
+    client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", &key[..], b"OWNER", b"alice"]);
     assert_eq!(client.ask_words::<i64, _>([b"LOCK.BREAK", &key[..]]), 1);
     let lines = lines(&server, "lock broken");
+    assert!(lines[0].contains("owner \"alice\", fence "), "{}", lines[0]);
     assert!(lines[0].contains("key \"%s%n%s%n") && lines[0].len() < 2_000, "{}", lines[0].len());
 }

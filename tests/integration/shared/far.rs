@@ -2,7 +2,7 @@
 
 use super::hundred::{Kept, assert_same, kept, state};
 use super::{holds, readers};
-use crate::input_payload::restore;
+use crate::input::payload::restore;
 use crate::support::{Client, Part, Payload, Server, in_each_kind_of_file, reader, wait_for};
 
 const LONGEST: i64 = (1 << 53) - 1;

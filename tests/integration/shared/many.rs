@@ -2,10 +2,10 @@
 
 use redis::Value;
 
-use super::{holds, shown, waits};
+use super::{holds, readers, release, shown, waits};
 use crate::support::{
     Client, Grant, Mailbox, Server, Setup, all_owners, allow_open_files, blocked_clients, grant, is_left_of,
-    read_grant, sockets, wait_for, wall_clock,
+    owners, read_grant, sockets, wait_for, wall_clock,
 };
 
 const MANY: usize = 10_000;
@@ -110,4 +110,34 @@ fn blocked_clients_are_served_in_their_order() {
     assert_eq!(client.holding("k"), queue[..1000], "the oldest first");
     assert_eq!(shown(&mut client, "holders"), BLOCKED.to_string());
     assert_eq!(blocked_clients(&mut client), 0);
+}
+
+/// The steps of other clients do not go through all of them.
+#[test]
+fn many_places_of_one_owner_that_wait_to_upgrade_keep_nobody_up() {
+    const PLACES: usize = 5_000;
+    let server = Server::start();
+    let mut client = server.client();
+    let _mailbox = Mailbox::of(&server, "ch");
+    readers(&mut client, ["a", "b"]);
+    for _ in 0..PLACES {
+        client.ask::<()>("LOCK.ACQUIRE k OWNER a BLOCK 0 NOTIFY ch PX 600000");
+    }
+    let took = |client: &mut Client| -> f64 {
+        let stats: String = client.ask("INFO commandstats");
+        let line = stats.lines().find(|line| line.starts_with("cmdstat_lock.extend:")).unwrap().to_owned();
+        line.split("usec_per_call=").nth(1).unwrap().split(',').next().unwrap().parse().unwrap()
+    };
+    // The least of some: another process may have the processor during one.
+    let each = (0..20).map(|_| {
+        client.ask::<()>("CONFIG RESETSTAT");
+        client.ask::<()>("LOCK.EXTEND k b PX 600000");
+        took(&mut client)
+    });
+    let least = each.fold(f64::INFINITY, f64::min);
+    // All of them would take 4 ms or more.
+    assert!(least < 1_500.0, "{least} us");
+    release(&mut client, "b");
+    assert_eq!(shown(&mut client, "mode"), "exclusive");
+    assert_eq!(owners(&mut client, "k").iter().filter(|owner| *owner != "a").count(), 0);
 }

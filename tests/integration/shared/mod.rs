@@ -2,10 +2,8 @@
 
 mod break_;
 mod durable;
-mod events;
 mod far;
 mod fit;
-mod found;
 mod grace;
 pub(crate) mod hundred;
 mod info;

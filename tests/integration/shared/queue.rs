@@ -217,3 +217,16 @@ fn no_newcomer_slips_in_in_the_step_of_a_release() {
         client.ask::<()>("FLUSHALL");
     }
 }
+
+#[test]
+fn a_raised_cap_lets_the_next_ones_in() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("CONFIG SET lock.max-holders 2");
+    readers(&mut client, ["a", "b"]);
+    let mut waiters = ["c", "d"].map(|owner| waits(&server, owner, "SHARED"));
+    client.ask::<()>("CONFIG SET lock.max-holders 1000");
+    for waiter in &mut waiters {
+        waiter.granted();
+    }
+}

@@ -189,3 +189,14 @@ fn readers_that_keep_coming_dont_hold_it_up() {
         waiter.granted();
     }
 }
+
+#[test]
+fn an_upgrade_in_a_transaction_is_told_null_where_another_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    readers(&mut client, ["a", "b", "c"]);
+    let _upgrade = waits(&server, "a", "");
+    client.ask::<()>("MULTI");
+    client.ask::<()>("LOCK.ACQUIRE k OWNER b BLOCK 1000");
+    assert_eq!(client.ask::<Vec<Value>>("EXEC"), [Value::Nil]);
+}

@@ -6,9 +6,8 @@ mod keys;
 mod pauses;
 mod replicas;
 mod roles;
-mod session;
 
-use super::{NO_REPLICAS, confirmed, in_step, pair};
+use super::{NO_REPLICAS, in_step, pair};
 use crate::support::{Client, Grant, Server, Waiter, freeze, grant, wait_for};
 
 const EXTENSION_UNCONFIRMED: &str = "NOREPLICAS too few replicas confirmed the extension in time";

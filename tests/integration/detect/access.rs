@@ -1,0 +1,85 @@
+//! `DETECT`: what users are told of locks that they have no right to.
+
+use super::circles::{WOULD, hold, waits};
+use crate::support::{Server, Waiter};
+
+#[test]
+fn keys_are_named_to_those_who_may_read_them() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("ACL SETUSER guest on nopass +@all ~bs ~cs");
+    hold(&mut client, "a b c");
+    let _a = waits(&server, "bs", "a");
+    let _c = waits(&server, "as", "c");
+    let mut guest = server.client();
+    guest.ask::<()>("AUTH guest any");
+    let told = guest.refused("LOCK.ACQUIRE cs OWNER b BLOCK 0 DETECT");
+    let circle = r#"b waits for "cs" held by c, c waits for a lock held by a, a waits for "bs" held by b"#;
+    assert_eq!(told, format!("{WOULD}{circle}"));
+}
+
+/// An owner is shown by the locks on both sides of it: by the one that it holds, and by the one that it waits for.
+#[test]
+fn owners_are_named_to_those_who_may_read_a_lock_beside_them() {
+    let server = Server::start();
+    let mut client = server.client();
+    hold(&mut client, "a b c d e f");
+    let _waiters = ["bc", "cd", "de", "ef", "fa"].map(|link| {
+        let (owner, next) = link.split_at(1);
+        waits(&server, &format!("{next}s"), owner)
+    });
+    for (keys, circle) in [
+        (
+            "~bs",
+            "a waits for \"bs\" held by b, b waits for a lock held by somebody, \
+             somebody waits for a lock held by somebody, somebody waits for a lock held by somebody, \
+             somebody waits for a lock held by somebody, somebody waits for a lock held by a",
+        ),
+        (
+            "~bs ~es",
+            "a waits for \"bs\" held by b, b waits for a lock held by somebody, \
+             somebody waits for a lock held by d, d waits for \"es\" held by e, \
+             e waits for a lock held by somebody, somebody waits for a lock held by a",
+        ),
+        (
+            "~bs ~as",
+            "a waits for \"bs\" held by b, b waits for a lock held by somebody, \
+             somebody waits for a lock held by somebody, somebody waits for a lock held by somebody, \
+             somebody waits for a lock held by f, f waits for \"as\" held by a",
+        ),
+    ] {
+        client.ask::<()>(&format!("ACL SETUSER guest reset on nopass +@all {keys}"));
+        let mut guest = server.client();
+        guest.ask::<()>("AUTH guest any");
+        let told = guest.refused("LOCK.ACQUIRE bs OWNER a BLOCK 0 DETECT");
+        assert_eq!(told, format!("{WOULD}{circle}"), "{keys}");
+    }
+}
+
+/// A session's owner is shown by the lock that it holds alone, and who waits on its connection by the other lock.
+#[test]
+fn owners_on_one_connection_are_named_each_by_its_own_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    hold(&mut client, "a b");
+    let mut holder = server.client();
+    holder.acquire("session", "OWNER holder SESSION PX 600000").unwrap();
+    let words = "LOCK.ACQUIRE as OWNER waiter BLOCK 0 PX 600000".split_whitespace();
+    let _waiter = Waiter::of_words(&server, holder, words);
+    for (keys, circle) in [
+        (
+            "~session",
+            "a waits for \"session\" held by holder on the connection of somebody, somebody waits for a lock held by a",
+        ),
+        (
+            "~session ~as",
+            "a waits for \"session\" held by holder on the connection of waiter, waiter waits for \"as\" held by a",
+        ),
+    ] {
+        client.ask::<()>(&format!("ACL SETUSER guest reset on nopass +@all {keys}"));
+        let mut guest = server.client();
+        guest.ask::<()>("AUTH guest any");
+        let told = guest.refused("LOCK.ACQUIRE session OWNER a BLOCK 0 DETECT");
+        assert_eq!(told, format!("{WOULD}{circle}"), "{keys}");
+    }
+}

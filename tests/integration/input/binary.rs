@@ -1,0 +1,92 @@
+//! Keys and owners are byte strings: whatever is in them comes back as it was.
+
+use crate::support::{Client, Server};
+
+/// What a careless program stumbles over.
+const AWKWARD: [&[u8]; 10] = [
+    b"nul\0inside",
+    b"\0",
+    b"%s%n%s%n%d%p",
+    b"cr\r\nlf",
+    b"\xff\xfe\x80\xc3\x28",
+    b" ",
+    b"\"quoted\" \\back\\",
+    b"\x1b[31mred\x07\x7f",
+    "\u{2028}\u{85}\u{202e}".as_bytes(),
+    b"{tag}*?[a-z]",
+];
+
+type Reply = (Vec<u8>, i64, i64, i64);
+
+fn owner_in_info(client: &mut Client, key: &[u8]) -> Vec<u8> {
+    let info: Vec<redis::Value> = client.ask_words([b"LOCK.INFO", key]);
+    redis::from_redis_value(info[1].clone()).unwrap()
+}
+
+#[test]
+fn any_bytes_make_an_owner_and_a_key() {
+    let server = Server::start();
+    let mut client = server.client();
+    for bytes in AWKWARD {
+        let reply: Reply = client.ask_words([b"LOCK.ACQUIRE", bytes, b"OWNER", bytes]);
+        assert_eq!((&reply.0[..], reply.2), (bytes, 1));
+        assert_eq!(client.ask_words::<Vec<Vec<u8>>, _>([b"KEYS", &b"*"[..]]), [bytes]);
+        assert_eq!(owner_in_info(&mut client, bytes), bytes);
+        let reply: Reply = client.ask_words([b"LOCK.ACQUIRE", bytes, b"OWNER", bytes]);
+        assert_eq!((&reply.0[..], reply.2), (bytes, 2));
+        assert_eq!(client.ask_words::<i64, _>([b"LOCK.EXTEND", bytes, bytes, b"PX", b"5000"]), 5000);
+        assert_eq!(client.ask_words::<i64, _>([b"LOCK.RELEASE", bytes, bytes]), 1);
+        assert_eq!(client.ask_words::<i64, _>([b"LOCK.RELEASE", bytes, bytes]), 0);
+        assert_eq!(client.ask::<i64>("DBSIZE"), 0);
+    }
+}
+
+#[test]
+fn an_owner_ends_where_its_bytes_end_not_at_a_nul() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask_words::<(), _>([b"LOCK.ACQUIRE", &b"k"[..], b"OWNER", b"a\0b"]);
+    for other in [&b"a"[..], b"a\0", b"a\0c", b"a\0b\0"] {
+        client.send_words([b"LOCK.RELEASE", &b"k"[..], other]).unwrap_err();
+    }
+    assert_eq!(client.ask_words::<i64, _>([b"LOCK.RELEASE", &b"k"[..], b"a\0b"]), 0);
+}
+
+#[test]
+fn an_owner_of_128_bytes_works() {
+    let server = Server::start();
+    let mut client = server.client();
+    let owner = "x".repeat(128);
+    assert_eq!(client.acquire("k", &format!("OWNER {owner}")).unwrap().owner, owner);
+    assert_eq!(client.holder("k").unwrap().owner, owner);
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner}")), 0);
+}
+
+/// The server keeps a UUID in 16 bytes; whoever spells it another way must not notice.
+#[test]
+fn each_spelling_of_a_uuid_is_an_owner_of_its_own_and_comes_back_as_it_was() {
+    let spellings = [
+        "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11",
+        "0C1B6A0E-4F6B-4D0C-8F7E-3F8F1F0A9B11",
+        "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b1A",
+        "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b1a",
+        "0c1b6a0e4f6b4d0c8f7e3f8f1f0a9b11",
+        "{0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11}",
+        "urn:uuid:0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11",
+        "00000000-0000-0000-0000-000000000000",
+        "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9bxx",
+        "0c1b6a0e_4f6b_4d0c_8f7e_3f8f1f0a9b11",
+    ];
+    let server = Server::start();
+    let mut client = server.client();
+    for owner in spellings {
+        assert_eq!(client.acquire("k", &format!("OWNER {owner}")).unwrap().owner, owner);
+        assert_eq!(client.holder("k").unwrap().owner, owner);
+        for other in spellings.into_iter().filter(|other| *other != owner) {
+            assert_eq!(client.acquire("k", &format!("OWNER {other}")), None, "{owner} holds, {other} asks");
+            client.refused(&format!("LOCK.RELEASE k {other}"));
+        }
+        assert_eq!(client.acquire("k", &format!("OWNER {owner}")).unwrap().holds, 2);
+        assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner} ALL")), 0);
+    }
+}

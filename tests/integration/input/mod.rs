@@ -1,0 +1,7 @@
+//! What comes from outside: wrong words, names of any bytes, forged payloads, bytes without sense.
+
+mod binary;
+pub(crate) mod payload;
+pub(crate) mod soak_payloads;
+mod soak_resp;
+mod words;

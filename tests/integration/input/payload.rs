@@ -1,0 +1,201 @@
+//! `RESTORE` of a payload that no server of ours would write: an error, and nothing stored.
+
+use redis::Value;
+
+use crate::input::soak_payloads::in_range;
+use crate::support::{Client, Item, Payload, Server, Setup, restore_from_primary};
+
+pub(crate) const BAD: &str = "ERR Bad data format";
+
+pub(crate) fn restore(client: &mut Client, payload: &[u8]) -> Result<Value, String> {
+    client.send_words([b"RESTORE", &b"k"[..], b"60000", payload, b"REPLACE"])
+}
+
+/// Restores one that must be refused beside one that is held: the old lock stays.
+#[track_caller]
+pub(crate) fn refused(client: &mut Client, what: &str, payload: &[u8]) {
+    client.acquire("k", "OWNER holder ONCE PX 600000").unwrap();
+    let before = client.snapshot();
+    assert_eq!(restore(client, payload), Err(BAD.into()), "{what}");
+    assert_eq!(client.snapshot(), before, "{what}");
+}
+
+#[test]
+fn a_lock_is_dumped_in_the_documented_encoding_and_comes_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    let grant = client.acquire("k", "OWNER alice").unwrap();
+    client.acquire("k", "OWNER alice").unwrap();
+    let dump: Vec<u8> = client.ask("DUMP k");
+    let payload = Payload::lock(&mut client, b"alice", grant.fence as u64, 2).encode();
+    assert_eq!(dump, payload);
+    client.ask::<()>("DEL k");
+    restore(&mut client, &payload).unwrap();
+    let holder = client.holder("k").unwrap();
+    assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("alice", grant.fence, 2));
+    assert!(holder.lease > 50_000 && holder.lease <= 60_000, "{holder:?}");
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
+}
+
+#[test]
+fn the_ends_of_each_range_are_taken() {
+    let server = Server::start();
+    let mut client = server.client();
+    let any = Payload::lock(&mut client, b"x", 1, 1);
+    for (owner, fence, holds) in [
+        ("a".to_string(), 1, 1),
+        ("a".repeat(128), (1 << 53) - 1, (1 << 32) - 1),
+        ("0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11".into(), 1 << 32, 1 << 14),
+    ] {
+        let payload = any.with_lock(owner.as_bytes(), fence, holds).encode();
+        restore_from_primary(&mut client, "k", 60000, &payload);
+        let holder = client.holder("k").unwrap();
+        assert_eq!((holder.owner, holder.fence as u64, holder.holds as u64), (owner, fence, holds));
+    }
+}
+
+#[test]
+fn values_out_of_range() {
+    let server = Server::start();
+    let mut client = server.client();
+    let with = |owner: &[u8], fence, holds| (owner.to_vec(), fence, holds);
+    for (owner, fence, holds) in [
+        with(b"alice", 5, 0),
+        with(b"alice", 5, 1 << 32),
+        with(b"alice", 5, u64::MAX),
+        with(b"alice", 0, 1),
+        with(b"alice", 1 << 53, 1),
+        with(b"alice", u64::MAX, 1),
+        with(b"", 5, 1),
+        with(&[b'x'; 129], 5, 1),
+        with(&[b'x'; 100_000], 5, 1),
+    ] {
+        let payload = Payload::lock(&mut client, &owner, fence, holds).encode();
+        refused(&mut client, &format!("owner of {}, fence {fence}, holds {holds}", owner.len()), &payload);
+    }
+}
+
+#[test]
+fn a_greatest_age_out_of_range() {
+    const MAX_HOLD: usize = 4;
+    const LONGEST: u64 = (1 << 53) - 1;
+    let server = Server::start();
+    let mut client = server.client();
+    let mut payload = Payload::lock(&mut client, b"alice", 5, 1);
+    for max_hold in [LONGEST + 1, 1 << 63, u64::MAX] {
+        payload.items[MAX_HOLD] = Item::Number(max_hold);
+        refused(&mut client, &format!("a greatest age of {max_hold}"), &payload.encode());
+    }
+    payload.items[MAX_HOLD] = Item::Number(LONGEST);
+    restore(&mut client, &payload.encode()).unwrap();
+}
+
+#[test]
+fn another_number_of_grants() {
+    let server = Server::start();
+    let mut client = server.client();
+    let good = Payload::lock(&mut client, b"alice", 5, 1);
+    for grants in [0, 2, u64::MAX] {
+        let mut payload = good.clone();
+        payload.items[0] = Item::Number(grants);
+        refused(&mut client, &format!("{grants} grants"), &payload.encode());
+    }
+    let mut none = good.clone();
+    none.items = vec![Item::Number(0)];
+    refused(&mut client, "0 grants and no more", &none.encode());
+    let mut two = good.clone();
+    two.items = [&[Item::Number(2)], &good.items[1..], &good.items[1..]].concat();
+    refused(&mut client, "2 grants in full", &two.encode());
+}
+
+#[test]
+fn parts_of_another_kind_too_few_or_too_many() {
+    let server = Server::start();
+    let mut client = server.client();
+    let good = Payload::lock(&mut client, b"alice", 5, 1);
+    for place in 0..good.items.len() {
+        let mut payload = good.clone();
+        payload.items[place] = match payload.items[place] {
+            Item::Number(_) => Item::Bytes(b"1".to_vec()),
+            Item::Bytes(_) => Item::Number(1),
+        };
+        refused(&mut client, &format!("another kind at {place}"), &payload.encode());
+        let mut payload = good.clone();
+        payload.items.remove(place);
+        refused(&mut client, &format!("none at {place}"), &payload.encode());
+    }
+    let mut payload = good;
+    payload.items.push(Item::Number(1));
+    refused(&mut client, "one too many", &payload.encode());
+}
+
+#[test]
+fn a_later_encoding_is_refused_and_the_log_says_why() {
+    let server = Server::start();
+    let mut client = server.client();
+    for version in [0, 2, 1023] {
+        let payload = Payload::lock(&mut client, b"alice", 5, 1).with_encoding(version).encode();
+        refused(&mut client, &format!("encoding {version}"), &payload);
+        let line =
+            format!("cannot load a lockstate: it is in encoding {version}; this version of the module reads");
+        assert!(server.log().contains(&line), "no {line}");
+    }
+    let same = Payload::lock(&mut client, b"alice", 5, 1).with_encoding(1).encode();
+    restore(&mut client, &same).unwrap();
+}
+
+/// Restores one that may be nonsense or, by chance, good: an error and nothing stored, or a lock in range. Whether it
+/// was stored.
+#[track_caller]
+pub(crate) fn refused_or_in_range(client: &mut Client, what: &str, payload: &[u8]) -> bool {
+    client.ask::<()>("DEL k");
+    if let Err(error) = restore(client, payload) {
+        assert_eq!(error, BAD, "{what}");
+        assert_eq!(client.ask::<i64>("EXISTS k"), 0, "{what}");
+        return false;
+    }
+    in_range(client.ask("LOCK.INFO k FULL"), what);
+    true
+}
+
+#[test]
+fn a_payload_cut_off_anywhere_with_a_right_checksum() {
+    let server = Server::start();
+    let mut client = server.client();
+    for owner in ["alice", "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"] {
+        let payload = Payload::lock(&mut client, owner.as_bytes(), 1 << 40, 70_000);
+        let body = payload.body();
+        let stored = (1..body.len()).filter(|&end| {
+            refused_or_in_range(&mut client, &format!("cut off at {end}"), &payload.seal(&body[..end]))
+        });
+        // The server itself reads on into the footer, where its RDB version may pass for the rest of the holds and the
+        // end: once for the whole number, once for its last byte.
+        assert!(stored.count() <= 2);
+        assert!(refused_or_in_range(&mut client, "whole", &payload.encode()));
+    }
+}
+
+#[test]
+fn a_payload_with_any_bit_turned_and_a_right_checksum() {
+    /// The type's name and encoding: another type's payload is not ours to judge.
+    const HEAD: usize = 10;
+    let server = Server::start();
+    let mut client = server.client();
+    let payload = Payload::lock(&mut client, b"alice", 70_000, 70_000);
+    let body = payload.body();
+    for place in HEAD..body.len() {
+        for bit in 0..8 {
+            let mut turned = body.clone();
+            turned[place] ^= 1 << bit;
+            refused_or_in_range(&mut client, &format!("bit {bit} of byte {place}"), &payload.seal(&turned));
+        }
+    }
+}
+
+#[test]
+fn a_server_without_the_module_refuses_it() {
+    let with = Server::start();
+    let payload = Payload::lock(&mut with.client(), b"alice", 5, 1).encode();
+    let without = Setup::new().without_module().start();
+    restore(&mut without.client(), &payload).unwrap_err();
+}

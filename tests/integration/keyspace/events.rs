@@ -1,0 +1,261 @@
+//! Keyspace events: how others learn of what happens to a lock. Each grant has its own, and they come in their order.
+
+use crate::support::{Client, Listener, Server, Waiter, transaction, wait_for};
+
+/// Events of `k`.
+fn of_k<const N: usize>(names: [&str; N]) -> [String; N] {
+    names.map(|name| format!("lock.{name} k"))
+}
+
+/// What was published while those lines were answered.
+#[track_caller]
+fn published(server: &Server, classes: &str, lines: &[&str]) -> Vec<String> {
+    let mut client = server.client();
+    let mut listener = Listener::new(server, classes);
+    for line in lines {
+        client.ask::<redis::Value>(line);
+    }
+    listener.rest(server)
+}
+
+fn holds(client: &mut Client, owner: &str, options: &str) -> i64 {
+    client.acquire("k", &format!("OWNER {owner} PX 600000 {options}")).expect("a grant").fence
+}
+
+fn waits(server: &Server, owner: &str, options: &str) -> Waiter {
+    Waiter::new(server, "k", &format!("OWNER {owner} PX 600000 {options}"))
+}
+
+#[test]
+fn each_grant_extension_release_and_break_is_one_event() {
+    let server = Server::start();
+    let steps = [
+        "LOCK.ACQUIRE k OWNER alice",
+        "LOCK.EXTEND k alice PX 50000",
+        "LOCK.RELEASE k alice",
+        "LOCK.ACQUIRE k OWNER bob",
+        "LOCK.BREAK k",
+    ];
+    assert_eq!(
+        published(&server, "Ed", &steps),
+        of_k(["acquired", "extended", "released", "acquired", "broken"])
+    );
+    let by_name = published(&server, "KEd", &steps[..1]);
+    assert_eq!(by_name, ["__keyspace@0__:k lock.acquired", "lock.acquired k"]);
+}
+
+#[test]
+fn each_of_several_holders_has_its_own() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut listener = Listener::new(&server, "Ed");
+    holds(&mut client, "a", "SHARED");
+    let b = holds(&mut client, "b", "SHARED");
+    holds(&mut client, "c", "LIMIT 3");
+    for line in ["LOCK.EXTEND k b PX 700000", "LOCK.RELEASE k a", &format!("LOCK.BREAK k FENCE {b}")] {
+        client.ask::<()>(line);
+    }
+    client.ask::<()>("LOCK.RELEASE k c");
+    let expected = ["acquired", "acquired", "acquired", "extended", "released", "broken", "released"];
+    assert_eq!(listener.next(), of_k(expected));
+    listener.nothing_but(&server, &[]);
+}
+
+#[test]
+fn each_of_several_locks_has_its_own() {
+    let server = Server::start();
+    server.client().acquire("b", "OWNER alice").unwrap();
+    let steps =
+        ["LOCK.MACQUIRE 3 a b c OWNER alice", "LOCK.MACQUIRE 2 d a OWNER bob", "LOCK.MRELEASE 2 c b alice"];
+    assert_eq!(
+        published(&server, "Ed$g", &steps),
+        ["lock.acquired a", "lock.acquired c", "lock.released c"],
+        "a re-entry is none, nor one of two holds"
+    );
+}
+
+#[test]
+fn what_changes_nothing_is_no_event() {
+    let server = Server::start();
+    server.client().acquire("k", "OWNER alice").unwrap();
+    let steps = [
+        "LOCK.ACQUIRE k OWNER bob",
+        "LOCK.ACQUIRE k OWNER alice ONCE PX 1",
+        "LOCK.BREAK free",
+        "LOCK.INFO k",
+    ];
+    assert_eq!(published(&server, "KEA", &steps), [""; 0]);
+}
+
+#[test]
+fn re_entries_and_upgrades_are_none() {
+    let server = Server::start();
+    let mut client = server.client();
+    for owner in ["a", "b"] {
+        holds(&mut client, owner, "SHARED");
+    }
+    let listener = Listener::new(&server, "Ed");
+    holds(&mut client, "a", "SHARED");
+    holds(&mut client, "a", "LIMIT 2 ONCE");
+    let mut upgrade = waits(&server, "a", "");
+    client.ask::<()>("LOCK.RELEASE k b");
+    upgrade.granted();
+    let _ = client.acquire("k", "OWNER c SHARED");
+    listener.nothing_but(&server, &["lock.released k"]);
+}
+
+#[test]
+fn a_release_to_a_waiter_is_a_release_and_an_acquire() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut listener = Listener::new(&server, "Ed");
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("LOCK.EXTEND k alice");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    bob.granted();
+    client.ask::<()>("LOCK.RELEASE k bob");
+    assert_eq!(listener.next(), of_k(["acquired", "extended", "released", "acquired", "released"]));
+    listener.nothing_but(&server, &[]);
+}
+
+#[test]
+fn a_break_and_a_lapse_say_so_before_the_next_acquire() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut listener = Listener::new(&server, "Ed");
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    client.ask::<()>("LOCK.BREAK k");
+    bob.granted();
+    client.ask::<()>("PEXPIRE k 30");
+    carol.granted();
+    assert_eq!(listener.next(), of_k(["acquired", "broken", "acquired", "lapsed", "acquired"]));
+    listener.nothing_but(&server, &[]);
+}
+
+#[test]
+fn heads_that_come_together_are_one_each() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "w", "");
+    let mut waiters = ["a", "b", "c"].map(|owner| waits(&server, owner, "SHARED"));
+    let mut listener = Listener::new(&server, "Ed");
+    client.ask::<()>("LOCK.RELEASE k w");
+    for waiter in &mut waiters {
+        waiter.granted();
+    }
+    assert_eq!(listener.next(), of_k(["released", "acquired", "acquired", "acquired"]));
+    listener.nothing_but(&server, &[]);
+}
+
+#[test]
+fn a_lapse_with_nobody_waiting_is_told_when_the_key_goes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut listener = Listener::new(&server, "Edx");
+    client.acquire("k", "OWNER alice PX 30").unwrap();
+    wait_for("the key to go", || client.ask::<i64>("DBSIZE") == 0);
+    let mut events: [String; 3] = listener.next();
+    events[1..].sort();
+    assert_eq!(events, ["lock.acquired k", "expired k", "lock.lapsed k"]);
+    listener.nothing_but(&server, &[]);
+}
+
+#[test]
+fn a_lapse_beside_a_session_is_told_when_it_happens() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "a", "SHARED SESSION");
+    let mut listener = Listener::new(&server, "Ed");
+    client.acquire("k", "OWNER b SHARED PX 20").unwrap();
+    assert_eq!(listener.next(), of_k(["acquired", "lapsed"]));
+    assert_eq!(client.lock_info("k").unwrap()["holders"], "1");
+}
+
+/// A key that goes otherwise is no lapse: not one deleted, not a string that expires, not one where a lock was before.
+#[test]
+fn only_a_lock_whose_lease_ends_has_lapsed() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("deleted", "OWNER alice").unwrap();
+    client.acquire("overwritten", "OWNER alice").unwrap();
+    client.acquire("flushed", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "deleted", "OWNER bob PX 600000");
+    let listener = Listener::new(&server, "Ed");
+    client.ask::<()>("DEL deleted");
+    bob.granted();
+    client.ask::<()>("SET overwritten text PX 1");
+    client.ask::<()>("SET string text PX 1");
+    wait_for("the strings to expire", || client.ask::<i64>("EXISTS overwritten string") == 0);
+    client.ask::<()>("FLUSHALL");
+    listener.nothing_but(&server, &["lock.acquired deleted"]);
+}
+
+#[test]
+fn the_end_of_a_session_is_a_release() {
+    let server = Server::start();
+    let (mut alice, mut client) = (server.client(), server.client());
+    let mut listener = Listener::new(&server, "Ed");
+    alice.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    drop(alice);
+    bob.granted();
+    assert_eq!(listener.next(), of_k(["acquired", "released", "acquired"]));
+    client.ask::<()>("LOCK.RELEASE k bob");
+    listener.nothing_but(&server, &["lock.released k"]);
+}
+
+#[test]
+fn a_grant_to_a_waiter_that_died_is_taken_back_by_a_release() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut listener = Listener::new(&server, "Ed");
+    client.acquire("k", "OWNER alice").unwrap();
+    let bob = Waiter::new(&server, "k", "OWNER bob");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let kill = format!("CLIENT KILL ID {}", bob.id);
+    transaction(&mut client, &["LOCK.RELEASE k alice", &kill]);
+    carol.granted();
+    assert_eq!(listener.next(), of_k(["acquired", "released", "acquired", "released", "acquired"]));
+    listener.nothing_but(&server, &[]);
+}
+
+#[test]
+fn without_the_setting_nothing_is_published() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 30");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    assert_eq!(client.ask::<[String; 2]>("CONFIG GET notify-keyspace-events")[1], "");
+    let listener = Listener::as_it_is(&server);
+    client.ask::<()>("LOCK.EXTEND k alice");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    bob.granted();
+    carol.granted();
+    client.ask::<()>("LOCK.BREAK k");
+    listener.nothing_but(&server, &[]);
+}
+
+/// What the server itself says of the key is the same as for a plain lock.
+#[test]
+fn the_servers_own_come_with_the_first_and_the_last_only() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut own = |options: &str, owners: &[&str]| {
+        let mut listener = Listener::new(&server, "EAn");
+        for owner in owners {
+            holds(&mut client, owner, options);
+        }
+        for owner in owners {
+            client.ask::<()>(&format!("LOCK.RELEASE k {owner}"));
+        }
+        let mut events = listener.rest(&server);
+        events.retain(|event| !event.starts_with("lock."));
+        events
+    };
+    let plain = own("", &["a"]);
+    assert_eq!(own("SHARED", &["a", "b", "c"]), plain);
+}

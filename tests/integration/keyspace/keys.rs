@@ -1,0 +1,138 @@
+//! Locks as keys: what the server's own commands see and do.
+
+use crate::support::{Payload, Server, wait_for};
+
+#[test]
+fn the_type_is_lockstate() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    assert_eq!(client.ask::<String>("TYPE k"), "lockstate");
+}
+
+#[test]
+fn a_scan_by_type_finds_the_held_locks_and_only_them() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ask::<()>("MSET s1 x s2 x s3 x");
+    for key in ["k1", "k2", "freed"] {
+        client.acquire(key, "OWNER alice").unwrap();
+    }
+    client.ask::<()>("LOCK.RELEASE freed alice");
+    let (_cursor, mut found): (i64, Vec<String>) = client.ask("SCAN 0 TYPE lockstate COUNT 1000");
+    found.sort();
+    assert_eq!(found, ["k1", "k2"]);
+}
+
+#[test]
+fn a_free_lock_leaves_no_key() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("released", "OWNER alice").unwrap();
+    client.ask::<()>("LOCK.RELEASE released alice");
+    client.acquire("broken", "OWNER alice").unwrap();
+    client.ask::<()>("LOCK.BREAK broken");
+    client.acquire("lapsed", "OWNER alice PX 1").unwrap();
+    wait_for("the lapsed lock's key to go", || client.ask::<i64>("DBSIZE") == 0);
+}
+
+#[test]
+fn del_unlink_expire_and_overwriting_free_a_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    for line in
+        ["DEL k", "UNLINK k", "PEXPIRE k -1", "EXPIREAT k 1", "FLUSHDB", "FLUSHALL ASYNC", "SWAPDB 0 1"]
+    {
+        client.acquire("k", "OWNER alice").unwrap();
+        client.ask::<redis::Value>(line);
+        assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1, "{line}");
+        client.ask::<()>("LOCK.BREAK k");
+    }
+    client.acquire("k", "OWNER alice").unwrap();
+    client.ask::<()>("SET k text");
+    assert!(client.refused("LOCK.RELEASE k alice").starts_with("WRONGTYPE"));
+    client.ask::<()>("DEL k");
+    assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1);
+}
+
+/// A copy would be a second holder of one grant.
+#[test]
+fn a_copy_of_a_held_lock_is_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let before = client.snapshot();
+    assert_eq!(client.refused("COPY k l"), "ERR not supported for this module key");
+    client.refused("COPY k k DB 1");
+    assert_eq!(client.snapshot(), before);
+    assert_eq!(client.acquire("l", "OWNER bob").unwrap().holds, 1);
+}
+
+#[test]
+fn rename_and_move_take_the_whole_lock_along() {
+    let server = Server::start();
+    let mut client = server.client();
+    let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
+    client.acquire("k", "OWNER alice").unwrap();
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    client.ask::<()>("RENAME k l");
+    assert_eq!(client.holder("k"), None);
+    assert_eq!(client.ask::<i64>("MOVE l 1"), 1);
+    assert_eq!(client.holder("l"), None);
+    client.ask::<()>("SELECT 1");
+    let holder = client.holder("l").unwrap();
+    assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("alice", fence, 2));
+    assert_eq!(client.ask::<i64>("PEXPIRETIME l"), ends);
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE l alice FENCE {fence} ALL")), 0);
+}
+
+/// A server that reuses the client for the module's events may forget to give it its database back.
+#[test]
+fn move_and_copy_to_another_database_leave_the_client_in_its_own() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("lock", "").unwrap();
+    for line in ["SET string text", "MOVE lock 1", "COPY string string DB 2", "MOVE string 3"] {
+        client.ask::<redis::Value>(line);
+        let info: String = client.ask("CLIENT INFO");
+        assert!(info.contains(" db=0 "), "after {line}: {info}");
+    }
+}
+
+#[test]
+fn a_dump_restores_the_grant_under_another_name() {
+    let server = Server::start();
+    let mut client = server.client();
+    let grant = client.acquire("k", "OWNER alice").unwrap();
+    let dump: Vec<u8> = client.ask("DUMP k");
+    client.ask_words::<(), _>([b"RESTORE", &b"l"[..], b"5000", &dump]);
+    let restored = client.holder("l").unwrap();
+    assert_eq!((restored.owner, restored.fence, restored.holds), (grant.owner, grant.fence, 1));
+    assert!(restored.lease <= 5000);
+    client.ask_words::<(), _>([b"RESTORE", &b"m"[..], b"0", &dump]);
+    assert_eq!(client.holder("m").unwrap().lease, -1);
+}
+
+#[test]
+fn the_digest_tells_owner_fence_and_holds_apart() {
+    let server = Server::start();
+    let mut client = server.client();
+    let any = Payload::lock(&mut client, b"x", 1, 1);
+    let mut digests = Vec::new();
+    for (owner, fence, holds) in [
+        (&b"alice"[..], 5, 1),
+        (b"bob", 5, 1),
+        (b"alice", 6, 1),
+        (b"alice", 5, 2),
+        (b"alice5", 5, 1),
+        (b"alice", 1, 5),
+    ] {
+        let payload = any.with_lock(owner, fence, holds).encode();
+        client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload, b"REPLACE"]);
+        digests.push(client.ask::<String>("DEBUG DIGEST"));
+    }
+    let count = digests.len();
+    digests.sort();
+    digests.dedup();
+    assert_eq!(digests.len(), count);
+}

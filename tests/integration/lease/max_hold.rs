@@ -1,0 +1,289 @@
+//! `MAXHOLD`, `lock.max-hold`: an age that no grant outlives, whatever keeps it alive. The age is the time since the grant, also
+//! while fences run ahead of the clock, as after a clock that was set back, or with a lock that another server granted.
+
+use redis::Value;
+
+use crate::support::{
+    Client, Payload, Server, Stopwatch, Waiter, in_each_kind_of_file, restore_from_primary, server_time,
+    wait_for, wait_until, wall_clock,
+};
+
+/// An hour, in ms.
+const HOUR: i64 = 3_600_000;
+
+/// The greatest age of the grants that are kept alive here, in ms.
+const AGE: i64 = 1500;
+
+/// One that is long enough for a server to be started again, or for a replica to copy all.
+const LONG: i64 = 20_000;
+
+/// Two grants of alice's: of `k` with a fence that is the time, of `ahead` with one that is not.
+const KEYS: [&str; 2] = ["k", "ahead"];
+
+/// When a grant was made, in ms since 1970: not before, and not after.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    after: i64,
+    before: i64,
+}
+
+/// Has the server see a fence of an hour from now.
+fn run_ahead(client: &mut Client) {
+    let fence = (wall_clock() + HOUR) * 1000;
+    let payload = Payload::lock(client, b"any", fence as u64, 1).encode();
+    restore_from_primary(client, "any", 0, &payload);
+    client.ask::<()>("DEL any");
+}
+
+/// Alice's grant of that key, made now.
+#[track_caller]
+fn take_one(client: &mut Client, key: &str, options: &str) -> Made {
+    let after = server_time(client);
+    let granted = client.acquire(key, &format!("OWNER alice {options}")).unwrap();
+    let before = server_time(client);
+    let ahead = granted.granted_at() > before + HOUR / 2;
+    assert_eq!(ahead, key == "ahead", "{granted:?}, made by {before}");
+    Made { after, before }
+}
+
+/// Alice's two grants, made now.
+#[track_caller]
+fn take(client: &mut Client, options: &str) -> [Made; 2] {
+    let first = take_one(client, "k", options);
+    run_ahead(client);
+    [first, take_one(client, "ahead", options)]
+}
+
+/// What `LOCK.INFO` shows as the age of the grants is the time since then.
+#[track_caller]
+fn show_their_age(client: &mut Client, made: &[Made; 2]) {
+    for (key, made) in KEYS.iter().zip(made) {
+        let earliest = server_time(client) - made.before;
+        let shown: i64 = client.lock_info(key).expect("a held lock")["held-ms"].parse().unwrap();
+        let latest = server_time(client) - made.after;
+        let ages = earliest - 1..=latest + 1;
+        assert!(ages.contains(&shown), "{key}: held for {shown} ms, not {earliest} to {latest}");
+    }
+}
+
+/// An extension or a re-entry of alice's ends with the greatest age of her grant.
+#[track_caller]
+fn are_extended_to(age: i64, client: &mut Client, made: &[Made; 2]) {
+    let beyond = client.ttl_beyond_lease();
+    for (key, made) in KEYS.iter().zip(made) {
+        let asked = server_time(client);
+        let left: i64 = client.ask(&format!("LOCK.EXTEND {key} alice EX 1000"));
+        let most = made.before + age - asked;
+        assert!(left <= most, "{key}: {left} ms are left, {} too many", left - most);
+        let ends: i64 = client.ask(&format!("PEXPIRETIME {key}"));
+        let expected = made.after + age..=made.before + age + beyond;
+        assert!(expected.contains(&ends), "{key}: {ends}, not {expected:?}");
+        let again = client.acquire(key, "OWNER alice PX 600000 ONCE").unwrap();
+        assert!(again.lease <= most, "{key}: {again:?}");
+    }
+}
+
+/// Alice's grant ends with that age, whatever is done all the time to keep it; and soon after bob has the lock.
+#[track_caller]
+fn ends_at(age: i64, server: &Server, key: &str, made: Made, effort: &str) {
+    let (mut alice, mut client) = (server.client(), server.client());
+    let watch = Stopwatch::start();
+    let mut bob = Waiter::new(server, key, "OWNER bob PX 60000");
+    wait_for("the end of alice's grant", || {
+        if !effort.is_empty() {
+            let _ = alice.send(&effort.replace("KEY", key));
+        }
+        let late = server_time(&mut client) - made.before - age;
+        assert!(late < watch.allowed(), "alice has {key} for {late} ms too long, in spite of {effort:?}");
+        client.holder(key).is_some_and(|holder| holder.owner == "bob")
+    });
+    let reached = server_time(&mut client) - made.after;
+    assert!(reached >= age, "the grant ended at an age of {reached} ms");
+    bob.granted();
+}
+
+/// The ways of saying it: the grant's own greatest age, all grants', or both.
+const WAYS: [(&str, i64); 3] = [("MAXHOLD 1500", 0), ("", AGE), ("MAXHOLD 600000", AGE)];
+
+/// In each of these ways, for a fence that is the time and for one that is not.
+#[track_caller]
+fn no_effort_keeps_it(options: &str, effort: &str) {
+    for (own, of_all) in WAYS {
+        let server = Server::start();
+        let mut session = server.client();
+        session.ask::<()>(&format!("CONFIG SET lock.max-hold {of_all}"));
+        for key in KEYS {
+            if key == "ahead" {
+                run_ahead(&mut session);
+            }
+            let made = take_one(&mut session, key, &format!("{own} {options}"));
+            ends_at(AGE, &server, key, made, effort);
+        }
+    }
+}
+
+#[test]
+fn an_idle_grant_ends_with_it() {
+    no_effort_keeps_it("PX 600000", "");
+}
+
+#[test]
+fn no_extension_keeps_a_grant_beyond_it() {
+    no_effort_keeps_it("PX 600000", "LOCK.EXTEND KEY alice PX 600000");
+    no_effort_keeps_it("PX 1400", "LOCK.EXTEND KEY alice PX 1400");
+}
+
+#[test]
+fn no_reentry_keeps_a_grant_beyond_it() {
+    no_effort_keeps_it("PX 600000", "LOCK.ACQUIRE KEY OWNER alice PX 600000 MAXHOLD 600000");
+    no_effort_keeps_it("PX 1400", "LOCK.ACQUIRE KEY OWNER alice ONCE PX 1400");
+}
+
+#[test]
+fn no_session_keeps_a_grant_beyond_it() {
+    no_effort_keeps_it("PX 600000 SESSION", "");
+    no_effort_keeps_it("PX 450 SESSION", "");
+}
+
+#[test]
+fn the_first_lease_is_cut_to_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (greatest, options, lease) in [
+        (0, "PX 60000 MAXHOLD 5000", 5000),
+        (0, "PX 4000 MAXHOLD 5000", 4000),
+        (3000, "PX 60000 MAXHOLD 5000", 3000),
+        (3000, "", 3000),
+        (3000, "MAXHOLD 2000", 2000),
+    ] {
+        client.ask::<()>(&format!("CONFIG SET lock.max-hold {greatest}"));
+        let granted = client.acquire("k", &format!("OWNER alice {options}")).unwrap();
+        assert_eq!(granted.lease, lease, "{greatest} {options}");
+        let beyond = client.ask::<i64>("PEXPIRETIME k") - granted.granted_at() - lease;
+        assert!((0..=client.ttl_beyond_lease()).contains(&beyond), "{greatest} {options}: {beyond}");
+        client.ask::<()>("LOCK.BREAK k");
+    }
+}
+
+#[test]
+fn an_extension_answers_what_is_left() {
+    let server = Server::start();
+    let mut client = server.client();
+    let made = take(&mut client, "PX 10000 MAXHOLD 20000");
+    are_extended_to(LONG, &mut client, &made);
+    wait_until(&mut client, made[1].before + 500);
+    are_extended_to(LONG, &mut client, &made);
+    client.ask::<()>("CONFIG SET lock.max-hold 15000");
+    are_extended_to(15_000, &mut client, &made);
+}
+
+#[test]
+fn the_age_is_shown() {
+    let server = Server::start();
+    let mut client = server.client();
+    let made = take(&mut client, "");
+    show_their_age(&mut client, &made);
+    wait_until(&mut client, made[1].before + 300);
+    show_their_age(&mut client, &made);
+    // No change of the grant makes it any younger.
+    for line in [
+        "LOCK.ACQUIRE KEY OWNER alice",
+        "LOCK.EXTEND KEY alice PX 60000",
+        "PERSIST KEY",
+        "LOCK.RELEASE KEY alice",
+    ] {
+        for key in KEYS {
+            client.ask::<Value>(&line.replace("KEY", key));
+        }
+        show_their_age(&mut client, &made);
+    }
+}
+
+#[test]
+fn a_waiters_age_begins_when_it_is_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    for key in KEYS {
+        if key == "ahead" {
+            run_ahead(&mut client);
+        }
+        take_one(&mut client, key, "PX 600000");
+        let mut bob = Waiter::new(&server, key, "OWNER alice-2 PX 600000 MAXHOLD 1500");
+        let waited = server_time(&mut client);
+        wait_until(&mut client, waited + 300);
+        let after = server_time(&mut client);
+        client.ask::<i64>(&format!("LOCK.RELEASE {key} alice"));
+        let made = Made { after, before: server_time(&mut client) };
+        assert!(bob.granted().lease <= AGE);
+        ends_at(AGE, &server, key, made, "LOCK.EXTEND KEY alice-2 EX 1000");
+    }
+}
+
+#[test]
+fn wrong_ages_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (options, error) in [
+        ("MAXHOLD", "ERR syntax error"),
+        ("MAXHOLD 5 MAXHOLD 5", "ERR syntax error"),
+        ("MAXHOLD 0", "ERR value is out of range, must be positive"),
+        ("MAXHOLD -1", "ERR value is out of range, must be positive"),
+        ("MAXHOLD long", "ERR value is not an integer or out of range"),
+        ("MAXHOLD 9223372036854775808", "ERR value is not an integer or out of range"),
+    ] {
+        assert_eq!(client.refused(&format!("LOCK.ACQUIRE k {options}")), error, "{options}");
+    }
+    assert_eq!(client.ask::<i64>("EXISTS k"), 0);
+    assert_eq!(client.acquire("k", "MAXHOLD 9007199254740991").unwrap().lease, 30_000);
+}
+
+/// The grants, after they have gone by way of a replica, a file or a payload.
+#[track_caller]
+fn are_kept(server: &Server, made: [Made; 2]) {
+    let mut client = server.client();
+    wait_until(&mut client, made[1].before + 300);
+    show_their_age(&mut client, &made);
+    are_extended_to(LONG, &mut client, &made);
+}
+
+const KEPT: &str = "PX 10000 MAXHOLD 20000";
+
+#[test]
+fn a_replica_that_was_told_of_the_grant_keeps_it() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let made = take(&mut primary.client(), "PX 600000 MAXHOLD 4000");
+    primary.client().ask::<i64>("LOCK.EXTEND k alice EX 1000");
+    replica.wait_for_sync_with(&primary);
+    let mut client = replica.client();
+    show_their_age(&mut client, &made);
+    client.ask::<()>("REPLICAOF NO ONE");
+    are_extended_to(4000, &mut client, &made);
+    ends_at(4000, &replica, "ahead", made[1], "LOCK.EXTEND KEY alice EX 1000");
+}
+
+#[test]
+fn a_replica_that_copied_the_grant_keeps_it() {
+    let primary = Server::start();
+    let made = take(&mut primary.client(), KEPT);
+    let replica = primary.replica();
+    replica.client().ask::<()>("REPLICAOF NO ONE");
+    are_kept(&replica, made);
+}
+
+#[test]
+fn files_keep_it() {
+    in_each_kind_of_file(|client| take(client, KEPT), are_kept);
+}
+
+#[test]
+fn a_payload_keeps_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    let made = take(&mut client, KEPT);
+    for key in KEYS {
+        let dump: Vec<u8> = client.ask(&format!("DUMP {key}"));
+        client.ask_words::<(), _>([b"RESTORE", key.as_bytes(), b"10000", &dump, b"REPLACE"]);
+    }
+    are_kept(&server, made);
+}

@@ -1,0 +1,4 @@
+//! `INFO lock`.
+
+mod locks;
+mod waits;

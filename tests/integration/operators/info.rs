@@ -1,0 +1,117 @@
+//! Looking at a lock.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use redis::Value;
+
+use crate::support::{Client, PATIENCE, Server, convert, wait_for};
+
+#[test]
+fn a_held_lock_shows_its_owner_fence_holds_lease_and_age() {
+    let server = Server::start();
+    let mut client = server.client();
+    let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
+    client.acquire("k", "OWNER alice").unwrap();
+    let info = client.lock_info("k").unwrap();
+    assert_eq!(info["owner"], "alice");
+    assert_eq!(info["fence"], fence.to_string());
+    assert_eq!(info["holds"], "2");
+    let lease: i64 = info["lease-ms"].parse().unwrap();
+    assert!(lease > 50_000 && lease <= 60_000, "{lease}");
+    let first: i64 = info["held-ms"].parse().unwrap();
+    assert!((0..10_000).contains(&first), "{first}");
+    wait_for("the lock to have been held for 20 ms more", || {
+        client.lock_info("k").unwrap()["held-ms"].parse::<i64>().unwrap() >= first + 20
+    });
+}
+
+#[test]
+fn a_free_or_lapsed_lock_is_null() {
+    let server = Server::start();
+    for mut client in [server.client(), server.client_resp3()] {
+        assert_eq!(client.send("LOCK.INFO k").unwrap(), Value::Nil);
+        client.acquire("k", "PX 1").unwrap();
+        wait_for("a lapse", || client.send("LOCK.INFO k").unwrap() == Value::Nil);
+    }
+}
+
+#[test]
+fn it_is_a_map_in_resp3_and_a_flat_array_in_resp2() {
+    let server = Server::start();
+    server.client().acquire("k", "OWNER alice").unwrap();
+    let Value::Map(pairs) = server.client_resp3().send("LOCK.INFO k").unwrap() else {
+        panic!("no map")
+    };
+    let Value::Array(parts) = server.client().send("LOCK.INFO k").unwrap() else { panic!("no array") };
+    assert_eq!(parts.len(), pairs.len() * 2);
+    let names: Vec<_> = pairs.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, parts.into_iter().step_by(2).collect::<Vec<_>>());
+    assert_eq!(names[0], Value::BulkString(b"owner".to_vec()));
+}
+
+/// The bytes on the wire, for clients that tell a null array from a null string.
+#[test]
+fn null_is_a_null_array_in_resp2_and_null_in_resp3() {
+    let server = Server::start();
+    server.client().acquire("held", "OWNER alice").unwrap();
+    for (hello, null) in [("", "*-1\r\n"), ("HELLO 3\r\n", "_\r\n")] {
+        let mut wire = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        wire.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(wire, "{hello}PING\r\nLOCK.INFO free\r\nLOCK.ACQUIRE held\r\nECHO end\r\n").unwrap();
+        let mut said = String::new();
+        while !said.ends_with("$3\r\nend\r\n") {
+            let mut byte = [0];
+            wire.read_exact(&mut byte).unwrap();
+            said.push(byte[0].into());
+        }
+        assert!(said.ends_with(&format!("+PONG\r\n{null}{null}$3\r\nend\r\n")), "{said}");
+    }
+}
+
+#[test]
+fn it_changes_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let before = client.snapshot();
+    client.lock_info("k").unwrap();
+    assert_eq!(client.lock_info("free"), None);
+    assert_eq!(client.snapshot(), before);
+}
+
+/// The connection that keeps a grant alive.
+fn client_of(client: &mut Client, key: &str) -> (String, i64) {
+    let info = client.lock_info(key).unwrap();
+    (info["session"].clone(), info["client-id"].parse().unwrap())
+}
+
+#[test]
+fn the_client_is_the_connection_that_took_the_session_last() {
+    let server = Server::start();
+    let (mut client, mut first, mut second) = (server.client(), server.client(), server.client());
+    let ids: [i64; 2] = [&mut first, &mut second].map(|session| session.ask("CLIENT ID"));
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    assert_eq!(client_of(&mut client, "k"), ("0".into(), 0));
+    first.acquire("k", "OWNER alice PX 600000 ONCE SESSION").unwrap();
+    assert_eq!(client_of(&mut client, "k"), ("1".into(), ids[0]));
+    second.acquire("k", "OWNER alice PX 600000 ONCE SESSION").unwrap();
+    assert_eq!(client_of(&mut client, "k"), ("1".into(), ids[1]));
+    client.ask::<i64>(&format!("CLIENT KILL ID {}", ids[1]));
+    wait_for("the end of the session", || client.lock_info("k").is_none());
+}
+
+#[test]
+fn each_of_several_grants_has_a_client_of_its_own() {
+    let server = Server::start();
+    let (mut client, mut session) = (server.client(), server.client());
+    let id: i64 = session.ask("CLIENT ID");
+    client.acquire("k", "OWNER alice SHARED PX 600000").unwrap();
+    session.acquire("k", "OWNER bob SHARED SESSION PX 600000").unwrap();
+    let info: HashMap<String, Value> = client.ask("LOCK.INFO k FULL");
+    let grants: Vec<HashMap<String, Value>> = convert(info["grants"].clone());
+    let ids: Vec<i64> = grants.iter().map(|grant| convert(grant["client-id"].clone())).collect();
+    assert_eq!(ids, [0, id]);
+    assert_eq!(client_of(&mut client, "k"), ("0".into(), 0), "the oldest");
+}

@@ -1,0 +1,8 @@
+//! Files: what comes back from them, also after a `kill -9`, and what is not read at all.
+
+mod files;
+mod golden;
+mod last_fence;
+mod soak_altered;
+mod soak_files;
+mod soak_kill;

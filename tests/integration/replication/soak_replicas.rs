@@ -1,0 +1,167 @@
+//! After a long mix of all commands, replicas of every kind have the same data as their primary, and have been told
+//! effects only.
+
+use std::collections::BTreeMap;
+
+use super::mix::{DATABASES, Mix, long_leases};
+use crate::support::{Server, Setup, figure, size};
+
+/// What replicas may be sent of the mix: the effect of lock commands, and the server's own.
+// `copy`: of a string; a lock can't be copied.
+const EFFECTS: [&str; 17] = [
+    "lock.apply",
+    "del",
+    "copy",
+    "unlink",
+    "pexpireat",
+    "persist",
+    "rename",
+    "move",
+    "set",
+    "flushdb",
+    "flushall",
+    "swapdb",
+    "select",
+    "multi",
+    "exec",
+    "ping",
+    "publish",
+];
+
+/// What the tests ask of a replica.
+const OURS: [&str; 15] = [
+    "quit",
+    "client|kill",
+    "config|get",
+    "psync",
+    "config|set",
+    "lock.info",
+    "info",
+    "debug",
+    "keys",
+    "pexpiretime",
+    "client|setinfo",
+    "replicaof",
+    "replconf",
+    "flushall",
+    "hello",
+];
+
+/// How often the server has carried out each command.
+fn calls(server: &Server) -> BTreeMap<String, i64> {
+    let text: String = server.client().ask("INFO commandstats");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
+    let calls = lines.map(|(name, rest)| (name.into(), rest.split(',').next().unwrap().parse().unwrap()));
+    calls.collect()
+}
+
+fn effects(server: &Server) -> BTreeMap<String, i64> {
+    calls(server).into_iter().filter(|(name, _)| EFFECTS.contains(&&name[..]) && name != "ping").collect()
+}
+
+#[track_caller]
+pub(crate) fn same(replica: &Server, of: &Server, primary: &Server, name: &str) {
+    replica.wait_for_sync_with(of);
+    let (mut here, mut there) = (replica.client(), primary.client());
+    let (is, expected): (String, String) = (here.ask("DEBUG DIGEST"), there.ask("DEBUG DIGEST"));
+    for db in 0..DATABASES {
+        here.ask::<()>(&format!("SELECT {db}"));
+        there.ask::<()>(&format!("SELECT {db}"));
+        assert_eq!(here.snapshot().leases, there.snapshot().leases, "{name}, database {db}");
+        for (key, _) in there.snapshot().leases {
+            let key = String::from_utf8(key).unwrap();
+            let holders = [&mut here, &mut there].map(|client| {
+                let info = client.send(&format!("LOCK.INFO {key}"));
+                info.map(|info| redis::from_redis_value::<Vec<redis::Value>>(info).unwrap()[..6].to_vec())
+            });
+            assert_eq!(holders[0], holders[1], "{name}: {key}");
+        }
+    }
+    assert_eq!(is, expected, "{name}");
+    for (command, calls) in calls(replica) {
+        let known = EFFECTS.contains(&&command[..]) || OURS.contains(&&command[..]);
+        assert!(known, "{name} was sent {command}, {calls} times");
+    }
+}
+
+/// Commands that are refused or change nothing.
+const WITHOUT_EFFECT: [&str; 19] = [
+    "LOCK.ACQUIRE held OWNER bob",
+    "LOCK.ACQUIRE held OWNER bob BLOCK 1",
+    "LOCK.ACQUIRE held OWNER alice ONCE PX 1",
+    "LOCK.ACQUIRE held OWNER alice PX 0",
+    "LOCK.ACQUIRE string",
+    "LOCK.RELEASE held bob",
+    "LOCK.RELEASE held alice FENCE 1",
+    "LOCK.RELEASE free alice",
+    "LOCK.EXTEND held bob",
+    "LOCK.EXTEND free bob",
+    "LOCK.MACQUIRE 2 free held OWNER bob",
+    "LOCK.MACQUIRE 2 free held OWNER bob BLOCK 1",
+    "LOCK.MACQUIRE 2 free string OWNER alice",
+    "LOCK.MRELEASE 2 free held bob",
+    "LOCK.MEXTEND 2 held free alice",
+    "LOCK.BREAK free",
+    "LOCK.BREAK held FENCE 1",
+    "COPY held other",
+    "LOCK.APPLY held",
+];
+
+#[test]
+fn a_random_mix() {
+    let (rounds, steps) = size((1, 2_000), (10, 30_000));
+    let (mut total, mut granted, mut told) = (0, 0, 0);
+    for _ in 0..rounds {
+        let primary = long_leases().start();
+        let first = primary.replica();
+        let second = first.replica();
+        let swapping = primary.replica_with(Setup::new().set("repl-diskless-load", "swapdb"));
+        let mut mix = Mix::new(&primary);
+        let mut late = Vec::new();
+        for step in 0..steps {
+            mix.step();
+            if step % 150 == 149 {
+                // What differs may be the same again a while later.
+                mix.settle();
+                same(&first, &primary, &primary, "the replica");
+                same(&second, &first, &primary, "the replica's replica");
+            }
+            if step == steps / 4 {
+                swapping.client().ask::<()>("REPLICAOF NO ONE");
+                swapping.client().ask::<()>("SET other text");
+                swapping.client().ask::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+            } else if step == steps / 3 || step == steps / 2 {
+                let diskless = if step == steps / 3 { "yes" } else { "no" };
+                primary.client().ask::<()>(&format!("CONFIG SET repl-diskless-sync {diskless}"));
+                late.push(Setup::new().set("replicaof", &format!("127.0.0.1 {}", primary.port())).start());
+            }
+        }
+        mix.settle();
+        same(&first, &primary, &primary, "the replica");
+        same(&second, &first, &primary, "the replica's replica");
+        same(&swapping, &primary, &primary, "the replica that swaps databases");
+        for late in &late {
+            same(late, &primary, &primary, "a replica that joined in the middle");
+        }
+
+        let client = &mut mix.client;
+        client.ask::<()>("FLUSHALL");
+        client.acquire("held", "OWNER alice PX 600000").unwrap();
+        client.ask::<()>("SET string text");
+        first.wait_for_sync_with(&primary);
+        let before = effects(&first);
+        for line in WITHOUT_EFFECT {
+            let _ = client.send(line);
+        }
+        first.wait_for_sync_with(&primary);
+        assert_eq!(effects(&first), before);
+        total += mix.steps;
+        granted += mix.granted;
+        told += before["lock.apply"];
+    }
+    assert!(granted > 0 && told > 0);
+    figure(
+        "replicas after a random mix",
+        format_args!("{rounds} x 5 replicas, {total} steps, {granted} waiters granted, {told} effects told"),
+    );
+}

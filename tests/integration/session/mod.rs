@@ -1,0 +1,7 @@
+//! `SESSION`: grants that live as long as a connection.
+
+mod connection;
+mod renewal;
+mod stall;
+mod stall_shown;
+mod takeover;

@@ -1,0 +1,233 @@
+//! All of them or none, in one step.
+
+use redis::Value;
+
+use super::{ask, count, counted, free, gets_null, grants, holders, holds, holds_one, take};
+use crate::support::{Client, Server};
+
+#[test]
+fn free_locks_are_granted_with_one_fence() {
+    let server = Server::start();
+    for mut client in [server.client(), server.client_resp3()] {
+        let earlier = holds_one(&mut client, "z", "other");
+        let all = holds(&mut client, "b a c", "alice", "PX 50000");
+        assert_eq!((&all.owner[..], &all.holds[..], all.lease), ("alice", &[1, 1, 1][..], 50_000));
+        assert!(all.fences[0] > earlier && all.fences == [all.fences[0]; 3], "{all:?}");
+        for key in ["a", "b", "c"] {
+            let grant = client.holder(key).unwrap();
+            assert_eq!((&grant.owner[..], grant.fence, grant.holds), ("alice", all.fences[0], 1), "{key}");
+        }
+        assert!(holds_one(&mut client, "y", "other") > all.fences[0]);
+        client.ask::<()>("FLUSHALL");
+    }
+}
+
+#[test]
+fn the_reply_has_the_shape_of_a_single_one_with_lists() {
+    let server = Server::start();
+    for mut client in [server.client(), server.client_resp3()] {
+        let Value::Array(parts) = client.ask("LOCK.MACQUIRE 2 a b OWNER alice EX 60") else {
+            panic!("no array")
+        };
+        let [Value::BulkString(owner), Value::Array(fences), Value::Array(holds), Value::Int(60_000)] =
+            &parts[..]
+        else {
+            panic!("{parts:?}")
+        };
+        assert_eq!(owner, b"alice");
+        assert!(matches!(fences[..], [Value::Int(first), Value::Int(second)] if first == second));
+        assert_eq!(holds[..], [Value::Int(1), Value::Int(1)]);
+        client.ask::<()>("FLUSHALL");
+    }
+}
+
+#[test]
+fn an_owner_is_made_where_none_is_named() {
+    let server = Server::start();
+    let mut client = server.client();
+    let all = grants(client.ask("LOCK.MACQUIRE 2 a b")).unwrap();
+    assert_eq!((all.owner.len(), all.lease), (36, 30_000));
+    assert_eq!(holders(&mut client, ["a", "b"]), [&all.owner[..]; 2]);
+}
+
+#[test]
+fn one_key_is_enough() {
+    let server = Server::start();
+    let mut client = server.client();
+    let all = holds(&mut client, "a", "alice", "");
+    assert_eq!((all.fences.len(), &all.holds[..]), (1, &[1][..]));
+    assert_eq!(client.holder("a").unwrap().fence, all.fences[0]);
+}
+
+/// Wherever the taken one stands.
+#[test]
+fn none_is_taken_where_one_is() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds_one(&mut client, "taken", "bob");
+    for keys in ["taken a b", "a taken b", "a b taken", "taken"] {
+        gets_null(&mut client, &ask(keys, "alice", ""));
+        gets_null(&mut client, &ask(keys, "alice", "SHARED ONCE"));
+        assert_eq!(holders(&mut client, ["a", "b", "taken"]), ["-", "-", "bob"], "{keys}");
+    }
+    assert_eq!(count(&mut client, "lock_refusals"), 8);
+    assert_eq!(count(&mut client, "lock_grants"), 1);
+}
+
+/// Also where some are the owner's, whose holds stay.
+#[test]
+fn no_hold_is_added_where_one_is_taken() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds_one(&mut client, "taken", "bob");
+    holds(&mut client, "a b", "alice", "PX 100000");
+    gets_null(&mut client, &ask("a taken b", "alice", "PX 900000"));
+    for key in ["a", "b"] {
+        let grant = client.holder(key).unwrap();
+        assert!(grant.holds == 1 && grant.lease <= 100_000, "{grant:?}");
+    }
+}
+
+#[test]
+fn what_is_the_owners_already_is_re_entered_and_keeps_its_fence() {
+    let server = Server::start();
+    let mut client = server.client();
+    let second = holds_one(&mut client, "b", "alice");
+    let first = holds_one(&mut client, "d", "alice");
+    client.acquire("d", "OWNER alice").unwrap();
+    let all = holds(&mut client, "a b c d", "alice", "");
+    let new = all.fences[0];
+    assert!(new > first && new > second);
+    assert_eq!(all.fences, [new, second, new, first]);
+    assert_eq!(all.holds, [1, 2, 1, 3]);
+    // Again, in another order: nothing is new.
+    let again = holds(&mut client, "d c b a", "alice", "");
+    assert_eq!(again.fences, [first, new, second, new]);
+    assert_eq!(again.holds, [4, 2, 3, 2]);
+    assert_eq!((count(&mut client, "lock_grants"), count(&mut client, "lock_reentries")), (4, 7));
+}
+
+#[test]
+fn once_adds_no_holds() {
+    let server = Server::start();
+    let mut client = server.client();
+    let all = holds(&mut client, "a b", "alice", "ONCE");
+    let again = take(&mut client, "b a", "alice", "ONCE").unwrap();
+    assert_eq!((&again.fences, &again.holds[..]), (&all.fences, &[1, 1][..]));
+    let some = holds(&mut client, "c a", "alice", "ONCE");
+    assert!(some.fences[0] > some.fences[1] && some.holds == [1, 1], "{some:?}");
+}
+
+/// Of leases that end at different times, the first counts: until then the owner holds them all.
+#[test]
+fn the_lease_is_the_one_that_ends_first() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("a", "OWNER alice PX 900000").unwrap();
+    let all = holds(&mut client, "a b", "alice", "PX 50000");
+    assert_eq!(all.lease, 50_000);
+    assert!(client.holder("a").unwrap().lease > 800_000, "no re-entry shortens a lease");
+    client.acquire("c", "OWNER alice PX 1000 MAXHOLD 20000").unwrap();
+    let capped = holds(&mut client, "a c b", "alice", "PX 600000");
+    assert!((10_000..=20_000).contains(&capped.lease), "{capped:?}");
+}
+
+#[test]
+fn a_lease_without_an_end_is_none_that_ends_first() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "a b", "alice", "PX 50000");
+    client.ask::<()>("PERSIST a");
+    assert_eq!(holds(&mut client, "a b", "alice", "PX 70000 ONCE").lease, 70_000);
+    client.ask::<()>("PERSIST b");
+    assert_eq!(holds(&mut client, "a b", "alice", "PX 70000 ONCE").lease, -1);
+}
+
+#[test]
+fn a_greatest_age_is_that_of_each() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(holds(&mut client, "a b", "alice", "MAXHOLD 40000").lease, 40_000);
+    for key in ["a", "b"] {
+        assert!(client.ask::<i64>(&format!("LOCK.EXTEND {key} alice PX 600000")) <= 40_000);
+    }
+}
+
+#[test]
+fn each_is_a_lock_like_any_other() {
+    let server = Server::start();
+    let mut client = server.client();
+    holds(&mut client, "a b c", "alice", "");
+    free(&mut client, "b", "alice");
+    assert_eq!(client.ask::<i64>("LOCK.BREAK c"), 1);
+    client.ask::<i64>("LOCK.EXTEND a alice PX 700000");
+    assert_eq!(holders(&mut client, ["a", "b", "c"]), ["alice", "-", "-"]);
+    holds(&mut client, "b c", "bob", "");
+}
+
+/// Whether a transaction that was begun by `WATCH` of these keys before that line is still carried out.
+#[track_caller]
+fn goes_on_after(client: &mut Client, other: &mut Client, keys: &str, line: &str) -> bool {
+    client.ask::<()>(&format!("WATCH {keys}"));
+    let _ = other.send(line);
+    client.ask::<()>("MULTI");
+    client.ask::<()>("PING");
+    client.ask::<Value>("EXEC") != Value::Nil
+}
+
+#[test]
+fn a_watch_is_broken_by_what_changes_that_lock_alone() {
+    let server = Server::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    holds(&mut other, "a b", "alice", "");
+    holds(&mut other, "taken", "bob", "");
+    other.ask::<()>("SET text any");
+    let watched = "a b taken free text";
+    for line in [
+        &ask("a free taken", "alice", "")[..],
+        &ask("free a text", "alice", ""),
+        &ask("a b", "alice", "ONCE PX 1"),
+        "LOCK.MACQUIRE 2 free free OWNER x",
+        "LOCK.MACQUIRE 1 free OWNER x PX 0",
+        "LOCK.MRELEASE 3 a b free nobody",
+        "LOCK.MRELEASE 2 a b alice FENCE 5",
+        "LOCK.MRELEASE 2 a text alice",
+        "LOCK.MEXTEND 3 a b taken alice PX 700000",
+        "LOCK.MEXTEND 2 a text alice PX 700000",
+        "LOCK.MEXTEND 2 a b alice FENCE 5 PX 700000",
+    ] {
+        assert!(goes_on_after(&mut client, &mut other, watched, line), "{line}");
+    }
+    for line in
+        [&ask("a b", "alice", "")[..], "LOCK.MRELEASE 2 a b alice", "LOCK.MEXTEND 2 a b alice PX 700000"]
+    {
+        for key in ["a", "b"] {
+            other.ask::<()>(&ask("a b", "alice", ""));
+            other.ask::<()>("LOCK.MEXTEND 2 a b alice PX 600000");
+            assert!(!goes_on_after(&mut client, &mut other, key, line), "{line}: {key}");
+            assert!(goes_on_after(&mut client, &mut other, "taken free text", line), "{line}");
+        }
+        other.ask::<()>(&ask("a b", "alice", "ONCE"));
+    }
+}
+
+#[test]
+fn keys_are_of_any_bytes_and_the_reply_is_in_their_order() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys: [&[u8]; 4] = [b"\0z", b"with blank", b"\xff\xfe", b""];
+    let line = |keys: &[&[u8]]| -> Vec<Vec<u8>> {
+        let count = keys.len().to_string();
+        let head = [b"LOCK.MACQUIRE".to_vec(), count.into_bytes()];
+        let tail = [b"OWNER".to_vec(), b"x\0y".to_vec()];
+        head.into_iter().chain(keys.iter().map(|key| key.to_vec())).chain(tail).collect()
+    };
+    let mut fences = Vec::new();
+    for key in keys {
+        fences.push(grants(client.ask_words(line(&[key]))).unwrap().fences[0]);
+    }
+    assert!(fences.is_sorted());
+    let mixed = grants(client.ask_words(line(&[keys[2], keys[0], keys[3], keys[1]]))).unwrap();
+    assert_eq!(mixed.fences, [2, 0, 3, 1].map(|place: usize| fences[place]));
+    assert_eq!(counted("a b"), "2 a b");
+}

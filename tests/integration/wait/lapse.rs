@@ -1,0 +1,243 @@
+//! When a waiter gets a lock whose lease ends: never early, and soon after; and when its own lease begins.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Client, Grant, Server, Setup, Stopwatch, Waiter, grant, is_left_of, lease_end_after, owners, server_time,
+    wait_for,
+};
+
+#[test]
+fn a_lapse_is_never_early_by_the_clients_clock() {
+    let server = Server::start();
+    let mut client = server.client();
+    for lease in [1, 2, 5, 10, 20, 30, 50, 80, 130, 210] {
+        let mut bob = server.client();
+        let began = Instant::now();
+        client.acquire("k", &format!("OWNER alice PX {lease}")).unwrap();
+        bob.begin("LOCK.ACQUIRE k OWNER bob BLOCK 0");
+        bob.finish().unwrap();
+        let after = began.elapsed();
+        assert!(after >= Duration::from_millis(lease), "a lease of {lease} ms ended after {after:?}");
+        client.ask::<()>("LOCK.RELEASE k bob");
+    }
+}
+
+#[test]
+fn a_lapse_is_never_early_by_the_servers_clock() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER first PX 600000").unwrap();
+    let mut waiters: Vec<_> = (0..30)
+        .map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX {}", 1 + number)))
+        .collect();
+    let mut ends = server_time(&mut client) + 100;
+    client.ask::<i64>(&format!("PEXPIREAT k {ends}"));
+    for waiter in &mut waiters {
+        let grant = waiter.granted();
+        assert!(grant.granted_at() >= ends, "{grant:?} {ends}");
+        // Of the next one.
+        ends = grant.granted_at() + grant.lease;
+    }
+}
+
+/// A fence is the time of its grant in microseconds. Redis 8, when it looks for keys to expire, also deletes those that are in
+/// their last millisecond; here it looks often.
+#[test]
+fn a_lapse_is_not_early_by_a_microsecond() {
+    const LOCKS: i64 = 200;
+    let server = Setup::new().set("hz", "500").start();
+    let mut client = server.client();
+    let mut waiters: Vec<_> = (0..LOCKS).map(|_| server.client()).collect();
+    let lines: Vec<String> = (0..LOCKS)
+        .map(|number| format!("LOCK.ACQUIRE lock{number} OWNER alice PX {}", 300 + number))
+        .collect();
+    let held = client.ask_all::<redis::Value, _>(&lines).into_iter().map(|reply| grant(reply).unwrap());
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        waiter.begin(&format!("LOCK.ACQUIRE lock{number} OWNER bob BLOCK 0"));
+    }
+    for (held, mut waiter) in held.zip(waiters) {
+        let next = grant(waiter.finish().unwrap()).unwrap();
+        let after = next.fence - held.fence;
+        assert!(after >= held.lease * 1000, "a lease of {} ms ended after {after} us", held.lease);
+    }
+}
+
+/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended. Nothing but the
+/// change takes place within the lease.
+#[track_caller]
+fn waits_until_the_new_end(lease: i64, line: impl FnOnce(&mut Client) -> String) {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let watch = Stopwatch::start();
+    let before = lease_end_after(&mut client, "k", &[&format!("LOCK.EXTEND k alice PX {lease}")]);
+    let line = line(&mut client);
+    let ends = lease_end_after(&mut client, "k", &[&line]);
+    assert_ne!(before, ends, "{line}");
+    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
+    let grant = bob.granted();
+    assert!(grant.granted_at() >= ends, "{line}: {} ms early", ends - grant.granted_at());
+    assert!(grant.granted_at() < ends + watch.allowed(), "{line}: {} ms late", grant.granted_at() - ends);
+}
+
+#[test]
+fn a_lease_moved_later_ends_later() {
+    waits_until_the_new_end(1000, |_| "LOCK.EXTEND k alice PX 1600".into());
+    waits_until_the_new_end(1000, |_| "LOCK.ACQUIRE k OWNER alice PX 1600".into());
+    waits_until_the_new_end(1000, |_| "LOCK.ACQUIRE k OWNER alice ONCE PX 1600".into());
+}
+
+#[test]
+fn an_expiry_moved_later_by_a_general_command_comes_later() {
+    waits_until_the_new_end(1000, |_| "PEXPIRE k 1600".into());
+    waits_until_the_new_end(1000, |_| "EXPIRE k 2".into());
+    waits_until_the_new_end(1000, |client| format!("PEXPIREAT k {}", server_time(client) + 1600));
+}
+
+#[test]
+fn a_lease_moved_earlier_ends_earlier() {
+    waits_until_the_new_end(600_000, |_| "LOCK.EXTEND k alice PX 50".into());
+    waits_until_the_new_end(600_000, |_| "PEXPIRE k 50".into());
+    waits_until_the_new_end(600_000, |_| "EXPIRE k 1".into());
+    waits_until_the_new_end(600_000, |client| format!("PEXPIREAT k {}", server_time(client) + 50));
+}
+
+#[test]
+fn a_lease_moved_back_and_forth_ends_where_it_was_moved_last() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    for line in ["PEXPIRE k 1000", "LOCK.EXTEND k alice PX 500000", "PEXPIRE k 900", "PERSIST k"] {
+        client.ask::<redis::Value>(line);
+    }
+    let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 1500"]);
+    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
+    assert!(bob.granted().granted_at() >= ends);
+}
+
+/// The TTL of `k` ends then.
+#[track_caller]
+fn ends(client: &mut Client, at: i64) {
+    let ends: i64 = client.ask("PEXPIRETIME k");
+    assert!((at..=at + client.ttl_beyond_lease()).contains(&ends), "{ends}, not {at}");
+}
+
+#[test]
+fn a_waiters_own_lease_begins_when_it_is_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 5000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol EX 7");
+    let mut dave = Waiter::new(&server, "k", "OWNER dave");
+    client.ask::<i64>("LOCK.EXTEND k alice PX 300");
+    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
+    let grant = bob.granted();
+    assert!(is_left_of(5000, &grant), "{grant:?}");
+    ends(&mut client, grant.granted_at() + 5000);
+    client.ask::<()>("LOCK.RELEASE k bob");
+    let grant = carol.granted();
+    assert!(is_left_of(7000, &grant), "{grant:?}");
+    ends(&mut client, grant.granted_at() + 7000);
+    client.ask::<()>("LOCK.BREAK k");
+    let grant = dave.granted();
+    assert!(is_left_of(30_000, &grant), "{grant:?}");
+}
+
+#[test]
+fn a_waiter_with_the_holders_own_owner_does_not_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    let first = client.acquire("k", "OWNER alice PX 60000").unwrap();
+    let _bob = Waiter::new(&server, "k", "OWNER bob");
+    let again = client.acquire("k", "OWNER alice PX 90000 BLOCK 0").unwrap();
+    assert_eq!(again, Grant { holds: 2, lease: 90_000, ..first.clone() });
+    let again = client.acquire("k", "OWNER alice ONCE PX 90000 BLOCK 0").unwrap();
+    assert_eq!((again.fence, again.holds), (first.fence, 2));
+}
+
+#[test]
+fn waiters_of_one_owner_are_all_granted_when_the_first_of_them_is() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut first = Waiter::new(&server, "k", "OWNER bob PX 10000");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let mut second = Waiter::new(&server, "k", "OWNER bob PX 20000");
+    let mut once = Waiter::new(&server, "k", "OWNER bob ONCE PX 5000");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let granted = first.granted();
+    assert!(granted.holds == 1 && is_left_of(10_000, &granted), "{granted:?}");
+    for granted_again in [second.granted(), once.granted()] {
+        assert_eq!((granted_again.fence, granted_again.holds), (granted.fence, 2));
+        assert!(is_left_of(20_000, &granted_again), "{granted_again:?}");
+    }
+    assert_eq!(owners(&mut client, "k"), ["carol"]);
+    assert_eq!(client.holder("k").unwrap().holds, 2);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 1);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    assert_eq!(carol.granted().owner, "carol");
+}
+
+#[test]
+fn a_waiter_whose_owner_gets_the_lock_by_other_means_is_granted_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("other", "OWNER bob").unwrap();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    client.ask::<()>("RENAME other k");
+    assert_eq!(bob.granted().holds, 2);
+}
+
+/// With many other keys that expire, which the server itself gets round to only now and then.
+#[test]
+fn a_lapse_among_20000_other_keys_with_a_ttl_is_noticed_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    for number in 0..20_000 {
+        client.begin(&format!("SET other:{number} text PX {}", 600_000 + number));
+    }
+    for _ in 0..20_000 {
+        client.finish().unwrap();
+    }
+    client.acquire("k", "OWNER first PX 600000").unwrap();
+    let mut waiters: Vec<_> =
+        (0..50).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX 10"))).collect();
+    let watch = Stopwatch::start();
+    let mut ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k first PX 10"]);
+    let mut late: Vec<f64> = Vec::new();
+    for waiter in &mut waiters {
+        let grant = waiter.granted();
+        // The key expires after its last millisecond.
+        late.push((grant.fence - (ends + 1) * 1000) as f64 / 1000.0);
+        ends = grant.granted_at() + grant.lease;
+    }
+    late.sort_by(f64::total_cmp);
+    assert!(late[0] >= 0.0, "{late:?}");
+    println!("from a lapse to the next grant: median {} ms, p99 {} ms", late[25], late[49]);
+    // Two for the machine's own affairs.
+    assert!(late[47] < 50.0 + watch.lost().as_secs_f64() * 1000.0, "{late:?}");
+}
+
+/// So far away that its distance in microseconds overflows the server's timers: nobody else's is stopped by it.
+#[test]
+fn a_deadline_beyond_the_reach_of_timers() {
+    // 2^64 microseconds; the greatest there is.
+    for deadline in ["18446744073709552", "9223372036854775807"] {
+        let server = Server::start();
+        let mut client = server.client();
+        client.acquire("far", "OWNER alice PX 600000").unwrap();
+        assert_eq!(client.ask::<i64>(&format!("PEXPIREAT far {deadline}")), 1);
+        let mut bob = Waiter::new(&server, "far", "OWNER bob PX 60000");
+        client.acquire("near", "OWNER alice PX 600000").unwrap();
+        let mut carol = Waiter::new(&server, "near", "OWNER carol PX 60000");
+        assert_eq!(client.ask::<i64>("LOCK.RELEASE near alice"), 0);
+        assert_eq!(carol.granted().owner, "carol");
+        assert_eq!(client.ask::<i64>("DEL far"), 1);
+        assert_eq!(bob.granted().owner, "bob");
+    }
+}

@@ -1,0 +1,184 @@
+//! Times in which the server must not write: then nothing is granted, not by a timer either, and at once afterwards.
+
+use crate::support::{
+    Client, Server, Setup, Stopwatch, Waiter, lease_end_after, server_time, soon, transaction, wait_for,
+    wait_until,
+};
+
+fn offset(client: &mut Client) -> i64 {
+    client.info("replication", "master_repl_offset").parse().unwrap()
+}
+
+#[test]
+fn in_a_pause_of_writes_a_lapsed_lock_is_not_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let lines = ["LOCK.EXTEND k alice PX 300", "CLIENT PAUSE 60000 WRITE"];
+    let ends = lease_end_after(&mut client, "k", &lines);
+    wait_until(&mut client, ends + 150);
+    assert!(bob.is_blocked(&mut client));
+    assert_eq!(client.holder("k"), None);
+    let unpaused = server_time(&mut client);
+    client.ask::<()>("CLIENT UNPAUSE");
+    assert!(bob.granted().granted_at() >= unpaused);
+}
+
+#[test]
+fn in_a_pause_of_everything_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (watch, paused) = (Stopwatch::start(), server_time(&mut client));
+    transaction(&mut client, &["LOCK.EXTEND k alice PX 200", "CLIENT PAUSE 600 ALL"]);
+    // Answered when the pause is over.
+    let after = server_time(&mut client);
+    assert!(after >= paused + 600);
+    let granted = bob.granted().granted_at();
+    assert!(granted >= paused + 600, "{} ms into the pause", granted - paused);
+    assert!(granted <= after + watch.allowed(), "{} ms after the pause", granted - after);
+}
+
+/// A connection that closes does not release its session's grant in the pause either.
+#[test]
+fn in_a_pause_nothing_is_replicated() {
+    let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&primary, "k", "OWNER bob");
+    let mut session = primary.client();
+    session.acquire("s", "OWNER alice PX 300 SESSION").unwrap();
+    let mut carol = Waiter::new(&primary, "s", "OWNER carol");
+    let mut dying = primary.client();
+    dying.acquire("d", "OWNER alice PX 600000 SESSION").unwrap();
+    let mut dave = Waiter::new(&primary, "d", "OWNER dave");
+    let lines = ["LOCK.EXTEND k alice PX 300", "CLIENT PAUSE 60000 WRITE"];
+    let ends = lease_end_after(&mut client, "k", &lines);
+    drop(dying);
+    replica.wait_for_sync_with(&primary);
+    let before = offset(&mut client);
+    wait_until(&mut client, ends + 200);
+    assert_eq!(offset(&mut client), before);
+    assert!([&bob, &carol, &dave].iter().all(|waiter| waiter.is_blocked(&mut client)));
+    client.ask::<()>("CLIENT UNPAUSE");
+    assert_eq!(bob.granted().owner, "bob");
+    assert_eq!(dave.granted().owner, "dave");
+    // Its lease ran out in the pause, unrenewed.
+    assert_eq!(carol.granted().owner, "carol");
+    assert!(offset(&mut client) > before);
+    replica.wait_for_sync_with(&primary);
+    let mut there = replica.client();
+    for (key, owner) in [("k", "bob"), ("s", "carol"), ("d", "dave")] {
+        assert_eq!(there.holder(key).unwrap().owner, owner);
+    }
+}
+
+#[test]
+fn a_release_in_the_step_that_pauses_is_handed_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let lines = ["CLIENT PAUSE 60000 WRITE", "LOCK.RELEASE k alice"];
+    transaction(&mut client, &lines);
+    assert_eq!(bob.granted().owner, "bob");
+    let mut carol = server.client();
+    carol.begin("LOCK.RELEASE k bob");
+    client.ask::<()>("CLIENT UNPAUSE");
+    assert_eq!(carol.finish(), Ok(redis::Value::Int(0)));
+}
+
+#[test]
+fn a_waiters_time_is_up_in_a_pause_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 1000");
+    client.ask::<()>("CLIENT PAUSE 60000 WRITE");
+    assert_eq!(bob.client.finish(), Ok(redis::Value::Nil));
+}
+
+#[test]
+fn without_the_replicas_that_writes_need_nothing_is_granted() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    client.acquire("held", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET min-replicas-to-write 1"];
+    let ends = lease_end_after(&mut client, "k", &lines);
+    for line in [
+        "LOCK.ACQUIRE k OWNER bob",
+        "LOCK.ACQUIRE k OWNER bob BLOCK 0",
+        "LOCK.ACQUIRE held OWNER alice",
+        "LOCK.RELEASE held alice",
+        "LOCK.EXTEND held alice",
+        "LOCK.BREAK held",
+    ] {
+        assert!(client.refused(line).starts_with("NOREPLICAS "), "{line}");
+    }
+    // Long enough for the server to have tried more than once.
+    wait_until(&mut client, ends + 350);
+    assert!(bob.is_blocked(&mut client));
+    assert_eq!(client.holder("k"), None);
+    assert_eq!(client.holder("held").unwrap().owner, "alice");
+    client.ask::<()>("CONFIG SET min-replicas-to-write 0");
+    soon("the grant", || client.holder("k").is_some_and(|holder| holder.owner == "bob"));
+    assert_eq!(bob.granted().owner, "bob");
+}
+
+#[test]
+fn once_a_replica_is_there_the_waiter_gets_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET min-replicas-to-write 1"];
+    let ends = lease_end_after(&mut client, "k", &lines);
+    wait_until(&mut client, ends + 50);
+    let replica = server.replica();
+    let granted = crate::support::grant(bob.client.finish().unwrap()).unwrap();
+    replica.wait_for_sync_with(&server);
+    assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
+}
+
+/// Nobody renews a lease in a pause: a session whose lease ends meanwhile is over, and the next one gets the lock after it.
+#[test]
+fn a_pause_longer_than_a_sessions_lease_ends_the_session() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut holder = server.client();
+    let first = holder.acquire("k", "OWNER alice PX 300 SESSION").unwrap();
+    let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
+    client.ask::<()>("CLIENT PAUSE 100000 WRITE");
+    wait_until(&mut client, server_time(&mut server.client()) + 1_000);
+    assert!(waiter.is_blocked(&mut client), "granted in a pause");
+    client.ask::<()>("CLIENT UNPAUSE");
+    let granted = crate::support::grant(waiter.client.finish().unwrap()).unwrap();
+    assert!(granted.fence > first.fence);
+    assert_eq!(client.info("lock", "lock_sessions"), "0");
+    assert!(holder.refused("LOCK.RELEASE k alice").starts_with("NOTHELD"));
+}
+
+#[test]
+fn a_disk_that_fails_only_delays_the_handover() {
+    let server = Setup::new().set("save", "3600 1").start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice PX 3000").unwrap();
+    let mut waiter = Waiter::new(&server, "k", "OWNER bob");
+    // A folder in the place of the file.
+    std::fs::create_dir(server.folder().join("dump.rdb")).unwrap();
+    client.ask::<()>("BGSAVE");
+    wait_for("a failed save", || client.info("persistence", "rdb_last_bgsave_status") == "err");
+    wait_for("the lapse", || client.holder("k").is_none());
+    // Long enough for the server to have refused it more than once.
+    let now = server_time(&mut client);
+    wait_until(&mut client, now + 250);
+    assert!(waiter.is_blocked(&mut client));
+    assert_eq!(client.holder("k"), None);
+    client.ask::<()>("CONFIG SET stop-writes-on-bgsave-error no");
+    assert_eq!(waiter.granted().owner, "bob");
+}
