@@ -23,7 +23,37 @@ pub(crate) fn acquire<S: Site>(
     if wait.confirm.is_some() {
         return acquire_confirmed(site, caller, ask, wait, now);
     }
-    match settle_and_judge(site, ask, now)? {
+    if !settle(site, now) {
+        return acquire_unsettled(site, caller, ask, wait, now);
+    }
+    let verdict = judge(site, ask, None, now)?;
+    take_or_wait(site, caller, ask, wait, verdict, now)
+}
+
+/// The same where not all of the lock could be settled. Apart, so that others do not pay for it.
+#[cold]
+#[inline(never)]
+fn acquire_unsettled<S: Site>(
+    site: &mut S,
+    caller: &mut impl Caller<S>,
+    ask: &Ask<'_>,
+    wait: &Wait,
+    now: Now,
+) -> Result<Outcome<(Got, Deadline)>, Refusal> {
+    let verdict = judge_unsettled(site, ask, now)?;
+    take_or_wait(site, caller, ask, wait, verdict, now)
+}
+
+#[inline(always)]
+fn take_or_wait<S: Site>(
+    site: &mut S,
+    caller: &mut impl Caller<S>,
+    ask: &Ask<'_>,
+    wait: &Wait,
+    verdict: Verdict,
+    now: Now,
+) -> Result<Outcome<(Got, Deadline)>, Refusal> {
+    match verdict {
         Verdict::Not(no) => join::wait(&mut Alone(site), caller, ask, wait, &[(0, no)], now),
         verdict => {
             let (got, until) = take(site, ask, verdict, None, now)?;
@@ -43,15 +73,12 @@ fn acquire_confirmed<S: Site, G>(
     wait: &Wait,
     now: Now,
 ) -> Result<Outcome<G>, Refusal> {
-    match settle_and_judge(site, ask, now)? {
+    let is_settled = settle(site, now);
+    let verdict = if is_settled { judge(site, ask, None, now)? } else { judge_unsettled(site, ask, now)? };
+    match verdict {
         Verdict::Not(no) => join::wait(&mut Alone(site), caller, ask, wait, &[(0, no)], now),
         verdict => take_confirmed(&mut Alone(site), caller, ask, wait, vec![verdict], now),
     }
-}
-
-#[inline(always)]
-fn settle_and_judge<S: Site>(site: &mut S, ask: &Ask<'_>, now: Now) -> Result<Verdict, Refusal> {
-    if settle(site, now) { judge(site, ask, None, now) } else { judge_unsettled(site, ask, now) }
 }
 
 /// What hangs on a grant of a running command: who hears of it, and what keeps it alive.

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::operations::{prose, root};
 
 /// Pages that name tests, and scripts that choose some.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "CONTRIBUTING.md",
     "docs/decisions.md",
     "docs/design.md",
@@ -16,6 +16,7 @@ const FILES: [&str; 7] = [
     "docs/safety.md",
     "scripts/arm64",
     "scripts/leaks",
+    "scripts/test",
 ];
 
 /// The words of a page or a script that may be the path of a test or of a part of the source; not those of types.
