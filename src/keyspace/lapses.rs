@@ -40,15 +40,16 @@ const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// A lock is being taken out of the keyspace, not by us. `precious` tells which grants may outlive a lapse, where more hangs on that than
-/// a count.
+/// A lock is being taken out of the keyspace, not by us. `precious` tells which grants may outlive a lapse, the oldest first, where more
+/// hangs on that than a count.
 pub(crate) fn unlinked(value: &Value, from: &Unlinked, precious: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
     let precious = precious();
     let stint = precious.as_ref().map(|_| Stint::now());
     let fences = precious.unwrap_or_default();
     let held = |fence: &Fence| Some(value.with_fence(*fence, || Deadline::Never)?.grant.clone());
-    let mut others = value.all(Deadline::Never).filter(|held| !fences.contains(&held.grant.fence()));
+    let mut others =
+        value.all(Deadline::Never).filter(|held| fences.binary_search(&held.grant.fence()).is_err());
     let oldest = others.next().map(|held| held.grant.clone());
     let may_outlive = fences.iter().filter_map(held).collect();
     let (db, at) = (from.db(), server::now());
