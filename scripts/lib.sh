@@ -95,8 +95,12 @@ install_missing() {
     # Not redis-server: that package also starts a service on port 6379 and at each boot, which nobody asked for.
     # redis-tools holds the same server (see own_server), and redis-cli.
     want redis-tools "the Redis server and redis-cli" has_server
-    [ ${#wanted[@]} -gt 0 ] || return 0
+    install_wanted
+}
 
+# install_wanted: what the caller wants; ends the script where it can't.
+install_wanted() {
+    [ ${#wanted[@]} -gt 0 ] || return 0
     local by_hand="install by hand: ${wanted[*]}" apt=(env DEBIAN_FRONTEND=noninteractive apt-get)
     command -v apt-get >/dev/null || die "no apt-get here, $by_hand (these are Debian's names)"
     if [ "$(id -u)" != 0 ]; then
