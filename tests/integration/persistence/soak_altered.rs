@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::input::soak_payloads::in_range;
-use crate::support::{Client, Payload, Rng, Server, Setup, figure, seal, size};
+use crate::support::{Client, Payload, Rng, Server, Setup, figure, module_path, seal, size};
 
 /// A file among others of a server.
 struct Folder {
@@ -21,6 +21,8 @@ struct Outcomes {
     refused: usize,
     /// Of these: the server did not end by itself, but went on to look for what is wrong.
     given_up: usize,
+    /// Of these: the server crashed in code of its own.
+    crashed: usize,
     started: usize,
 }
 
@@ -58,9 +60,14 @@ impl Folder {
         let log = match setup.try_start() {
             Err(log) => {
                 let given_up = log.contains("ended: killed, as it had given the file up");
-                assert!(given_up || log.contains("ended: exit status: "), "{what}: {log}");
+                let crashed = crashed_without_the_module(&log);
+                assert!(given_up || crashed || log.contains("ended: exit status: "), "{what}: {log}");
                 outcomes.refused += 1;
                 outcomes.given_up += usize::from(given_up);
+                outcomes.crashed += usize::from(crashed);
+                if crashed {
+                    return;
+                }
                 log
             }
             Ok(server) => {
@@ -73,6 +80,15 @@ impl Folder {
             assert!(!log.contains(word), "{what}: {log}");
         }
     }
+}
+
+/// Did the server crash while none of the module's functions was running? It does so where a number before a key became the size
+/// of a table that no memory is large enough for.
+fn crashed_without_the_module(log: &str) -> bool {
+    let module = module_path().file_name().unwrap().to_str().unwrap();
+    log.split_once("STACK TRACE ---")
+        .and_then(|(_, rest)| rest.split_once("INFO OUTPUT ---"))
+        .is_some_and(|(stack, _)| !stack.contains(module) && !log.contains("panicked"))
 }
 
 fn read(folder: &Path, root: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
@@ -138,11 +154,12 @@ fn alter(name: &str, folder: &Folder, from: usize, sealed: bool, every: usize, r
         }
         folder.start(&what, altered, &mut outcomes);
     }
-    let Outcomes { refused, given_up, started } = outcomes;
+    let Outcomes { refused, given_up, crashed, started } = outcomes;
     figure(
         &format!("altered {name}"),
         format_args!(
-            "{} bytes, {} starts: {refused} refused ({given_up} without an end), {started} with locks in range",
+            "{} bytes, {} starts: {refused} refused ({given_up} without an end, {crashed} by a crash of the server's own), {started} with \
+             locks in range",
             bytes.len(),
             refused + started
         ),
@@ -168,6 +185,21 @@ fn an_rdb_file() {
     drop(client);
     let folder = Folder::of(server, Setup::new(), "dump.rdb");
     alter("RDB file", &folder, from, true, size(20, 1), size(5, 300));
+}
+
+#[test]
+fn a_crash_of_the_servers_own_is_told_from_one_of_the_module() {
+    // Version 10; database 0; "its tables have so many keys": 2^56; a is "b"; the end; no checksum.
+    let file = b"REDIS0010\xfe\x00\xfb\x81\x00\xff\xff\xff\xff\xff\xff\xff\x00\x00\x01a\x01b\xff\x00\x00\x00\x00\x00\x00\x00\x00";
+    let Err(log) = Setup::new().with_file("dump.rdb", file.as_slice()).try_start() else {
+        // Redis 8.0 goes on with a smaller table.
+        assert!(Server::start().client().info("server", "redis_version").starts_with("8.0."));
+        return;
+    };
+    assert!(crashed_without_the_module(&log), "{log}");
+    let frame = module_path().display().to_string() + "(+0x1234)[0x7f0000001234]\n";
+    let of_ours = log.replacen("------ INFO OUTPUT", &(frame + "------ INFO OUTPUT"), 1);
+    assert!(!crashed_without_the_module(&of_ours), "{of_ours}");
 }
 
 fn with_aof() -> Setup {
