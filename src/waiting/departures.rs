@@ -12,12 +12,14 @@ pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<To
         let lease = host.limits().allowed(told.ask.lease);
         for stand in told.stands.all().iter().filter(|stand| stand.binds) {
             let Some(fence) = stand.fence() else { continue };
-            if let Some(until) = host.look(&stand.place, fence, now.millis()) {
-                let (place, client) = (&stand.place, told.client_id);
+            let (place, client) = (&stand.place, told.client_id);
+            if let Some(until) = host.look(place, fence, now.millis()) {
                 host.state(|state| {
                     sessions::bind(state, place.at(), client, fence, lease, until, now.millis());
                     state.confirm_session(place.at(), fence, told.confirm);
                 });
+            } else if told.confirm.is_none() {
+                sessions::bind_overdue(host, place.at(), client, fence, lease, now);
             }
         }
     }

@@ -18,7 +18,7 @@ pub(super) const TURN: Micros = 2_000;
 const ANSWERS: usize = 100;
 
 /// So many kinds of work fall due.
-const KINDS: u64 = 6;
+const KINDS: u8 = 6;
 
 /// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that
 /// fails). Costs a call for each lock that is due.
@@ -28,7 +28,10 @@ const WHILE_REFUSED: Millis = 100;
 ///
 /// What has closed, and what has been flushed, is seen to first: that is quickly done, and much follows from it. Then by turns a
 /// session is renewed, a lock is looked at for another reason (at once, or since its time has come), one who waits for several is tried,
-/// a wait ends, and somebody is told: each of them in order, and none held up by many of another.
+/// a wait ends, and somebody is told: each of them in order, and none held up by many of another. A turn that is over before all of
+/// that has been done is gone on with by the next one, at the kind whose turn it is then, however little a turn does. So one of a kind
+/// that is due has to wait for one of each other kind and for those of its own before it, whatever turns there are; and where there is
+/// little to do, leases are renewed before anybody is told of them.
 pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Rest::Until(then) = rest {
@@ -41,8 +44,7 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
         }
     }
     let (mut timeouts, mut answers) = (0_u64, 0);
-    // Which comes first is left to the clock: after it, a turn may be over.
-    let (mut kind, mut without) = (now.micros.unsigned_abs() % KINDS, 0);
+    let (mut kind, mut without) = (host.state(|state| state.next_kind()), 0);
     loop {
         let done = match kind {
             0 => look_at_next(host, rest, Alarm::Renewal, now.millis()),
@@ -58,10 +60,15 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
         };
         without = if done { 0 } else { without + 1 };
         kind = (kind + 1) % KINDS;
-        if without == KINDS || done && is_over(host) {
+        if without == KINDS {
+            kind = 0;
+            break;
+        }
+        if done && is_over(host) {
             break;
         }
     }
+    host.state(|state| state.go_on_with(kind));
     if rest == Rest::No {
         host.state(|state| state.rang(now.millis()));
     }

@@ -50,6 +50,25 @@ pub(super) fn bind<C: Copy>(
     }
 }
 
+/// The same where the lease is over, but another connection's session outlives that, and has not given the grant back yet: see
+/// `outlives`. It is that waiter's from now on, as if it had been given back before, and gives the grant back just the same.
+pub(super) fn bind_overdue<A: Around>(
+    around: &mut A,
+    at: At<'_>,
+    client: u64,
+    fence: Fence,
+    lease: Millis,
+    now: Now,
+) {
+    let session = around.state(|state| {
+        let is_kept = state.kept_lapsed(at).iter().any(|grant| grant.fence() == fence);
+        if is_kept { state.session(at, fence) } else { state.overdue_session(at, fence, now.millis()) }
+    });
+    if let Some(session) = session.filter(|session| !session.over && around.is_open(session.client)) {
+        around.state(|state| state.start_session(at, Session { client, lease, ..session }));
+    }
+}
+
 /// The server has found the lease of a lock to be over, and has deleted it. Whether the session of that grant outlives that: the
 /// renewal was due before, and this server stood still until now, so that nobody else could have been granted anything. The next
 /// step on the lock, which is rung for, gives it back: `revive`.

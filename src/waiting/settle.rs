@@ -101,7 +101,7 @@ pub(super) fn settle_own<S: Site>(site: &mut S, owner: &Owner<'_>, now: Now) -> 
 
 /// What ended while nobody looked, of several: the room is for the next ones. A session may outlive that. Whether all of it has
 /// ended.
-fn end_lapsed<S: Site>(site: &mut S, now: Now) -> bool {
+pub(super) fn end_lapsed<S: Site>(site: &mut S, now: Now) -> bool {
     let Some(value) = site.value().filter(|value| !value.is_one()) else { return true };
     let lapsed = value.lapsed(site.deadline(), now.millis()).count();
     let mut count = 0;

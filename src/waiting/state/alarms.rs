@@ -178,6 +178,16 @@ impl<C: Copy> State<C> {
         self.rang_at = left.min(now);
     }
 
+    /// With which kind of work a turn begins.
+    pub(crate) fn next_kind(&self) -> u8 {
+        self.next_kind
+    }
+
+    /// The next turn begins with that kind of work.
+    pub(crate) fn go_on_with(&mut self, kind: u8) {
+        self.next_kind = kind;
+    }
+
     /// No alarm is to ring before that.
     pub(crate) fn be_quiet_until(&mut self, then: Millis) {
         self.quiet_until = then;

@@ -121,6 +121,8 @@ pub(crate) struct State<C> {
     queued: usize,
     /// For those who look on.
     survey: Survey,
+    /// With which kind of work the next turn begins: see `ring`.
+    next_kind: u8,
     last_ticket: NonZeroU64,
     /// No alarm is to ring before that.
     quiet_until: Millis,
@@ -149,6 +151,7 @@ impl<C: Copy> State<C> {
             confirmations: Confirmations::new(),
             queued: 0,
             survey: Survey::new(),
+            next_kind: 0,
             last_ticket: NonZeroU64::MIN,
             quiet_until: 0,
             rang_at: 0,

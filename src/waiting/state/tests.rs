@@ -19,7 +19,7 @@ impl<C: Hash> Hash for State<C> {
         self.connections.hash(hasher);
         self.timeouts.hash(hasher);
         self.alarms.hash(hasher);
-        (&self.at_once, self.alarmed, self.tried).hash(hasher);
+        (&self.at_once, self.alarmed, self.tried, self.next_kind).hash(hasher);
         self.renewals.hash(hasher);
         self.sweeps.hash(hasher);
         self.tries.hash(hasher);

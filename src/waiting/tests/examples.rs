@@ -51,6 +51,59 @@ fn a_place_of_a_closed_connection_gets_nothing() {
     assert_eq!(server.queued(), []);
 }
 
+/// Another client of its owner's has a session. The server stands still between the grant and the answer, and answers before it looks at
+/// anything else: the grant lives as long as the waiter's connection from then on, as it would if there had been no standstill.
+#[test]
+fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
+    let rules = Rules::PLAIN;
+    let blocked = Wait { timeout: Some(0), channel: None, detect: false, confirm: None };
+    // Beside a lease that goes on, the key is still there; else the server has deleted it.
+    for other_lease in [30, 1_000] {
+        for asker_closes in [false, true] {
+            let mut server = Server::new(4);
+            let read = |owner, lease, session| Ask { room: Room::ANY, ..ask(owner, lease, session) };
+            server.acquire(rules, NOW, 0, &read("a", 30, true), &Wait::default());
+            server.acquire(rules, NOW, 1, &read("other", other_lease, false), &Wait::default());
+            server.acquire(rules, NOW, 1, &read("last", 30, false), &Wait::default());
+            let pair = Ask { room: Room::limit(2).unwrap(), ..ask("a", 60, true) };
+            assert_eq!(server.acquire(rules, NOW, 2, &pair, &blocked), Reply::Waits);
+            server.release(rules, NOW, &Owner::new(b"last").unwrap(), None, false);
+            let fence = server.held(NOW).unwrap().grant.fence();
+            let now = NOW + 100;
+            let told = server.answer(rules, now);
+            assert!(matches!(told[..], [(2, Reply::Granted { .. })]), "{told:?}");
+            server.close(rules, now, if asker_closes { 0 } else { 2 });
+            server.ring(rules, now, Writes::Taken);
+            let held: Vec<_> = server.holders(now).iter().map(|held| held.grant.fence()).collect();
+            assert_eq!(
+                (held.contains(&fence), server.session(fence)),
+                if asker_closes { (true, Some(2)) } else { (false, None) }
+            );
+        }
+    }
+}
+
+/// Each turn does one piece of work here, and something is due at once in each of them.
+#[test]
+fn a_turn_goes_on_where_the_last_one_stopped() {
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let mut server = Server::new(4);
+    let blocked = |timeout| Wait { timeout: Some(timeout), channel: None, detect: false, confirm: None };
+    for (conn, lock, timeout) in [(1, 0, 3), (2, 1, 6), (3, 2, 0)] {
+        server.acquire_on(rules, NOW, 0, lock, &ask("holder", 1_000, false), &Wait::default());
+        server.acquire_on(rules, NOW, conn, lock, &ask("a", 1_000, false), &blocked(timeout));
+    }
+    for (now, conn) in [(NOW + 4, 1), (NOW + 7, 2)] {
+        let mut told = Vec::new();
+        // There are six kinds of work: one of the first six turns ends the wait, and one of the others tells the client.
+        for _ in 0..12 {
+            server.touch(2);
+            told.extend(server.ring(rules, now, Writes::Taken));
+        }
+        assert_eq!(told, [(conn, Reply::Null)]);
+    }
+}
+
 /// The lease ended while the server stood still; then the database was flushed, and nobody has looked since.
 #[test]
 fn what_lapsed_before_a_flush_is_not_given_back() {

@@ -49,6 +49,8 @@ enum Step {
     ClockBack(Millis),
     /// The server does by itself what is due.
     Ring,
+    /// It tells those who are to be told, and nothing else yet.
+    Answer,
     /// The server asks for quiet for so long.
     Pause(Millis),
     /// The server refuses the writes that are due after so long, and looks again so much later.
@@ -89,6 +91,7 @@ fn step() -> impl Strategy<Value = Step> {
         9 => (1..40i64).prop_map(Step::Wait),
         3 => (1..20i64).prop_map(Step::ClockBack),
         12 => Just(Step::Ring),
+        3 => Just(Step::Answer),
         2 => (1..20i64).prop_map(Step::Pause),
         2 => (1..40i64, 1..40i64).prop_map(|(after, then)| Step::Refuse(after, then)),
         1 => Just(Step::Overwrite),
@@ -239,6 +242,11 @@ impl Pair {
                 self.now -= ms;
             }
             Step::Ring => self.ring()?,
+            Step::Answer => {
+                let replies = self.server.answer(rules, now);
+                let expected = self.reference.tell_first(now);
+                self.hear(replies, expected)?;
+            }
             Step::Pause(ms) => self.pause(ms)?,
             Step::Refuse(after, then) => self.refuse(after, then)?,
             Step::Overwrite => {

@@ -16,6 +16,13 @@ impl Reference {
         answered
     }
 
+    /// The same before anything else that is due has been done.
+    pub(crate) fn tell_first(&mut self, now: Millis) -> Vec<Answered> {
+        let answered = std::mem::take(&mut self.answered);
+        self.bind_told(&answered, now);
+        answered
+    }
+
     /// An operator has one told who waits.
     pub(crate) fn unblock(&mut self, conn: Conn, now: Millis) -> Vec<Answered> {
         if let Some(place) = self.waiting.iter().position(|(waits, ..)| *waits == conn) {
@@ -27,12 +34,16 @@ impl Reference {
             // It knows now of a hold that was made for another.
             self.share_hold(*grant);
         }
-        for Answered { told, session, grant, .. } in &told {
+        self.bind_told(&told, now);
+        told
+    }
+
+    fn bind_told(&mut self, told: &[Answered], now: Millis) {
+        for Answered { conn, told, session, grant, .. } in told {
             if let (Some(_), Some(lease)) = (told, session) {
-                self.bind(conn, *lease, *grant, now);
+                self.bind(*conn, *lease, *grant, now);
             }
         }
-        told
     }
 
     /// One that is told before the others finds the lock as it is. What goes on is given its lease later.
@@ -45,15 +56,24 @@ impl Reference {
         if self.holders.iter().all(over) {
             self.holders.clear();
         }
-        if self.grant_mut(grant).is_some_and(|holder| now <= holder.until) {
-            self.keep_alive(conn, lease, grant, now);
+        let Some(holder) = self.holders.iter().find(|holder| holder.fence == grant).copied() else {
+            return;
+        };
+        match holder.session.filter(|session| self.goes_on(&holder, session, now)) {
+            _ if now <= holder.until => self.keep_alive(conn, lease, grant, now),
+            Some(Session { renew_at, .. }) => self.keep_alive_from(conn, lease, grant, renew_at),
+            None => (),
         }
     }
 
     /// A third of the lease later it is renewed.
     pub(super) fn keep_alive(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
+        self.keep_alive_from(conn, lease, grant, now + third(lease));
+    }
+
+    fn keep_alive_from(&mut self, conn: Conn, lease: Millis, grant: u64, renew_at: Millis) {
         if let Some(holder) = self.grant_mut(grant) {
-            holder.session = Some(Session { conn, lease, renew_at: now + third(lease) });
+            holder.session = Some(Session { conn, lease, renew_at });
             holder.kept_for = holder.kept_for.max(lease);
         }
     }

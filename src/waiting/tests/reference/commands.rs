@@ -45,15 +45,12 @@ impl Reference {
     pub(crate) fn release(&mut self, who: usize, all: bool, now: Millis) -> Option<u32> {
         let several = self.holders.len() > 1 && self.holders.iter().any(|holder| holder.until >= now);
         self.lapse(now);
-        if several {
-            // What has lapsed of several is looked for by every command.
+        let left = self.give_back(who, all);
+        // What has lapsed of several is looked for by every command.
+        if several || left == Some(0) {
             self.serve(now);
         }
-        let left = self.give_back(who, all)?;
-        if left == 0 {
-            self.serve(now);
-        }
-        Some(left)
+        left
     }
 
     pub(super) fn give_back(&mut self, who: usize, all: bool) -> Option<u32> {

@@ -138,10 +138,11 @@ impl Reference {
         upgrader.and_then(own).or((!self.waiting.is_empty()).then_some(0))
     }
 
-    /// A holder's own waiters re-enter, or wait in front.
+    /// A holder's own waiters re-enter, or wait in front. Those behind two that can't re-enter yet wait for those.
     fn serve_own(&mut self, who: usize, now: Millis) {
-        let mut seen = 0;
-        while let Some(holder) = self.holder(who).copied()
+        let (mut seen, mut passed) = (0, 0);
+        while passed < 2
+            && let Some(holder) = self.holder(who).copied()
             && let Some(place) = self.waiting.iter().skip(seen).position(|(_, wish, _)| wish.who == who)
         {
             let place = seen + place;
@@ -156,6 +157,7 @@ impl Reference {
             } else {
                 self.upgrader = Some(holder.fence);
                 seen = place + 1;
+                passed += 1;
             }
         }
     }

@@ -69,6 +69,11 @@ impl Server {
         told
     }
 
+    /// A client does something to that key, and the lock is as it was.
+    pub(crate) fn touch(&mut self, lock: Lock) {
+        self.state.touched(at(lock));
+    }
+
     /// A client deletes that key.
     pub(crate) fn delete(&mut self, lock: Lock) {
         self.locks[lock] = None;

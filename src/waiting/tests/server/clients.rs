@@ -104,6 +104,16 @@ impl Server {
         self.take_told()
     }
 
+    /// The server tells those who are to be told before it does anything else that is due: that has a timer of its own.
+    pub(crate) fn answer(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
+        let mut turn = self.turn(rules, now);
+        waiting::answer(&mut turn);
+        if !rules.late {
+            turn.free_done();
+        }
+        self.take_told()
+    }
+
     /// The server frees those whom it is done with.
     pub(crate) fn free_done(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         self.turn(rules, now).free_done();

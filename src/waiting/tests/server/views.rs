@@ -36,9 +36,10 @@ impl Server {
         self.locks[lock].iter().flat_map(|(value, until)| value.all(*until)).collect()
     }
 
-    /// The fence of an owner's grant of that lock.
-    pub(crate) fn fence_of(&self, lock: Lock, owner: &Owner<'_>) -> Option<Fence> {
-        self.locks[lock].as_ref().and_then(|(value, _)| value.grant_of(owner)).map(Grant::fence)
+    /// The fence of an owner's grant of that lock, within its lease.
+    pub(crate) fn fence_of(&self, lock: Lock, owner: &Owner<'_>, now: Millis) -> Option<Fence> {
+        let held = self.holders_of(lock, now).into_iter();
+        held.map(|held| held.grant).find(|grant| grant.owner() == *owner).map(Grant::fence)
     }
 
     /// Whether a grant is still to be claimed, or to be told.
@@ -81,6 +82,11 @@ impl Server {
         self.asks().into_iter().map(|asked| asked.stands).collect()
     }
 
+    /// Who is next: one who stands in front of the queue for less room than its grant has, or else the first.
+    pub(crate) fn next_in(&self, lock: Lock) -> Option<Stands> {
+        self.state.head(at(lock)).map(|(ticket, ask)| self.stands(ticket, &ask.owner))
+    }
+
     /// The same, and what they ask for.
     pub(crate) fn asks(&self) -> Vec<Asked> {
         self.asks_of(0)
@@ -90,14 +96,15 @@ impl Server {
     pub(crate) fn asks_of(&self, lock: Lock) -> Vec<Asked> {
         let queue = self.state.tickets_of(at(lock)).into_iter();
         queue
-            .map(|(ticket, owner, room)| {
-                let stands = match self.blocked.get(&ticket) {
-                    Some(blocked) => Stands::Blocked(blocked.conn),
-                    None => Stands::Notified(owner.clone()),
-                };
-                Asked { stands, owner, room }
-            })
+            .map(|(ticket, owner, room)| Asked { stands: self.stands(ticket, &owner), owner, room })
             .collect()
+    }
+
+    fn stands(&self, ticket: Ticket, owner: &Owner<'static>) -> Stands {
+        match self.blocked.get(&ticket) {
+            Some(blocked) => Stands::Blocked(blocked.conn),
+            None => Stands::Notified(owner.clone()),
+        }
     }
 
     /// The connections that the server has not freed yet.

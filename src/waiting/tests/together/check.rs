@@ -16,11 +16,11 @@ impl World {
 
     /// The clients that stand in that queue, first come first.
     fn queue(&self, lock: Lock) -> Vec<Conn> {
-        self.server.asks_of(lock).iter().map(|asked| self.conn(asked)).collect()
+        self.server.asks_of(lock).iter().map(|asked| self.conn(&asked.stands)).collect()
     }
 
-    fn conn(&self, asked: &Asked) -> Conn {
-        match &asked.stands {
+    fn conn(&self, stands: &Stands) -> Conn {
+        match stands {
             Stands::Blocked(conn) => *conn,
             // Each that has a place has a name of its own.
             Stands::Notified(owner) => {
@@ -137,16 +137,18 @@ impl World {
             held.iter().any(|held| held.grant.owner() == asked.owner && asked.room < held.grant.room())
         };
         let is_unclaimed = |held: &Held<'_>| self.server.is_unclaimed(lock, held.grant.fence());
+        // At most two others of its owner's are passed over that can't have the lock yet.
+        let is_reached = || {
+            let queue = self.queue(lock);
+            let ahead = queue.iter().take_while(|other| **other != conn);
+            ahead.filter(|other| self.owner(**other) == owner).count() < 2
+        };
+        let is_next = || self.server.next_in(lock).is_some_and(|stands| self.conn(&stands) == conn);
         match own.first() {
             // Here a place re-enters only when nothing of the lock is left unclaimed.
             Some(_) if self.slow && want.notify && held.iter().any(is_unclaimed) => false,
-            Some(own) if own.grant.room() > want.room => fits,
-            // At most two others of its owner's are passed over that can't have the lock yet.
-            Some(_) => {
-                let queue = self.queue(lock);
-                let ahead = queue.iter().take_while(|other| **other != conn);
-                ahead.filter(|other| self.owner(**other) == owner).count() < 2
-            }
+            Some(own) if own.grant.room() > want.room => fits && (is_reached() || is_next()),
+            Some(_) => is_reached(),
             None => {
                 let asks = self.server.asks_of(lock);
                 fits && !asks.iter().any(waits_to_upgrade) && self.queue(lock).first() == Some(&conn)

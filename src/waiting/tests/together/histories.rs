@@ -34,6 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (conn, any::<bool>()).prop_map(|(conn, error)| Step::Unblock(conn, error)),
         8 => Just(Step::Ring(true)),
         1 => Just(Step::Ring(false)),
+        2 => Just(Step::Answer),
         8 => Just(Step::Pass),
         1 => (0..3usize).prop_map(Step::Delete),
         1 => (0..3usize).prop_map(Step::Overwrite),

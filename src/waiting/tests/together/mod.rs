@@ -56,6 +56,8 @@ enum Step {
     Unblock(Conn, bool),
     /// What is due is done; or the server refuses to.
     Ring(bool),
+    /// Those who are to be told are told, before anything else that is due.
+    Answer,
     Pass,
     /// Somebody deletes the key, or writes something else over it.
     Delete(Lock),
@@ -158,10 +160,10 @@ impl World {
             }
             Step::Leave(conn) => {
                 let owner = self.owner(conn);
-                let fence = |server: &Server, lock| server.fence_of(lock, &owner);
+                let fence = |server: &Server, lock| server.fence_of(lock, &owner, now);
                 let held = fence(&self.server, 0);
                 self.server.leave(rules, now, &owner);
-                // With a grant that it had not claimed go all that came with it.
+                // With a grant that it had not claimed go all that came with it, where none of them is over by itself.
                 let ended = held.filter(|_| fence(&self.server, 0).is_none());
                 if ended.is_some()
                     && (1..super::server::KEYS.len()).any(|lock| fence(&self.server, lock) == ended)
@@ -181,6 +183,10 @@ impl World {
                 let writes = if taken { Writes::Taken } else { Writes::Refused };
                 self.refused |= !taken;
                 let told = self.server.ring(rules, now, writes);
+                self.hear(told);
+            }
+            Step::Answer => {
+                let told = self.server.answer(rules, now);
                 self.hear(told);
             }
             Step::Pass => self.now += 1,
@@ -241,9 +247,10 @@ impl World {
         self.arrivals.retain(|other| *other != conn);
     }
 
-    /// A client that had a place stands in no queue any more.
+    /// A client that had a place stands in no queue any more. (It may have asked for something else since, and be blocked.)
     fn forget_place(&mut self, conn: Conn) {
-        if !self.queued().contains(&conn) {
+        let has_place = self.waits[usize::from(conn)].is_some_and(|waits| waits.notify);
+        if has_place && !self.queued().contains(&conn) {
             self.gone(conn);
         }
     }
