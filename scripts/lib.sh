@@ -20,6 +20,10 @@ export CARGO_TARGET_DIR=$target
 # shellcheck disable=SC2034 # for the callers
 module=$target/release/libredislock.so
 
+# shellcheck disable=SC2034 # for the callers
+# What is random in the unit tests, and what is quick beside it: all but the small worlds.
+random=(--skip worlds:: --skip tests::detect::)
+
 # A fresh rustup is on the PATH only from the next login on.
 command -v cargo >/dev/null || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 

@@ -223,6 +223,34 @@ fn a_session_whose_renewals_are_refused_lapses() {
     assert_eq!(scene.client.info("lock", "lock_sessions"), "0");
 }
 
+/// Alice reads, in a session, and waits on a second connection to write, in a session as well. The server stands still between that grant
+/// and the answer: from then on the session is that of the second connection.
+#[test]
+fn a_waiter_that_is_told_right_afterwards_has_the_session() {
+    for first_closes in [true, false] {
+        let server = Setup::new().set("busy-reply-threshold", "60000").start();
+        let (mut first, mut client) = (server.client(), server.client());
+        let read = first.acquire("k", "OWNER alice SHARED PX 1000 SESSION").unwrap();
+        client.acquire("k", "OWNER bob SHARED PX 60000").unwrap();
+        let mut second = Waiter::new(&server, "k", "OWNER alice PX 1000 SESSION");
+        let busy = busy_script(&mut client, 1.5);
+        client.begin_together(&[vec!["LOCK.RELEASE", "k", "bob"], vec!["EVAL", &busy, "0"]]);
+        assert_eq!(client.finish().unwrap(), Value::Int(0));
+        client.finish().unwrap();
+        let write = second.granted();
+        assert_eq!((write.fence, write.holds), (read.fence, 2));
+        if first_closes {
+            drop(first);
+            let now = server_time(&mut client);
+            wait_until(&mut client, now + 1500);
+            assert_eq!(held(&mut client, "k").fence, read.fence);
+        } else {
+            drop(second);
+            soon("a free lock", || client.holder("k").is_none());
+        }
+    }
+}
+
 /// What is done to the key right afterwards is done to a lock that has lapsed: alice does not get it back.
 #[test]
 fn what_an_operator_does_right_afterwards_ends_the_session() {

@@ -177,3 +177,29 @@ fn it_counts_before_it_is_noticed() {
     release(&mut client, "b");
     waiter.granted();
 }
+
+/// A client releases what another client of the same owner waits for. What that one gets, since a lease has ended, is not given back.
+#[test]
+fn it_gives_a_waiter_what_no_release_takes_before_it_is_noticed() {
+    let server = alone();
+    let mut client = server.client();
+    let late = |client: &mut Client, lapses: &str, releases: &str| {
+        let cut = vec!["LOCK.EXTEND", "k", lapses, "PX", "100"];
+        let stall = vec!["DEBUG", "SLEEP", "0.3"];
+        client.begin_together(&[cut, stall, vec!["LOCK.RELEASE", "k", releases]]);
+        client.finish().unwrap();
+        client.finish().unwrap();
+        client.finish()
+    };
+    // The owner held nothing yet.
+    holds(&mut client, "a", "LIMIT 2");
+    holds(&mut client, "b", "LIMIT 2");
+    let mut c = waits(&server, "c", "LIMIT 2");
+    assert_eq!(late(&mut client, "a", "c"), Err(NOT_HELD.into()));
+    assert_eq!(c.granted().fence, client.held_by("k", "c").unwrap().fence);
+    // It held the lock with more room.
+    let mut again = waits(&server, "c", "ONCE");
+    assert_eq!(late(&mut client, "b", "c"), Ok(redis::Value::Int(0)));
+    assert_eq!(again.granted().fence, client.held_by("k", "c").unwrap().fence);
+    assert_eq!(client.holding("k"), ["c"]);
+}
