@@ -28,10 +28,9 @@ const WHILE_REFUSED: Millis = 100;
 ///
 /// What has closed, and what has been flushed, is seen to first: that is quickly done, and much follows from it. Then by turns a
 /// session is renewed, a lock is looked at for another reason (at once, or since its time has come), one who waits for several is tried,
-/// a wait ends, and somebody is told: each of them in order, and none held up by many of another. A turn that is over before all of
-/// that has been done is gone on with by the next one, at the kind whose turn it is then, however little a turn does. So one of a kind
-/// that is due has to wait for one of each other kind and for those of its own before it, whatever turns there are; and where there is
-/// little to do, leases are renewed before anybody is told of them.
+/// a wait ends, and somebody is told: each of them in order, and none held up by many of another. Where a turn stops before all of that
+/// has been done, the next one goes on, at the kind whose turn it is. So however little a turn does, no more than one of each other kind
+/// comes between two of the same.
 pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Rest::Until(then) = rest {

@@ -59,7 +59,7 @@ fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
     let blocked = Wait { timeout: Some(0), channel: None, detect: false, confirm: None };
     // Beside a lease that goes on, the key is still there; else the server has deleted it.
     for other_lease in [30, 1_000] {
-        for asker_closes in [false, true] {
+        for first_closes in [false, true] {
             let mut server = Server::new(4);
             let read = |owner, lease, session| Ask { room: Room::ANY, ..ask(owner, lease, session) };
             server.acquire(rules, NOW, 0, &read("a", 30, true), &Wait::default());
@@ -72,12 +72,12 @@ fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
             let now = NOW + 100;
             let told = server.answer(rules, now);
             assert!(matches!(told[..], [(2, Reply::Granted { .. })]), "{told:?}");
-            server.close(rules, now, if asker_closes { 0 } else { 2 });
+            server.close(rules, now, if first_closes { 0 } else { 2 });
             server.ring(rules, now, Writes::Taken);
             let held: Vec<_> = server.holders(now).iter().map(|held| held.grant.fence()).collect();
             assert_eq!(
                 (held.contains(&fence), server.session(fence)),
-                if asker_closes { (true, Some(2)) } else { (false, None) }
+                if first_closes { (true, Some(2)) } else { (false, None) }
             );
         }
     }
