@@ -4,6 +4,7 @@
 //! What owners believe is kept here, by what they were told alone, and compared with each other. So is what the guarantees
 //! of `docs/design.md` say of each step.
 
+mod beliefs;
 mod model;
 mod size;
 mod steps;

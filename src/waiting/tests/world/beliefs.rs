@@ -1,0 +1,96 @@
+//! What owners believe of their grants, by what they are told and shown.
+
+use super::{Belief, Clients, Hears, Kind, Site, Size, Who, World, owner};
+use crate::lock::Deadline;
+use crate::waiting::tests::server::Reply;
+
+impl World {
+    /// A client is told of its grant.
+    pub(super) fn told(&mut self, size: Size, at: Site, who: Who, kind: Kind, reply: Reply) {
+        self.unconfirmed |= reply == Reply::NoReplicas;
+        if let Reply::Extended(until) = reply {
+            // What it has given back meanwhile is not its own any more.
+            if self.believes(who).is_some() {
+                self.extended(at, who, Some(until));
+            }
+            return;
+        }
+        let Reply::Granted { fence, deadline, .. } = reply else { return };
+        self.untold.remove(&fence);
+        let hears = &mut self.hears[usize::from(who)];
+        if kind.notified() && at == Site::Primary {
+            // By another connection's reply it may know already of its grant, and of those who wait.
+            *hears = Some(Hears { fence, claimed: true, wanted: self.confirms });
+        }
+        let same = hears.iter_mut().filter(|hears| hears.fence == fence && kind.once());
+        same.for_each(|hears| hears.claimed = true);
+        let gave_it_back = Some(fence) <= self.given_back[usize::from(who)];
+        if Some(fence) <= self.broken || gave_it_back && self.clients(size) != Clients::ReuseNames {
+            return;
+        }
+        let known = self.believes(who).filter(|belief| belief.fence == fence);
+        // By its own count: another connection's hold may not have been told yet.
+        let holds = known.map_or(0, |belief| belief.holds);
+        let holds = if kind.once() { holds.max(1) } else { holds + 1 };
+        // What it is told holds for what it asked for: with more room than it had, it says nothing of that.
+        let until = match known {
+            Some(belief) if kind.room() > belief.room => belief.until,
+            Some(belief) => belief.until.max(deadline),
+            None => deadline,
+        };
+        let room = known.map_or(kind.room(), |belief| belief.room.min(kind.room()));
+        self.believe(at, who, Belief { fence, holds, room, until, session: None, old: false });
+    }
+
+    /// An owner goes by what it has been told, unless that is over by now.
+    fn believe(&mut self, at: Site, who: Who, belief: Belief) {
+        let session = self.server(at).session(belief.fence);
+        // A session on a connection of its own that is gone ends the grant, as it knows.
+        let vanished = session.is_some_and(|conn| self.server(at).has_vanished(conn));
+        let until = self.cut.get(&belief.fence).map_or(belief.until, |cut| belief.until.min(*cut));
+        // Nor does it count on a lease that such a session may still end: it would have come back with one.
+        let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_empty();
+        if !vanished && (session.is_some() || lasts) {
+            let old = session.is_some() && at == Site::Old;
+            self.beliefs[usize::from(who)] = Some(Belief { until, session, old, ..belief });
+        }
+    }
+
+    /// An owner is told the new end of its lease; or that there is none.
+    pub(super) fn extended(&mut self, at: Site, who: Who, extended: Option<Deadline>) {
+        let now = self.now;
+        let mut held = self.server(at).holders(now).into_iter();
+        let held = held.find(|held| held.grant.owner() == owner(who));
+        let held = held.map(|held| (held.grant.fence(), held.grant.room()));
+        let belief = self.believes(who);
+        match (extended, held) {
+            (Some(until), Some((fence, room))) => {
+                self.cut.remove(&fence);
+                self.untold.remove(&fence);
+                let holds = belief.map_or(1, |belief| belief.holds);
+                let room = belief.map_or(room, |belief| belief.room);
+                self.believe(at, who, Belief { fence, holds, room, until, session: None, old: false });
+            }
+            // Not now.
+            (None, Some(_)) => {}
+            (_, None) => self.beliefs[usize::from(who)] = None,
+        }
+    }
+
+    /// To the server that was told: the grant is its owner's to the end of its lease.
+    pub(super) fn told_in_vain(&mut self, reply: Reply) {
+        if let Reply::Granted { fence, .. } = reply {
+            self.untold.remove(&fence);
+        }
+    }
+
+    /// Whether the server that it is connected to shows its grant.
+    pub(super) fn shows(&self, belief: &Belief) -> bool {
+        let server = match &self.old {
+            Some((old, _)) if belief.old => old,
+            _ if belief.old => return false,
+            _ => &self.primary,
+        };
+        server.holders(self.now).iter().any(|held| held.grant.fence() == belief.fence)
+    }
+}
