@@ -6,7 +6,7 @@ use super::host::Server;
 use super::state::STATE;
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{Deadline, Fence, Held, Millis, Now, Owner};
+use crate::lock::{Fence, Held, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{self, At, Busy, Holder, Page, Place, Ticket, WaiterInfo};
 
@@ -49,18 +49,10 @@ pub(crate) fn session_client(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> Optio
     STATE.with(|state| state.session_client(at, fence))
 }
 
-/// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
-/// is over without.
+/// The grant as its holder may count on it; none where its lease is over without what replicas have not confirmed yet.
 pub(crate) fn confirmed<'a>(ctx: &Ctx<'_>, key: Arg<'_>, held: Held<'a>, now: Now) -> Option<Held<'a>> {
     let at = at(ctx, key);
-    let moved = STATE.with(|state| state.unconfirmed_renewal(at, held.grant.fence()));
-    // Somebody else may have moved the lease since.
-    match moved.filter(|moved| moved.to == held.deadline) {
-        None => Some(held),
-        Some(moved) => {
-            (moved.from >= Deadline::At(now.millis())).then_some(Held { deadline: moved.from, ..held })
-        }
-    }
+    STATE.with(|state| state.confirmed(at, held, now.millis()))
 }
 
 /// Those who wait for any lock, or for that one, and came after that waiter: so many, the longest wait first.

@@ -6,7 +6,7 @@ use super::State;
 use super::awaited::{Confirm, Kept, Moved, What, confirmed_by};
 use super::place::At;
 use super::queue::Ticket;
-use crate::lock::{Fence, Millis};
+use crate::lock::{Deadline, Fence, Held, Millis};
 
 impl<C: Copy> State<C> {
     /// From now on replicas are to confirm so that a connection keeps that grant alive; or (none) they are not.
@@ -46,8 +46,20 @@ impl<C: Copy> State<C> {
         if kept.is_empty() { None } else { kept.get(&(at.to_place(), fence)) }
     }
 
+    /// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
+    /// is over without.
+    pub(crate) fn confirmed<'a>(&self, at: At<'_>, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
+        // Somebody else may have moved the lease since.
+        match self.unconfirmed_renewal(at, held.grant.fence()).filter(|moved| moved.to == held.deadline) {
+            None => Some(held),
+            Some(Moved { from, .. }) => {
+                (from >= Deadline::At(now)).then_some(Held { deadline: from, ..held })
+            }
+        }
+    }
+
     /// The renewal of that grant that replicas have not confirmed.
-    pub(crate) fn unconfirmed_renewal(&self, at: At<'_>, fence: Fence) -> Option<Moved> {
+    fn unconfirmed_renewal(&self, at: At<'_>, fence: Fence) -> Option<Moved> {
         let kept = self.kept(at, fence)?;
         kept.failed.or_else(|| match self.confirmations.pending.get(&kept.pending?)?.what {
             What::Renewal { moved, .. } => Some(moved),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{AT, Asked, Conn, Lock, Rules, Server, Stands, at};
+use super::{AT, Asked, Conn, Lock, Rules, Server, Stands, at, time};
 use crate::lock::{Deadline, Fence, Grant, Held, Millis, Owner};
-use crate::waiting::{GraceLeft, Ticket};
+use crate::waiting::{self, GraceLeft, Ticket};
 
 impl Server {
     /// How long this server grants nothing new.
@@ -15,6 +15,24 @@ impl Server {
     /// The grants, within their leases, the oldest first.
     pub(crate) fn holders(&self, now: Millis) -> Vec<Held<'_>> {
         self.holders_of(0, now)
+    }
+
+    /// The same, without what replicas are still to confirm of their leases.
+    pub(crate) fn confirmed(&self, now: Millis) -> Vec<Held<'_>> {
+        let holders = self.holders(now).into_iter();
+        holders.filter_map(|held| self.state.confirmed(AT, held, now)).collect()
+    }
+
+    /// The grants as `LOCK.INFO` shows them, and the ends of their leases.
+    pub(crate) fn shown(&mut self, rules: Rules, now: Millis) -> Vec<(Fence, Deadline)> {
+        let confirmed = self.confirmed(now).into_iter();
+        let mut shown: Vec<_> = confirmed.map(|held| (held.grant.fence(), held.deadline)).collect();
+        let lock = self.locks[0].clone();
+        let (value, until) =
+            lock.as_ref().map_or((None, Deadline::Never), |(value, until)| (Some(value), *until));
+        let outliving = waiting::outliving(&mut self.turn(rules, now), AT, value, until, time(now));
+        shown.extend(outliving.iter().map(|holder| (holder.grant.fence(), holder.deadline)));
+        shown
     }
 
     /// The same of that lock.

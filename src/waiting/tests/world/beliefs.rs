@@ -50,9 +50,11 @@ impl World {
         let until = self.cut.get(&belief.fence).map_or(belief.until, |cut| belief.until.min(*cut));
         // Nor does it count on a lease that such a session may still end: it would have come back with one.
         let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_empty();
-        if !vanished && (session.is_some() || lasts) {
-            let old = session.is_some() && at == Site::Old;
-            self.beliefs[usize::from(who)] = Some(Belief { until, session, old, ..belief });
+        let old = session.is_some() && at == Site::Old;
+        let belief = Belief { until, session, old, ..belief };
+        let counts = if session.is_some() { self.is_sure(&belief) } else { lasts };
+        if !vanished && counts {
+            self.beliefs[usize::from(who)] = Some(belief);
         }
     }
 
@@ -84,13 +86,27 @@ impl World {
         }
     }
 
-    /// Whether the server that it is connected to shows its grant.
-    pub(super) fn shows(&self, belief: &Belief) -> bool {
-        let server = match &self.old {
-            Some((old, _)) if belief.old => old,
-            _ if belief.old => return false,
-            _ => &self.primary,
-        };
-        server.holders(self.now).iter().any(|held| held.grant.fence() == belief.fence)
+    /// Owners whose sessions replicas confirm look all the time what the server that they are connected to shows of their grants
+    /// (`LOCK.INFO`), and count on that lease. If it shows a grant no more, its owner counts on the lease that it showed last.
+    pub(super) fn see(&mut self, size: Size) {
+        if !self.confirms {
+            return;
+        }
+        let now = self.now;
+        for belief in &mut self.beliefs {
+            let Some(known) = belief.as_mut().filter(|belief| belief.session.is_some()) else { continue };
+            let server = match &mut self.old {
+                Some((old, _)) if known.old && !self.away => Some(old),
+                _ if known.old => None,
+                _ => Some(&mut self.primary),
+            };
+            let shown = server.map(|server| server.shown(size.rules, now));
+            let lease = shown.iter().flatten().find(|(fence, _)| *fence == known.fence);
+            match lease {
+                Some((_, until)) => known.until = *until,
+                None if shown.is_some() && known.until < Deadline::At(now) => *belief = None,
+                None => {}
+            }
+        }
     }
 }

@@ -47,6 +47,8 @@ enum Fault {
     PlaceLost,
     /// A holder has not heard that its grant is over, or that somebody waits for it.
     NotHeard,
+    /// A grant holds the lock, and `LOCK.INFO` does not show it.
+    NotShown,
 }
 
 /// What an owner knows of its grant.
@@ -56,7 +58,8 @@ struct Belief {
     holds: u32,
     /// For how many there is room, as it asked.
     room: Room,
-    /// The lease is over after that.
+    /// The lease is over after that. Where a connection keeps the grant alive, its owner counts on that connection, and not on the lease;
+    /// where replicas confirm that, it counts on the lease that it was told or shown last.
     until: Deadline,
     /// The connection that keeps it alive.
     session: Option<Conn>,
@@ -178,19 +181,34 @@ impl World {
     }
 
     fn believes(&self, who: Who) -> Option<Belief> {
-        self.beliefs[usize::from(who)]
+        self.beliefs[usize::from(who)].filter(|belief| self.is_sure(belief))
+    }
+
+    /// Whether an owner counts on its grant now. If not, it will look what has become of it.
+    fn is_sure(&self, belief: &Belief) -> bool {
+        !self.is_confirmed(belief) || Deadline::At(self.now) <= belief.until
+    }
+
+    /// Whether replicas confirm that a connection keeps a grant alive.
+    fn is_confirmed(&self, belief: &Belief) -> bool {
+        self.confirms && belief.session.is_some()
+    }
+
+    /// Those who believe to hold the lock now.
+    fn all_beliefs(&self) -> impl Iterator<Item = &Belief> {
+        self.beliefs.iter().flatten().filter(|belief| self.is_sure(belief))
     }
 
     /// How many believe to hold the lock now.
     fn believers(&self) -> usize {
-        self.beliefs.iter().flatten().count()
+        self.all_beliefs().count()
     }
 
     /// Whether those who believe to hold the lock have room for each other.
     fn bear_each_other(&self) -> bool {
         let count = self.believers();
         let bears = |belief: &Belief| belief.room.most().is_none_or(|most| count <= most as usize);
-        self.beliefs.iter().flatten().all(bears)
+        self.all_beliefs().all(bears)
     }
 
     /// What the replica has said of the stream: all that has come to it. After a failover, others have taken its place.

@@ -200,6 +200,11 @@ impl Model for Size {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         next.unconfirmed = false;
+        // Who stands still shows nothing.
+        let serves = !matches!(action, Action::Stall | Action::Replicate | Action::FailOver);
+        if serves {
+            next.see(*self);
+        }
         match action {
             Action::Acquire { at, conn, who, lease, kind } => next.acquire(*self, at, conn, who, lease, kind),
             Action::Release { at, who, all } => next.release(*self, at, who, all),
@@ -227,6 +232,9 @@ impl Model for Size {
             }
             Action::FailOver => next.fail_over(*self, self.failover?),
             Action::ComeBack { busy } => next.come_back(self.failover?, busy),
+        }
+        if serves {
+            next.see(*self);
         }
         next.primary.renumber(false);
         if let Some((old, _)) = &mut next.old {
@@ -267,6 +275,7 @@ impl Model for Size {
             Property::always("what an owner was told is so", |_, world: &World| !world.has(Fault::Lost)),
             Property::always("a place is kept", |_, world: &World| !world.has(Fault::PlaceLost)),
             Property::always("holders hear", |_, world: &World| !world.has(Fault::NotHeard)),
+            Property::always("who holds the lock is shown", |_, world: &World| !world.has(Fault::NotShown)),
             Property::always("nobody is told twice", |_, world: &World| !world.has(Fault::ToldUnasked)),
         ];
         // A world that is too small to show that proves nothing.

@@ -165,10 +165,6 @@ impl World {
                 self.told(size, Site::Old, who, kind, reply);
             }
         }
-        // Whoever has lost its lock there has been told.
-        for who in 0..self.beliefs.len() {
-            self.beliefs[who] = self.beliefs[who].filter(|belief| !belief.old || self.shows(belief));
-        }
     }
 
     pub(super) fn free(&mut self, size: Size) {
@@ -201,13 +197,11 @@ impl World {
         if self.old.take_if(|(_, ends)| *ends <= self.now).is_some() {
             self.waiting_old.fill(None);
         }
-        let confirmed = self.confirms;
-        for who in 0..self.beliefs.len() {
-            let belief = self.beliefs[who];
-            // Who has its session confirmed goes by what the server tells that it is connected to.
-            let shows = |belief: &Belief| self.shows(belief);
-            self.beliefs[who] = belief.filter(|belief| match belief.session {
-                Some(_) if confirmed => shows(belief),
+        let (confirms, is_there) = (self.confirms, self.old.is_some());
+        for belief in &mut self.beliefs {
+            *belief = belief.filter(|belief| match belief.session {
+                // It may find that it has its grant still, unless there is nobody to be asked.
+                Some(_) if confirms => now <= belief.until || !belief.old || is_there,
                 session => session.is_some() || now <= belief.until,
             });
         }
@@ -228,7 +222,8 @@ impl World {
             self.waiting_old.clone_from(&self.waiting);
         }
         for belief in &mut self.beliefs {
-            *belief = belief.filter(|belief| belief.session.is_none() || failover.lives_on > 0);
+            let goes_on = failover.lives_on > 0 || self.confirms;
+            *belief = belief.filter(|belief| belief.session.is_none() || goes_on);
             if let Some(belief) = belief {
                 belief.old = belief.session.is_some();
             }

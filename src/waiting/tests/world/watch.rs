@@ -158,8 +158,8 @@ impl World {
         let now = self.now;
         let before = self.server(at).clone();
         let result = self.step(size, at, body);
-        let after = self.server(at).holders(now);
-        let others = before.holders(now).into_iter().filter(|held| held.grant.owner() != owner(who));
+        let after = self.server(at).confirmed(now);
+        let others = before.confirmed(now).into_iter().filter(|held| held.grant.owner() != owner(who));
         let same = |held: &Held<'_>| {
             let after = after.iter().find(|after| after.grant.fence() == held.grant.fence());
             // Its own waiters may re-enter, with less room too.
@@ -189,8 +189,8 @@ impl World {
             found.push(Fault::NotRenewed);
         }
         // A failover may lose it.
-        let kept = |fence| held.contains(&fence) || size.failover.is_some();
-        if !self.beliefs.iter().flatten().all(|belief| kept(belief.fence)) {
+        let kept = |fence| held.contains(&fence) || self.has_failed_over(size);
+        if !self.all_beliefs().all(|belief| kept(belief.fence)) {
             found.push(Fault::Lost);
         }
         let asks = self.primary.asks();
@@ -205,6 +205,10 @@ impl World {
         };
         if asks.iter().any(waits_for_itself) && !refusals && !size.happens.arrives {
             found.push(Fault::WaitsForItself);
+        }
+        // An owner that is not shown its grant does not count on it. So nobody is to wait for that.
+        if self.confirms && self.primary.clone().shown(size.rules, now).len() != holders.len() {
+            found.push(Fault::NotShown);
         }
         // Nothing new is granted in a grace.
         if self.primary.grace_left(size.rules, now).grants > 0 {

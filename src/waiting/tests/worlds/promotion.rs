@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 
 use stateright::Checker;
 
-use super::{ONE_SERVER, explore, holds};
+use super::{NOTHING_ELSE, ONE_SERVER, explore, holds};
 use crate::lock::Millis;
 use crate::waiting::Confirm;
 use crate::waiting::tests::server::Rules;
 use crate::waiting::tests::soak;
-use crate::waiting::tests::world::{Clients, EXCLUSION, Failover, Kind, Size};
+use crate::waiting::tests::world::{Clients, EXCLUSION, Failover, Happens, Kind, Size};
 
 /// A replica takes over. The longest lease is 2, as long as the grace.
 const FAILOVER: Size = Size {
@@ -135,4 +135,15 @@ fn a_failover_keeps_places_readers_and_sessions_that_replicas_have_confirmed() {
     let size = confirmed(soak(0, 1), Clients::Strict);
     holds("confirmed, with readers", Size { kinds: &[Kind::Plain, Kind::Read], ..size });
     holds("confirmed, with places", Size { kinds: &[Kind::Once, Kind::Place], ..size });
+}
+
+/// Who has such a session counts on the lease that its server shows, and a server that stands still shows none.
+#[test]
+fn a_session_that_replicas_confirm_ends_with_the_lease_that_they_have() {
+    let happens = Happens { stalls: true, ..NOTHING_ELSE };
+    let size = Size { kinds: &[Kind::Session], happens, horizon: 4, ..confirmed(1, Clients::Strict) };
+    holds("confirmed, with sessions and stalls", Size { conns: soak(1, 2) as u8, ..size });
+    let confirm = size.confirm.map(|confirm| Confirm { within: 5, ..confirm });
+    let size = Size { confirm, leases: &[3], horizon: 5, conns: 1, ..size };
+    holds("confirmed, with sessions and stalls, in the end", size);
 }
