@@ -65,11 +65,16 @@ impl<C: Copy> State<C> {
     pub(crate) fn answer_confirmed(&mut self, ticket: Ticket, until: Option<Deadline>) {
         let phase = self.waiters.get(&ticket).map(|waiter| waiter.phase);
         let Some(Phase::Unconfirmed(answer)) = phase else { return };
+        // A lease that has been made longer since is not confirmed with that.
         let answer = match (answer, until) {
-            (Answer::Extended { .. }, Some(until)) => Answer::Extended { until },
+            (Answer::Extended { until: confirmed }, Some(until)) => {
+                Answer::Extended { until: until.min(confirmed) }
+            }
+            (Answer::Granted { until: confirmed }, Some(until)) => {
+                Answer::Granted { until: until.min(confirmed) }
+            }
             (Answer::Extended { .. }, None) => Answer::NotHeld,
-            (_, Some(until)) => Answer::Granted { until },
-            (_, None) => Answer::Gone,
+            _ => Answer::Gone,
         };
         if until.is_none() {
             self.take_back(ticket);

@@ -5,6 +5,7 @@ mod examples;
 mod histories;
 mod reference;
 mod server;
+mod sync;
 mod together;
 mod world;
 mod worlds;

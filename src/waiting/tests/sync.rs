@@ -1,0 +1,107 @@
+//! `SYNC`, where the worlds have too few replicas, or too little time.
+
+use std::num::NonZeroU32;
+
+use super::server::{Conn, Reply, Rules, Server, Writes};
+use crate::lock::{Ask, Deadline, Fence, Millis, Owner, Room};
+use crate::waiting::state::Offset;
+use crate::waiting::{Confirm, Longer, Wait};
+
+const NOW: Millis = 1_700_000_000_000;
+const RULES: Rules = Rules::PLAIN;
+
+/// How long the owner of a session lets replicas take to confirm it.
+const WITHIN: u32 = 20;
+
+/// A server, and the time.
+struct World {
+    server: Server,
+    now: Millis,
+}
+
+fn owner() -> Owner<'static> {
+    Owner::new(b"a").unwrap()
+}
+
+fn confirm(replicas: u32, within: u32) -> Option<Confirm> {
+    NonZeroU32::new(replicas).map(|replicas| Confirm { replicas, within })
+}
+
+impl World {
+    fn new() -> Self {
+        Self { server: Server::new(2), now: NOW }
+    }
+
+    fn acquire(&mut self, lease: Millis, session: bool, replicas: u32) {
+        self.acquire_on(0, lease, session, replicas, WITHIN);
+    }
+
+    fn acquire_on(&mut self, conn: Conn, lease: Millis, session: bool, replicas: u32, within: u32) {
+        let ask = Ask { owner: owner(), lease, max_hold: None, once: false, session, room: Room::ONE };
+        let wait = Wait { confirm: confirm(replicas, within), ..Wait::default() };
+        assert_eq!(self.server.acquire(RULES, self.now, conn, &ask, &wait), Reply::Waits);
+    }
+
+    fn extend_on(&mut self, conn: Conn, lease: Millis) {
+        let owner = owner();
+        let longer = Longer { owner: &owner, fence: None, lease, confirm: confirm(1, WITHIN) };
+        assert!(self.server.extend_confirmed(RULES, self.now, conn, &longer));
+    }
+
+    /// Does all that is due. `hears`: replicas get what they are sent, and say so.
+    fn ring(&mut self, hears: bool) -> Vec<(Conn, Reply)> {
+        let (mut told, mut turns) = (Vec::new(), 0);
+        loop {
+            turns += 1;
+            assert!(turns < 100, "the server is kept busy");
+            self.server.written += std::mem::take(&mut self.server.effects).len() as Offset;
+            if hears {
+                self.server.acked = self.server.written;
+            }
+            if self.server.next_due().is_none_or(|at| at > self.now) {
+                return told;
+            }
+            told.extend(self.server.ring(RULES, self.now, Writes::Taken));
+        }
+    }
+
+    /// So much time goes by, and all that falls due is done.
+    fn pass(&mut self, ms: Millis, hears: bool) {
+        for _ in 0..ms {
+            self.ring(hears);
+            self.now += 1;
+        }
+        self.ring(hears);
+    }
+
+    /// The grant that holds the lock, and the end of its lease.
+    fn held(&self) -> Option<(Fence, Deadline)> {
+        self.server.held(self.now).map(|held| (held.grant.fence(), held.deadline))
+    }
+}
+
+/// What is asked later is not confirmed with that.
+#[test]
+fn the_answer_tells_no_more_than_replicas_have() {
+    let mut world = World::new();
+    world.acquire(300, false, 1);
+    let (fence, confirmed) = world.held().unwrap();
+    world.pass(10, false);
+    let asked = world.server.written;
+    world.acquire_on(1, 1_000, false, 1, WITHIN);
+    let longer = world.held().unwrap().1;
+    world.ring(false);
+    world.server.acked = asked;
+    assert_eq!(world.ring(false), [(0, Reply::Granted { fence, holds: 1, deadline: confirmed })]);
+    assert_eq!(world.ring(true), [(1, Reply::Granted { fence, holds: 2, deadline: longer })]);
+    world.extend_on(0, 2_000);
+    let (_, confirmed) = world.held().unwrap();
+    world.ring(false);
+    let asked = world.server.written;
+    world.extend_on(1, 3_000);
+    let longer = world.held().unwrap().1;
+    world.ring(false);
+    world.server.acked = asked;
+    assert_eq!(world.ring(false), [(0, Reply::Extended(confirmed))]);
+    assert_eq!(world.ring(true), [(1, Reply::Extended(longer))]);
+}
