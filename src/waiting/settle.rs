@@ -242,7 +242,11 @@ fn settle_session<S: Site>(site: &mut S, session: Session, now: Now) -> bool {
         let Some(held) = site.with_fence(fence) else { return true };
         let (holds, room) = (held.grant.holds(), held.grant.room());
         let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
-        let waits = site.here(|state, at| state.awaits_renewal(at, fence));
+        // In its last millisecond it is too late to ask replicas.
+        let is_last = held.deadline <= Deadline::At(now.millis());
+        let waits = site.here(|state, at| {
+            state.awaits_renewal(at, fence) || is_last && state.is_confirmed_session(at, fence)
+        });
         if !waits {
             site.update(fence, holds, room, moved.to);
         }

@@ -1,4 +1,4 @@
-//! `SYNC`, where the worlds have too few replicas, or too little time.
+//! `SYNC`, where the worlds have too few replicas, or too little time: replicas that come back in time, and extensions meanwhile.
 
 use std::num::NonZeroU32;
 
@@ -74,9 +74,63 @@ impl World {
         self.ring(hears);
     }
 
+    /// The same for as long as that is so. The replica gets nothing.
+    fn pass_while(&mut self, is_so: impl Fn(&Self) -> bool) {
+        let end = self.now + 1_000;
+        while is_so(self) {
+            self.pass(1, false);
+            assert!(self.now < end, "nothing changes");
+        }
+    }
+
     /// The grant that holds the lock, and the end of its lease.
     fn held(&self) -> Option<(Fence, Deadline)> {
         self.server.held(self.now).map(|held| (held.grant.fence(), held.deadline))
+    }
+
+    /// A session whose first renewal the replica does not get: the end of the lease that it has.
+    fn unconfirmed_renewal(lease: Millis) -> (Self, Fence, Deadline) {
+        let mut world = Self::new();
+        world.acquire(lease, true, 1);
+        assert!(matches!(world.ring(true)[..], [(0, Reply::Granted { .. })]));
+        let (fence, confirmed) = world.held().unwrap();
+        world.pass_while(|world| world.held().unwrap().1 == confirmed);
+        (world, fence, confirmed)
+    }
+}
+
+/// It is undone once, and made again: the replica has that one.
+#[test]
+fn a_session_goes_on_when_the_replica_is_back_in_time() {
+    let (mut world, fence, confirmed) = World::unconfirmed_renewal(300);
+    world.pass_while(|world| world.held().unwrap().1 != confirmed);
+    for _ in 0..10 {
+        world.pass(100, true);
+        assert_eq!(world.held().map(|(fence, _)| fence), Some(fence), "{} ms", world.now - NOW);
+    }
+}
+
+/// In its last millisecond it is too late to ask the replica once more.
+#[test]
+fn a_session_ends_with_the_lease_that_the_replica_has() {
+    let (mut world, fence, Deadline::At(last)) = World::unconfirmed_renewal(300) else {
+        panic!("no end")
+    };
+    world.pass_while(|world| world.now < last);
+    assert_eq!(world.held(), Some((fence, Deadline::At(last))));
+    world.pass(1, false);
+    assert_eq!(world.held(), None);
+}
+
+/// The lease that the owner has set meanwhile, without `SYNC`, be it longer or shorter.
+#[test]
+fn a_renewal_that_is_undone_leaves_an_extension_as_it_is() {
+    for lease in [50, 1_000] {
+        let (mut world, fence, _) = World::unconfirmed_renewal(300);
+        let extended = world.server.extend(RULES, world.now, &owner(), None, lease);
+        assert_eq!(extended, Some(Deadline::after(world.now, lease)));
+        world.pass(Millis::from(WITHIN) + 2, false);
+        assert_eq!(world.held(), extended.map(|extended| (fence, extended)));
     }
 }
 
