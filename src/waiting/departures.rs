@@ -2,13 +2,15 @@
 
 use super::sessions;
 use super::site::{Around, Host};
-use super::state::{Answer, Message, Stand, Ticket, Told, Word};
+use super::state::{Answer, Message, Moved, Stand, Ticket, Told, Word};
 use crate::lock::Now;
 
 /// What a waiter is told whom the server lets us answer now. `None`: it has been told already.
 pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<Told> {
     let told = host.state(|state| state.tell(ticket))?;
-    if matches!(told.answer, Answer::Granted { .. }) && told.ask.session {
+    if let Answer::Granted { until: confirmed } = told.answer
+        && told.ask.session
+    {
         let lease = host.limits().allowed(told.ask.lease);
         for stand in told.stands.all().iter().filter(|stand| stand.binds) {
             let Some(fence) = stand.fence() else { continue };
@@ -17,6 +19,11 @@ pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<To
                 host.state(|state| {
                     sessions::bind(state, place.at(), client, fence, lease, until, now.millis());
                     state.confirm_session(place.at(), fence, told.confirm);
+                    if confirmed < until {
+                        // Somebody has made the lease longer since; or, of several locks, it is another one that ends first.
+                        let moved = Moved { from: confirmed, to: until };
+                        state.await_renewal(place.at(), fence, moved, now.millis());
+                    }
                 });
             } else if told.confirm.is_none() {
                 sessions::bind_overdue(host, place.at(), client, fence, lease, now);

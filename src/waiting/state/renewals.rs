@@ -67,7 +67,7 @@ impl<C: Copy> State<C> {
         })
     }
 
-    /// A session has moved the lease of its grant: where replicas are to confirm that, they have until the lease would have ended.
+    /// The lease of a session's grant has been moved: where replicas are to confirm that, they have until the lease would have ended.
     pub(crate) fn await_renewal(&mut self, at: At<'_>, fence: Fence, moved: Moved, now: Millis) {
         let Some(Confirm { replicas, within }) = self.kept(at, fence).map(|kept| kept.confirm) else {
             return;

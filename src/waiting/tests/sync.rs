@@ -134,6 +134,26 @@ fn a_renewal_that_is_undone_leaves_an_extension_as_it_is() {
     }
 }
 
+/// Another connection re-enters, and the replica has that. It does not have the renewal that was made meanwhile.
+#[test]
+fn a_session_that_another_connection_takes_over_begins_with_the_lease_that_replicas_have() {
+    let mut world = World::new();
+    world.acquire(300, true, 1);
+    world.ring(true);
+    let (fence, confirmed) = world.held().unwrap();
+    world.pass(90, true);
+    world.acquire_on(1, 300, true, 1, 100);
+    world.ring(false);
+    let asked = world.server.written;
+    world.pass_while(|world| world.held().unwrap().1 == confirmed);
+    world.server.acked = asked;
+    assert_eq!(world.ring(false), [(1, Reply::Granted { fence, holds: 2, deadline: confirmed })]);
+    assert_eq!(world.server.session(fence), Some(1));
+    assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
+    world.pass(300, false);
+    assert_eq!(world.held(), None);
+}
+
 /// What is asked later is not confirmed with that.
 #[test]
 fn the_answer_tells_no_more_than_replicas_have() {

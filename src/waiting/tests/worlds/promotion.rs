@@ -147,3 +147,11 @@ fn a_session_that_replicas_confirm_ends_with_the_lease_that_they_have() {
     let size = Size { confirm, leases: &[3], horizon: 5, conns: 1, ..size };
     holds("confirmed, with sessions and stalls, in the end", size);
 }
+
+/// Another command of its owner's makes the lease longer: replicas have that later than what the first one is told.
+#[test]
+fn a_session_that_replicas_confirm_begins_with_the_lease_that_they_have() {
+    let kinds = &[Kind::Session];
+    let size = Size { kinds, holds: 2, leases: &[1], horizon: 3, ..confirmed(soak(0, 1), Clients::Strict) };
+    holds("confirmed, with sessions that are taken over", size);
+}
