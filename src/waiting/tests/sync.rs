@@ -179,3 +179,33 @@ fn the_answer_tells_no_more_than_replicas_have() {
     assert_eq!(world.ring(false), [(0, Reply::Extended(confirmed))]);
     assert_eq!(world.ring(true), [(1, Reply::Extended(longer))]);
 }
+
+/// Whichever of them are the first to say that they have it.
+#[test]
+fn as_many_replicas_as_were_asked_for() {
+    for (replicas, acks, is_told) in [
+        (1, &[true][..], true),
+        (2, &[true], false),
+        (2, &[true, false], false),
+        (2, &[false, true, false], false),
+        (2, &[true, true], true),
+        (2, &[false, true, true], true),
+        (3, &[true, true], false),
+    ] {
+        let mut world = World::new();
+        world.acquire(1_000, false, replicas);
+        world.ring(false);
+        // Those who have nothing of it have said so.
+        let before = world.server.acked;
+        let acks = acks.iter().map(|has| if *has { world.server.written } else { before });
+        let mut acks: Vec<Offset> = acks.collect();
+        world.server.acked = acks.remove(0);
+        world.server.more_acked = acks;
+        let told = world.ring(false);
+        assert_eq!(matches!(told[..], [(0, Reply::Granted { .. })]), is_told, "{replicas}: {told:?}");
+        world.now += Millis::from(WITHIN) + 1;
+        let told = world.ring(false);
+        assert_eq!(told, if is_told { Vec::new() } else { vec![(0, Reply::NoReplicas)] });
+        assert_eq!(world.held().is_some(), is_told);
+    }
+}

@@ -166,6 +166,8 @@ pub(crate) struct Server {
     /// How many effects have been sent to replicas, and how many the one that there is has said to have.
     pub(crate) written: Offset,
     pub(crate) acked: Offset,
+    /// The same of other replicas.
+    pub(crate) more_acked: Vec<Offset>,
 }
 
 impl Server {
@@ -186,7 +188,13 @@ impl Server {
             messages: Vec::new(),
             written: 1,
             acked: 1,
+            more_acked: Vec::new(),
         }
+    }
+
+    /// How far each replica is.
+    fn acks(&self) -> Vec<Offset> {
+        [&[self.acked], self.more_acked.as_slice()].concat()
     }
 
     fn moment(&self, now: Millis) -> Moment {

@@ -287,7 +287,7 @@ impl Host for Turn<'_> {
     fn replicas(&mut self) -> Replicas {
         // What this step writes comes after it.
         let unwritten = self.server.effects.len() as Offset;
-        Replicas { written: self.server.written + unwritten, replicas: vec![self.server.acked] }
+        Replicas { written: self.server.written + unwritten, replicas: self.server.acks() }
     }
 
     fn ask_replicas(&mut self) -> bool {

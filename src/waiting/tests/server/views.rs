@@ -156,7 +156,9 @@ impl Server {
     pub(crate) fn next_due(&self) -> Option<Millis> {
         let closes = self.conns.iter().any(|conn| conn.vanished);
         let frees = self.blocked.values().any(|blocked| blocked.done);
-        let confirms = self.state.is_to_confirm(&[self.acked]);
+        let mut acks = self.acks();
+        acks.sort_unstable_by(|one, other| other.cmp(one));
+        let confirms = self.state.is_to_confirm(&acks);
         if closes || frees || confirms || self.state.has_answered() { Some(0) } else { self.state.next_due() }
     }
 }
