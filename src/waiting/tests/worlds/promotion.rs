@@ -48,11 +48,12 @@ fn a_failover_with_a_grace_keeps_owners_apart() {
 /// Upgrades too wait for the end of the grace: a reader of the old primary may be lost.
 #[test]
 fn a_failover_with_a_grace_keeps_readers_and_writers_apart() {
+    let lag = failover(|failover| failover.lag = 1);
+    let kinds = &[Kind::Wait, Kind::Read];
+    holds("failover with upgrades", Size { kinds, grants: 1, horizon: soak(4, 5), ..lag });
     let kinds = &[Kind::Plain, Kind::Read];
     let size = Size { kinds, ..FAILOVER };
     holds("failover with readers", Size { grants: 2, holds: 1, horizon: soak(4, 5), ..size });
-    let lag = failover(|failover| failover.lag = 1);
-    holds("failover with upgrades", Size { kinds, grants: 1, horizon: soak(4, 5), ..lag });
     let kinds = &[Kind::WaitToRead, Kind::Wait, Kind::Read];
     let size = Size { kinds, grants: soak(1, 2), holds: 1, horizon: soak(4, 5), ..lag };
     holds("failover with readers that wait", size);
