@@ -377,3 +377,22 @@ fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
     let reply = state.ask(world, 0, want(&[0]), true);
     assert!(matches!(reply, Reply::Circle(_)), "{reply:?}");
 }
+
+/// One who reads waits for another lock too, and would have both if the upgrade did not come in front of it.
+#[test]
+fn an_upgrade_comes_before_those_who_wait_already() {
+    let world = &World { conns: 4, names: 4, wants: Vec::new() };
+    let mut state = State { server: Server::new(4), waits: vec![None; 4] };
+    let held = [(0, read(&[0])), (1, read(&[0])), (2, want(&[1])), (3, want(&[2]))];
+    for (conn, want) in held {
+        state.ask(world, conn, want, true);
+    }
+    for (conn, want) in [(2, read(&[0, 2])), (1, want(&[1]))] {
+        assert_eq!(state.ask(world, conn, want, true), Reply::Waits, "{conn}");
+    }
+    let told = state.clone().ask(world, 0, want(&[0]), true);
+    let Reply::Circle(circle) = told else { panic!("{told:?}") };
+    state.is_so(&circle, 0);
+    state.ask(world, 0, want(&[0]), false);
+    assert!(!state.ends(0));
+}
