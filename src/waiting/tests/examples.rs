@@ -123,6 +123,23 @@ fn what_lapsed_before_a_flush_is_not_given_back() {
     }
 }
 
+/// The same of a key that others have written and deleted since.
+#[test]
+fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
+    for touched in [false, true] {
+        let rules = Rules::PLAIN;
+        let mut server = Server::new(2);
+        server.acquire(rules, NOW, 0, &ask("a", 30, true), &Wait::default());
+        server.expire(rules, NOW + 50);
+        if touched {
+            server.replace(NOW + 50, Owner::new(b"c").unwrap(), 30);
+            server.delete(0);
+        }
+        let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &Wait::default());
+        assert_eq!(matches!(reply, Reply::Granted { .. }), touched, "{reply:?}");
+    }
+}
+
 /// One step sees to one of them here; the others are not forgotten.
 #[test]
 fn all_waits_of_an_owner_re_enter_in_the_end() {
