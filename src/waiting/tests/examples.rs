@@ -140,6 +140,32 @@ fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
     }
 }
 
+/// A connection that keeps a grant alive waits to have it with less room. An operator sends it away in vain of what it is told: the
+/// session that it had before goes on. One that began with that answer ends.
+#[test]
+fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
+    let rules = Rules { late: true, keeps_answers: true, ..Rules::PLAIN };
+    let wait = Wait { timeout: Some(0), ..Wait::default() };
+    for had_one in [true, false] {
+        let mut server = Server::new(2);
+        let read = |owner, session| Ask { room: Room::ANY, ..ask(owner, 300, session) };
+        server.acquire(rules, NOW, 0, &read("a", had_one), &Wait::default());
+        server.acquire(rules, NOW, 1, &read("b", false), &Wait::default());
+        assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 300, true), &wait), Reply::Waits);
+        server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
+        server.ring(rules, NOW, Writes::Taken);
+        let fence = server.held(NOW).unwrap().grant.fence();
+        assert_eq!(server.session(fence), Some(0), "it has been told");
+        assert_eq!(server.unblock(rules, NOW, 0, true), [(0, Reply::Unblocked)]);
+        assert_eq!(server.free_done(rules, NOW), []);
+        while server.next_due().is_some_and(|at| at <= NOW) {
+            server.ring(rules, NOW, Writes::Taken);
+        }
+        assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
+        assert_eq!(server.session(fence), had_one.then_some(0));
+    }
+}
+
 /// One step sees to one of them here; the others are not forgotten.
 #[test]
 fn all_waits_of_an_owner_re_enter_in_the_end() {

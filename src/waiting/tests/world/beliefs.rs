@@ -2,9 +2,16 @@
 
 use super::{Belief, Clients, Hears, Kind, Site, Size, Who, World, owner};
 use crate::lock::Deadline;
-use crate::waiting::tests::server::Reply;
+use crate::waiting::tests::server::{Conn, Reply};
 
 impl World {
+    /// Where a client is told of its grant, and asked for a session, its connection keeps that alive from then on.
+    pub(super) fn note_session(&mut self, conn: Conn, who: Who, kind: Kind, reply: &Reply) {
+        if kind.session() && matches!(reply, Reply::Granted { .. }) {
+            self.sessions[usize::from(conn)].insert(who);
+        }
+    }
+
     /// A client is told of its grant.
     pub(super) fn told(&mut self, size: Size, at: Site, who: Who, kind: Kind, reply: Reply) {
         self.unconfirmed |= reply == Reply::NoReplicas;

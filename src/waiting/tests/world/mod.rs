@@ -49,6 +49,8 @@ enum Fault {
     NotHeard,
     /// A grant holds the lock, and `LOCK.INFO` does not show it.
     NotShown,
+    /// A connection keeps a grant alive, and its owner was not told so.
+    KeptUntold,
 }
 
 /// What an owner knows of its grant.
@@ -95,6 +97,8 @@ pub(super) struct World {
     confirms: bool,
     /// Somebody has just been told that replicas have not confirmed what it asked for.
     unconfirmed: bool,
+    /// The owners that were told on a connection that it keeps their grant alive.
+    sessions: Vec<BTreeSet<Who>>,
     /// The owners that were sent away from a connection on which they had asked for a session.
     sent_away: Vec<BTreeSet<Who>>,
     /// Those who wait, first come first.
@@ -144,6 +148,7 @@ impl World {
             waiting_old: vec![None; size.conns.into()],
             confirms: size.confirm.is_some(),
             unconfirmed: false,
+            sessions: vec![BTreeSet::new(); size.conns.into()],
             sent_away: vec![BTreeSet::new(); size.conns.into()],
             arrivals: Vec::new(),
             places: vec![None; size.owners.into()],

@@ -275,6 +275,9 @@ impl Model for Size {
             Property::always("what an owner was told is so", |_, world: &World| !world.has(Fault::Lost)),
             Property::always("a place is kept", |_, world: &World| !world.has(Fault::PlaceLost)),
             Property::always("holders hear", |_, world: &World| !world.has(Fault::NotHeard)),
+            Property::always("a session begins when its owner is told", |_, world: &World| {
+                !world.has(Fault::KeptUntold)
+            }),
             Property::always("who holds the lock is shown", |_, world: &World| !world.has(Fault::NotShown)),
             Property::always("nobody is told twice", |_, world: &World| !world.has(Fault::ToldUnasked)),
         ];

@@ -27,7 +27,12 @@ impl World {
                     self.arrivals.push(place);
                 }
             }
-            reply => self.told(size, at, who, kind, reply),
+            reply => {
+                if at == Site::Primary {
+                    self.note_session(conn, who, kind, &reply);
+                }
+                self.told(size, at, who, kind, reply);
+            }
         }
     }
 
@@ -45,6 +50,9 @@ impl World {
             .step_of(size, at, who, |server, rules, now| server.release(rules, now, &owner(who), None, all));
         let thought = self.believes(who).map_or(0, |belief| belief.holds);
         if left == Some(0) {
+            if at == Site::Primary {
+                self.sessions.iter_mut().for_each(|owners| _ = owners.remove(&who));
+            }
             let gave = &mut self.given_back[usize::from(who)];
             *gave = before.max(*gave);
         }
@@ -134,6 +142,7 @@ impl World {
             Some((who, kind)) if kind.session() => Some(who),
             _ => None,
         };
+        self.sessions[usize::from(conn)].clear();
         let mut asked = std::mem::take(&mut self.sent_away[usize::from(conn)]);
         asked.extend(waited);
         self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
@@ -183,6 +192,7 @@ impl World {
                     if may_have_been_told && kind.session() {
                         self.sent_away[usize::from(conn)].insert(who);
                     }
+                    self.note_session(conn, who, kind, &reply);
                     self.told(size, Site::Primary, who, kind, reply);
                 }
                 None if self.primary.has_vanished(conn) => self.told_in_vain(reply),
@@ -232,6 +242,7 @@ impl World {
         self.known.clear();
         self.to_claim.clear();
         self.waiting.fill(None);
+        self.sessions.fill(BTreeSet::new());
         self.sent_away.fill(BTreeSet::new());
         self.arrivals.clear();
         self.places.fill(None);

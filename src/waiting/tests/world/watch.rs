@@ -215,6 +215,7 @@ impl World {
             found.retain(|fault| *fault != Fault::FreeWithAQueue);
         }
         self.faults.extend(found);
+        self.check_sessions();
         // What is not claimed ends soon.
         let claim = size.rules.claim;
         let may_be_claimed =
@@ -238,6 +239,23 @@ impl World {
         }
         if self.primary.blocked().iter().any(|&conn| self.waiting[usize::from(conn)].is_none()) {
             self.faults.insert(Fault::ToNobody);
+        }
+    }
+
+    /// A connection keeps a grant alive from when its owner is told; if that has gone, until the server knows.
+    fn check_sessions(&mut self) {
+        let mut kept = vec![BTreeSet::new(); self.sessions.len()];
+        for held in self.primary.holders(self.now) {
+            let who = (0..self.beliefs.len() as Who).find(|who| owner(*who) == held.grant.owner());
+            if let Some((conn, who)) = self.primary.session(held.grant.fence()).zip(who) {
+                kept[usize::from(conn)].insert(who);
+            }
+        }
+        for (conn, (kept, told)) in (0..).zip(kept.iter().zip(&mut self.sessions)) {
+            if !kept.is_subset(told) && !self.primary.has_vanished(conn) {
+                self.faults.insert(Fault::KeptUntold);
+            }
+            told.retain(|who| kept.contains(who));
         }
     }
 }

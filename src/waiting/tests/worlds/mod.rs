@@ -180,6 +180,8 @@ fn clients_with_sessions_are_told_and_freed_late() {
     let small = |size: Size| Size { grants: soak(1, 2), ..size };
     holds("late, with sessions", small(late(kinds, false)));
     holds("late, with sessions, answers kept", small(late(kinds, true)));
+    let happens = Happens { unblocks: true, ..NOTHING_ELSE };
+    holds("late, with sessions, sent away", Size { happens, ..late(kinds, true) });
 }
 
 #[test]
