@@ -125,6 +125,16 @@ impl World {
         self.told.retain(|told| held.contains(told));
     }
 
+    /// The message `granted` names the fence of what is new. That is the greatest one of all that its owner has of these locks.
+    pub(super) fn check_message(&mut self, conn: Conn, fence: Fence) {
+        let Some(want) = self.waits[usize::from(conn)].filter(|_| !self.taken_away) else { return };
+        let owner = self.owner(conn);
+        let latest = want.locks.iter().filter_map(|lock| self.server.fence_of(*lock, &owner, self.now)).max();
+        if latest.is_some_and(|latest| latest != fence) {
+            self.faults.insert(Fault::WrongFence);
+        }
+    }
+
     /// Whether a client could have one of its locks now: it is the first in line and fits, or holds it already.
     fn could_have(&self, conn: Conn, want: Want, lock: Lock) -> bool {
         let held = self.server.holders_of(lock, self.now);

@@ -85,6 +85,8 @@ enum Fault {
     OverAtOnce,
     /// A client was told something that waited for nothing.
     ToldUnasked,
+    /// The message `granted` does not name the fence of the new grants.
+    WrongFence,
     /// A waiter stands in some of its queues only.
     HalfAPlace,
     /// The server does not know who waits.
@@ -305,8 +307,9 @@ impl World {
         for message in std::mem::take(&mut self.server.messages) {
             let conn = NAMES.iter().position(|name| **name == *message.channel).unwrap() as Conn;
             match message.word {
-                Word::Granted(_) => {
+                Word::Granted(fence) => {
                     let name = self.owner(conn);
+                    self.check_message(conn, fence);
                     self.knows(&name, &[0, 1, 2]);
                     self.forget_place(conn);
                 }
