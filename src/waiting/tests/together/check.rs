@@ -115,6 +115,11 @@ impl World {
                     self.faults.insert(Fault::ToNobody);
                     return;
                 }
+                let told = self.holds.as_ref().map(|holds| holds.get(&(lock, fence)).copied().unwrap_or(0));
+                if told.is_some_and(|told| held.grant.holds() > told) && !self.refused {
+                    self.faults.insert(Fault::HoldsUntold);
+                    return;
+                }
             }
         }
         let held: Vec<_> = LOCKS
@@ -123,6 +128,7 @@ impl World {
             })
             .collect();
         self.told.retain(|told| held.contains(told));
+        self.holds.iter_mut().for_each(|holds| holds.retain(|grant, _| held.contains(grant)));
     }
 
     /// The message `granted` names the fence of what is new. That is the greatest one of all that its owner has of these locks.

@@ -5,7 +5,7 @@ mod check;
 mod histories;
 mod worlds;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
 use crate::lock::{Ask, Fence, Got, Millis, Owner, Room};
@@ -85,6 +85,8 @@ enum Fault {
     OverAtOnce,
     /// A client was told something that waited for nothing.
     ToldUnasked,
+    /// A grant has more holds than its owner was told of.
+    HoldsUntold,
     /// The message `granted` does not name the fence of the new grants.
     WrongFence,
     /// A waiter stands in some of its queues only.
@@ -109,6 +111,9 @@ struct World {
     arrivals: Vec<Conn>,
     /// The grants that somebody has been told of.
     told: BTreeSet<(Lock, Fence)>,
+    /// How many holds of each grant owners have been told of. None from when somebody extends a grant, or asks with `ONCE` or `NOTIFY`:
+    /// from then on one answer may stand for several holds, or for none.
+    holds: Option<BTreeMap<(Lock, Fence), u32>>,
     highest: Option<Fence>,
     faults: BTreeSet<Fault>,
 }
@@ -125,6 +130,7 @@ impl World {
             waits: vec![None; usize::from(conns)],
             arrivals: Vec::new(),
             told: BTreeSet::new(),
+            holds: Some(BTreeMap::new()),
             highest: None,
             faults: BTreeSet::new(),
         }
@@ -151,11 +157,13 @@ impl World {
             Step::Ask(conn, want) => self.ask(conn, want),
             Step::Release(conn, locks) => {
                 let owner = self.owner(conn);
+                self.given_back(&owner, locks);
                 self.server.release_all(rules, now, locks, &owner, false);
             }
             Step::Extend(conn, locks, lease) => {
                 let owner = self.owner(conn);
                 if self.server.extend_all(rules, now, locks, &owner, lease).is_some() {
+                    self.holds = None;
                     // Who extends a grant knows of it, and of what came with it.
                     self.knows(&owner, &[0, 1, 2]);
                 }
@@ -211,6 +219,9 @@ impl World {
         let ask = Ask { owner, lease, max_hold: None, once, session, room };
         let channel = notify.then(|| NAMES[usize::from(conn)].into());
         let wait = Wait { timeout: block, channel, detect: false, confirm: None };
+        if once || notify {
+            self.holds = None;
+        }
         let stood = self.queued().contains(&conn) && self.arrivals.contains(&conn);
         let held = self.held_by(conn);
         let reply = match locks {
@@ -287,8 +298,18 @@ impl World {
             if !its && !self.taken_away && usize::from(self.owners) == self.waits.len() {
                 self.faults.insert(Fault::NotAll);
             }
+            self.holds.iter_mut().for_each(|holds| *holds.entry((*lock, got.fence)).or_default() += 1);
             // Its owner knows of all that was granted with it.
             self.told.extend((0..3).map(|lock| (lock, got.fence)));
+        }
+    }
+
+    /// An owner gives back a hold of each of these locks.
+    fn given_back(&mut self, owner: &Owner<'_>, locks: &[Lock]) {
+        for lock in locks {
+            let Some(fence) = self.server.fence_of(*lock, owner, self.now) else { continue };
+            let known = self.holds.iter_mut().find_map(|holds| holds.get_mut(&(*lock, fence)));
+            known.into_iter().for_each(|known| *known = known.saturating_sub(1));
         }
     }
 

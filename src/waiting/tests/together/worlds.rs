@@ -170,6 +170,14 @@ fn a_release_when_another_holder_has_just_lapsed() {
     }
 }
 
+/// Its owner has one of them already. Where it goes before it is told of both, it takes with it what it was given.
+#[test]
+fn both_by_one_who_has_one_of_them() {
+    let begins = vec![(1, Want::ONE), (0, ON_L), (2, Want::BOTH)];
+    let size = Size { owners: 2, wants: &[], asks: 0, begins, closes: true, slow: true, ..SMALL };
+    holds("both, where one is held", Size { horizon: soak(1, 3), ..size });
+}
+
 #[test]
 fn both_and_what_befalls_them() {
     let size = Size { asks: soak(3, 4), horizon: soak(1, 2), ..SMALL };
