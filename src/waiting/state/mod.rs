@@ -32,6 +32,7 @@ mod clear_up;
 mod confirmations;
 mod connections;
 mod dead;
+mod grants;
 mod held;
 mod line;
 mod lines;
@@ -71,7 +72,7 @@ use waiter::Waiter;
 pub(crate) use alarms::Alarm;
 pub(crate) use awaited::{Confirm, Moved, Offset};
 pub(crate) use busiest::Busy;
-pub(crate) use line::Lapsed;
+pub(crate) use grants::Expired;
 pub(crate) use long_waits::LongWaits;
 pub(crate) use message::{Message, Tell, Word};
 pub(crate) use pages::{Page, Waits};
@@ -183,10 +184,8 @@ impl<C: Copy> State<C> {
         if self.head(at).is_some() {
             self.alarm_at(at, 0);
         }
-        let lapsed =
-            self.line(at).and_then(|line| line.lapsed.as_ref()).map_or(0, |lapsed| lapsed.grants.len());
-        self.end_watches(at, Word::Lost);
-        self.forget_grants(at);
+        let lapsed = self.line(at).map_or(0, |line| line.grants.counts().expired as usize);
+        self.end_grants(at, Word::Lost);
         lapsed
     }
 
@@ -194,16 +193,10 @@ impl<C: Copy> State<C> {
     /// when it comes back one day. Those who are notified are sent away. Who is left after that.
     pub(crate) fn moved_away(&mut self, at: At<'_>) -> Left {
         let all = self.send_away(at);
-        self.forget_grants(at);
         match self.waiters_of(at) {
             _ if !all => Left::More,
             0 => Left::Nobody,
             _ => Left::Blocked,
         }
-    }
-
-    fn forget_grants(&mut self, at: At<'_>) {
-        self.end_sessions(at);
-        self.with_line(at, |line| line.forget_grants());
     }
 }
