@@ -1,8 +1,8 @@
 //! From the decision what a waiter is told to the moment in which it is.
 
-use super::grants::UntoldHold;
 use super::message::{Due, Tell};
 use super::queue::Ticket;
+use super::untold::UntoldHold;
 use super::waiter::{Answer, Phase, Told, Waiter, Way};
 use super::{At, State};
 use crate::lock::{Deadline, Fence, Got, Micros, Millis};
@@ -88,7 +88,9 @@ impl<C: Copy> State<C> {
         let (ask, client_id, confirm) = (ask.clone(), *client_id, *confirm);
         let mut binds = Vec::new();
         for stand in stands.all().iter().filter(|_| ask.session) {
-            let (Some(line), Some(fence)) = (lines.get_mut(stand.place.at()), stand.fence()) else { continue };
+            let (Some(line), Some(fence)) = (lines.get_mut(stand.place.at()), stand.fence()) else {
+                continue;
+            };
             // If it turns out to be gone, what it kept alive before is not that of this answer.
             let goes_on = line.grants.session(fence).is_none_or(|session| session.client != client_id);
             let was_to = line.grants.change(fence, |record| {

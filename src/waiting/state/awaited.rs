@@ -64,12 +64,7 @@ pub(crate) struct Moved {
 
 impl Confirmations {
     pub(super) const fn new() -> Self {
-        Self {
-            pending: BTreeMap::new(),
-            unasked: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            question: false,
-        }
+        Self { pending: BTreeMap::new(), unasked: BTreeSet::new(), asked: BTreeSet::new(), question: false }
     }
 
     pub(super) fn add(&mut self, ticket: Ticket, pending: Pending) {

@@ -4,10 +4,11 @@ use std::num::NonZeroU32;
 
 use super::State;
 use super::awaited::{Confirm, Confirmations, Offset, Pending, What, confirmed_by};
-use super::grants::{Synced, UntoldHold};
+use super::grants::Synced;
 use super::message::Due;
 use super::place::{At, Place};
 use super::queue::Ticket;
+use super::untold::UntoldHold;
 use super::waiter::{Answer, Arrival, Confirmed, Phase, Stands, Waiter};
 use crate::lock::{Deadline, Got, Millis};
 

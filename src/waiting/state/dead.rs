@@ -1,7 +1,8 @@
 //! Waiters that go away: what was granted to one that cannot be told any more is taken back, or is another's.
 
-use super::grants::{GrantRecord, UntoldHold};
+use super::grants::GrantRecord;
 use super::queue::Ticket;
+use super::untold::UntoldHold;
 use super::waiter::Phase;
 use super::{At, State};
 use crate::lock::Fence;

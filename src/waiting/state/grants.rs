@@ -1,10 +1,13 @@
 //! What is known of the grants of one lock beside what its key holds: who has not been told yet, who keeps one alive, who hears what
 //! becomes of it.
 
+#[cfg(test)]
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 
 use super::awaited::{Confirm, Moved};
 use super::queue::Ticket;
+use super::untold::{UntoldHold, UntoldHolds};
 use super::waiter::{Channel, Session};
 use crate::lock::{Fence, Grant, Owner};
 
@@ -26,30 +29,6 @@ pub(super) struct GrantRecord {
     pub(super) listener: Option<Box<Listener>>,
     /// The grant, where its lease ended while this server stood still, and its session may outlive that.
     pub(super) expired: Option<Box<Expired>>,
-}
-
-/// Those who were given a grant and may turn out to be gone, first come first.
-#[derive(Debug, Default)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct UntoldHolds {
-    holds: VecDeque<UntoldHold>,
-    /// How many of them are not their waiters' own.
-    sharing: u32,
-}
-
-/// A hold of which a waiter is yet to be told, or which a place is yet to claim.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) struct UntoldHold {
-    pub(super) ticket: Ticket,
-    /// How many locks that waiter waited for.
-    pub(super) locks: u32,
-    /// Whether it is a hold of its own. One that asked with `ONCE` shares that of another.
-    pub(super) own: bool,
-    /// The waiter's connection is to keep the grant alive from when it is told.
-    pub(super) binds: bool,
-    /// A place has it, until that claims it or gives it up. A client that is blocked has it until the server has freed it, told or not.
-    pub(super) to_claim: bool,
 }
 
 /// What replicas have of a session's renewals.
@@ -131,7 +110,7 @@ impl GrantRecord {
     /// A waiter is gone that was yet to be told of a hold, or to claim it: it is to be taken back, unless another has it now.
     pub(super) fn lose_untold(&mut self, ticket: Ticket) -> Option<UntoldHold> {
         let hold = self.untold.remove(ticket)?;
-        self.undeliverable += u32::from(self.untold.is_lost_with(hold));
+        self.undeliverable += u32::from(hold.own && !self.untold.transfer(&hold));
         Some(hold)
     }
 
@@ -144,88 +123,6 @@ impl GrantRecord {
             uninformed: u32::from(listener.is_some_and(Listener::is_uninformed)),
             expired: u32::from(self.expired.is_some()),
         }
-    }
-}
-
-impl UntoldHolds {
-    pub(super) fn is_empty(&self) -> bool {
-        self.holds.is_empty()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &UntoldHold> {
-        self.holds.iter()
-    }
-
-    fn position(&self, ticket: Ticket) -> Result<usize, usize> {
-        self.holds.binary_search_by_key(&ticket, |hold| hold.ticket)
-    }
-
-    pub(super) fn get(&self, ticket: Ticket) -> Option<&UntoldHold> {
-        self.holds.get(self.position(ticket).ok()?)
-    }
-
-    fn get_mut(&mut self, ticket: Ticket) -> Option<&mut UntoldHold> {
-        let known = self.position(ticket).ok()?;
-        self.holds.get_mut(known)
-    }
-
-    pub(super) fn add(&mut self, hold: UntoldHold) {
-        if let Err(next) = self.position(hold.ticket) {
-            if self.holds.is_empty() {
-                // Not four at once: there is one, as a rule.
-                self.holds.reserve_exact(1);
-            }
-            self.sharing += u32::from(!hold.own);
-            self.holds.insert(next, hold);
-        }
-    }
-
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<UntoldHold> {
-        let known = self.position(ticket).ok()?;
-        let hold = self.holds.remove(known)?;
-        self.sharing -= u32::from(!hold.own);
-        Some(hold)
-    }
-
-    /// Whether that waiter's connection is to keep the grant alive.
-    pub(super) fn set_binds(&mut self, ticket: Ticket, binds: bool) {
-        if let Some(hold) = self.get_mut(ticket) {
-            hold.binds = binds;
-        }
-    }
-
-    /// No blocked client's connection is to keep the grant alive.
-    pub(super) fn end_binds(&mut self) {
-        let blocked = self.holds.iter_mut().filter(|hold| !hold.to_claim);
-        blocked.for_each(|hold| hold.binds = false);
-    }
-
-    /// A waiter has the grant without a hold of its own.
-    pub(super) fn share_with(&mut self, ticket: Ticket) {
-        if let Some(hold) = self.get_mut(ticket) {
-            let shares = std::mem::take(&mut hold.own);
-            self.sharing += u32::from(shares);
-        }
-    }
-
-    /// The same of all clients that are blocked.
-    pub(super) fn share_with_blocked(&mut self) {
-        for hold in self.holds.iter_mut().filter(|hold| !hold.to_claim) {
-            self.sharing += u32::from(std::mem::take(&mut hold.own));
-        }
-    }
-
-    /// A hold has lost its client. If it was that client's own, another one that shares it, and came later, has it from now on. Whether
-    /// there is none: then the hold is to be taken back.
-    fn is_lost_with(&mut self, hold: UntoldHold) -> bool {
-        if !hold.own || self.sharing == 0 {
-            return hold.own;
-        }
-        let heir = self.holds.iter_mut().find(|other| !other.own && other.ticket > hold.ticket);
-        let Some(heir) = heir else { return true };
-        heir.own = true;
-        self.sharing -= 1;
-        false
     }
 }
 
@@ -367,9 +264,25 @@ impl GrantRecords {
 }
 
 #[cfg(test)]
+impl GrantRecords {
+    /// The counts are those of the records, which stand in order, and none of which is over.
+    pub(super) fn check(&self) {
+        let mut counts = Counts::default();
+        self.records.iter().for_each(|record| counts.add(record.counts()));
+        assert_eq!(counts, self.counts);
+        assert!(self.records.iter().is_sorted_by(|one, next| one.fence < next.fence));
+        for record in &self.records {
+            assert!(!record.is_over(), "{record:?}");
+            assert!(record.synced.is_none() || record.session.is_some(), "{record:?}");
+            record.untold.check();
+        }
+    }
+}
+
+#[cfg(test)]
 impl GrantRecord {
-    pub(super) fn renumber_tickets(&mut self, tickets: &std::collections::BTreeMap<Ticket, Ticket>) {
-        self.untold.holds.iter_mut().for_each(|hold| hold.ticket = tickets[&hold.ticket]);
+    pub(super) fn renumber_tickets(&mut self, tickets: &BTreeMap<Ticket, Ticket>) {
+        self.untold.renumber_tickets(tickets);
         if let Some(synced) = &mut self.synced {
             synced.pending = synced.pending.map(|old| tickets[&old]);
         }

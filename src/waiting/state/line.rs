@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::grants::{GrantRecord, GrantRecords, UntoldHold};
+use super::grants::{GrantRecord, GrantRecords};
 use super::queue::{Queue, Ticket};
+use super::untold::UntoldHold;
 use crate::lock::{Fence, Millis};
 
 /// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
@@ -35,9 +36,9 @@ pub(super) struct Upgrader {
     pub(super) tickets: BTreeSet<Ticket>,
 }
 
-/// What there is of a line that a look at the lock sees to.
+/// What of a lock is to be settled.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Due {
+pub(crate) struct Unsettled {
     /// Grants whose leases ended while this server stood still.
     pub(crate) lapsed: bool,
     /// A grant whose waiter went away.
@@ -120,6 +121,17 @@ impl Line {
             self.unclaimed_locks -= hold.locks;
             self.through |= std::mem::take(&mut self.put_off);
         }
+    }
+}
+
+#[cfg(test)]
+impl Line {
+    /// What is kept beside the records agrees with them.
+    pub(super) fn check(&self) {
+        self.grants.check();
+        let untold = self.grants.iter().flat_map(|record| record.untold.iter());
+        let unclaimed: u32 = untold.filter(|hold| hold.to_claim).map(|hold| hold.locks).sum();
+        assert_eq!(unclaimed, self.unclaimed_locks);
     }
 }
 

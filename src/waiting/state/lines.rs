@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::grants::{GrantRecord, GrantRecords, Listener, UntoldHold};
-use super::line::{Due as DueOfLine, Line, Upgrader};
+use super::grants::{GrantRecord, GrantRecords, Listener};
+use super::line::{Line, Unsettled, Upgrader};
 use super::message::{Due, Message, Word};
 use super::queue::Ticket;
+use super::untold::UntoldHold;
 use super::waiter::{Arrival, Phase, Stands, Waiter, WaiterInfo, Way};
 use super::{At, Place, State};
 use crate::lock::{Ask, Fence, Millis, Now, Owner};
@@ -33,13 +34,13 @@ impl<C: Copy> State<C> {
     }
 
     /// What of a lock is to be looked at: it is looked at now, and its alarms that are due are over.
-    pub(crate) fn take_up(&mut self, at: At<'_>, now: Millis) -> DueOfLine {
+    pub(crate) fn take_up(&mut self, at: At<'_>, now: Millis) -> Unsettled {
         // None is set where it rings right now.
         let renewal = self.line(at).and_then(|line| line.renewal).is_none_or(|due| due <= now);
         self.end_alarms(at, now);
-        let Some(line) = self.lines.get_mut(at) else { return DueOfLine::default() };
+        let Some(line) = self.lines.get_mut(at) else { return Unsettled::default() };
         let (through, counts) = (std::mem::take(&mut line.through), line.grants.counts());
-        DueOfLine {
+        Unsettled {
             lapsed: counts.expired > 0,
             undeliverable: counts.undeliverable > 0,
             session: counts.sessions > 0,

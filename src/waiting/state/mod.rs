@@ -1,7 +1,8 @@
 //! Who waits where, in memory. Nothing here changes anything in the server.
 //!
-//! - `lines`: by database and key, all that is known of one lock beside its grant (`Line`). A line of which nothing is left
-//!   is dropped: a lock without a line costs one look-up.
+//! - `lines`: by database and key, all that is known of one lock beside its key (`Line`): its queue, and a record for each grant of
+//!   which there is something to know (`GrantRecord`). A line of which nothing is left is dropped: a lock without a line costs one
+//!   look-up.
 //! - `owners`: by owner, who stands in queues.
 //! - `waiters`: by ticket, everything about one waiter, from the time it joins until the server has freed it: also for
 //!   the moment after it left its queue, answered or departed.
@@ -51,6 +52,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod together;
+mod untold;
 mod waited_for;
 mod waiter;
 mod waits;

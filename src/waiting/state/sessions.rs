@@ -134,7 +134,8 @@ impl<C: Copy> State<C> {
 
     /// The grants that are kept so, and may be given back.
     pub(crate) fn kept_lapsed(&self, at: At<'_>) -> Vec<Grant> {
-        let may_be_given = |expired: &&Expired| !expired.for_good && !self.is_touched_since(at.db, expired.kept_at);
+        let may_be_given =
+            |expired: &&Expired| !expired.for_good && !self.is_touched_since(at.db, expired.kept_at);
         self.expired_of(at).filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
@@ -156,6 +157,8 @@ impl<C: Copy> State<C> {
         let mut all = Vec::new();
         self.with_line(at, |line| line.grants.change_all(|record| all.extend(record.expired.take())));
         let touched = |expired: &Expired| self.is_touched_since(at.db, expired.kept_at);
-        all.into_iter().map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired }).collect()
+        all.into_iter()
+            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired })
+            .collect()
     }
 }

@@ -49,6 +49,7 @@ impl<C: Copy> State<C> {
 
     /// Whether the index by owner has all who stand in queues, and nobody else.
     pub(crate) fn is_index_right(&self) -> bool {
+        self.lines.values().for_each(|line| line.check());
         let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
         let owners: Vec<_> = queued.clone().map(|(_, waiter)| &waiter.ask.owner).collect();
         let mut places = queued.clone().filter(|(_, waiter)| waiter.channel().is_some());
@@ -126,7 +127,8 @@ impl State<Ticket> {
     pub(crate) fn renumber_tickets(&mut self) -> BTreeMap<Ticket, Ticket> {
         self.last_ticket = std::num::NonZeroU64::MIN;
         // What counts is whether it was before the renewal of a session.
-        let renewals = self.lines.values().flat_map(|line| line.grants.sessions()).map(|session| session.renew_at);
+        let renewals =
+            self.lines.values().flat_map(|line| line.grants.sessions()).map(|session| session.renew_at);
         self.rang_at = renewals.filter(|renew_at| *renew_at <= self.rang_at).max().unwrap_or(0);
         // It decides nothing.
         self.survey = Survey::new();
