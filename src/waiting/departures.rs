@@ -12,9 +12,8 @@ pub(crate) fn tell<H: Host>(host: &mut H, ticket: Ticket, now: Now) -> Option<To
         && told.ask.session
     {
         let lease = host.limits().allowed(told.ask.lease);
-        for stand in told.stands.all().iter().filter(|stand| stand.binds) {
-            let Some(fence) = stand.fence() else { continue };
-            let (place, client) = (&stand.place, told.client_id);
+        for (place, fence) in &told.binds {
+            let (fence, client) = (*fence, told.client_id);
             if let Some(until) = host.look(place, fence, now.millis()) {
                 host.state(|state| {
                     sessions::bind(state, place.at(), client, fence, lease, until, now.millis());

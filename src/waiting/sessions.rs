@@ -6,7 +6,7 @@
 use super::budget::CHANGE;
 use super::detect::Holder;
 use super::site::{Around, Note, Site};
-use super::state::{At, Lapsed, Session, State};
+use super::state::{At, Expired, Session, State};
 use crate::lock::{self, Deadline, Fence, Grant, Millis, Now, Value};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
@@ -140,14 +140,12 @@ fn renewed<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now
 
 /// Gives what `outlives` kept of a lock back to its owners, with the same fences. That renews their sessions, too.
 pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
-    let Some(Lapsed { grants, for_good, .. }) = site.here(|state, at| state.take_lapsed(at)) else {
-        return;
-    };
-    let lost = for_good || site.value().is_some();
-    site.spend(CHANGE.saturating_mul(grants.len() as u32));
-    for grant in grants {
+    let expired = site.here(|state, at| state.take_lapsed(at));
+    let is_taken = site.value().is_some();
+    site.spend(CHANGE.saturating_mul(expired.len() as u32));
+    for Expired { grant, for_good, .. } in expired {
         let fence = grant.fence();
-        let session = site.here(|state, at| state.session(at, fence)).filter(|_| !lost);
+        let session = site.here(|state, at| state.session(at, fence)).filter(|_| !for_good && !is_taken);
         let until = session.as_ref().and_then(|session| renewed(site, &grant, session, now));
         let Some((session, until)) = session.zip(until) else {
             site.note(Note::Lapsed);

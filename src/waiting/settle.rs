@@ -49,8 +49,8 @@ fn settle_all<S: Site>(site: &mut S, now: Now) -> bool {
         sessions::revive(site, now);
     }
     let mut all = end_lapsed(site, now);
-    if due.watches {
-        end_watches(site);
+    if due.records {
+        end_missing(site);
     }
     if due.undeliverable {
         all &= take_back_all(site, now);
@@ -128,14 +128,14 @@ pub(super) fn end_lapsed<S: Site>(site: &mut S, now: Now) -> bool {
     count == lapsed
 }
 
-/// Holders hear of grants that have ended by other ways than ours.
-fn end_watches<S: Site>(site: &mut S) {
+/// Grants that have ended by other ways than ours are over here too, and their holders hear of it.
+fn end_missing<S: Site>(site: &mut S) {
     let (mut seen, mut looked) = (None, 0);
-    while let Some(fence) = site.here(|state, at| state.next_watched(at, seen)) {
+    while let Some(fence) = site.here(|state, at| state.next_known(at, seen)) {
         seen = Some(fence);
         looked += 1;
         if site.with_fence(fence).is_none() {
-            site.here(|state, at| state.end_watch(at, fence, Some(Word::Lost)));
+            site.here(|state, at| state.end_grant(at, fence, Some(Word::Lost)));
             site.pay(CHANGE);
         }
     }
@@ -216,7 +216,7 @@ fn settle_sessions<S: Site>(site: &mut S, all: bool, now: Now) -> bool {
 fn settle_session<S: Site>(site: &mut S, session: Session, now: Now) -> bool {
     let fence = session.fence;
     let Some(held) = site.with_fence(fence) else {
-        site.here(|state, at| state.end_session(at, fence));
+        site.here(|state, at| state.end_grant(at, fence, Some(Word::Lost)));
         return true;
     };
     // Somebody may have cut the lease short: then it ends before it would be renewed.

@@ -81,8 +81,12 @@ impl<C: Copy> State<C> {
     /// The same, by what has that number. A grant that was kept later is not meant.
     pub(super) fn touched_by(&mut self, at: At<'_>, number: u64) -> bool {
         self.with_line(at, |line| {
-            let earlier = line.lapsed.iter_mut().filter(|lapsed| lapsed.kept_at < number);
-            earlier.for_each(|lapsed| lapsed.for_good = true);
+            if line.grants.counts().expired > 0 {
+                line.grants.change_all(|record| {
+                    let earlier = record.expired.iter_mut().filter(|expired| expired.kept_at < number);
+                    earlier.for_each(|expired| expired.for_good = true);
+                });
+            }
         });
         self.look_through(at, 0)
     }

@@ -1,9 +1,8 @@
 //! From the decision what a waiter is told to the moment in which it is.
 
-use std::collections::BTreeSet;
-
 use super::message::{Due, Tell};
 use super::queue::Ticket;
+use super::untold::UntoldHold;
 use super::waiter::{Answer, Phase, Told, Waiter, Way};
 use super::{At, State};
 use crate::lock::{Deadline, Fence, Got, Micros, Millis};
@@ -28,7 +27,7 @@ impl<C: Copy> State<C> {
     ) -> Option<Millis> {
         let waiter = self.waiters.get_mut(&ticket).filter(|waiter| waiter.phase == Phase::Queued)?;
         for (stand, got) in waiter.stands.all_mut().iter_mut().zip(got) {
-            (stand.got, stand.binds) = (Some(*got), waiter.ask.session);
+            stand.got = Some(*got);
         }
         let waited = now.saturating_sub(waiter.since) / 1000;
         let answer = Answer::Granted { until };
@@ -87,24 +86,38 @@ impl<C: Copy> State<C> {
         let channel = waiter.channel().cloned();
         let Waiter { stands, ask, client_id, confirm, .. } = waiter;
         let (ask, client_id, confirm) = (ask.clone(), *client_id, *confirm);
-        let told = Told { stands: stands.clone(), ask, client_id, answer, confirm, channel };
-        // If it turns out to be gone, what it kept alive before is not that of this answer.
-        for stand in stands.all_mut().iter_mut().filter(|stand| stand.binds) {
-            let line = lines.get(stand.place.at());
-            let session = line.zip(stand.fence()).and_then(|(line, fence)| line.session(fence));
-            stand.binds = session.is_none_or(|session| session.client != client_id);
+        let mut binds = Vec::new();
+        for stand in stands.all().iter().filter(|_| ask.session) {
+            let (Some(line), Some(fence)) = (lines.get_mut(stand.place.at()), stand.fence()) else {
+                continue;
+            };
+            // If it turns out to be gone, what it kept alive before is not that of this answer.
+            let goes_on = line.grants.session(fence).is_none_or(|session| session.client != client_id);
+            let was_to = line.grants.change(fence, |record| {
+                let binds = record.untold.get(ticket).is_some_and(|hold| hold.binds);
+                record.untold.set_binds(ticket, binds && goes_on);
+                binds
+            });
+            if was_to == Some(true) {
+                binds.push((stand.place.clone(), fence));
+            }
         }
-        Some(told)
+        Some(Told { stands: stands.clone(), binds, ask, client_id, answer, confirm, channel })
     }
 
     /// The blocked clients that have been given that grant, and may turn out to be gone, first come first.
-    pub(super) fn given(&self, at: At<'_>, fence: Fence) -> impl Iterator<Item = Ticket> {
-        self.line(at).into_iter().flat_map(move |line| of_grant(&line.given, fence))
+    pub(super) fn given(&self, at: At<'_>, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
+        self.untold(at, fence).filter(|hold| !hold.to_claim)
     }
 
     /// The places that have been given that grant, and have not claimed it, first come first.
     pub(super) fn unclaimed(&self, at: At<'_>, fence: Fence) -> impl Iterator<Item = Ticket> {
-        self.line(at).into_iter().flat_map(move |line| of_grant(&line.unclaimed, fence))
+        self.untold(at, fence).filter(|hold| hold.to_claim).map(|hold| hold.ticket)
+    }
+
+    fn untold(&self, at: At<'_>, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
+        let record = self.line(at).and_then(|line| line.grants.get(fence));
+        record.into_iter().flat_map(|record| record.untold.iter())
     }
 
     /// The connection of a waiter that has been told that it has the lock, and whether that was since its answer was due.
@@ -113,9 +126,4 @@ impl<C: Copy> State<C> {
         matches!(waiter.phase, Phase::Told(Answer::Granted { .. }))
             .then_some((waiter.client_id, waiter.unblocked))
     }
-}
-
-fn of_grant(given: &BTreeSet<(Fence, Ticket)>, fence: Fence) -> impl Iterator<Item = Ticket> {
-    let given = given.range((fence, Ticket::MIN)..=(fence, Ticket::MAX));
-    given.map(|(_, ticket)| *ticket)
 }

@@ -50,8 +50,6 @@ pub(super) struct Confirmations {
     pub(super) unasked: BTreeSet<Ticket>,
     /// The others: by the number of replicas, and the offset that they are to come to.
     pub(super) asked: BTreeSet<(NonZeroU32, Offset, Ticket)>,
-    /// Sessions whose renewals replicas confirm.
-    pub(super) kept: BTreeMap<(Place, Fence), Kept>,
     /// A question is on its way: those who come meanwhile share the next one.
     pub(super) question: bool,
 }
@@ -64,26 +62,9 @@ pub(crate) struct Moved {
     pub(crate) to: Deadline,
 }
 
-/// A grant that a connection keeps alive as long as replicas confirm that.
-#[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) struct Kept {
-    pub(super) confirm: Confirm,
-    /// Under this number a renewal is to be confirmed.
-    pub(super) pending: Option<Ticket>,
-    /// A renewal that was not confirmed in time, and is to be undone.
-    pub(super) failed: Option<Moved>,
-}
-
 impl Confirmations {
     pub(super) const fn new() -> Self {
-        Self {
-            pending: BTreeMap::new(),
-            unasked: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            kept: BTreeMap::new(),
-            question: false,
-        }
+        Self { pending: BTreeMap::new(), unasked: BTreeSet::new(), asked: BTreeSet::new(), question: false }
     }
 
     pub(super) fn add(&mut self, ticket: Ticket, pending: Pending) {
@@ -134,9 +115,6 @@ impl Confirmations {
             .collect();
         self.unasked = self.unasked.iter().map(|old| tickets[old]).collect();
         self.asked = self.asked.iter().map(|(count, offset, old)| (*count, *offset, tickets[old])).collect();
-        for kept in self.kept.values_mut() {
-            kept.pending = kept.pending.map(|old| tickets[&old]);
-        }
     }
 
     pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {

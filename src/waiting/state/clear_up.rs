@@ -25,11 +25,7 @@ impl<C: Copy> State<C> {
         };
         if let Some((place, fence)) = session {
             self.connections.remove_session(client, &place, fence);
-            self.with_line(place.at(), |line| {
-                let place = line.sessions.binary_search_by_key(&fence, |session| session.fence);
-                let its = place.ok().and_then(|place| line.sessions.get_mut(place));
-                its.into_iter().for_each(|session| session.over = true);
-            });
+            self.change_session(place.at(), fence, |session| session.over = true);
             self.alarm_at(place.at(), 0);
         }
         if let Some(ticket) = place {
@@ -114,9 +110,7 @@ impl<C: Copy> State<C> {
     pub(crate) fn stand_down_at(&mut self, place: &Place) -> bool {
         let at: At<'_> = place.at();
         let done = self.send_away(at);
-        self.end_sessions(at);
         self.forget_alarms(at);
-        self.with_line(at, |line| line.forget_grants());
         done
     }
 }

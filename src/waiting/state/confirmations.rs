@@ -4,9 +4,11 @@ use std::num::NonZeroU32;
 
 use super::State;
 use super::awaited::{Confirm, Confirmations, Offset, Pending, What, confirmed_by};
+use super::grants::Synced;
 use super::message::Due;
 use super::place::{At, Place};
 use super::queue::Ticket;
+use super::untold::UntoldHold;
 use super::waiter::{Answer, Arrival, Confirmed, Phase, Stands, Waiter};
 use crate::lock::{Deadline, Got, Millis};
 
@@ -52,9 +54,7 @@ impl<C: Copy> State<C> {
                 Confirmed::Answer(ticket, stands?)
             }
             What::Renewal { place, fence, .. } => {
-                if let Some(kept) = self.confirmations.kept.get_mut(&(place, fence)) {
-                    kept.pending = None;
-                }
+                self.change_synced(place.at(), fence, |synced| synced.pending = None);
                 Confirmed::Renewal
             }
         })
@@ -110,11 +110,13 @@ impl<C: Copy> State<C> {
         self.connections.block(arrival.client_id, ticket);
         let mut waiter = Waiter::new(stands, arrival);
         waiter.phase = Phase::Unconfirmed(answer);
+        let (locks, binds) = (got.len() as u32, waiter.ask.session);
+        let hold = UntoldHold { ticket, locks, own: true, binds, to_claim: false };
         for (stand, (at, got)) in waiter.stands.all_mut().iter_mut().zip(got) {
-            (stand.got, stand.binds) = (Some(*got), is_grant && waiter.ask.session);
+            stand.got = Some(*got);
             if is_grant {
                 // Its hold is taken back if it can't be told.
-                self.open_line(*at).1.given.insert((got.fence, ticket));
+                self.open_line(*at).1.add_untold(got.fence, hold);
             }
         }
         self.waiters.insert(ticket, waiter);
@@ -151,8 +153,8 @@ impl<C: Copy> State<C> {
         match self.end_pending(ticket).map(|pending| pending.what) {
             None => false,
             Some(What::Renewal { place, fence, moved }) => {
-                if let Some(kept) = self.confirmations.kept.get_mut(&(place.clone(), fence)) {
-                    (kept.pending, kept.failed) = (None, Some(moved));
+                let failed = |synced: &mut Synced| (synced.pending, synced.failed) = (None, Some(moved));
+                if self.change_synced(place.at(), fence, failed).is_some() {
                     self.look_through(place.at(), 0);
                 }
                 false

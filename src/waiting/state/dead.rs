@@ -1,7 +1,8 @@
 //! Waiters that go away: what was granted to one that cannot be told any more is taken back, or is another's.
 
-use super::line::Line;
+use super::grants::GrantRecord;
 use super::queue::Ticket;
+use super::untold::UntoldHold;
 use super::waiter::Phase;
 use super::{At, State};
 use crate::lock::Fence;
@@ -28,37 +29,30 @@ impl<C: Copy> State<C> {
             let at = stand.place.at();
             // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
             let session = self.session(at, granted).filter(|session| session.client == client);
-            if session.is_some() && told && stand.binds {
+            if session.is_some() && told && self.hold(at, granted, ticket).is_some_and(|hold| hold.binds) {
                 self.end_session(at, granted);
             }
             self.alarm_at(at, 0);
-            self.with_line(at, |line| {
-                let given = line.given.remove(&(granted, ticket))
-                    || line.remove_unclaimed(granted, ticket, stands.all().len());
-                if given && !line.bequeath(granted, ticket) {
-                    *line.undeliverable.entry(granted).or_default() += 1;
-                }
-            });
+            self.with_line(at, |line| line.lose_untold(granted, ticket));
         }
     }
 
     /// A waiter has been given that grant without a hold of its own.
     pub(crate) fn share_hold_with(&mut self, at: At<'_>, fence: Fence, ticket: Ticket) {
-        self.with_line(at, |line| line.sharers.insert((fence, ticket)));
+        self.with_line(at, |line| line.grants.change(fence, |record| record.untold.share_with(ticket)));
     }
 
     /// The owner has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it. What was
     /// to be claimed is.
     pub(crate) fn share_hold(&mut self, at: At<'_>, fence: Fence) {
         self.claim(at, fence);
-        let given: Vec<Ticket> = self.given(at, fence).collect();
-        self.with_line(at, |line| line.sharers.extend(given.into_iter().map(|ticket| (fence, ticket))));
+        self.with_line(at, |line| line.grants.change(fence, |record| record.untold.share_with_blocked()));
     }
 
     /// The same of one of so many holds, where it has been told of none yet.
     pub(crate) fn share_one_hold(&mut self, at: At<'_>, fence: Fence, holds: u32) {
         self.claim(at, fence);
-        let mut given = self.given(at, fence).filter(|ticket| !self.shares_hold(at, fence, *ticket));
+        let mut given = self.given(at, fence).filter(|hold| hold.own).map(|hold| hold.ticket);
         let (first, more) = (given.next(), given.count());
         if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
             self.share_hold_with(at, fence, first);
@@ -67,16 +61,19 @@ impl<C: Copy> State<C> {
 
     /// A grant on that lock whose waiter went away before it was answered, and how many holds of it are to be taken back.
     pub(crate) fn take_undeliverable(&mut self, at: At<'_>) -> Option<(Fence, u32)> {
-        self.with_line(at, |line| line.undeliverable.pop_first()).flatten()
+        let fence = self.line(at)?.grants.first_undeliverable()?;
+        Some((fence, self.take_undeliverable_of(at, fence)?))
     }
 
     /// How many holds of that grant are to be taken back.
     pub(crate) fn take_undeliverable_of(&mut self, at: At<'_>, fence: Fence) -> Option<u32> {
-        self.with_line(at, |line| line.undeliverable.remove(&fence)).flatten()
+        let take = |record: &mut GrantRecord| std::mem::take(&mut record.undeliverable);
+        let holds = self.with_line(at, |line| line.grants.change(fence, take)).flatten();
+        holds.filter(|holds| *holds > 0)
     }
 
     pub(crate) fn has_undeliverable(&self, at: At<'_>) -> bool {
-        self.line(at).is_some_and(|line| !line.undeliverable.is_empty())
+        self.line(at).is_some_and(|line| line.grants.counts().undeliverable > 0)
     }
 
     /// The server has freed a waiter: what is left of it is dropped.
@@ -90,7 +87,7 @@ impl<C: Copy> State<C> {
             for stand in waiter.stands.clone().all() {
                 let Some(fence) = stand.fence() else { continue };
                 let at = stand.place.at();
-                if self.shares_hold(at, fence, ticket) {
+                if self.hold(at, fence, ticket).is_some_and(|hold| !hold.own) {
                     // It has been told of a hold that others were to be told of.
                     self.share_hold(at, fence);
                 }
@@ -104,8 +101,9 @@ impl<C: Copy> State<C> {
         self.drop_waiter(ticket);
     }
 
-    fn shares_hold(&self, at: At<'_>, fence: Fence, ticket: Ticket) -> bool {
-        self.line(at).is_some_and(|line| line.sharers.contains(&(fence, ticket)))
+    /// What a waiter has of a grant that it is yet to be told of, or to claim.
+    fn hold(&self, at: At<'_>, fence: Fence, ticket: Ticket) -> Option<&UntoldHold> {
+        self.line(at)?.grants.get(fence)?.untold.get(ticket)
     }
 
     /// Drops all that is known of a waiter that stands in no queue.
@@ -122,25 +120,12 @@ impl<C: Copy> State<C> {
         for stand in waiter.stands.all() {
             let Some(fence) = stand.fence() else { continue };
             let through = self.with_line(stand.place.at(), |line| {
-                line.given.remove(&(fence, ticket));
-                line.sharers.remove(&(fence, ticket));
-                line.remove_unclaimed(fence, ticket, waiter.stands.all().len()) && line.through
+                let hold = line.remove_untold(fence, ticket);
+                hold.is_some_and(|hold| hold.to_claim) && line.through
             });
             if through == Some(true) {
                 self.alarm_at(stand.place.at(), 0);
             }
         }
-    }
-}
-
-impl Line {
-    /// The hold of a waiter that went away is not lost: it was no hold of its own, or one that came later and asked for the
-    /// grant back with `ONCE` has been told of the same hold, so that it is that one's now.
-    fn bequeath(&mut self, fence: Fence, ticket: Ticket) -> bool {
-        if self.sharers.remove(&(fence, ticket)) {
-            return true;
-        }
-        let heir = self.sharers.range((fence, ticket)..).next().copied();
-        heir.is_some_and(|heir| heir.0 == fence && self.sharers.remove(&heir))
     }
 }

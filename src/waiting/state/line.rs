@@ -1,37 +1,24 @@
 //! One lock: its queue, its sessions, and the grants of waiters that are not told yet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::message::Watch;
+use super::grants::{GrantRecord, GrantRecords};
 use super::queue::{Queue, Ticket};
-use super::waiter::Session;
-use crate::lock::{Fence, Grant, Millis};
+use super::untold::UntoldHold;
+use crate::lock::{Fence, Millis};
 
 /// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Line {
     pub(super) queue: Queue,
-    /// What keeps grants alive, by their fences.
-    pub(super) sessions: Vec<Session>,
+    pub(super) grants: GrantRecords,
     pub(super) alarm: Option<Millis>,
     pub(super) renewal: Option<Millis>,
-    /// By grant, those who were given it and may turn out to be gone: until the server has freed them, told or not.
-    pub(super) given: BTreeSet<(Fence, Ticket)>,
-    /// The same of those who are notified: until they claim it, or give it up.
-    pub(super) unclaimed: BTreeSet<(Fence, Ticket)>,
-    /// For how many locks those wait, all together.
+    /// For how many locks all those places waited that have not claimed their grants of this one.
     pub(super) unclaimed_locks: u32,
     /// A re-entry has been put off until some of those are claimed.
     pub(super) put_off: bool,
-    /// Those of them who were given it without a hold of their own (`ONCE`).
-    pub(super) sharers: BTreeSet<(Fence, Ticket)>,
-    /// Grants whose waiter went away before it was answered, and how many holds of each are to be taken back.
-    pub(super) undeliverable: BTreeMap<Fence, u32>,
-    /// Grants whose leases ended while this server stood still, and whose sessions outlive that. A box, since that is rare.
-    pub(super) lapsed: Option<Box<Lapsed>>,
-    /// The holders that hear what becomes of their grants, by their fences.
-    pub(super) watches: Vec<Watch>,
     /// Holders are to be told that somebody waits.
     pub(super) wanted: bool,
     /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
@@ -49,20 +36,9 @@ pub(super) struct Upgrader {
     pub(super) tickets: BTreeSet<Ticket>,
 }
 
-/// The grants of a key that the server has deleted, since their leases were over.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(crate) struct Lapsed {
-    pub(crate) grants: Vec<Grant>,
-    /// Something has been done to the key since: they are not given back.
-    pub(crate) for_good: bool,
-    /// How much had happened to keys when they were kept.
-    pub(super) kept_at: u64,
-}
-
-/// What there is of a line that a look at the lock sees to.
+/// What of a lock is to be settled.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Due {
+pub(crate) struct Unsettled {
     /// Grants whose leases ended while this server stood still.
     pub(crate) lapsed: bool,
     /// A grant whose waiter went away.
@@ -72,8 +48,8 @@ pub(crate) struct Due {
     pub(crate) sessions: bool,
     /// A grant whose holder hears what becomes of it.
     pub(crate) watched: bool,
-    /// Whether all such grants are still there.
-    pub(crate) watches: bool,
+    /// Whether all grants of which something is known are still there.
+    pub(crate) records: bool,
     /// All that is known of the lock is to be compared with what it is now.
     pub(crate) through: bool,
 }
@@ -81,18 +57,12 @@ pub(crate) struct Due {
 impl Line {
     /// Whether nothing is left of it.
     pub(super) fn is_over(&self) -> bool {
-        self.queue.is_empty()
-            && self.sessions.is_empty()
-            && self.given.is_empty()
-            && self.unclaimed.is_empty()
-            && self.undeliverable.is_empty()
-            && self.lapsed.is_none()
-            && self.watches.is_empty()
+        self.queue.is_empty() && self.grants.is_empty()
     }
 
     /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
     pub(super) fn is_watched(&self) -> bool {
-        !self.queue.is_empty() || !self.watches.is_empty()
+        !self.queue.is_empty() || self.grants.counts().listeners > 0
     }
 
     /// The first waiter: those of an upgrader stand in front.
@@ -116,35 +86,52 @@ impl Line {
         self.upgrader.take_if(|upgrader| upgrader.tickets.is_empty());
     }
 
-    /// A place has been given that grant, as one of so many locks.
-    pub(super) fn add_unclaimed(&mut self, fence: Fence, ticket: Ticket, locks: usize) {
-        if self.unclaimed.insert((fence, ticket)) {
-            self.unclaimed_locks += locks as u32;
+    /// A waiter has been given that grant.
+    pub(super) fn add_untold(&mut self, fence: Fence, hold: UntoldHold) {
+        if hold.to_claim {
+            self.unclaimed_locks += hold.locks;
         }
+        self.grants.open(fence, |record| record.untold.add(hold));
     }
 
-    /// A place has claimed that grant, or given it up; whether it had been given it. What was put off is to be looked at again then.
-    pub(super) fn remove_unclaimed(&mut self, fence: Fence, ticket: Ticket, locks: usize) -> bool {
-        let removed = self.unclaimed.remove(&(fence, ticket));
-        if removed {
-            self.unclaimed_locks -= locks as u32;
+    /// A waiter has been told of that grant, or has claimed it.
+    pub(super) fn remove_untold(&mut self, fence: Fence, ticket: Ticket) -> Option<UntoldHold> {
+        let hold = self.grants.change(fence, |record| record.untold.remove(ticket)).flatten()?;
+        self.untold_removed(&hold);
+        Some(hold)
+    }
+
+    /// A waiter that has been given that grant is gone.
+    pub(super) fn lose_untold(&mut self, fence: Fence, ticket: Ticket) {
+        let hold = self.grants.change(fence, |record| record.lose_untold(ticket)).flatten();
+        hold.iter().for_each(|hold| self.untold_removed(hold));
+    }
+
+    /// That grant has ended: what was known of it.
+    pub(super) fn end_grant(&mut self, fence: Fence) -> Option<GrantRecord> {
+        self.upgrader.take_if(|upgrader| upgrader.fence == fence);
+        let record = self.grants.end(fence)?;
+        record.untold.iter().for_each(|hold| self.untold_removed(hold));
+        Some(record)
+    }
+
+    /// What was put off until a grant is claimed is to be looked at again then.
+    fn untold_removed(&mut self, hold: &UntoldHold) {
+        if hold.to_claim {
+            self.unclaimed_locks -= hold.locks;
             self.through |= std::mem::take(&mut self.put_off);
         }
-        removed
     }
+}
 
-    pub(super) fn session(&self, fence: Fence) -> Option<&Session> {
-        let place = self.sessions.binary_search_by_key(&fence, |session| session.fence).ok()?;
-        self.sessions.get(place)
-    }
-
-    /// Whatever was granted is no more this server's to take back or to keep alive, and whoever is still to be told of it takes
-    /// nothing with it when it goes.
-    pub(super) fn forget_grants(&mut self) {
-        self.undeliverable.clear();
-        self.given.clear();
-        self.sharers.clear();
-        self.lapsed = None;
+#[cfg(test)]
+impl Line {
+    /// What is kept beside the records agrees with them.
+    pub(super) fn check(&self) {
+        self.grants.check();
+        let untold = self.grants.iter().flat_map(|record| record.untold.iter());
+        let unclaimed: u32 = untold.filter(|hold| hold.to_claim).map(|hold| hold.locks).sum();
+        assert_eq!(unclaimed, self.unclaimed_locks);
     }
 }
 

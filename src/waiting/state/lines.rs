@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::line::{Due, Line, Upgrader};
-use super::message::Word;
+use super::grants::{GrantRecord, GrantRecords, Listener};
+use super::line::{Line, Unsettled, Upgrader};
+use super::message::{Due, Message, Word};
 use super::queue::Ticket;
+use super::untold::UntoldHold;
 use super::waiter::{Arrival, Phase, Stands, Waiter, WaiterInfo, Way};
 use super::{At, Place, State};
 use crate::lock::{Ask, Fence, Millis, Now, Owner};
@@ -32,20 +34,20 @@ impl<C: Copy> State<C> {
     }
 
     /// What of a lock is to be looked at: it is looked at now, and its alarms that are due are over.
-    pub(crate) fn take_up(&mut self, at: At<'_>, now: Millis) -> Due {
+    pub(crate) fn take_up(&mut self, at: At<'_>, now: Millis) -> Unsettled {
         // None is set where it rings right now.
         let renewal = self.line(at).and_then(|line| line.renewal).is_none_or(|due| due <= now);
         self.end_alarms(at, now);
-        let Some(line) = self.lines.get_mut(at) else { return Due::default() };
-        let through = std::mem::take(&mut line.through);
-        Due {
-            lapsed: line.lapsed.is_some(),
-            undeliverable: !line.undeliverable.is_empty(),
-            session: !line.sessions.is_empty(),
+        let Some(line) = self.lines.get_mut(at) else { return Unsettled::default() };
+        let (through, counts) = (std::mem::take(&mut line.through), line.grants.counts());
+        Unsettled {
+            lapsed: counts.expired > 0,
+            undeliverable: counts.undeliverable > 0,
+            session: counts.sessions > 0,
             // One is quickly looked at.
-            sessions: through || renewal || line.sessions.len() == 1,
-            watched: !line.watches.is_empty(),
-            watches: through || line.watches.len() == 1,
+            sessions: through || renewal || counts.sessions == 1,
+            watched: counts.listeners > 0,
+            records: through || line.grants.len() == 1,
             through,
         }
     }
@@ -162,21 +164,57 @@ impl<C: Copy> State<C> {
         self.with_line(at, |line| line.upgrader = None);
     }
 
-    /// A grant has ended: what hung on it is over. Its holder, if it hears of it, hears that word.
+    /// A grant has ended: what is known of it is over. Its holder, if it hears of it, hears that word, and nobody has to claim it any
+    /// more. A place that has nothing else to claim is gone.
     pub(crate) fn end_grant(&mut self, at: At<'_>, fence: Fence, word: Option<fn(Fence) -> Word>) {
-        // Nothing hangs on most, and a handover ends one: it looks once.
-        let Some(line) = self.line(at) else { return };
-        let (watched, kept_alive) = (!line.watches.is_empty(), !line.sessions.is_empty());
-        let upgrades = line.upgrader.as_ref().is_some_and(|upgrader| upgrader.fence == fence);
-        if watched {
-            self.end_watch(at, fence, word);
+        let Some((place, line)) = self.lines.get_key_mut(at) else { return };
+        if let Some(record) = line.end_grant(fence) {
+            let place = place.clone();
+            self.grant_ended(&place, record, word);
         }
-        if kept_alive {
-            self.end_session(at, fence);
+    }
+
+    /// Apart, since nothing hangs on most grants, and a handover ends one.
+    #[inline(never)]
+    fn grant_ended(&mut self, place: &Place, record: GrantRecord, word: Option<fn(Fence) -> Word>) {
+        let at = place.at();
+        let through = self.with_line(at, |line| line.through).unwrap_or_default();
+        if let Some(session) = record.session {
+            self.session_ended(place, &session, record.synced);
         }
-        if upgrades {
-            self.end_upgrade(at);
+        let mut was_to_claim = false;
+        for hold in record.untold.iter().filter(|hold| hold.to_claim) {
+            was_to_claim = true;
+            let Some(waiter) = self.waiters.get_mut(&hold.ticket) else { continue };
+            if let Some(stand) = waiter.stands.at_mut(at) {
+                stand.got = None;
+            }
+            if waiter.stands.all().iter().all(|stand| stand.got.is_none()) {
+                self.drop_waiter(hold.ticket);
+            }
         }
+        if was_to_claim && through {
+            self.alarm_at(at, 0);
+        }
+        if let (Some(listener), Some(word)) = (record.listener, word) {
+            let Listener { owner, channel, .. } = *listener;
+            self.answered.push_back(Due::Message(Message { channel, word: word(record.fence), owner }));
+        }
+    }
+
+    /// The same of all grants of a lock.
+    pub(super) fn end_grants(&mut self, at: At<'_>, word: fn(Fence) -> Word) {
+        let mut seen = None;
+        while let Some(fence) = self.next_known(at, seen) {
+            seen = Some(fence);
+            self.end_grant(at, fence, Some(word));
+        }
+        self.with_line(at, |line| line.grants = GrantRecords::default());
+    }
+
+    /// The next grant of a lock of which something is known, by its fence.
+    pub(crate) fn next_known(&self, at: At<'_>, seen: Option<Fence>) -> Option<Fence> {
+        self.line(at)?.grants.after(seen).next().map(|record| record.fence)
     }
 
     fn asked(&self, ticket: Ticket) -> Option<(Ticket, Ask<'static>)> {
@@ -195,6 +233,8 @@ impl<C: Copy> State<C> {
         let stands = waiter.stands.clone();
         let owner = waiter.ask.owner.clone();
         let is_place = waiter.channel().is_some();
+        let locks = stands.all().len() as u32;
+        let hold = UntoldHold { ticket, locks, own: true, binds: waiter.ask.session, to_claim: is_place };
         if let Some(at) = waiter.ends.take() {
             self.timeouts.remove(&(at, ticket));
         }
@@ -205,7 +245,7 @@ impl<C: Copy> State<C> {
         }
         for stand in stands.all() {
             let granted = stand.fence().filter(|_| next.is_granted());
-            self.leave_line(&stand.place, ticket, &owner, is_place, granted, &stands);
+            self.leave_line(&stand.place, &owner, hold, granted, stands.are_several());
         }
         true
     }
@@ -213,13 +253,12 @@ impl<C: Copy> State<C> {
     fn leave_line(
         &mut self,
         place: &Place,
-        ticket: Ticket,
         owner: &Owner<'static>,
-        is_place: bool,
+        hold: UntoldHold,
         granted: Option<Fence>,
-        stands: &Stands,
+        several: bool,
     ) {
-        let at = place.at();
+        let (at, ticket) = (place.at(), hold.ticket);
         let seen = |line: &Line| (line.head() == Some(ticket), line.queue.len() == 1);
         let (was_first, is_last) = self.line(at).map_or((false, false), seen);
         if is_last {
@@ -228,17 +267,17 @@ impl<C: Copy> State<C> {
         self.with_line(at, |line| {
             line.queue.leave(ticket, owner);
             line.end_upgrade(ticket);
-            if line.queue.is_empty() {
-                line.watches.iter_mut().for_each(|watch| watch.told = false);
+            if line.queue.is_empty() && line.grants.counts().listeners > 0 {
+                line.grants.change_all(|record| {
+                    record.listener.iter_mut().for_each(|listener| listener.told = false);
+                });
             }
-            match granted {
-                Some(fence) if is_place => line.add_unclaimed(fence, ticket, stands.all().len()),
-                Some(fence) => _ = line.given.insert((fence, ticket)),
-                None => (),
+            if let Some(fence) = granted {
+                line.add_untold(fence, hold);
             }
         });
         // There may be room for those behind it; and what it did not get for want of another lock is free.
-        let may_fit = |(_, ask): (_, Ask<'_>)| stands.are_several() || !ask.room.is_exclusive();
+        let may_fit = |(_, ask): (_, Ask<'_>)| several || !ask.room.is_exclusive();
         if was_first && granted.is_none() && self.head(at).is_some_and(may_fit) {
             self.alarm_at(at, 0);
         }

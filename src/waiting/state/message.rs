@@ -1,4 +1,4 @@
-//! One message, one holder that hears messages, and one entry in the list of those who are to be told.
+//! One message, and one entry in the list of those who are to be told.
 
 use super::place::Place;
 use super::queue::Ticket;
@@ -27,19 +27,6 @@ pub(crate) struct Message {
     pub(crate) channel: Channel,
     pub(crate) word: Word,
     pub(crate) owner: Owner<'static>,
-}
-
-/// A holder that hears what becomes of its grant.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct Watch {
-    pub(super) fence: Fence,
-    pub(super) owner: Owner<'static>,
-    pub(super) channel: Channel,
-    /// It knows that it has the lock.
-    pub(super) claimed: bool,
-    /// It has been told of the queue behind it.
-    pub(super) told: bool,
 }
 
 /// Somebody is to be told something.

@@ -1,7 +1,8 @@
 //! Who waits where, in memory. Nothing here changes anything in the server.
 //!
-//! - `lines`: by database and key, all that is known of one lock beside its grant (`Line`). A line of which nothing is left
-//!   is dropped: a lock without a line costs one look-up.
+//! - `lines`: by database and key, all that is known of one lock beside its key (`Line`): its queue, and a record for each grant of
+//!   which there is something to know (`GrantRecord`). A line of which nothing is left is dropped: a lock without a line costs one
+//!   look-up.
 //! - `owners`: by owner, who stands in queues.
 //! - `waiters`: by ticket, everything about one waiter, from the time it joins until the server has freed it: also for
 //!   the moment after it left its queue, answered or departed.
@@ -32,6 +33,7 @@ mod clear_up;
 mod confirmations;
 mod connections;
 mod dead;
+mod grants;
 mod held;
 mod line;
 mod lines;
@@ -50,6 +52,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod together;
+mod untold;
 mod waited_for;
 mod waiter;
 mod waits;
@@ -71,7 +74,7 @@ use waiter::Waiter;
 pub(crate) use alarms::Alarm;
 pub(crate) use awaited::{Confirm, Moved, Offset};
 pub(crate) use busiest::Busy;
-pub(crate) use line::Lapsed;
+pub(crate) use grants::Expired;
 pub(crate) use long_waits::LongWaits;
 pub(crate) use message::{Message, Tell, Word};
 pub(crate) use pages::{Page, Waits};
@@ -183,10 +186,8 @@ impl<C: Copy> State<C> {
         if self.head(at).is_some() {
             self.alarm_at(at, 0);
         }
-        let lapsed =
-            self.line(at).and_then(|line| line.lapsed.as_ref()).map_or(0, |lapsed| lapsed.grants.len());
-        self.end_watches(at, Word::Lost);
-        self.forget_grants(at);
+        let lapsed = self.line(at).map_or(0, |line| line.grants.counts().expired as usize);
+        self.end_grants(at, Word::Lost);
         lapsed
     }
 
@@ -194,16 +195,10 @@ impl<C: Copy> State<C> {
     /// when it comes back one day. Those who are notified are sent away. Who is left after that.
     pub(crate) fn moved_away(&mut self, at: At<'_>) -> Left {
         let all = self.send_away(at);
-        self.forget_grants(at);
         match self.waiters_of(at) {
             _ if !all => Left::More,
             0 => Left::Nobody,
             _ => Left::Blocked,
         }
-    }
-
-    fn forget_grants(&mut self, at: At<'_>) {
-        self.end_sessions(at);
-        self.with_line(at, |line| line.forget_grants());
     }
 }

@@ -92,38 +92,6 @@ impl<C: Copy> State<C> {
         self.tell_wanted(at);
     }
 
-    /// A grant is over: nobody has to claim it any more. A place that has nothing else to claim is gone. Apart, so that those who are
-    /// not notified do not pay for it.
-    #[inline(never)]
-    pub(super) fn end_claims(&mut self, at: At<'_>, fence: Fence) {
-        let unclaimed: Vec<Ticket> = self.unclaimed(at, fence).collect();
-        for ticket in unclaimed {
-            self.remove_unclaimed(at, fence, ticket);
-            let Some(waiter) = self.waiters.get_mut(&ticket) else { continue };
-            if let Some(stand) = waiter.stands.at_mut(at) {
-                stand.got = None;
-            }
-            if waiter.stands.all().iter().all(|stand| stand.got.is_none()) {
-                self.drop_waiter(ticket);
-            }
-        }
-    }
-
-    /// A place has nothing more to claim of that grant.
-    pub(super) fn remove_unclaimed(&mut self, at: At<'_>, fence: Fence, ticket: Ticket) -> bool {
-        let Some(locks) = self.waiters.get(&ticket).map(|waiter| waiter.stands.all().len()) else {
-            return false;
-        };
-        let removed = self.with_line(at, |line| {
-            line.sharers.remove(&(fence, ticket));
-            (line.remove_unclaimed(fence, ticket, locks), line.through)
-        });
-        if removed.is_some_and(|(_, through)| through) {
-            self.alarm_at(at, 0);
-        }
-        removed.is_some_and(|(removed, _)| removed)
-    }
-
     /// Whether a place may be given a grant that its owner has already: not while its owner, and others, have so many to claim. (One
     /// claim is for all that an owner has been given of a lock.) If not, it is tried again when some of those are claimed.
     pub(crate) fn may_be_given(&mut self, at: At<'_>, ticket: Ticket, most: u32) -> bool {
@@ -185,16 +153,12 @@ impl<C: Copy> State<C> {
     /// take back. Whether all are told.
     pub(super) fn send_away(&mut self, at: At<'_>) -> bool {
         let Some(line) = self.line(at) else { return true };
-        let unclaimed: Vec<Ticket> = line.unclaimed.iter().map(|(_, ticket)| *ticket).collect();
         let places = line.queue.iter().filter(|ticket| self.is_place(*ticket));
         let queued: Vec<Ticket> = places.take(AT_ONCE).collect();
-        for ticket in unclaimed {
-            self.drop_waiter(ticket);
-        }
         for ticket in &queued {
             self.answer(*ticket, Answer::Gone);
         }
-        self.end_watches(at, |_| Word::Gone);
+        self.end_grants(at, |_| Word::Gone);
         queued.len() < AT_ONCE
     }
 }

@@ -1,13 +1,14 @@
 //! Which connection keeps which grants alive.
 
-use super::line::{Lapsed, Line};
-use super::waiter::{Phase, Session, Waiter};
-use super::{At, State};
+use super::grants::{Expired, GrantRecord, Synced};
+use super::line::Line;
+use super::waiter::{Phase, Session};
+use super::{At, Place, State};
 use crate::lock::{Fence, Grant, Millis};
 
 impl<C: Copy> State<C> {
     pub(crate) fn session(&self, at: At<'_>, fence: Fence) -> Option<Session> {
-        self.line(at)?.session(fence).map(|session| self.as_it_is(session))
+        self.line(at)?.grants.session(fence).map(|session| self.as_it_is(session))
     }
 
     fn as_it_is(&self, session: &Session) -> Session {
@@ -16,16 +17,13 @@ impl<C: Copy> State<C> {
 
     /// The next session of a lock, by its fence; of one whose connection has closed only, where not all are to be looked at.
     pub(crate) fn next_session(&self, at: At<'_>, seen: Option<Fence>, all: bool) -> Option<Session> {
-        let sessions = &self.line(at)?.sessions;
-        let unseen = sessions.partition_point(|session| Some(session.fence) <= seen);
-        let mut unseen = sessions.iter().skip(unseen).map(|session| self.as_it_is(session));
-        unseen.find(|session| all || session.over)
+        let unseen = self.line(at)?.grants.after(seen).filter_map(|record| record.session.as_ref());
+        unseen.map(|session| self.as_it_is(session)).find(|session| all || session.over)
     }
 
     /// The grants of a lock that connections keep alive.
     pub(crate) fn fences_of_sessions(&self, at: At<'_>) -> Vec<Fence> {
-        let sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
-        sessions.map(|session| session.fence).collect()
+        self.sessions_of(at).map(|session| session.fence).collect()
     }
 
     /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
@@ -40,25 +38,18 @@ impl<C: Copy> State<C> {
 
     /// Whether a connection that kept a grant of that lock alive has closed.
     pub(crate) fn has_session_over(&self, at: At<'_>) -> bool {
-        let mut sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
-        sessions.any(|session| self.as_it_is(session).over)
+        self.sessions_of(at).any(|session| self.as_it_is(session).over)
+    }
+
+    fn sessions_of(&self, at: At<'_>) -> impl Iterator<Item = &Session> {
+        self.line(at).into_iter().flat_map(|line| line.grants.sessions())
     }
 
     /// Has a connection keep a grant alive, in place of any other.
     pub(crate) fn start_session(&mut self, at: At<'_>, session: Session) {
         let (place, line) = self.open_line(at);
         let fence = session.fence;
-        let earlier = match line.sessions.binary_search_by_key(&fence, |session| session.fence) {
-            Ok(known) => line.sessions.get_mut(known).map(|known| std::mem::replace(known, session)),
-            Err(next) => {
-                // Not four at once: there is one, as a rule.
-                if line.sessions.is_empty() {
-                    line.sessions.reserve_exact(1);
-                }
-                line.sessions.insert(next, session);
-                None
-            }
-        };
+        let earlier = line.grants.open(fence, |record| record.session.replace(session)).flatten();
         if let Some(earlier) = earlier.filter(|earlier| earlier.client != session.client) {
             self.connections.remove_session(earlier.client, &place, fence);
         }
@@ -68,17 +59,17 @@ impl<C: Copy> State<C> {
 
     /// Has a session looked at later.
     pub(crate) fn look_at_session(&mut self, at: At<'_>, fence: Fence, renew_at: Millis) {
-        self.with_line(at, |line| {
-            let place = line.sessions.binary_search_by_key(&fence, |session| session.fence);
-            let session = place.ok().and_then(|place| line.sessions.get_mut(place));
-            session.into_iter().for_each(|session| session.renew_at = renew_at);
-        });
+        self.change_session(at, fence, |session| session.renew_at = renew_at);
+    }
+
+    pub(super) fn change_session(&mut self, at: At<'_>, fence: Fence, body: impl FnOnce(&mut Session)) {
+        let change = |record: &mut GrantRecord| record.session.as_mut().map(body);
+        self.with_line(at, |line| line.grants.change(fence, change));
     }
 
     /// Has the session of a lock looked at that is to be renewed first.
     pub(crate) fn renew_next(&mut self, at: At<'_>) {
-        let sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
-        if let Some(first) = sessions.map(|session| session.renew_at).min() {
+        if let Some(first) = self.sessions_of(at).map(|session| session.renew_at).min() {
             self.renew_by(at, first);
         }
     }
@@ -86,42 +77,31 @@ impl<C: Copy> State<C> {
     /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
     /// still to be told.
     pub(crate) fn take_session_over(&mut self, at: At<'_>, fence: Fence) {
-        let given: Vec<_> = self.given(at, fence).collect();
-        for ticket in given {
-            if let Some(stand) = self.waiters.get_mut(&ticket).and_then(|waiter| waiter.stands.at_mut(at)) {
-                stand.binds = false;
-            }
-        }
+        self.with_line(at, |line| line.grants.change(fence, |record| record.untold.end_binds()));
     }
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
     /// at again.
     pub(crate) fn has_heir(&self, at: At<'_>, fence: Fence) -> bool {
-        let mut waiters = self.given(at, fence).filter_map(|ticket| self.waiters.get(&ticket));
-        let binds = |waiter: &Waiter<C>| waiter.stands.at(at).is_some_and(|stand| stand.binds);
-        waiters
-            .any(|waiter| binds(waiter) && matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
+        let binding = self.given(at, fence).filter(|hold| hold.binds);
+        let mut waiters = binding.filter_map(|hold| self.waiters.get(&hold.ticket));
+        waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
     }
 
     /// No connection keeps that grant alive any more.
     pub(crate) fn end_session(&mut self, at: At<'_>, fence: Fence) {
-        self.end_confirmed_session(at, fence);
         let Some(place) = self.place(at) else { return };
-        let ended = self.with_line(at, |line| {
-            let place = line.sessions.binary_search_by_key(&fence, |session| session.fence).ok()?;
-            Some(line.sessions.remove(place))
-        });
-        if let Some(session) = ended.flatten() {
-            self.connections.remove_session(session.client, &place, fence);
+        let take = |record: &mut GrantRecord| (record.session.take(), record.synced.take());
+        let ended = self.with_line(at, |line| line.grants.change(fence, take)).flatten();
+        if let Some((Some(session), synced)) = ended {
+            self.session_ended(&place, &session, synced);
         }
     }
 
-    /// The same for all grants of a lock.
-    pub(super) fn end_sessions(&mut self, at: At<'_>) {
-        let Some(place) = self.place(at) else { return };
-        for session in self.with_line(at, |line| std::mem::take(&mut line.sessions)).unwrap_or_default() {
-            self.end_confirmed_session(at, session.fence);
-            self.connections.remove_session(session.client, &place, session.fence);
+    pub(super) fn session_ended(&mut self, place: &Place, session: &Session, synced: Option<Box<Synced>>) {
+        self.connections.remove_session(session.client, place, session.fence);
+        if let Some(ticket) = synced.and_then(|synced| synced.pending) {
+            self.end_pending(ticket);
         }
     }
 
@@ -138,40 +118,47 @@ impl<C: Copy> State<C> {
 
     /// The grants of a lock that have such a session.
     pub(crate) fn overdue_sessions(&self, at: At<'_>, now: Millis) -> Vec<Fence> {
-        let sessions = self.line(at).into_iter().flat_map(|line| &line.sessions);
-        let due = sessions.filter(|session| session.renew_at <= now).map(|session| session.fence);
+        let due = self.sessions_of(at).filter(|session| session.renew_at <= now).map(|session| session.fence);
         due.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
     }
 
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_lapsed(&mut self, at: At<'_>, grant: Grant) {
-        let kept_at = self.happened;
+        let (kept_at, fence) = (self.happened, grant.fence());
         self.with_line(at, |line| {
-            let earlier = line.lapsed.take_if(|lapsed| lapsed.kept_at == kept_at && !lapsed.for_good);
-            let mut lapsed =
-                earlier.unwrap_or_else(|| Box::new(Lapsed { grants: Vec::new(), for_good: false, kept_at }));
-            lapsed.grants.push(grant);
-            line.lapsed = Some(lapsed);
+            let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
+            line.grants.open(fence, |record| record.expired = expired);
         });
         self.alarm_at(at, 0);
     }
 
     /// The grants that are kept so, and may be given back.
     pub(crate) fn kept_lapsed(&self, at: At<'_>) -> Vec<Grant> {
-        let lapsed = self.line(at).and_then(|line| line.lapsed.as_deref());
-        let kept = lapsed.filter(|lapsed| !lapsed.for_good && !self.is_touched_since(at.db, lapsed.kept_at));
-        kept.map(|lapsed| lapsed.grants.clone()).unwrap_or_default()
+        let may_be_given =
+            |expired: &&Expired| !expired.for_good && !self.is_touched_since(at.db, expired.kept_at);
+        self.expired_of(at).filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
     /// Whether something was kept so.
     pub(crate) fn has_lapsed(&self, at: At<'_>) -> bool {
-        self.line(at).is_some_and(|line| line.lapsed.is_some())
+        self.line(at).is_some_and(|line| line.grants.counts().expired > 0)
+    }
+
+    fn expired_of(&self, at: At<'_>) -> impl Iterator<Item = &Expired> {
+        let line = self.line(at).filter(|line| line.grants.counts().expired > 0);
+        line.into_iter().flat_map(|line| line.grants.iter()).filter_map(|record| record.expired.as_deref())
     }
 
     /// The grants that were kept so.
-    pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Option<Lapsed> {
-        let mut lapsed = *self.with_line(at, |line| line.lapsed.take()).flatten()?;
-        lapsed.for_good |= self.is_touched_since(at.db, lapsed.kept_at);
-        Some(lapsed)
+    pub(crate) fn take_lapsed(&mut self, at: At<'_>) -> Vec<Expired> {
+        if !self.has_lapsed(at) {
+            return Vec::new();
+        }
+        let mut all = Vec::new();
+        self.with_line(at, |line| line.grants.change_all(|record| all.extend(record.expired.take())));
+        let touched = |expired: &Expired| self.is_touched_since(at.db, expired.kept_at);
+        all.into_iter()
+            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired })
+            .collect()
     }
 }

@@ -35,7 +35,8 @@ impl<C: Copy> State<C> {
     /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
     pub(crate) fn is_unsettled(&self, at: At<'_>) -> bool {
         self.line(at).is_some_and(|line| {
-            !line.undeliverable.is_empty() || line.lapsed.is_some() || self.has_session_over(at)
+            let counts = line.grants.counts();
+            counts.undeliverable > 0 || counts.expired > 0 || self.has_session_over(at)
         })
     }
 
@@ -48,6 +49,7 @@ impl<C: Copy> State<C> {
 
     /// Whether the index by owner has all who stand in queues, and nobody else.
     pub(crate) fn is_index_right(&self) -> bool {
+        self.lines.values().for_each(|line| line.check());
         let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
         let owners: Vec<_> = queued.clone().map(|(_, waiter)| &waiter.ask.owner).collect();
         let mut places = queued.clone().filter(|(_, waiter)| waiter.channel().is_some());
@@ -65,15 +67,13 @@ impl<C: Copy> State<C> {
 
     /// The grants of waiters that the server has not freed yet.
     pub(crate) fn given_grants(&self, at: At<'_>) -> BTreeSet<(Fence, Ticket)> {
-        let line = self.line(at).into_iter();
-        line.flat_map(|line| line.given.iter().chain(&line.unclaimed)).copied().collect()
+        let records = self.line(at).into_iter().flat_map(|line| line.grants.iter());
+        records.flat_map(|record| record.untold.iter().map(|hold| (record.fence, hold.ticket))).collect()
     }
 
     /// Whether that grant is to be told once replicas have it.
     pub(crate) fn is_unconfirmed(&self, at: At<'_>, fence: Fence) -> bool {
-        let given =
-            self.line(at).into_iter().flat_map(|line| &line.given).filter(|(given, _)| *given == fence);
-        let mut waiters = given.filter_map(|(_, ticket)| self.waiters.get(ticket));
+        let mut waiters = self.given(at, fence).filter_map(|hold| self.waiters.get(&hold.ticket));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_)))
     }
 
@@ -90,7 +90,7 @@ impl<C: Copy> State<C> {
     /// The connections that the state knows of.
     pub(crate) fn clients(&self) -> impl Iterator<Item = u64> {
         let lines = self.lines.values();
-        let sessions = lines.flat_map(|line| &line.sessions).map(|session| session.client);
+        let sessions = lines.flat_map(|line| line.grants.sessions()).map(|session| session.client);
         let waiters = self.waiters.values().map(|waiter| waiter.client_id);
         sessions.chain(waiters).chain(self.connections.clients())
     }
@@ -98,9 +98,9 @@ impl<C: Copy> State<C> {
     /// Gives the connections other numbers.
     pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
         for line in self.lines.values_mut() {
-            for session in &mut line.sessions {
-                session.client = ids[&session.client];
-            }
+            line.grants.change_all(|record| {
+                record.session.iter_mut().for_each(|session| session.client = ids[&session.client]);
+            });
         }
         for waiter in self.waiters.values_mut() {
             waiter.client_id = ids[&waiter.client_id];
@@ -127,7 +127,8 @@ impl State<Ticket> {
     pub(crate) fn renumber_tickets(&mut self) -> BTreeMap<Ticket, Ticket> {
         self.last_ticket = std::num::NonZeroU64::MIN;
         // What counts is whether it was before the renewal of a session.
-        let renewals = self.lines.values().flat_map(|line| &line.sessions).map(|session| session.renew_at);
+        let renewals =
+            self.lines.values().flat_map(|line| line.grants.sessions()).map(|session| session.renew_at);
         self.rang_at = renewals.filter(|renew_at| *renew_at <= self.rang_at).max().unwrap_or(0);
         // It decides nothing.
         self.survey = Survey::new();
@@ -145,9 +146,7 @@ impl State<Ticket> {
             if let Some(upgrader) = &mut line.upgrader {
                 upgrader.tickets = upgrader.tickets.iter().map(|ticket| new[ticket]).collect();
             }
-            for set in [&mut line.given, &mut line.unclaimed, &mut line.sharers] {
-                *set = set.iter().map(|(fence, ticket)| (*fence, new[ticket])).collect();
-            }
+            line.grants.change_all(|record| record.renumber_tickets(&new));
         }
         self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
         self.tries = self.tries.iter().map(|ticket| new[ticket]).collect();

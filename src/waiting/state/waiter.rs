@@ -40,13 +40,11 @@ pub(crate) enum Answer {
 pub(crate) struct Stand {
     pub(crate) place: Place,
     pub(crate) got: Option<Got>,
-    /// Its connection is to keep that alive from when it is told.
-    pub(crate) binds: bool,
 }
 
 impl Stand {
     fn new(place: Place) -> Self {
-        Self { place, got: None, binds: false }
+        Self { place, got: None }
     }
 
     pub(crate) fn fence(&self) -> Option<Fence> {
@@ -111,10 +109,6 @@ impl Stands {
         self.names().map(At::weight).sum()
     }
 
-    pub(super) fn at(&self, at: At<'_>) -> Option<&Stand> {
-        self.all().iter().find(|stand| stand.place.is(at))
-    }
-
     pub(super) fn at_mut(&mut self, at: At<'_>) -> Option<&mut Stand> {
         self.all_mut().iter_mut().find(|stand| stand.place.is(at))
     }
@@ -123,6 +117,8 @@ impl Stands {
 /// A waiter that is being told.
 pub(crate) struct Told {
     pub(crate) stands: Stands,
+    /// The grants that its connection keeps alive from now on.
+    pub(crate) binds: Vec<(Place, Fence)>,
     pub(crate) ask: Ask<'static>,
     pub(crate) client_id: u64,
     pub(crate) answer: Answer,
