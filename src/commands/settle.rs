@@ -1,6 +1,6 @@
 //! `LOCK.SETTLE waiter key [key ...]`
 //!
-//! What an alarm runs, and `LOCK.LEAVE`: `serving::SETTLE` says why it is a command, and what its words are. Refused from clients.
+//! What a timer runs, and `LOCK.LEAVE`: `serving::SETTLE` says why it is a command, and what its words are. Refused from clients.
 
 use std::num::NonZeroU64;
 

@@ -20,7 +20,7 @@ use redis_module::raw;
 use super::context::EFFECTS;
 use super::guard::guard;
 use super::section::Section;
-use super::{Alarm, Ctx, Timer};
+use super::{Ctx, Timer, TimerTask};
 
 /// How often, in ms, to look whether somebody still listens.
 const LOOK_AGAIN: i64 = 250;
@@ -64,10 +64,10 @@ unsafe extern "C" fn forked(
 
 struct Look;
 
-impl Alarm for Look {
+impl TimerTask for Look {
     const NAME: &'static CStr = c"look";
 
-    fn ring(ctx: &Ctx<'_>) {
+    fn run(ctx: &Ctx<'_>) {
         let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
         NOBODY.store(nobody, Ordering::Relaxed);
         if !nobody {

@@ -1,6 +1,6 @@
 //! `LOCK.FAULT [callback]`, in a build of its own for tests (`--features faults`).
 //!
-//! With a name, the next callback of that name panics before it does anything: `lock.release`, `reply`, `alarms`, `rdb-save`, ...
+//! With a name, the next callback of that name panics before it does anything: `lock.release`, `reply`, `due-work`, `rdb-save`, ...
 //! Each answers with the fault that has not struck yet, or nothing.
 
 use super::faults::armed;

@@ -78,5 +78,5 @@ pub(crate) use rdb::{RdbReader, RdbWriter, Truncated};
 pub(crate) use replicas::{AckEvents, Acks};
 pub(crate) use step::{Step, is_disturbed};
 pub(crate) use stint::Stint;
-pub(crate) use timer::{AFTER_PANIC, Alarm, Timer};
+pub(crate) use timer::{AFTER_PANIC, Timer, TimerTask};
 pub(crate) use type_handle::TypeHandle;

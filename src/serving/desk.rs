@@ -68,7 +68,7 @@ impl<'a> Desk<'a> {
         })
     }
 
-    /// After a step that was disturbed: what was done may be undone already, and what was to be done was left. An alarm looks at it.
+    /// After a step that was disturbed: what was done may be undone already, and what was to be done was left. A timer has the lock looked at.
     #[cold]
     #[inline(never)]
     pub(super) fn look_again(&mut self) {

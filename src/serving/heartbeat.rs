@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use super::notices;
 use crate::config;
 use crate::lock::{Limits, Millis};
-use crate::server::{Alarm, Ctx, ServerCell, Timer, lease_start, ran, since_boot};
+use crate::server::{Ctx, ServerCell, Timer, TimerTask, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
 /// How often the heart beats, in ms, by a timer. The server's own turns of duty, ten a second where nobody has changed that,
@@ -84,10 +84,10 @@ pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
 
 struct Heartbeat;
 
-impl Alarm for Heartbeat {
+impl TimerTask for Heartbeat {
     const NAME: &'static CStr = c"heartbeat";
 
-    fn ring(ctx: &Ctx<'_>) {
+    fn run(ctx: &Ctx<'_>) {
         NEXT.with(|next| *next = None);
         let now = moment();
         GRACE.with(|grace| grace.beat(now));

@@ -47,6 +47,6 @@ fn holders(lock: &LockKey<'_>, most: usize, now: Now) -> (usize, Vec<(Grant, Dea
     let (until, millis) = (lock.deadline(), now.millis());
     let held = value.alive(until, millis).take(most);
     let held: Vec<_> = held.map(|Held { grant, deadline }| (grant.clone(), deadline)).collect();
-    // Those whose leases are over are still there until an alarm ends them: while clients are paused, for long.
+    // Those whose leases are over are still there until a timer ends them: while clients are paused, for long.
     (value.count().saturating_sub(value.lapsed(until, millis).count()), held)
 }

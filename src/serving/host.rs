@@ -10,7 +10,7 @@ use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
 use crate::server::{Blocked, Called, Ctx, ServerCell, client_exists, ticks};
 use crate::waiting::{self, Around, Host, Message, Place, Replicas, Rest, Settled, State, Ticket};
 
-/// The command that an alarm runs, so that the server applies to a handover by timer what it applies to every write:
+/// The command that a timer runs, so that the server applies to a handover by timer what it applies to every write:
 /// replicas enough, a disk that works, a slot that is served here. Its words: the number of a waiter, and all locks that it
 /// waits for; or 0, and one lock; or -1, and the other locks that an owner has given up with one (`LEFT_BY`).
 pub(crate) const SETTLE: &CStr = c"lock.settle";
@@ -127,7 +127,7 @@ impl Host for Server<'_> {
                 waiting::settle(desk, now);
                 Ok(())
             };
-            // The alarms are ringing: the timers are set when that is done.
+            // What is due is being done: the timers are set after that.
             self.ctx.with_string(&place.key, |key| _ = Desk::step(self.ctx, key, settle, |_| ()));
         }
     }

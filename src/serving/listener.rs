@@ -1,5 +1,5 @@
 //! What the server tells of keys, connections and its own role. The keyspace may be in the middle of a change then: note it,
-//! ring an alarm, and touch nothing.
+//! set a timer, and touch nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -58,7 +58,7 @@ fn is_empty() -> bool {
 
 /// Looks at a lock again, soon: something happened to its key.
 fn rouse(at: At<'_>) {
-    // At a lapse an alarm is due already, and stays.
+    // At a lapse a timer is due already, and stays.
     let now = now().millis();
     if STATE.with(|state| state.look_through(at, now)) {
         tick::arm();

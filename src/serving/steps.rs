@@ -81,7 +81,7 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &mut Wait) -> Result<(), Erro
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
     let Left { any, others } = step(ctx, key, |desk| Ok(waiting::leave(desk, owner, now())))?;
     if !others.is_empty() {
-        // Where the server refuses, an alarm does it.
+        // Where the server refuses, a timer does it.
         host::settle_left(ctx, owner, &others);
     }
     Ok(any)
@@ -140,9 +140,9 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |desk| Ok(waiting::break_(desk, fence, now)))
 }
 
-/// What `LOCK.SETTLE` does with one lock; refused where no alarm runs it.
+/// What `LOCK.SETTLE` does with one lock; refused where no timer runs it.
 pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
-    let now = ringing_now()?;
+    let now = timer_now()?;
     budget::begin_step();
     let settle = |desk: &mut Desk<'_>| {
         waiting::settle(desk, now);
@@ -160,7 +160,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
 /// The same with the other locks that an owner has given up with one.
 pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
-    // An alarm sees to what holds something else.
+    // A timer sees to what holds something else.
     Desks::step(
         ctx,
         keys,
@@ -174,7 +174,7 @@ pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> 
 
 /// The same with all locks that a waiter waits for.
 pub(crate) fn settle_together(ctx: &Ctx<'_>, ticket: Ticket, keys: &[Arg<'_>]) -> Result<(), Error> {
-    let now = ringing_now()?;
+    let now = timer_now()?;
     budget::begin_step();
     let settle = |desks: &mut Desks<'_>| {
         waiting::settle_together(desks, ticket, now);
@@ -191,8 +191,8 @@ pub(crate) fn settle_together(ctx: &Ctx<'_>, ticket: Ticket, keys: &[Arg<'_>]) -
     }
 }
 
-fn ringing_now() -> Result<Now, Error> {
-    if tick::is_ringing() { Ok(now()) } else { Err(Error::NotAClientCommand) }
+fn timer_now() -> Result<Now, Error> {
+    if tick::is_running() { Ok(now()) } else { Err(Error::NotAClientCommand) }
 }
 
 /// The key holds something else.

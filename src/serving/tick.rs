@@ -1,11 +1,11 @@
-//! The timers: one rings the alarms, one answers those whose grant has been made, and one looks how far replicas are.
+//! The timers: one does what is due, one answers those whose grant has been made, and one looks how far replicas are.
 //!
-//! The first two are apart, so that a handover makes but one, of 0 ms: the alarms' stays set while leases only move on. (With one for both, a
+//! The first two are apart, so that a handover makes but one, of 0 ms: the first one stays set while leases only move on. (With one for both, a
 //! handover took 47,100 instructions of the server, not 39,600.)
 //!
 //! Why here, and not where the grant is made: the server's `UnblockClient` answers a client, but keeps it blocked until
 //! the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` that comes in between would send a second
-//! reply, on others a timeout would swallow the first. A timer of 0 ms rings after the commands that have already
+//! reply, on others a timeout would swallow the first. A timer of 0 ms fires after the commands that have already
 //! arrived and right before the server sends replies, or a millisecond later where another timer is due first. (With
 //! threads for input, what they have read meanwhile is in between: see `waiting::ended`.)
 
@@ -15,28 +15,28 @@ use super::budget;
 use super::host::Server;
 use super::state::{STATE, now};
 use crate::lock::Millis;
-use crate::server::{self, AFTER_PANIC, AckEvents, Acks, Alarm, Ctx, ServerCell, Timer};
+use crate::server::{self, AFTER_PANIC, AckEvents, Acks, Ctx, ServerCell, Timer, TimerTask};
 use crate::stats;
 use crate::waiting;
 
 struct Tick {
-    /// What rings the next alarm.
-    alarms: Option<Set>,
+    /// For what is due next.
+    due_work: Option<Set>,
     /// What answers those whose answers are due, and how many turns of duty it has outlasted.
     answers: Option<(Timer, u8)>,
-    /// Those whose answers are due are being answered. A timer that is set in a timer's turn rings a millisecond later, and so do all
+    /// Those whose answers are due are being answered. A timer that is set in a timer's turn fires a millisecond later, and so do all
     /// that are set until then.
     answering: bool,
     /// What looks how far replicas are, where somebody waits for them, and what tells of their answers.
     replicas: Option<Set>,
     acks: Option<Acks>,
-    /// The alarms are ringing now.
-    ringing: bool,
+    /// What is due is being done now.
+    running: bool,
 }
 
 /// A timer of the server's that has been set.
 struct Set {
-    /// When it rings, by the wall clock.
+    /// When it fires, by the wall clock.
     at: Millis,
     /// The same in ms since boot, which nobody sets: the server's timers go by the wall clock.
     due: Millis,
@@ -44,7 +44,7 @@ struct Set {
 }
 
 impl Set {
-    fn new<A: Alarm>(delay: Millis, now: Millis) -> Self {
+    fn new<A: TimerTask>(delay: Millis, now: Millis) -> Self {
         let timer = Timer::after::<A>(delay);
         Self { at: now.saturating_add(delay), due: server::since_boot().saturating_add(delay), timer }
     }
@@ -54,12 +54,12 @@ impl Set {
 const LATE: Millis = 250;
 
 static TICK: ServerCell<Tick> = ServerCell::new(Tick {
-    alarms: None,
+    due_work: None,
     answers: None,
     answering: false,
     replicas: None,
     acks: None,
-    ringing: false,
+    running: false,
 });
 
 impl Tick {
@@ -85,7 +85,7 @@ impl Tick {
 /// Sets the timers for what is due next, where they are not set for that or earlier.
 pub(super) fn arm() {
     // Whoever does that sets them in the end.
-    if TICK.with(|tick| tick.ringing || tick.answering) {
+    if TICK.with(|tick| tick.running || tick.answering) {
         return;
     }
     let (answered, next, syncs) =
@@ -97,18 +97,18 @@ pub(super) fn arm() {
         if answered && tick.answers.is_none() {
             tick.answers = Some((Timer::after::<Answers>(0), 0));
         }
-        let Some(next) = next.filter(|&next| tick.alarms.as_ref().is_none_or(|set| set.at > next)) else {
+        let Some(next) = next.filter(|&next| tick.due_work.as_ref().is_none_or(|set| set.at > next)) else {
             return;
         };
         let now = server::now() / 1000;
         // One that is set for now is not set again.
-        if tick.alarms.as_ref().is_some_and(|set| set.at <= now) {
+        if tick.due_work.as_ref().is_some_and(|set| set.at <= now) {
             return;
         }
-        if let Some(late) = tick.alarms.take() {
+        if let Some(late) = tick.due_work.take() {
             late.timer.stop();
         }
-        tick.alarms = Some(Set::new::<Alarms>(next.saturating_sub(now).max(0), now));
+        tick.due_work = Some(Set::new::<DueWork>(next.saturating_sub(now).max(0), now));
     });
 }
 
@@ -116,7 +116,7 @@ pub(super) fn arm() {
 pub(super) fn on_duty() {
     let now = server::since_boot();
     TICK.with(|tick| {
-        if let Some(late) = tick.alarms.take_if(|set| now > set.due.saturating_add(LATE)) {
+        if let Some(late) = tick.due_work.take_if(|set| now > set.due.saturating_add(LATE)) {
             late.timer.stop();
         }
         let is_late = |(_, turns): &mut (Timer, u8)| {
@@ -137,9 +137,9 @@ pub(super) fn on_duty() {
     arm();
 }
 
-/// Whether the alarms are ringing now.
-pub(super) fn is_ringing() -> bool {
-    TICK.with(|tick| tick.ringing)
+/// Whether what is due is being done now.
+pub(super) fn is_running() -> bool {
+    TICK.with(|tick| tick.running)
 }
 
 fn answer(ctx: &Ctx<'_>) {
@@ -151,17 +151,17 @@ fn answer(ctx: &Ctx<'_>) {
 
 struct Answers;
 
-impl Alarm for Answers {
+impl TimerTask for Answers {
     const NAME: &'static CStr = c"answers";
 
-    fn ring(ctx: &Ctx<'_>) {
+    fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.answers = None);
         answer(ctx);
         // More is to be told, or a grant that nobody has heard of goes to the next.
         arm();
     }
 
-    fn ring_again() {
+    fn run_again() {
         TICK.with(|tick| {
             tick.answering = false;
             tick.answers = Some((Timer::after::<Self>(AFTER_PANIC), 0));
@@ -177,10 +177,10 @@ impl AckEvents for Replicas {
     }
 }
 
-impl Alarm for Replicas {
+impl TimerTask for Replicas {
     const NAME: &'static CStr = c"replicas";
 
-    fn ring(ctx: &Ctx<'_>) {
+    fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.replicas = None);
         budget::begin_turn();
         let again = waiting::confirm(&mut Server::new(ctx), now());
@@ -191,7 +191,7 @@ impl Alarm for Replicas {
         arm();
     }
 
-    fn ring_again() {
+    fn run_again() {
         TICK.with(|tick| {
             (tick.answering, tick.replicas) = (false, None);
             tick.look_at_replicas(AFTER_PANIC);
@@ -199,28 +199,28 @@ impl Alarm for Replicas {
     }
 }
 
-struct Alarms;
+struct DueWork;
 
-impl Alarm for Alarms {
-    const NAME: &'static CStr = c"alarms";
+impl TimerTask for DueWork {
+    const NAME: &'static CStr = c"due-work";
 
-    fn ring(ctx: &Ctx<'_>) {
+    fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| {
-            tick.alarms = None;
-            tick.ringing = true;
+            tick.due_work = None;
+            tick.running = true;
         });
         budget::begin_turn();
-        let timeouts = waiting::ring(&mut Server::new(ctx), now());
+        let timeouts = waiting::run_due(&mut Server::new(ctx), now());
         stats::TIMEOUTS.add(timeouts);
-        TICK.with(|tick| tick.ringing = false);
+        TICK.with(|tick| tick.running = false);
         arm();
     }
 
-    fn ring_again() {
+    fn run_again() {
         let set = Set::new::<Self>(AFTER_PANIC, server::now() / 1000);
         TICK.with(|tick| {
-            tick.ringing = false;
-            tick.alarms = Some(set);
+            tick.running = false;
+            tick.due_work = Some(set);
         });
     }
 }

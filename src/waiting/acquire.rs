@@ -1,8 +1,8 @@
 //! An acquire of one lock: granted, re-entered, refused, or put into the queue.
 
-use super::alarms::lease_moved;
 use super::confirm::take_confirmed;
 use super::join::{self, Outcome, Wait};
+use super::leases::lease_moved;
 use super::sessions;
 use super::settle::settle;
 use super::site::{Alone, Caller, Refusal, Site};

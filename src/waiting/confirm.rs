@@ -3,9 +3,9 @@
 //! The client is blocked meanwhile, like one that waits in a queue, and what becomes of it and of its grant is the same. Each question
 //! to the replicas is for all that has changed since the last one (`state::confirmations`).
 
-use super::alarms::lease_moved;
 use super::join::{Outcome, Wait, block, on_all};
-use super::ring::TURN;
+use super::leases::lease_moved;
+use super::run_due::TURN;
 use super::site::{Around, Caller, Host, Refusal, Site, Sites};
 use super::state::{Answer, Arrival, At, Confirmed, Stand, Ticket, Way};
 use super::verdict::{Verdict, new_fence, take};

@@ -1,8 +1,8 @@
 //! An extension, of one lock or of several.
 
-use super::alarms::lease_moved;
 use super::confirm::hold_answer;
 use super::join::{Outcome, block};
+use super::leases::lease_moved;
 use super::settle::{settle, settle_each, settle_own};
 use super::site::{Alone, Caller, Note, Refusal, Site, Sites};
 use super::state::{Answer, Arrival, Confirm, Way};

@@ -1,8 +1,8 @@
 //! A lock goes from one owner to the next, or to those next who fit.
 
-use super::alarms::lease_moved;
 use super::budget::{CHANGE, LOOK};
 use super::grace;
+use super::leases::lease_moved;
 use super::sessions::lease_of;
 use super::site::{Note, Site};
 use super::state::{Answer, At, State, Ticket, Word};
@@ -190,7 +190,7 @@ pub(super) fn grant_heads<S: Site>(site: &mut S, over: bool, now: Now) -> bool {
     }
     site.here(|state, at| {
         if state.waiters_of(at) > 0 {
-            state.alarm_at(at, 0);
+            state.look_by(at, 0);
         }
     });
     granted
@@ -210,7 +210,7 @@ pub(super) fn is_grace<S: Site>(site: &mut S, now: Now) -> bool {
     let grace = site.grace().grants;
     if grace > 0 {
         let until = now.millis().saturating_add(grace.min(grace::LOOK_AGAIN));
-        site.here(|state, at| state.alarm_at(at, until));
+        site.here(|state, at| state.look_by(at, until));
     }
     grace > 0
 }

@@ -1,7 +1,7 @@
 //! Who can't have at once what it asks for waits, or is refused.
 
-use super::alarms::look_when_one_ends;
 use super::detect::{self, Asker};
+use super::leases::look_when_one_ends;
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
 use super::state::{Arrival, At, Channel, Confirm, State, Ticket, Way};
 use crate::lock::{Ask, Fence, Millis, Now};
@@ -91,7 +91,7 @@ fn look_again<B: Sites>(sites: &mut B, nots: &[(usize, No)], ticket: Ticket, now
         }
         if no.refused.is_some() {
             // There is room: it is looked at until the grace is over.
-            site.here(|state, at| state.alarm_at(at, now.start.saturating_add(1)));
+            site.here(|state, at| state.look_by(at, now.start.saturating_add(1)));
         }
         if let Some(fence) = no.upgrade {
             site.here(|state, at| state.upgrade_first(at, fence, ticket));
@@ -199,7 +199,7 @@ fn take_place<B: Sites, G>(
                     state.keep_place(ticket, arrival);
                     if !ask_room.is_exclusive() {
                         // It may fit now.
-                        all.iter().for_each(|at| _ = state.alarm_at(*at, 0));
+                        all.iter().for_each(|at| _ = state.look_by(*at, 0));
                     }
                 });
             };

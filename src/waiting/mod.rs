@@ -1,4 +1,4 @@
-//! Who waits for a lock, who is next, what becomes of a grant whose waiter died, sessions and alarms: the rules.
+//! Who waits for a lock, who is next, what becomes of a grant whose waiter died, sessions and timers: the rules.
 //!
 //! Pure, and generic over the server around them (`site`): the small worlds and histories in `tests` run this code, not a
 //! model of it. What each function keeps:
@@ -7,11 +7,11 @@
 //!   `pass_on`; whoever finds the lock free with a queue (it lapsed, was deleted, flushed, overwritten) calls `settle`, and does so
 //!   before anything else, so that no newcomer slips in.
 //! - One who waits for several locks (`together`) has one ticket in the queues of all. Where it is next, the lock is reserved for it.
-//!   No step on one lock opens another: it notes that the waiter is to be tried, and an alarm settles all of its locks in one step.
+//!   No step on one lock opens another: it notes that the waiter is to be tried, and a timer settles all of its locks in one step.
 //! - Who asks for it is told of a grant only when replicas have it (`confirm`).
 //! - Who asks for it is told before it waits that the wait would never end (`detect`).
-//! - Anything else that can touch a lock (events of the keyspace, a database flushed or swapped) only rings an alarm
-//!   for it. The alarm calls `settle`, which looks at what is there now: it does not matter what happened.
+//! - Anything else that can touch a lock (events of the keyspace, a database flushed or swapped) only sets a timer
+//!   for it. The timer calls `settle`, which looks at what is there now: it does not matter what happened.
 //! - The grant is made in the step that freed the lock; its waiter is answered when the commands that have already
 //!   arrived are done. One that is sent away in between (`CLIENT KILL`, `CLIENT UNBLOCK`) is seen, the grant is taken back,
 //!   and the next one gets it.
@@ -21,7 +21,6 @@
 //! logarithm in the trees of `state`. A lock that nobody waits for and no connection keeps alive costs one look-up a step.
 
 mod acquire;
-mod alarms;
 mod budget;
 mod confirm;
 mod departures;
@@ -30,11 +29,12 @@ mod extend;
 mod grace;
 mod hand_over;
 mod join;
+mod leases;
 mod leave;
 mod longest_held;
 mod ration;
 mod release;
-mod ring;
+mod run_due;
 mod sessions;
 mod settle;
 mod site;
@@ -56,7 +56,7 @@ pub(crate) use leave::{Left, leave, leave_others};
 pub(crate) use longest_held::longest_held;
 pub(crate) use ration::Ration;
 pub(crate) use release::{break_, release};
-pub(crate) use ring::{answer, ring};
+pub(crate) use run_due::{answer, run_due};
 pub(crate) use sessions::{outlives, outliving};
 pub(crate) use settle::settle;
 pub(crate) use site::{Around, Caller, GraceLeft, Host, Note, Refusal, Replicas, Rest, Settled, Site, Sites};

@@ -97,7 +97,7 @@ pub(crate) fn break_<S: Site>(site: &mut S, fence: Option<u64>, now: impl Fn() -
     broken
 }
 
-/// A lock that looks free may be kept alive by a connection: see `sessions::outlives`. Whoever is next gets that by an alarm: the grant
+/// A lock that looks free may be kept alive by a connection: see `sessions::outlives`. Whoever is next gets that by a timer: the grant
 /// of somebody else is not what the client meant.
 #[inline(always)]
 fn revive<S: Site>(site: &mut S, now: impl Fn() -> Now) {

@@ -71,7 +71,7 @@ pub(super) fn bind_overdue<A: Around>(
 
 /// The server has found the lease of a lock to be over, and has deleted it. Whether the session of that grant outlives that: the
 /// renewal was due before, and this server stood still until now, so that nobody else could have been granted anything. The next
-/// step on the lock, which is rung for, gives it back: `revive`.
+/// step on the lock, which is set for now, gives it back: `revive`.
 pub(crate) fn outlives<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(around, at, grant, now).is_some();
     if outlives {

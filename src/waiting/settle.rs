@@ -1,8 +1,8 @@
 //! What becomes of a lock that something has happened to.
 
-use super::alarms::{lease_moved, look_when_one_ends};
 use super::budget::{CHANGE, END, LOOK, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
+use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
 use super::site::{Note, Site, Sites};
 use super::state::{Moved, Session, Word};
@@ -39,7 +39,7 @@ pub(super) fn settle_each<B: Sites>(sites: &mut B, now: Now) -> Vec<usize> {
 #[inline(never)]
 fn settle_all<S: Site>(site: &mut S, now: Now) -> bool {
     if !site.pay(0) {
-        if site.here(|state, at| state.alarm_at(at, 0) && state.has_lapsed(at)) {
+        if site.here(|state, at| state.look_by(at, 0) && state.has_lapsed(at)) {
             sessions::revive(site, now);
         }
         return !is_anything_over(site, now);
@@ -223,7 +223,7 @@ fn settle_session<S: Site>(site: &mut S, session: Session, now: Now) -> bool {
     let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !site.is_open(session.client) {
-        // Some servers tell only after the timers have rung: then the session is that waiter's.
+        // Some servers tell only after the timers have run: then the session is that waiter's.
         if site.here(|state, at| state.has_heir(at, fence)) {
             if session.renew_at <= now.millis() {
                 // It may be some time until that is told.

@@ -28,7 +28,7 @@ pub(crate) trait Around {
     fn spend(&mut self, work: u32);
 }
 
-/// One lock, open for one step: a command, or an alarm.
+/// One lock, open for one step: a command, or a timer.
 pub(crate) trait Site: Around {
     /// The name of the lock; outlives a borrow of the site, so that no step has to clone it.
     type Key: Copy + AsRef<[u8]>;

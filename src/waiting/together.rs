@@ -1,10 +1,10 @@
 //! Several locks at once: all of them or none, in one step.
 
 use super::acquire::keep;
-use super::alarms::lease_moved;
 use super::confirm::take_confirmed;
 use super::hand_over::{enter_again, give, grant_heads, is_grace, may_be_given, reenter};
 use super::join::{self, Outcome, Wait};
+use super::leases::lease_moved;
 use super::release;
 use super::settle::settle_each;
 use super::site::{Around, Caller, Note, Refusal, Site, Sites};
@@ -63,7 +63,7 @@ pub(crate) fn settle_together<B: Sites>(sites: &mut B, ticket: Ticket, now: Now)
     let changed =
         was_due || (0..sites.count()).any(|number| sites.lock(number).is_some_and(|site| site.changed()));
     let Some(first) = sites.lock(0) else { return };
-    first.state(|state| state.take_tries_up(aside, changed));
+    first.state(|state| state.timers.take_tries_up(aside, changed));
     let Some(ask) = first.state(|state| state.take_try(ticket)) else { return };
     if first.state(|state| state.is_gone(ticket)) {
         first.state(|state| state.give_up(ticket));
@@ -88,7 +88,7 @@ pub(crate) fn settle_together<B: Sites>(sites: &mut B, ticket: Ticket, now: Now)
                     }
                     site.here(|state, at| state.upgrade_first(at, fence, ticket));
                 }
-                // It has its alarm.
+                // It has its timer.
                 is_grace(site, now);
                 return;
             }

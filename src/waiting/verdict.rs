@@ -1,8 +1,8 @@
 //! What an ask comes to on one lock, and how that is done.
 
-use super::alarms::look_when_one_ends;
 use super::hand_over::{enter_again, give};
 use super::join::No;
+use super::leases::look_when_one_ends;
 use super::sessions::lease_of;
 use super::settle::settle_own;
 use super::site::{Note, Refusal, Site, Sites};

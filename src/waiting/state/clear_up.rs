@@ -26,7 +26,7 @@ impl<C: Copy> State<C> {
         if let Some((place, fence)) = session {
             self.connections.remove_session(client, &place, fence);
             self.change_session(place.at(), fence, |session| session.over = true);
-            self.alarm_at(place.at(), 0);
+            self.look_by(place.at(), 0);
         }
         if let Some(ticket) = place {
             self.connections.remove_place(client, ticket);
@@ -110,7 +110,7 @@ impl<C: Copy> State<C> {
     pub(crate) fn stand_down_at(&mut self, place: &Place) -> bool {
         let at: At<'_> = place.at();
         let done = self.send_away(at);
-        self.forget_alarms(at);
+        self.cancel_timers(at);
         done
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::{Alarm, Arrival, Session, State, Ticket, Way};
+    use super::super::{Arrival, Lane, Session, State, Ticket, Way};
     use super::*;
     use crate::lock::{Ask, Deadline, Fence, Got, Owner, Room};
 
@@ -189,7 +189,7 @@ mod tests {
             while state.clear_up() {}
             for (number, _) in to_be_seen {
                 let line = state.line(At { db: 0, key: &key(number) });
-                prop_assert!(line.and_then(|line| line.alarm).is_some_and(|at| at < 0), "lock {}", number);
+                prop_assert!(line.is_some_and(|line| line.timers.is_at_once()), "lock {}", number);
             }
         }
     }
@@ -205,8 +205,8 @@ mod tests {
             state.touched_db(Some(0));
             state.clear_up();
         }
-        let alarm = |number| state.line(At { db: 0, key: &key(number) }).unwrap().alarm;
-        assert!(locks.into_iter().all(|number| alarm(number).is_some_and(|at| at < 0)));
+        let timers = |number| &state.line(At { db: 0, key: &key(number) }).unwrap().timers;
+        assert!(locks.into_iter().all(|number| timers(number).is_at_once()));
     }
 
     #[test]
@@ -231,8 +231,8 @@ mod tests {
         state.touched_db(Some(1));
         assert!(state.is_touched_since(1, 0) && !state.is_touched_since(0, 0));
         while state.clear_up() {}
-        let alarm = |db, number| state.line(At { db, key: &key(number) }).unwrap().alarm;
-        assert!(alarm(0, 1).is_none() && alarm(1, 2).is_some_and(|at| at < 0));
+        let timers = |db, number| &state.line(At { db, key: &key(number) }).unwrap().timers;
+        assert!(!timers(0, 1).is_set() && timers(1, 2).is_at_once());
         assert!(!state.is_touched_since(1, 0));
     }
 
@@ -300,8 +300,8 @@ mod tests {
             let session = Session { client: 7, fence, lease: 9, renew_at, over: false };
             state.start_session(At { db: 0, key: &key(number) }, session);
         }
-        assert!(state.take_due(Alarm::Renewal, 5).is_some());
-        state.rang(5);
+        assert!(state.take_due(Lane::Renewal, 5).is_some());
+        state.timers.end_run(5);
         let is_overdue = |number| state.overdue_session(At { db: 0, key: &key(number) }, fence, 5).is_some();
         assert_eq!([1, 2].map(is_overdue), [false, true]);
     }

@@ -130,13 +130,13 @@ impl<C: Copy> State<C> {
     }
 
     pub(super) fn add_pending(&mut self, ticket: Ticket, replicas: NonZeroU32, ends: Millis, what: What) {
-        self.timeouts.insert((ends, ticket));
+        self.timers.set_timeout(ticket, Some(ends));
         self.confirmations.add(ticket, Pending { replicas, offset: None, what, ends });
     }
 
     pub(super) fn end_pending(&mut self, ticket: Ticket) -> Option<Pending> {
         let pending = self.confirmations.remove(ticket)?;
-        self.timeouts.remove(&(pending.ends, ticket));
+        self.timers.cancel_timeout(ticket, Some(pending.ends));
         Some(pending)
     }
 

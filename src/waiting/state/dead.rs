@@ -32,7 +32,7 @@ impl<C: Copy> State<C> {
             if session.is_some() && told && self.hold(at, granted, ticket).is_some_and(|hold| hold.binds) {
                 self.end_session(at, granted);
             }
-            self.alarm_at(at, 0);
+            self.look_by(at, 0);
             self.with_line(at, |line| line.lose_untold(granted, ticket));
         }
     }
@@ -111,9 +111,7 @@ impl<C: Copy> State<C> {
         let Some(waiter) = self.waiters.remove(&ticket) else { return };
         self.stop_awaiting(ticket);
         self.connections.remove_place(waiter.client_id, ticket);
-        if let Some(at) = waiter.ends {
-            self.timeouts.remove(&(at, ticket));
-        }
+        self.timers.cancel_timeout(ticket, waiter.ends);
         if !waiter.phase.is_granted() {
             return;
         }
@@ -124,7 +122,7 @@ impl<C: Copy> State<C> {
                 hold.is_some_and(|hold| hold.to_claim) && line.through
             });
             if through == Some(true) {
-                self.alarm_at(stand.place.at(), 0);
+                self.look_by(stand.place.at(), 0);
             }
         }
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::grants::{GrantRecord, GrantRecords};
 use super::queue::{Queue, Ticket};
+use super::timers::LockTimers;
 use super::untold::UntoldHold;
-use crate::lock::{Fence, Millis};
+use crate::lock::Fence;
 
 /// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
 #[derive(Debug, Default)]
@@ -13,8 +14,7 @@ use crate::lock::{Fence, Millis};
 pub(super) struct Line {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
-    pub(super) alarm: Option<Millis>,
-    pub(super) renewal: Option<Millis>,
+    pub(super) timers: LockTimers,
     /// For how many locks all those places waited that have not claimed their grants of this one.
     pub(super) unclaimed_locks: u32,
     /// A re-entry has been put off until some of those are claimed.

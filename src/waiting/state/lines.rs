@@ -21,7 +21,7 @@ impl<C: Copy> State<C> {
         let line = self.lines.get_mut(at)?;
         let result = body(line);
         if line.is_over() {
-            self.forget_alarms(at);
+            self.cancel_timers(at);
             self.lines.remove(at);
         }
         Some(result)
@@ -33,12 +33,11 @@ impl<C: Copy> State<C> {
         (place.clone(), self.lines.open(place))
     }
 
-    /// What of a lock is to be looked at: it is looked at now, and its alarms that are due are over.
+    /// What of a lock is to be looked at: it is looked at now, and its timers that are due are over.
     pub(crate) fn take_up(&mut self, at: At<'_>, now: Millis) -> Unsettled {
-        // None is set where it rings right now.
-        let renewal = self.line(at).and_then(|line| line.renewal).is_none_or(|due| due <= now);
-        self.end_alarms(at, now);
-        let Some(line) = self.lines.get_mut(at) else { return Unsettled::default() };
+        let Some((place, line)) = self.lines.get_key_mut(at) else { return Unsettled::default() };
+        let renewal = line.timers.is_renewal_due(now);
+        self.timers.cancel_due(&mut line.timers, place, now);
         let (through, counts) = (std::mem::take(&mut line.through), line.grants.counts());
         Unsettled {
             lapsed: counts.expired > 0,
@@ -55,7 +54,7 @@ impl<C: Copy> State<C> {
     /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.
     pub(crate) fn look_through(&mut self, at: At<'_>, time: Millis) -> bool {
         self.leave_for_next(at);
-        self.alarm_at(at, time)
+        self.look_by(at, time)
     }
 
     /// The same when a lock is looked at next.
@@ -117,7 +116,7 @@ impl<C: Copy> State<C> {
         }
         self.owners.join(&arrival.ask.owner, ticket, stands.are_several());
         let waiter = Waiter::new(stands, arrival);
-        self.timeouts.extend(waiter.ends.map(|at| (at, ticket)));
+        self.timers.set_timeout(ticket, waiter.ends);
         self.waiters.insert(ticket, waiter);
         self.queued += 1;
     }
@@ -194,7 +193,7 @@ impl<C: Copy> State<C> {
             }
         }
         if was_to_claim && through {
-            self.alarm_at(at, 0);
+            self.look_by(at, 0);
         }
         if let (Some(listener), Some(word)) = (record.listener, word) {
             let Listener { owner, channel, .. } = *listener;
@@ -235,10 +234,8 @@ impl<C: Copy> State<C> {
         let is_place = waiter.channel().is_some();
         let locks = stands.all().len() as u32;
         let hold = UntoldHold { ticket, locks, own: true, binds: waiter.ask.session, to_claim: is_place };
-        if let Some(at) = waiter.ends.take() {
-            self.timeouts.remove(&(at, ticket));
-        }
-        self.tries.remove(&ticket);
+        self.timers.cancel_timeout(ticket, waiter.ends.take());
+        self.timers.cancel_try(ticket);
         self.owners.leave(&owner, ticket, stands.are_several());
         if is_place {
             self.owners.remove_place(&owner, &stands, ticket);
@@ -279,7 +276,7 @@ impl<C: Copy> State<C> {
         // There may be room for those behind it; and what it did not get for want of another lock is free.
         let may_fit = |(_, ask): (_, Ask<'_>)| several || !ask.room.is_exclusive();
         if was_first && granted.is_none() && self.head(at).is_some_and(may_fit) {
-            self.alarm_at(at, 0);
+            self.look_by(at, 0);
         }
         // A holder's own waiters pass over two of it at most.
         if granted.is_none()

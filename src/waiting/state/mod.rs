@@ -8,24 +8,18 @@
 //!   the moment after it left its queue, answered or departed.
 //! - `connections`: by connection, the locks whose grants live as long as it, and the waiters that are notified, in a queue or
 //!   with a grant to claim.
-//! - `timeouts`: who gives up when. Ours, not the server's: some servers lose the answer of a client whose time is up
-//!   in the very moment in which it is unblocked.
-//! - `alarms`: which lock to look at when, and `renewals`: whose lease to renew. At most one of each for a line, the earliest
-//!   (`Line::alarm`, `Line::renewal`). It may be too early, when the lease was moved since: looking costs little, and sets the
-//!   next one.
+//! - `timers`: when to look at which lock, whose lease to renew, who gives up, and who waits for several locks and may have them all now.
 //! - `sweeps`: what is being done to all lines.
-//! - `tries`: who waits for several locks, and may have them all now.
 //! - `survey`: what is kept for those who look on, and decides nothing.
 //! - `confirmations`: whose answer, and which renewals of sessions (`renewals`), replicas are to confirm.
 //! - `answered`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
 //!
 //! Each file has one way through them: `lines` who comes, is next and leaves; `answers` who is told what; `dead` what becomes
 //! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `places` who waits without being
-//! blocked, and claims; `watches` what holders hear; `alarms` when to look again; `together` who waits for several locks;
+//! blocked, and claims; `watches` what holders hear; `looks` when to look again; `together` who waits for several locks;
 //! `waits` what waits for what; `pages`, `waited_for` and `long_waits` what is shown of all that wait; `clear_up` what is much at
 //! once, and done piece by piece.
 
-mod alarms;
 mod answers;
 mod awaited;
 mod busiest;
@@ -38,6 +32,7 @@ mod held;
 mod line;
 mod lines;
 mod long_waits;
+mod looks;
 mod message;
 mod owners;
 mod pages;
@@ -51,6 +46,7 @@ mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod together;
 mod untold;
 mod waited_for;
@@ -58,10 +54,9 @@ mod waiter;
 mod waits;
 mod watches;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
 
-use crate::lock::Millis;
 use awaited::Confirmations;
 use connections::Connections;
 use message::Due;
@@ -71,7 +66,6 @@ use sweep::Sweep;
 use table::Lines;
 use waiter::Waiter;
 
-pub(crate) use alarms::Alarm;
 pub(crate) use awaited::{Confirm, Moved, Offset};
 pub(crate) use busiest::Busy;
 pub(crate) use grants::Expired;
@@ -80,6 +74,7 @@ pub(crate) use message::{Message, Tell, Word};
 pub(crate) use pages::{Page, Waits};
 pub(crate) use place::{At, Place};
 pub(crate) use queue::Ticket;
+pub(crate) use timers::{Lane, Timers};
 pub(crate) use waiter::{Answer, Arrival, Channel, Confirmed, Session, Stand, Stands, Told, WaiterInfo, Way};
 pub(crate) use waits::Ahead;
 
@@ -103,19 +98,8 @@ pub(crate) struct State<C> {
     waiters: BTreeMap<Ticket, Waiter<C>>,
     owners: Owners,
     connections: Connections,
-    timeouts: BTreeSet<(Millis, Ticket)>,
-    alarms: BTreeSet<(Millis, Place)>,
-    /// The same of what is due at once, by number.
-    at_once: BTreeSet<(Millis, Place)>,
-    /// The last such number.
-    alarmed: Millis,
-    renewals: BTreeSet<(Millis, Place)>,
+    pub(crate) timers: Timers,
     sweeps: Vec<Sweep>,
-    tries: BTreeSet<Ticket>,
-    /// The one that was tried last.
-    tried: Ticket,
-    /// The waiter whose time is up, and how many of its locks have been looked at for the last time.
-    timing_out: Option<(Ticket, usize)>,
     /// The number of the last thing that happened to keys.
     happened: u64,
     answered: VecDeque<Due>,
@@ -124,13 +108,7 @@ pub(crate) struct State<C> {
     queued: usize,
     /// For those who look on.
     survey: Survey,
-    /// With which kind of work the next turn begins: see `ring`.
-    next_kind: u8,
     last_ticket: NonZeroU64,
-    /// No alarm is to ring before that.
-    quiet_until: Millis,
-    /// All sessions that were to be renewed by then have been looked at.
-    rang_at: Millis,
 }
 
 impl<C: Copy> State<C> {
@@ -140,24 +118,14 @@ impl<C: Copy> State<C> {
             waiters: BTreeMap::new(),
             owners: Owners::new(),
             connections: Connections::new(),
-            timeouts: BTreeSet::new(),
-            alarms: BTreeSet::new(),
-            at_once: BTreeSet::new(),
-            alarmed: 0,
-            renewals: BTreeSet::new(),
+            timers: Timers::new(),
             sweeps: Vec::new(),
-            tries: BTreeSet::new(),
-            tried: Ticket::MIN,
-            timing_out: None,
             happened: 0,
             answered: VecDeque::new(),
             confirmations: Confirmations::new(),
             queued: 0,
             survey: Survey::new(),
-            next_kind: 0,
             last_ticket: NonZeroU64::MIN,
-            quiet_until: 0,
-            rang_at: 0,
         }
     }
 
@@ -184,7 +152,7 @@ impl<C: Copy> State<C> {
             self.answer(ticket, Answer::WrongType);
         }
         if self.head(at).is_some() {
-            self.alarm_at(at, 0);
+            self.look_by(at, 0);
         }
         let lapsed = self.line(at).map_or(0, |line| line.grants.counts().expired as usize);
         self.end_grants(at, Word::Lost);

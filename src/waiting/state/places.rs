@@ -32,9 +32,7 @@ impl<C: Copy> State<C> {
     pub(crate) fn keep_place(&mut self, ticket: Ticket, arrival: Arrival<C>) {
         let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
         let (earlier, ends) = (waiter.client_id, arrival.gives_up());
-        if let Some(at) = std::mem::replace(&mut waiter.ends, ends) {
-            self.timeouts.remove(&(at, ticket));
-        }
+        self.timers.cancel_timeout(ticket, std::mem::replace(&mut waiter.ends, ends));
         let weight = waiter.stands.weight();
         let Arrival { ask, way, client_id, timeout, .. } = arrival;
         (waiter.ask, waiter.way, waiter.client_id, waiter.timeout) = (ask, way, client_id, timeout);
@@ -42,18 +40,18 @@ impl<C: Copy> State<C> {
             let stands = waiter.stands.clone();
             self.ask_anew(ticket, &stands);
         }
-        self.timeouts.extend(ends.map(|at| (at, ticket)));
+        self.timers.set_timeout(ticket, ends);
         self.connections.remove_place(earlier, ticket);
         self.connections.add_place(client_id, ticket, weight);
     }
 
     /// One who waits for several locks may have them now. Whether it waits in front of others is seen then.
     fn ask_anew(&mut self, ticket: Ticket, stands: &Stands) {
-        self.tries.insert(ticket);
+        self.timers.try_soon(ticket);
         for stand in stands.all() {
             let at = stand.place.at();
             self.with_line(at, |line| line.end_upgrade(ticket));
-            self.alarm_at(at, 0);
+            self.look_by(at, 0);
         }
     }
 
@@ -65,7 +63,7 @@ impl<C: Copy> State<C> {
         let ends = now.saturating_add(waiter.ask.lease).saturating_add(3);
         waiter.ends = Some(ends);
         let (stands, owner, channel) = (waiter.stands.clone(), waiter.ask.owner.clone(), channel.clone());
-        self.timeouts.insert((ends, ticket));
+        self.timers.set_timeout(ticket, Some(ends));
         for stand in stands.all() {
             let Some(fence) = stand.fence() else { continue };
             self.watch_untold(stand.place.at(), fence, owner.clone(), channel.clone());

@@ -96,7 +96,7 @@ impl<C: Copy> State<C> {
             self.confirmations.pending.get(ticket).is_some_and(|pending| pending.ends < now)
         };
         if let Some(ticket) = waits.filter(is_over) {
-            // A command may come before the alarm does.
+            // A command may come before the timer does.
             self.end_unconfirmed(ticket);
         }
         self.change_synced(at, fence, |synced| synced.failed.take()).flatten()

@@ -109,10 +109,7 @@ impl<C: Copy> State<C> {
     /// replicas confirm: who could not ask them may have been replaced.
     pub(crate) fn overdue_session(&self, at: At<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
-            !self.is_confirmed_session(at, fence)
-                && session.renew_at <= now
-                && self.rang_at < session.renew_at
-                && self.quiet_until <= session.renew_at
+            !self.is_confirmed_session(at, fence) && self.timers.is_overdue(session.renew_at, now)
         })
     }
 
@@ -129,7 +126,7 @@ impl<C: Copy> State<C> {
             let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
             line.grants.open(fence, |record| record.expired = expired);
         });
-        self.alarm_at(at, 0);
+        self.look_by(at, 0);
     }
 
     /// The grants that are kept so, and may be given back.

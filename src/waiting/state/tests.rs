@@ -6,9 +6,10 @@ use std::hash::{Hash, Hasher};
 use super::message::Due;
 use super::queue::{Queue, Ticket};
 use super::survey::Survey;
+use super::timers::Lane;
 use super::waiter::{Phase, Way};
 use super::{At, Offset, State};
-use crate::lock::{Fence, Owner, Room};
+use crate::lock::{Fence, Millis, Owner, Room};
 
 /// Hash maps have no order: by key, then.
 impl<C: Hash> Hash for State<C> {
@@ -17,17 +18,11 @@ impl<C: Hash> Hash for State<C> {
         self.waiters.hash(hasher);
         self.owners.hash(hasher);
         self.connections.hash(hasher);
-        self.timeouts.hash(hasher);
-        self.alarms.hash(hasher);
-        (&self.at_once, self.alarmed, self.tried, self.next_kind).hash(hasher);
-        self.renewals.hash(hasher);
+        self.timers.hash(hasher);
         self.sweeps.hash(hasher);
-        self.tries.hash(hasher);
-        self.timing_out.hash(hasher);
         self.happened.hash(hasher);
         self.answered.hash(hasher);
         self.confirmations.hash(hasher);
-        (self.quiet_until, self.rang_at).hash(hasher);
     }
 }
 
@@ -49,7 +44,11 @@ impl<C: Copy> State<C> {
 
     /// Whether the index by owner has all who stand in queues, and nobody else.
     pub(crate) fn is_index_right(&self) -> bool {
-        self.lines.values().for_each(|line| line.check());
+        for (place, line) in self.lines.iter() {
+            line.check();
+            self.timers.check(&line.timers, place);
+        }
+        assert_eq!(self.timers.len(), self.lines.values().map(|line| line.timers.len()).sum::<usize>());
         let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
         let owners: Vec<_> = queued.clone().map(|(_, waiter)| &waiter.ask.owner).collect();
         let mut places = queued.clone().filter(|(_, waiter)| waiter.channel().is_some());
@@ -111,13 +110,12 @@ impl<C: Copy> State<C> {
 
 impl<C: Copy> State<C> {
     /// Gives what is due at once the least numbers, in the same order.
-    fn renumber_alarms(&mut self) {
-        self.alarmed = 0;
-        for (_, place) in std::mem::take(&mut self.at_once) {
+    fn renumber_at_once(&mut self) {
+        for place in self.timers.take_at_once() {
             if let Some(line) = self.lines.get_mut(place.at()) {
-                line.alarm = None;
+                line.timers.taken(Lane::Now);
             }
-            self.alarm_at(place.at(), 0);
+            self.look_by(place.at(), 0);
         }
     }
 }
@@ -129,7 +127,8 @@ impl State<Ticket> {
         // What counts is whether it was before the renewal of a session.
         let renewals =
             self.lines.values().flat_map(|line| line.grants.sessions()).map(|session| session.renew_at);
-        self.rang_at = renewals.filter(|renew_at| *renew_at <= self.rang_at).max().unwrap_or(0);
+        let renewals: Vec<Millis> = renewals.collect();
+        self.timers.forget_last_run(&renewals);
         // It decides nothing.
         self.survey = Survey::new();
         self.lines.forget_held();
@@ -148,11 +147,8 @@ impl State<Ticket> {
             }
             line.grants.change_all(|record| record.renumber_tickets(&new));
         }
-        self.timeouts = self.timeouts.iter().map(|(at, ticket)| (*at, new[ticket])).collect();
-        self.tries = self.tries.iter().map(|ticket| new[ticket]).collect();
-        self.tried = new.get(&self.tried).copied().unwrap_or(Ticket::MIN);
-        self.renumber_alarms();
-        self.timing_out = self.timing_out.and_then(|(ticket, seen)| Some((*new.get(&ticket)?, seen)));
+        self.timers.renumber_tickets(&new);
+        self.renumber_at_once();
         self.connections.renumber_tickets(&new);
         self.owners.renumber_tickets(&new);
         self.confirmations.renumber_tickets(&new);

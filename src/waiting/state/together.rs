@@ -3,7 +3,6 @@
 //! its locks changes.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 use super::queue::Ticket;
 use super::waiter::{Phase, Stand, Stands};
@@ -16,18 +15,15 @@ impl<C: Copy> State<C> {
         let Some(waiter) = self.waiters.get(&ticket) else { return false };
         let Stands::Several { stands, stuck } = &waiter.stands else { return false };
         if waiter.phase == Phase::Queued && stands.get(*stuck).is_some_and(|stand| stand.place.is(at)) {
-            self.tries.insert(ticket);
+            self.timers.try_soon(ticket);
         }
         true
     }
 
-    /// The next one to be tried, and all its locks. By turns: one that is to be tried again and again keeps up nobody.
+    /// The next one to be tried, and all its locks.
     pub(crate) fn next_try(&mut self) -> Option<(Ticket, Vec<Place>)> {
         loop {
-            let next = self.tries.range((Bound::Excluded(self.tried), Bound::Unbounded)).next();
-            let ticket = next.or(self.tries.first()).copied()?;
-            self.tries.remove(&ticket);
-            self.tried = if self.tries.is_empty() { Ticket::MIN } else { ticket };
+            let ticket = self.timers.take_try()?;
             if let Some(found) = self.with_places(ticket) {
                 return Some(found);
             }
@@ -39,16 +35,7 @@ impl<C: Copy> State<C> {
         let waiter = self.waiters.get(&ticket);
         let mut stands = waiter.into_iter().flat_map(|waiter| waiter.stands.all());
         let is_due = stands.any(|stand| self.is_overdue(&stand.place, now));
-        (std::mem::take(&mut self.tries), is_due)
-    }
-
-    /// Takes them up again, and those who have been noted since where something has `changed` for them. Else they have been tried
-    /// with the locks as they are.
-    pub(crate) fn take_tries_up(&mut self, aside: BTreeSet<Ticket>, changed: bool) {
-        let since = std::mem::replace(&mut self.tries, aside);
-        if changed {
-            self.tries.extend(since);
-        }
+        (self.timers.set_tries_aside(), is_due)
     }
 
     fn with_places(&self, ticket: Ticket) -> Option<(Ticket, Vec<Place>)> {
@@ -58,20 +45,20 @@ impl<C: Copy> State<C> {
 
     /// The same, where that is the one whose time was up first.
     pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(Ticket, Vec<Place>)> {
-        let (_, ticket) = *self.timeouts.first().filter(|(at, _)| *at <= now)?;
-        if self.tries.remove(&ticket) { self.with_places(ticket) } else { None }
+        let ticket = self.timers.first_timed_out(now)?;
+        if self.timers.cancel_try(ticket) { self.with_places(ticket) } else { None }
     }
 
     /// A waiter could not be tried: its locks are looked at then.
     pub(crate) fn look_at_all(&mut self, places: &[Place], time: Millis) {
         for place in places {
-            self.alarm_at(place.at(), time);
+            self.look_by(place.at(), time);
         }
     }
 
     /// What a waiter asks for that is being tried; none where it stands in no queue any more.
     pub(crate) fn take_try(&mut self, ticket: Ticket) -> Option<Ask<'static>> {
-        self.tries.remove(&ticket);
+        self.timers.cancel_try(ticket);
         let waiter = self.waiters.get(&ticket).filter(|waiter| waiter.phase == Phase::Queued)?;
         Some(waiter.ask.clone())
     }

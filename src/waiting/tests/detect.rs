@@ -79,14 +79,14 @@ impl State {
         if matches!(reply, Reply::Waits | Reply::Queued) {
             self.waits[usize::from(conn)] = Some((name, want));
         }
-        self.ring();
+        self.run_due();
         reply
     }
 
     /// Those whose wait is over.
-    fn ring(&mut self) -> Vec<Conn> {
+    fn run_due(&mut self) -> Vec<Conn> {
         while self.server.next_due().is_some_and(|at| at <= NOW) {
-            self.server.ring(RULES, NOW, Writes::Taken);
+            self.server.run_due(RULES, NOW, Writes::Taken);
         }
         self.server.messages.clear();
         self.server.effects.clear();
@@ -147,7 +147,7 @@ impl State {
             let Some((lock, name, _)) = free else { return false };
             self.release(lock, &owner(name));
             while self.server.next_due().is_some_and(|at| at <= NOW) {
-                self.server.ring(RULES, NOW, Writes::Taken);
+                self.server.run_due(RULES, NOW, Writes::Taken);
             }
         }
     }
@@ -182,7 +182,7 @@ impl State {
                 self.release(lock, &owner(name));
             }
         }
-        self.ring();
+        self.run_due();
     }
 
     /// Whether a wait that has just begun would never end, since its owner holds something.
@@ -197,7 +197,7 @@ impl State {
                 without.release(lock, &owner(holds));
             }
         }
-        without.ring();
+        without.run_due();
         without.waits[usize::from(asker)].is_none() || without.ends(asker)
     }
 
@@ -291,7 +291,7 @@ fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
             if !state.is_waiting(name) && !session.is_some_and(|conn| state.is_blocked(conn)) {
                 let mut released = state.clone();
                 released.release(lock, &owner(name));
-                released.ring();
+                released.run_due();
                 reached.push(released);
             }
         }

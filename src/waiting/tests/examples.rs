@@ -17,7 +17,7 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
         let mut server = Server::new(1);
         let reply = server.acquire(rules, NOW, 0, &ask, &Wait::default());
         assert!(matches!(reply, Reply::Granted { .. }));
-        server.ring(rules, NOW + away, Writes::Taken);
+        server.run_due(rules, NOW + away, Writes::Taken);
         assert_eq!(server.held(NOW + away).is_some(), is_held);
     }
 }
@@ -45,7 +45,7 @@ fn a_place_of_a_closed_connection_gets_nothing() {
     server.close(rules, NOW, 1);
     assert_eq!(server.release(rules, NOW, &Owner::new(b"holder").unwrap(), None, false), Some(0));
     assert_eq!(server.held(NOW).unwrap().grant.owner(), Owner::new(b"next").unwrap());
-    server.ring(rules, NOW, Writes::Taken);
+    server.run_due(rules, NOW, Writes::Taken);
     let words: Vec<_> = server.messages.iter().map(|message| message.owner.clone()).collect();
     assert_eq!(words, [Owner::new(b"next").unwrap()]);
     assert_eq!(server.queued(), []);
@@ -73,7 +73,7 @@ fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
             let told = server.answer(rules, now);
             assert!(matches!(told[..], [(2, Reply::Granted { .. })]), "{told:?}");
             server.close(rules, now, if first_closes { 0 } else { 2 });
-            server.ring(rules, now, Writes::Taken);
+            server.run_due(rules, now, Writes::Taken);
             let held: Vec<_> = server.holders(now).iter().map(|held| held.grant.fence()).collect();
             assert_eq!(
                 (held.contains(&fence), server.session(fence)),
@@ -98,7 +98,7 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
         // There are six kinds of work: one of the first six turns ends the wait, and one of the others tells the client.
         for _ in 0..12 {
             server.touch(2);
-            told.extend(server.ring(rules, now, Writes::Taken));
+            told.extend(server.run_due(rules, now, Writes::Taken));
         }
         assert_eq!(told, [(conn, Reply::Null)]);
     }
@@ -153,13 +153,13 @@ fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
         server.acquire(rules, NOW, 1, &read("b", false), &Wait::default());
         assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 300, true), &wait), Reply::Waits);
         server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
-        server.ring(rules, NOW, Writes::Taken);
+        server.run_due(rules, NOW, Writes::Taken);
         let fence = server.held(NOW).unwrap().grant.fence();
         assert_eq!(server.session(fence), Some(0), "it has been told");
         assert_eq!(server.unblock(rules, NOW, 0, true), [(0, Reply::Unblocked)]);
         assert_eq!(server.free_done(rules, NOW), []);
         while server.next_due().is_some_and(|at| at <= NOW) {
-            server.ring(rules, NOW, Writes::Taken);
+            server.run_due(rules, NOW, Writes::Taken);
         }
         assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
         assert_eq!(server.session(fence), had_one.then_some(0));
@@ -179,7 +179,7 @@ fn all_waits_of_an_owner_re_enter_in_the_end() {
     server.release(rules, NOW, &Owner::new(b"holder").unwrap(), None, false);
     let mut told = Vec::new();
     while server.next_due().is_some_and(|at| at <= NOW) {
-        told.extend(server.ring(rules, NOW, Writes::Taken).into_iter().map(|(conn, _)| conn));
+        told.extend(server.run_due(rules, NOW, Writes::Taken).into_iter().map(|(conn, _)| conn));
     }
     assert_eq!(told, [1, 2, 3]);
     assert_eq!(server.held(NOW).unwrap().grant.holds(), 3);
@@ -199,7 +199,7 @@ fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
     assert_eq!(server.acquire_all(rules, NOW, 2, &[0, 1], &ask("a", 100, false), &blocked), Reply::Waits);
     assert_eq!(server.acquire(rules, NOW, 3, &ask("a", 100, false), &blocked), Reply::Waits);
     server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
-    let told = server.ring(rules, NOW, Writes::Taken);
+    let told = server.run_due(rules, NOW, Writes::Taken);
     assert_eq!(told.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), [3]);
 }
 
@@ -221,7 +221,7 @@ fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 1_000, false), &place), Reply::Queued);
     server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
     for _ in 0..10 {
-        server.ring(rules, NOW, Writes::Taken);
+        server.run_due(rules, NOW, Writes::Taken);
     }
     assert_eq!(server.held(NOW).unwrap().grant.room(), Room::ONE);
     assert!(server.next_due().is_none_or(|at| at > NOW), "something is due for ever");

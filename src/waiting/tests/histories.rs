@@ -48,7 +48,7 @@ enum Step {
     Wait(Millis),
     ClockBack(Millis),
     /// The server does by itself what is due.
-    Ring,
+    RunDue,
     /// It tells those who are to be told, and nothing else yet.
     Answer,
     /// The server asks for quiet for so long.
@@ -90,7 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (conn.clone(), any::<bool>()).prop_map(|(conn, closes)| Step::Unblock { conn, closes }),
         9 => (1..40i64).prop_map(Step::Wait),
         3 => (1..20i64).prop_map(Step::ClockBack),
-        12 => Just(Step::Ring),
+        12 => Just(Step::RunDue),
         3 => Just(Step::Answer),
         2 => (1..20i64).prop_map(Step::Pause),
         2 => (1..40i64, 1..40i64).prop_map(|(after, then)| Step::Refuse(after, then)),
@@ -195,7 +195,7 @@ impl Pair {
             Step::Release { who, all, fence } => {
                 // The fence to name is that of the holder after what is due.
                 if fence.is_some() {
-                    self.ring()?;
+                    self.run_due()?;
                 }
                 let left = self.server.release(rules, now, &owner(who), self.fence(who, fence), all);
                 let expected =
@@ -204,7 +204,7 @@ impl Pair {
             }
             Step::Extend { who, lease, fence } => {
                 if fence.is_some() {
-                    self.ring()?;
+                    self.run_due()?;
                 }
                 let extended = self.server.extend(rules, now, &owner(who), self.fence(who, fence), lease);
                 let expected =
@@ -212,7 +212,7 @@ impl Pair {
                 prop_assert_eq!(extended, expected.map(Deadline::At));
             }
             Step::Break { who, fence } => {
-                self.ring()?;
+                self.run_due()?;
                 let fence = self.fence(who, fence);
                 let broken = self.server.break_(rules, now, fence);
                 let meant = |holder: &&Holder| fence.is_none_or(|fence| fence == holder.fence);
@@ -224,24 +224,24 @@ impl Pair {
             Step::Close(conn) => {
                 self.server.close(rules, now, conn);
                 self.reference.close(conn, now);
-                self.ring()?;
+                self.run_due()?;
             }
             Step::SendAway(conn) => {
                 let waits = self.server.blocked().contains(&conn);
                 let told = self.server.unblock(rules, now, conn, true);
                 prop_assert_eq!(told.len(), usize::from(waits));
                 self.reference.send_away(conn);
-                self.ring()?;
+                self.run_due()?;
             }
             Step::Wait(ms) => self.now += ms,
             Step::ClockBack(ms) => {
                 // What is over by then is gone, also where nobody has looked: somebody does now.
                 self.server.release(rules, now, &nobody(), None, false);
                 self.reference.lapse(now);
-                self.ring()?;
+                self.run_due()?;
                 self.now -= ms;
             }
-            Step::Ring => self.ring()?,
+            Step::RunDue => self.run_due()?,
             Step::Answer => {
                 let replies = self.server.answer(rules, now);
                 let expected = self.reference.tell_first(now);
@@ -256,11 +256,11 @@ impl Pair {
                 self.hear(replies, expected)?;
             }
             Step::Replace { who, lease } => {
-                self.ring()?;
+                self.run_due()?;
                 let lease = self.rules.max_hold.map_or(lease, |age| age.min(lease));
                 self.server.replace(now, owner(who), lease);
                 self.reference.replace(who, lease, now);
-                self.ring()?;
+                self.run_due()?;
             }
             Step::Demote(conn) => {
                 self.send_all_away()?;
@@ -279,8 +279,8 @@ impl Pair {
     }
 
     /// The server does what is due, and each client is told what it has to be told.
-    fn ring(&mut self) -> Result<(), TestCaseError> {
-        let replies = self.server.ring(self.rules, self.now, Writes::Taken);
+    fn run_due(&mut self) -> Result<(), TestCaseError> {
+        let replies = self.server.run_due(self.rules, self.now, Writes::Taken);
         self.reference.look(self.now);
         let expected = self.reference.tell(self.now);
         self.hear(replies, expected)?;
@@ -304,11 +304,11 @@ impl Pair {
 
     /// Waits end, and nothing else happens by itself. Clients are not served.
     fn pause(&mut self, ms: Millis) -> Result<(), TestCaseError> {
-        self.ring()?;
+        self.run_due()?;
         for _ in 0..ms {
             self.now += 1;
             if self.server.next_due().is_some_and(|at| at <= self.now) {
-                let replies = self.server.ring(self.rules, self.now, Writes::Paused);
+                let replies = self.server.run_due(self.rules, self.now, Writes::Paused);
                 self.reference.look_in_a_pause(self.now);
                 let expected = self.reference.tell(self.now);
                 self.hear(replies, expected)?;
@@ -316,26 +316,26 @@ impl Pair {
         }
         self.now += 1;
         self.paused_until = self.now;
-        self.ring()
+        self.run_due()
     }
 
     /// The server can't do what is due, and tries again late. Somebody asks before, and has it done.
     fn refuse(&mut self, after: Millis, then: Millis) -> Result<(), TestCaseError> {
-        self.ring()?;
+        self.run_due()?;
         self.now += after;
-        let replies = self.server.ring(self.rules, self.now, Writes::Refused);
+        let replies = self.server.run_due(self.rules, self.now, Writes::Refused);
         self.reference.look_in_vain(self.now);
         let expected = self.reference.tell(self.now);
         self.hear(replies, expected)?;
         self.now += then;
         prop_assert_eq!(self.server.extend(self.rules, self.now, &nobody(), None, 1), None);
         self.reference.look_for_holder(self.now);
-        self.ring()
+        self.run_due()
     }
 
     /// All that is due has been done, and nobody waits any more: the server sends those who wait to another.
     fn send_all_away(&mut self) -> Result<(), TestCaseError> {
-        self.ring()?;
+        self.run_due()?;
         for conn in self.server.blocked() {
             self.server.unblock(self.rules, self.now, conn, true);
             self.reference.send_away(conn);

@@ -49,7 +49,7 @@ impl World {
     }
 
     /// Does all that is due. `hears`: replicas get what they are sent, and say so.
-    fn ring(&mut self, hears: bool) -> Vec<(Conn, Reply)> {
+    fn run_due(&mut self, hears: bool) -> Vec<(Conn, Reply)> {
         let (mut told, mut turns) = (Vec::new(), 0);
         loop {
             turns += 1;
@@ -61,17 +61,17 @@ impl World {
             if self.server.next_due().is_none_or(|at| at > self.now) {
                 return told;
             }
-            told.extend(self.server.ring(RULES, self.now, Writes::Taken));
+            told.extend(self.server.run_due(RULES, self.now, Writes::Taken));
         }
     }
 
     /// So much time goes by, and all that falls due is done.
     fn pass(&mut self, ms: Millis, hears: bool) {
         for _ in 0..ms {
-            self.ring(hears);
+            self.run_due(hears);
             self.now += 1;
         }
-        self.ring(hears);
+        self.run_due(hears);
     }
 
     /// The same for as long as that is so. The replica gets nothing.
@@ -92,7 +92,7 @@ impl World {
     fn unconfirmed_renewal(lease: Millis) -> (Self, Fence, Deadline) {
         let mut world = Self::new();
         world.acquire(lease, true, 1);
-        assert!(matches!(world.ring(true)[..], [(0, Reply::Granted { .. })]));
+        assert!(matches!(world.run_due(true)[..], [(0, Reply::Granted { .. })]));
         let (fence, confirmed) = world.held().unwrap();
         world.pass_while(|world| world.held().unwrap().1 == confirmed);
         (world, fence, confirmed)
@@ -139,15 +139,15 @@ fn a_renewal_that_is_undone_leaves_an_extension_as_it_is() {
 fn a_session_that_another_connection_takes_over_begins_with_the_lease_that_replicas_have() {
     let mut world = World::new();
     world.acquire(300, true, 1);
-    world.ring(true);
+    world.run_due(true);
     let (fence, confirmed) = world.held().unwrap();
     world.pass(90, true);
     world.acquire_on(1, 300, true, 1, 100);
-    world.ring(false);
+    world.run_due(false);
     let asked = world.server.written;
     world.pass_while(|world| world.held().unwrap().1 == confirmed);
     world.server.acked = asked;
-    assert_eq!(world.ring(false), [(1, Reply::Granted { fence, holds: 2, deadline: confirmed })]);
+    assert_eq!(world.run_due(false), [(1, Reply::Granted { fence, holds: 2, deadline: confirmed })]);
     assert_eq!(world.server.session(fence), Some(1));
     assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
     world.pass(300, false);
@@ -164,20 +164,20 @@ fn the_answer_tells_no_more_than_replicas_have() {
     let asked = world.server.written;
     world.acquire_on(1, 1_000, false, 1, WITHIN);
     let longer = world.held().unwrap().1;
-    world.ring(false);
+    world.run_due(false);
     world.server.acked = asked;
-    assert_eq!(world.ring(false), [(0, Reply::Granted { fence, holds: 1, deadline: confirmed })]);
-    assert_eq!(world.ring(true), [(1, Reply::Granted { fence, holds: 2, deadline: longer })]);
+    assert_eq!(world.run_due(false), [(0, Reply::Granted { fence, holds: 1, deadline: confirmed })]);
+    assert_eq!(world.run_due(true), [(1, Reply::Granted { fence, holds: 2, deadline: longer })]);
     world.extend_on(0, 2_000);
     let (_, confirmed) = world.held().unwrap();
-    world.ring(false);
+    world.run_due(false);
     let asked = world.server.written;
     world.extend_on(1, 3_000);
     let longer = world.held().unwrap().1;
-    world.ring(false);
+    world.run_due(false);
     world.server.acked = asked;
-    assert_eq!(world.ring(false), [(0, Reply::Extended(confirmed))]);
-    assert_eq!(world.ring(true), [(1, Reply::Extended(longer))]);
+    assert_eq!(world.run_due(false), [(0, Reply::Extended(confirmed))]);
+    assert_eq!(world.run_due(true), [(1, Reply::Extended(longer))]);
 }
 
 /// Whichever of them are the first to say that they have it.
@@ -194,17 +194,17 @@ fn as_many_replicas_as_were_asked_for() {
     ] {
         let mut world = World::new();
         world.acquire(1_000, false, replicas);
-        world.ring(false);
+        world.run_due(false);
         // Those who have nothing of it have said so.
         let before = world.server.acked;
         let acks = acks.iter().map(|has| if *has { world.server.written } else { before });
         let mut acks: Vec<Offset> = acks.collect();
         world.server.acked = acks.remove(0);
         world.server.more_acked = acks;
-        let told = world.ring(false);
+        let told = world.run_due(false);
         assert_eq!(matches!(told[..], [(0, Reply::Granted { .. })]), is_told, "{replicas}: {told:?}");
         world.now += Millis::from(WITHIN) + 1;
-        let told = world.ring(false);
+        let told = world.run_due(false);
         assert_eq!(told, if is_told { Vec::new() } else { vec![(0, Reply::NoReplicas)] });
         assert_eq!(world.held().is_some(), is_told);
     }

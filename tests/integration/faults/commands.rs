@@ -58,7 +58,7 @@ fn within_a_transaction_and_a_script_the_others_go_on() {
     goes_on(&server);
 }
 
-/// What an alarm runs has nobody to answer: it is tried again.
+/// What a timer runs has nobody to answer: it is tried again.
 #[test]
 fn a_hand_over_by_timer_is_made_a_moment_later() {
     let server = server();

@@ -16,7 +16,7 @@ const INTERNAL: &str = "ERR internal error";
 
 /// All callbacks that a test of this module has panic. One that is guarded and not here makes a test fail.
 const CALLBACKS: [&str; 34] = [
-    "alarms",
+    "due-work",
     "answers",
     "aof-rewrite",
     "audience",
@@ -108,7 +108,7 @@ fn every_guarded_callback_is_tested() {
     let mut names: Vec<String> = Vec::new();
     for folder in ["server", "serving"] {
         for text in texts(&source.join(folder)) {
-            for mark in ["guard(c\"", "impl Alarm for "] {
+            for mark in ["guard(c\"", "impl TimerTask for "] {
                 for (place, _) in text.match_indices(mark) {
                     names.push(text[place..].split('"').nth(1).unwrap().into());
                 }

@@ -1,25 +1,25 @@
-//! The timers of the module: one that panicked rings again.
+//! The timers of the module: one that panicked fires again.
 
 use super::{arm, goes_on, server, struck};
 use crate::support::{Setup, Waiter, grant};
 
 #[test]
-fn a_lapse_is_handed_over_and_a_timeout_answered_after_a_panic_of_the_alarms() {
+fn a_lapse_is_handed_over_and_a_timeout_answered_after_a_panic_of_what_is_due() {
     let server = server();
     let mut client = server.client();
     for _ in 0..3 {
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
-        arm(&mut client, "alarms");
+        arm(&mut client, "due-work");
         client.ask::<()>("PEXPIRE k 1");
         assert_eq!(grant(waiter.client.finish().unwrap()).unwrap().owner, "bob");
-        struck(&server, &mut client, "alarms");
+        struck(&server, &mut client, "due-work");
         // First: carol's time may be up before another command comes.
-        arm(&mut client, "alarms");
+        arm(&mut client, "due-work");
         let mut carol = server.client();
         carol.begin("LOCK.ACQUIRE k OWNER carol BLOCK 100");
         assert_eq!(grant(carol.finish().unwrap()), None);
-        struck(&server, &mut client, "alarms");
+        struck(&server, &mut client, "due-work");
         assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
     }
     goes_on(&server);

@@ -81,7 +81,7 @@ fn nobody_acquires_in_the_midst() {
     }
 }
 
-/// A waiter is given all its locks by an alarm; of one it had, another module deletes it then.
+/// A waiter is given all its locks by a timer; of one it had, another module deletes it then.
 #[test]
 fn an_open_lock_that_goes_as_a_waiter_is_granted_others() {
     let (server, mut client) = server();

@@ -73,7 +73,7 @@ fn in_a_transaction_a_place_is_queued() {
         &[
             &ask("a b", "bob", "ONCE BLOCK 60000 NOTIFY ch"),
             "LOCK.MRELEASE 2 a b alice",
-            // The alarm that gives them to bob rings after this step.
+            // The timer that gives them to bob fires after this step.
             "LOCK.ACQUIRE a OWNER carol",
             &ask("b a", "carol", "BLOCK 0"),
         ],

@@ -30,7 +30,7 @@ impl Server {
     /// A primary becomes a replica.
     pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
         self.state.stand_down();
-        self.ring(rules, now, Writes::Replica);
+        self.run_due(rules, now, Writes::Replica);
     }
 
     /// An operator has the lease end with this millisecond.
@@ -49,7 +49,7 @@ impl Server {
         self.turn(rules, now).expire();
         self.locks[0] = None;
         self.state.overwritten(AT);
-        self.ring(rules, now, Writes::Taken)
+        self.run_due(rules, now, Writes::Taken)
     }
 
     /// Another lock is put in the place of this one, as by `RENAME`.
@@ -63,8 +63,8 @@ impl Server {
     /// The slot moves to another server, and comes back as it went: nothing is known of it then but the key.
     pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let lock = self.locks[0].take();
-        self.state.alarm_at(AT, 0);
-        let told = self.ring(rules, now, Writes::Elsewhere);
+        self.state.look_by(AT, 0);
+        let told = self.run_due(rules, now, Writes::Elsewhere);
         self.locks[0] = lock;
         told
     }

@@ -92,12 +92,12 @@ impl Server {
         blocked.find(|(_, blocked)| blocked.conn == conn && !blocked.gone).map(|(&ticket, _)| ticket)
     }
 
-    /// What the server does by itself: rings the alarms, ends waits, and tells those who are to be told. Their answers.
-    pub(crate) fn ring(&mut self, rules: Rules, now: Millis, writes: Writes) -> Vec<(Conn, Reply)> {
+    /// What the server does by itself: looks at locks that are due, ends waits, and tells those who are to be told. Their answers.
+    pub(crate) fn run_due(&mut self, rules: Rules, now: Millis, writes: Writes) -> Vec<(Conn, Reply)> {
         let mut turn = self.turn(rules, now);
         turn.writes = writes;
         waiting::confirm(&mut turn, time(now));
-        waiting::ring(&mut turn, time(now));
+        waiting::run_due(&mut turn, time(now));
         if !rules.late {
             turn.free_done();
         }

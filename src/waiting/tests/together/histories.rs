@@ -32,8 +32,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => conn.clone().prop_map(Step::Leave),
         1 => conn.clone().prop_map(Step::Close),
         1 => (conn, any::<bool>()).prop_map(|(conn, error)| Step::Unblock(conn, error)),
-        8 => Just(Step::Ring(true)),
-        1 => Just(Step::Ring(false)),
+        8 => Just(Step::RunDue(true)),
+        1 => Just(Step::RunDue(false)),
         2 => Just(Step::Answer),
         8 => Just(Step::Pass),
         1 => (0..3usize).prop_map(Step::Delete),
@@ -53,13 +53,13 @@ proptest! {
     ) {
         let mut world = World::new(CONNS, owners, slow);
         for step in steps {
-            let Some(step) = world.fits(step).filter(|step| refuses || *step != Step::Ring(false)) else {
+            let Some(step) = world.fits(step).filter(|step| refuses || *step != Step::RunDue(false)) else {
                 continue;
             };
             // Time goes on when all has been done.
             let mut turns = 0;
             while step == Step::Pass && world.is_due() {
-                world.take(Step::Ring(true));
+                world.take(Step::RunDue(true));
                 turns += 1;
                 prop_assert!(turns < 1_000, "the server is kept busy");
             }

@@ -55,7 +55,7 @@ enum Step {
     /// `CLIENT UNBLOCK`, with the word `ERROR` or without.
     Unblock(Conn, bool),
     /// What is due is done; or the server refuses to.
-    Ring(bool),
+    RunDue(bool),
     /// Those who are to be told are told, before anything else that is due.
     Answer,
     Pass,
@@ -189,10 +189,10 @@ impl World {
                 let told = self.server.unblock(rules, now, conn, error);
                 self.hear(told);
             }
-            Step::Ring(taken) => {
+            Step::RunDue(taken) => {
                 let writes = if taken { Writes::Taken } else { Writes::Refused };
                 self.refused |= !taken;
-                let told = self.server.ring(rules, now, writes);
+                let told = self.server.run_due(rules, now, writes);
                 self.hear(told);
             }
             Step::Answer => {
@@ -203,7 +203,7 @@ impl World {
             Step::Delete(lock) => self.server.delete(lock),
             Step::Overwrite(lock) => {
                 self.server.overwrite_one(lock);
-                let told = self.server.ring(rules, now, Writes::Taken);
+                let told = self.server.run_due(rules, now, Writes::Taken);
                 self.hear(told);
             }
         }

@@ -86,9 +86,9 @@ impl Model for Size {
             }
         }
         if world.is_due() {
-            steps.push(Step::Ring(true));
+            steps.push(Step::RunDue(true));
             if self.refuses {
-                steps.push(Step::Ring(false));
+                steps.push(Step::RunDue(false));
             }
         } else if world.now < NOW + self.horizon {
             steps.push(Step::Pass);

@@ -44,7 +44,7 @@ pub(in crate::waiting::tests) enum Action {
         error: bool,
     },
     /// The server does what is due by itself.
-    Ring(Writes),
+    RunDue(Writes),
     /// The old primary does, beside its successor.
     RingOld,
     /// The server frees the clients that it is done with.
@@ -119,12 +119,12 @@ impl Size {
             actions.push(Action::RingOld);
         } else if world.primary.next_due().is_some_and(|at| at <= now) {
             if happens.arrives {
-                actions.push(Action::Ring(Writes::Arriving));
+                actions.push(Action::RunDue(Writes::Arriving));
             } else {
-                actions.push(Action::Ring(Writes::Taken));
+                actions.push(Action::RunDue(Writes::Taken));
             }
             if happens.refusals {
-                actions.push(Action::Ring(Writes::Refused));
+                actions.push(Action::RunDue(Writes::Refused));
             }
             if self.rules.late {
                 actions.push(Action::Free);
@@ -216,7 +216,7 @@ impl Model for Size {
             Action::Leave(who) => next.leave(*self, who),
             Action::Deafen => next.primary.deaf = !next.primary.deaf,
             Action::Unblock { conn, error } => next.unblock(*self, conn, error),
-            Action::Ring(writes) => next.ring(*self, writes),
+            Action::RunDue(writes) => next.run_due(*self, writes),
             Action::RingOld => next.ring_old(*self),
             Action::Free => next.free(*self),
             Action::Pass => {

@@ -162,13 +162,13 @@ impl World {
         self.hear(size, told);
     }
 
-    pub(super) fn ring(&mut self, size: Size, writes: Writes) {
-        let told = self.step(size, Site::Primary, |server, rules, now| server.ring(rules, now, writes));
+    pub(super) fn run_due(&mut self, size: Size, writes: Writes) {
+        let told = self.step(size, Site::Primary, |server, rules, now| server.run_due(rules, now, writes));
         self.hear(size, told);
     }
 
     pub(super) fn ring_old(&mut self, size: Size) {
-        let told = self.step(size, Site::Old, |server, rules, now| server.ring(rules, now, Writes::Taken));
+        let told = self.step(size, Site::Old, |server, rules, now| server.run_due(rules, now, Writes::Taken));
         for (conn, reply) in told {
             if let Some((who, kind)) = self.waiting_old[usize::from(conn)].take() {
                 self.told(size, Site::Old, who, kind, reply);

@@ -1,4 +1,4 @@
-//! When a lock is to be looked at though nobody asks.
+//! When leases end: a lock that somebody waits for, or keeps alive, is looked at then.
 
 use super::sessions;
 use super::site::Site;
@@ -13,7 +13,7 @@ pub(super) fn lease_moved<S: Site>(site: &mut S, fence: Fence, until: Deadline, 
     site.here(|state, at| {
         if state.is_watched(at) {
             // The key expires after its last millisecond.
-            state.alarm_at(at, last.saturating_add(1));
+            state.look_by(at, last.saturating_add(1));
         }
         if state.session(at, fence).is_some_and(|session| last < session.renew_at) {
             state.renew_by(at, sessions::look_again(until.left(now.millis()), now.millis()));
@@ -39,7 +39,7 @@ pub(super) fn look_when_one_ends<S: Site>(site: &mut S, now: Now) {
         if let Deadline::At(last) = first
             && (!is_one || is_watched)
         {
-            state.alarm_at(at, last.saturating_add(1));
+            state.look_by(at, last.saturating_add(1));
         }
     });
 }

@@ -7,7 +7,7 @@
 use super::budget::{CHANGE, LOOK};
 use super::departures::tell_place;
 use super::site::{Host, Rest, Settled};
-use super::state::{Alarm, Left, Place, Tell, Ticket};
+use super::state::{Lane, Left, Place, Tell, Ticket};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
@@ -31,10 +31,10 @@ const WHILE_REFUSED: Millis = 100;
 /// a wait ends, and somebody is told: each of them in order, and none held up by many of another. Where a turn stops before all of that
 /// has been done, the next one goes on, at the kind whose turn it is. So however little a turn does, no more than one of each other kind
 /// comes between two of the same.
-pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
+pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Rest::Until(then) = rest {
-        host.state(|state| state.be_quiet_until(then));
+        host.state(|state| state.timers.pause_until(then));
     }
     while host.state(|state| state.clear_up()) {
         host.spend(LOOK);
@@ -43,12 +43,12 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
         }
     }
     let (mut timeouts, mut answers) = (0_u64, 0);
-    let (mut kind, mut without) = (host.state(|state| state.next_kind()), 0);
+    let (mut kind, mut without) = (host.state(|state| state.timers.next_kind()), 0);
     loop {
         let done = match kind {
-            0 => look_at_next(host, rest, Alarm::Renewal, now.millis()),
-            1 => look_at_next(host, rest, Alarm::Now, now.millis()),
-            2 => look_at_next(host, rest, Alarm::Look, now.millis()),
+            0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
+            1 => look_at_next(host, rest, Lane::Now, now.millis()),
+            2 => look_at_next(host, rest, Lane::Look, now.millis()),
             3 => try_next(host, rest, now.millis()),
             4 => {
                 let ended = end_next_wait(host, rest, now);
@@ -67,9 +67,9 @@ pub(crate) fn ring<H: Host>(host: &mut H, now: Now) -> u64 {
             break;
         }
     }
-    host.state(|state| state.go_on_with(kind));
+    host.state(|state| state.timers.go_on_with(kind));
     if rest == Rest::No {
-        host.state(|state| state.rang(now.millis()));
+        host.state(|state| state.timers.end_run(now.millis()));
     }
     timeouts
 }
@@ -106,7 +106,7 @@ fn end_next_wait<H: Host>(host: &mut H, rest: Rest, now: Now) -> Option<bool> {
     if rest == Rest::No {
         // The lock may be the waiter's by now, and only be kept from it by others that are due.
         while let Some(place) = host.state(|state| state.next_overdue_with_wait(now.millis())) {
-            look(host, rest, Alarm::Look, &place, now.millis());
+            look(host, rest, Lane::Look, &place, now.millis());
             if is_over(host) {
                 return Some(false);
             }
@@ -141,16 +141,16 @@ fn try_one<H: Host>(host: &mut H, ticket: Ticket, places: &[Place], now: Millis)
 }
 
 /// Looks at the lock that was due first for that; whether there was one.
-fn look_at_next<H: Host>(host: &mut H, rest: Rest, alarm: Alarm, now: Millis) -> bool {
+fn look_at_next<H: Host>(host: &mut H, rest: Rest, lane: Lane, now: Millis) -> bool {
     if matches!(rest, Rest::Until(_)) {
         return false;
     }
-    let Some(place) = host.state(|state| state.take_due(alarm, now)) else { return false };
-    look(host, rest, alarm, &place, now);
+    let Some(place) = host.state(|state| state.take_due(lane, now)) else { return false };
+    look(host, rest, lane, &place, now);
     true
 }
 
-fn look<H: Host>(host: &mut H, rest: Rest, alarm: Alarm, place: &Place, now: Millis) {
+fn look<H: Host>(host: &mut H, rest: Rest, lane: Lane, place: &Place, now: Millis) {
     let again = match rest {
         // It is for the primary to do.
         Rest::Replica => (!host.state(|state| state.stand_down_at(place))).then_some(1),
@@ -158,11 +158,11 @@ fn look<H: Host>(host: &mut H, rest: Rest, alarm: Alarm, place: &Place, now: Mil
     };
     host.state(|state| match again {
         Some(again) => {
-            state.set_alarm(alarm, place.at(), now.saturating_add(again));
-            // Who comes before that finds more that is due than its alarms tell.
+            state.set_timer(lane, place.at(), now.saturating_add(again));
+            // Who comes before that finds more that is due than its timers tell.
             state.leave_for_next(place.at());
         }
-        None => state.put_off(alarm, place.at(), now),
+        None => state.put_off(lane, place.at(), now),
     });
 }
 
