@@ -4,7 +4,7 @@
 //! Answers `[owner, fence, holds, lease in ms]`, or null where those who hold the lock leave no room (with `BLOCK`: still, when the
 //! time is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
 
-use super::ask::{self, Asked};
+use super::ask::{self, AcquireArgs};
 use super::parse;
 use crate::error::Error;
 use crate::reply::reply_grant;
@@ -13,7 +13,7 @@ use crate::serving;
 
 pub(crate) struct Acquire<'a> {
     key: Arg<'a>,
-    pub(super) asked: Asked<'a>,
+    pub(super) asked: AcquireArgs<'a>,
 }
 
 impl Command for Acquire<'_> {
@@ -50,7 +50,7 @@ impl Command for Acquire<'_> {
 impl<'a> Acquire<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
-        Ok(Self { key, asked: Asked::parse(args.skip(2), "lock.acquire")? })
+        Ok(Self { key, asked: AcquireArgs::parse(args.skip(2), "lock.acquire")? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {

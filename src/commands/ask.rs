@@ -3,9 +3,9 @@
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::lock::{Ask, Owner, Room};
+use crate::lock::{AcquireRequest, Owner, Room};
 use crate::server::{Arg, Argument, Ctx};
-use crate::waiting::{Outcome, Wait};
+use crate::waiting::{Outcome, WaitOptions};
 
 pub(super) const OWNER: Argument = Argument::text(c"owner").after(c"OWNER").optional();
 pub(super) const BLOCK: Argument = Argument::integer(c"milliseconds").after(c"BLOCK").optional();
@@ -15,14 +15,14 @@ pub(super) const SESSION: Argument = Argument::flag(c"session", c"SESSION");
 pub(super) const DETECT: Argument = Argument::flag(c"detect", c"DETECT");
 pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c"MAXHOLD").optional();
 
-pub(super) struct Asked<'a> {
+pub(super) struct AcquireArgs<'a> {
     /// The owner as the client wrote it, where it named one.
     owner: Option<Arg<'a>>,
-    pub(super) ask: Ask<'a>,
-    pub(super) wait: Wait,
+    pub(super) ask: AcquireRequest<'a>,
+    pub(super) wait: WaitOptions,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AcquireArgs<'a> {
     #[inline(always)]
     pub(super) fn parse(
         mut words: impl Iterator<Item = Arg<'a>>,
@@ -63,7 +63,7 @@ impl<'a> Asked<'a> {
             None => config::default_lease(),
         };
         let lease = if session.is_some() { parse::session_lease(lease)? } else { lease };
-        let ask = Ask {
+        let ask = AcquireRequest {
             owner: owner.map(parse::owner).transpose()?.unwrap_or_else(Owner::random),
             lease,
             max_hold: max_hold.map(parse::max_hold).transpose()?,
@@ -74,7 +74,7 @@ impl<'a> Asked<'a> {
                 Some(limit) => parse::room(limit)?,
             },
         };
-        let wait = Wait {
+        let wait = WaitOptions {
             timeout: block.map(parse::timeout).transpose()?,
             channel: channel.map(parse::channel).transpose()?,
             detect: detect.is_some(),

@@ -12,11 +12,11 @@ use crate::waiting::{self, Confirm, Outcome};
 
 pub(crate) struct Extend<'a> {
     key: Arg<'a>,
-    pub(super) longer: Longer<'a>,
+    pub(super) longer: ExtendRequest<'a>,
 }
 
 /// What lease is asked for, of one lock or of several.
-pub(super) struct Longer<'a> {
+pub(super) struct ExtendRequest<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) lease: Option<Millis>,
     pub(super) fence: Option<u64>,
@@ -45,18 +45,18 @@ impl Command for Extend<'_> {
 impl<'a> Extend<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
-        Ok(Self { key, longer: Longer::parse(args.skip(2), "lock.extend")? })
+        Ok(Self { key, longer: ExtendRequest::parse(args.skip(2), "lock.extend")? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let now = serving::now();
         let outcome = serving::extend(ctx, self.key, &self.longer.asked(), now)?;
-        Longer::answer(ctx, outcome, now);
+        ExtendRequest::answer(ctx, outcome, now);
         Ok(())
     }
 }
 
-impl<'a> Longer<'a> {
+impl<'a> ExtendRequest<'a> {
     /// Reads what follows the keys.
     pub(super) fn parse(
         mut words: impl Iterator<Item = Arg<'a>>,
@@ -84,9 +84,9 @@ impl<'a> Longer<'a> {
     }
 
     /// The same in full.
-    pub(super) fn asked(&self) -> waiting::Longer<'_> {
+    pub(super) fn asked(&self) -> waiting::ExtendRequest<'_> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
-        waiting::Longer { owner: &self.owner, fence: self.fence, lease, confirm: self.confirm }
+        waiting::ExtendRequest { owner: &self.owner, fence: self.fence, lease, confirm: self.confirm }
     }
 
     /// Answers an extension.

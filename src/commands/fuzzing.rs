@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::ask::Asked;
-use super::extend::Longer;
-use super::release::GivenBack;
+use super::ask::AcquireArgs;
+use super::extend::ExtendRequest;
+use super::release::ReleaseRequest;
 use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release, Waits};
 use crate::keyspace::Effect;
 use crate::lock::{Fence, LONGEST_LEASE, Owner};
@@ -61,7 +61,7 @@ fn check_keys(keys: &[Arg<'_>]) {
     assert_eq!(names.len(), keys.len());
 }
 
-fn check_asked(asked: &Asked<'_>) {
+fn check_asked(asked: &AcquireArgs<'_>) {
     check_owner(&asked.ask.owner);
     assert!((1..=LONGEST_LEASE).contains(&asked.ask.lease));
     assert!(asked.ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
@@ -69,12 +69,12 @@ fn check_asked(asked: &Asked<'_>) {
     assert!(asked.wait.channel.as_ref().is_none_or(|channel| (1..=512).contains(&channel.len())));
 }
 
-fn check_given(given: &GivenBack<'_>) {
+fn check_given(given: &ReleaseRequest<'_>) {
     check_owner(&given.owner);
     assert_ne!(given.fence, Some(0));
 }
 
-fn check_longer(longer: &Longer<'_>) {
+fn check_longer(longer: &ExtendRequest<'_>) {
     check_owner(&longer.owner);
     assert!(longer.lease.is_none_or(|lease| (1..=LONGEST_LEASE).contains(&lease)));
     assert_ne!(longer.fence, Some(0));

@@ -4,7 +4,7 @@
 //! Takes all of these locks, or none. Answers `[owner, fences, holds, lease in ms]`, fences and holds in the order of the keys; the
 //! rest as `LOCK.ACQUIRE`.
 
-use super::ask::{self, Asked};
+use super::ask::{self, AcquireArgs};
 use super::parse;
 use crate::error::Error;
 use crate::reply::reply_grants;
@@ -13,7 +13,7 @@ use crate::serving;
 
 pub(crate) struct Macquire<'a> {
     pub(super) keys: Vec<Arg<'a>>,
-    pub(super) asked: Asked<'a>,
+    pub(super) asked: AcquireArgs<'a>,
 }
 
 impl Command for Macquire<'_> {
@@ -51,7 +51,7 @@ impl Command for Macquire<'_> {
 impl<'a> Macquire<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
-        Ok(Self { keys, asked: Asked::parse(words, "lock.macquire")? })
+        Ok(Self { keys, asked: AcquireArgs::parse(words, "lock.macquire")? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 //!
 //! Sets the leases of all these locks to that long from now, or of none; answers the one that ends first, in ms.
 
-use super::extend::Longer;
+use super::extend::ExtendRequest;
 use super::parse;
 use crate::error::Error;
 use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
@@ -10,7 +10,7 @@ use crate::serving;
 
 pub(crate) struct Mextend<'a> {
     pub(super) keys: Vec<Arg<'a>>,
-    pub(super) longer: Longer<'a>,
+    pub(super) longer: ExtendRequest<'a>,
 }
 
 impl Command for Mextend<'_> {
@@ -35,13 +35,13 @@ impl Command for Mextend<'_> {
 impl<'a> Mextend<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
-        Ok(Self { keys, longer: Longer::parse(words, "lock.mextend")? })
+        Ok(Self { keys, longer: ExtendRequest::parse(words, "lock.mextend")? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let now = serving::now();
         let outcome = serving::extend_all(ctx, &self.keys, &self.longer.asked(), now)?;
-        Longer::answer(ctx, outcome, now);
+        ExtendRequest::answer(ctx, outcome, now);
         Ok(())
     }
 }

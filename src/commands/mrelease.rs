@@ -3,14 +3,14 @@
 //! Answers the holds left of each, as `LOCK.RELEASE`; null where the owner does not hold it.
 
 use super::parse;
-use super::release::{self, GivenBack};
+use super::release::{self, ReleaseRequest};
 use crate::error::Error;
 use crate::server::{Arg, Args, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 
 pub(crate) struct Mrelease<'a> {
     pub(super) keys: Vec<Arg<'a>>,
-    pub(super) given: GivenBack<'a>,
+    pub(super) given: ReleaseRequest<'a>,
 }
 
 impl Command for Mrelease<'_> {
@@ -35,11 +35,11 @@ impl Command for Mrelease<'_> {
 impl<'a> Mrelease<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
-        Ok(Self { keys, given: GivenBack::parse(words)? })
+        Ok(Self { keys, given: ReleaseRequest::parse(words)? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let GivenBack { owner, all, fence } = self.given;
+        let ReleaseRequest { owner, all, fence } = self.given;
         let left = serving::release_all(ctx, &self.keys, &owner, fence, all)?;
         ctx.reply_array(left.len());
         for holds in left {

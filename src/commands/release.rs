@@ -13,11 +13,11 @@ pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");
 
 pub(crate) struct Release<'a> {
     key: Arg<'a>,
-    pub(super) given: GivenBack<'a>,
+    pub(super) given: ReleaseRequest<'a>,
 }
 
 /// What is given back, of one lock or of several.
-pub(super) struct GivenBack<'a> {
+pub(super) struct ReleaseRequest<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) all: bool,
     pub(super) fence: Option<u64>,
@@ -45,18 +45,18 @@ impl Command for Release<'_> {
 impl<'a> Release<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let key = parse::required(args, 1)?;
-        Ok(Self { key, given: GivenBack::parse(args.skip(2))? })
+        Ok(Self { key, given: ReleaseRequest::parse(args.skip(2))? })
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let GivenBack { owner, all, fence } = self.given;
+        let ReleaseRequest { owner, all, fence } = self.given;
         let left = serving::release(ctx, self.key, &owner, fence, all)?;
         ctx.reply_integer(left.into());
         Ok(())
     }
 }
 
-impl<'a> GivenBack<'a> {
+impl<'a> ReleaseRequest<'a> {
     /// Reads what follows the keys.
     #[inline(always)]
     pub(super) fn parse(mut words: impl Iterator<Item = Arg<'a>>) -> Result<Self, Error> {

@@ -8,7 +8,7 @@ use super::parse;
 use crate::error::Error;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::Ticket;
+use crate::waiting::RequestId;
 
 pub(crate) struct Settle;
 
@@ -31,7 +31,7 @@ impl Command for Settle {
         let keys: Vec<Arg<'_>> = args.skip(2).collect();
         match u64::try_from(waiter).map(NonZeroU64::new) {
             Ok(None) => serving::settle(ctx, parse::required(args, 2)?)?,
-            Ok(Some(waiter)) => serving::settle_together(ctx, Ticket(waiter), &keys)?,
+            Ok(Some(waiter)) => serving::settle_together(ctx, RequestId(waiter), &keys)?,
             Err(_) => serving::settle_left(ctx, &keys)?,
         }
         ctx.reply_status(c"OK");

@@ -11,8 +11,8 @@ use super::parse;
 use crate::error::Error;
 use crate::lock::Now;
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
-use crate::serving::{self, Holder, Holders};
-use crate::waiting::{Page, Ticket, Waits as Waiting};
+use crate::serving::{self, HolderInfo, Holders};
+use crate::waiting::{Page, RequestId, WaitInfo};
 
 /// How many waiters are shown where the client does not say.
 const COUNT: usize = 10;
@@ -92,7 +92,7 @@ impl<'a> Waits<'a> {
             Some(Of::Lock(key)) => Some(key),
             Some(Of::Top) => return show_top(ctx, self.cursor, self.count, now),
         };
-        let after = NonZeroU64::new(self.cursor).map(Ticket);
+        let after = NonZeroU64::new(self.cursor).map(RequestId);
         let Page { waits, last } = serving::page(ctx, key, after, self.count, now);
         // All that is to be known, before anything is said.
         let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
@@ -114,10 +114,10 @@ fn show_top(ctx: &Ctx<'_>, cursor: u64, many: usize, now: Now) {
     let after = usize::try_from(cursor).unwrap_or(usize::MAX);
     let (top, more) = serving::busiest(after, many);
     begin(ctx, if more { cursor.saturating_add(top.len() as u64) } else { 0 }, top.len());
-    for (place, busy, waiters) in top {
+    for (id, busy, waiters) in top {
         ctx.reply_map(6);
-        field(ctx, "key", &place.key);
-        count(ctx, "db", place.db.into());
+        field(ctx, "key", &id.key);
+        count(ctx, "db", id.db.into());
         count(ctx, "waits", busy.waits.cast_signed());
         count(ctx, "error", busy.error.cast_signed());
         count(ctx, "waiters", waiters as i64);
@@ -125,20 +125,20 @@ fn show_top(ctx: &Ctx<'_>, cursor: u64, many: usize, now: Now) {
     }
 }
 
-fn holders_of(ctx: &Ctx<'_>, waits: &Waiting, now: Now) -> Holders {
-    waits.place().map(|place| serving::holders_of(ctx, place, HOLDERS, now)).unwrap_or_default()
+fn holders_of(ctx: &Ctx<'_>, waits: &WaitInfo, now: Now) -> Holders {
+    waits.id().map(|id| serving::holders_of(ctx, id, HOLDERS, now)).unwrap_or_default()
 }
 
-fn show_waiter(ctx: &Ctx<'_>, waits: &Waiting, holders: &Holders, now: Now) {
-    let Some(place) = waits.place() else { return };
+fn show_waiter(ctx: &Ctx<'_>, waits: &WaitInfo, holders: &Holders, now: Now) {
+    let Some(id) = waits.id() else { return };
     let several = waits.places.len() > 1;
     ctx.reply_map(4 + WAITER + usize::from(several) + usize::from(holders.reserved_for.is_some()));
-    field(ctx, "key", &place.key);
-    count(ctx, "db", place.db.into());
+    field(ctx, "key", &id.key);
+    count(ctx, "db", id.db.into());
     if several {
         ctx.reply_bytes(b"keys");
         ctx.reply_array(waits.places.len());
-        waits.places.iter().for_each(|place| ctx.reply_bytes(&place.key));
+        waits.places.iter().for_each(|id| ctx.reply_bytes(&id.key));
     }
     waiter(ctx, &waits.waiter);
     if let Some(owner) = &holders.reserved_for {
@@ -147,7 +147,7 @@ fn show_waiter(ctx: &Ctx<'_>, waits: &Waiting, holders: &Holders, now: Now) {
     count(ctx, "holders-count", holders.count as i64);
     ctx.reply_bytes(b"holders");
     ctx.reply_array(holders.first.len());
-    for Holder { grant, deadline, client } in &holders.first {
+    for HolderInfo { grant, deadline, client } in &holders.first {
         ctx.reply_map(5);
         field(ctx, "owner", grant.owner().text().as_ref());
         count(ctx, "fence", grant.fence().get().cast_signed());

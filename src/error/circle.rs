@@ -20,7 +20,7 @@ struct Seen<'a> {
 /// the circle shows to the user.
 pub(super) fn send(ctx: &Ctx<'_>, circle: &Circle) {
     let mut text = String::from("DEADLOCK this wait would never end: ");
-    let see = |link| Seen { link, readable: ctx.may_read(&link.place.key) };
+    let see = |link| Seen { link, readable: ctx.may_read(&link.id.key) };
     // One more than is told: its key may show who the last one told of waits for.
     let seen: Vec<Seen<'_>> = circle.iter().take(LINKS + 1).map(see).collect();
     let Some(first) = seen.first() else { return };
@@ -48,10 +48,10 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
     let waits = name(&link.waits, this.readable || before.readable && before.link.other == link.waits);
     let other = name(&link.other, this.readable || next.readable && next.link.waits == link.other);
     let lock = match this.readable {
-        true => format!("\"{}\"", shown(&link.place.key)),
+        true => format!("\"{}\"", shown(&link.id.key)),
         false => "a lock".into(),
     };
-    let elsewhere = match link.place.db {
+    let elsewhere = match link.id.db {
         db if db == ctx.db() => String::new(),
         db => format!(" in database {db}"),
     };

@@ -5,7 +5,7 @@
 //! that the value is being taken out; what came out last is kept until then.
 
 use crate::lock::{Deadline, Fence, Grant, Micros, Value};
-use crate::server::{self, Arg, Ctx, LogLevel, ServerCell, Stint, Unlinked};
+use crate::server::{self, Arg, Ctx, LogLevel, LoopIteration, ServerCell, Unlinked};
 use crate::stats;
 
 struct Lapses {
@@ -28,7 +28,7 @@ struct Last {
     oldest: Option<Grant>,
     at: Micros,
     /// Where more hangs on it than a count: the process may have to wait for a processor right then, for longer than `SAME_STEP`.
-    stint: Option<Stint>,
+    iteration: Option<LoopIteration>,
 }
 
 /// How long, in µs, the server may take to say that what it took out has expired. There is nothing in between. (So a lock that
@@ -40,20 +40,20 @@ const WARNING_EVERY: Micros = 10_000_000;
 
 static LAPSES: ServerCell<Lapses> = ServerCell::new(Lapses { last: None, warned: None, may_evict: false });
 
-/// A lock is being taken out of the keyspace, not by us. `precious` tells which grants may outlive a lapse, the oldest first, where more
+/// A lock is being taken out of the keyspace, not by us. `must_track` tells which grants may outlive a lapse, the oldest first, where more
 /// hangs on that than a count.
-pub(crate) fn unlinked(value: &Value, from: &Unlinked, precious: impl FnOnce() -> Option<Vec<Fence>>) {
+pub(crate) fn unlinked(value: &Value, from: &Unlinked, must_track: impl FnOnce() -> Option<Vec<Fence>>) {
     let key = from.key().bytes().to_vec();
-    let precious = precious();
-    let stint = precious.as_ref().map(|_| Stint::now());
-    let fences = precious.unwrap_or_default();
+    let must_track = must_track();
+    let iteration = must_track.as_ref().map(|_| LoopIteration::now());
+    let fences = must_track.unwrap_or_default();
     let held = |fence: &Fence| Some(value.with_fence(*fence, || Deadline::Never)?.grant.clone());
     let mut others =
         value.all(Deadline::Never).filter(|held| fences.binary_search(&held.grant.fence()).is_err());
     let oldest = others.next().map(|held| held.grant.clone());
     let may_outlive = fences.iter().filter_map(held).collect();
     let (db, at) = (from.db(), server::now());
-    let last = Last { db, key, count: value.count(), may_outlive, oldest, at, stint };
+    let last = Last { db, key, count: value.count(), may_outlive, oldest, at, iteration };
     LAPSES.with(|lapses| lapses.last = Some(last));
 }
 
@@ -131,7 +131,7 @@ fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let last = LAPSES.with(|lapses| lapses.last.take())?;
     // An earlier lock of the same name, whose key was overwritten and then expired, went at another time.
     let same_step =
-        server::now() - last.at <= SAME_STEP || last.stint.is_some_and(|stint| stint == Stint::now());
+        server::now() - last.at <= SAME_STEP || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
     (last.db == db && last.key == key.bytes() && same_step).then_some(last)
 }
 

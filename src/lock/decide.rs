@@ -20,7 +20,7 @@ pub(crate) struct Got {
 /// What an acquire asks for.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(crate) struct Ask<'a> {
+pub(crate) struct AcquireRequest<'a> {
     pub(crate) owner: Owner<'a>,
     /// How long the lease is to be, in ms.
     pub(crate) lease: Millis,
@@ -34,9 +34,9 @@ pub(crate) struct Ask<'a> {
     pub(crate) room: Room,
 }
 
-impl Ask<'_> {
-    pub(crate) fn to_owned(&self) -> Ask<'static> {
-        Ask { owner: self.owner.clone().into_owned(), ..*self }
+impl AcquireRequest<'_> {
+    pub(crate) fn to_owned(&self) -> AcquireRequest<'static> {
+        AcquireRequest { owner: self.owner.clone().into_owned(), ..*self }
     }
 
     /// The grant that is made of it, with that fence.
@@ -62,7 +62,7 @@ pub(crate) struct Limits {
     pub(crate) max_hold: Option<Millis>,
     /// By how many ms at most the millisecond from which a lease is counted is later than the one in which it begins: so long
     /// the server may still have a lock whose lease is over by that count.
-    pub(crate) grain: Millis,
+    pub(crate) expiry_slack: Millis,
     /// The most holders of one lock; 0: any number.
     pub(crate) max_holders: u32,
     /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
@@ -100,7 +100,7 @@ pub(crate) struct TooManyHolds;
 pub(crate) fn acquire(
     held: Option<Held<'_>>,
     others: Others,
-    ask: &Ask<'_>,
+    ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
 ) -> Result<Acquired, TooManyHolds> {
@@ -115,7 +115,7 @@ pub(crate) fn acquire(
 fn acquire_held(
     held: Option<Held<'_>>,
     others: Others,
-    ask: &Ask<'_>,
+    ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
 ) -> Result<Acquired, TooManyHolds> {
@@ -194,7 +194,7 @@ pub(crate) fn extend(
 /// as it does for the key.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
     Some(lease_from(now, lease, grant, limits))
-        .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.grain)))
+        .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))
 }
 
 /// Whether a grant has that fence, where one is named.

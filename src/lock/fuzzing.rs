@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    Acquired, Ask, Deadline, Fence, FenceClock, Grant, LONGEST_LEASE, Limits, Millis, Others, Owner,
-    Released, Room, Value, acquire, extend, lengthen, release,
+    AcquireRequest, Acquired, Deadline, Fence, FenceClock, Grant, LONGEST_LEASE, Limits, Millis, Others,
+    Owner, Released, Room, Value, acquire, extend, lengthen, release,
 };
 
 /// Numbers out of bytes; where those are used up, none.
@@ -49,7 +49,7 @@ fn step(
     let limits = Limits {
         max_lease: LONGEST_LEASE,
         max_hold: max_hold.filter(|_| what & 1024 == 0),
-        grain: 0,
+        expiry_slack: 0,
         max_holders: [0, 1, 2, 3].get((what >> 12 & 3) as usize).copied()?,
         lengthen: what & 4 == 0,
     };
@@ -58,7 +58,7 @@ fn step(
     }
     match (what >> 4) % 6 {
         0 | 1 => {
-            let ask = Ask { owner, lease, max_hold, once: what & 8 == 0, session: false, room };
+            let ask = AcquireRequest { owner, lease, max_hold, once: what & 8 == 0, session: false, room };
             take(&ask, limits, now, clock, lock)?;
         }
         2 => {
@@ -117,7 +117,7 @@ fn step(
 }
 
 fn take(
-    ask: &Ask<'_>,
+    ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
     clock: &mut FenceClock,

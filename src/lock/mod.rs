@@ -19,8 +19,8 @@ mod time;
 mod value;
 
 pub(crate) use decide::{
-    Acquired, Ask, Got, Held, Limits, Released, TooManyHolds, acquire, extend, lengthen, release, take_back,
-    within_age,
+    AcquireRequest, Acquired, Got, Held, Limits, Released, TooManyHolds, acquire, extend, lengthen, release,
+    take_back, within_age,
 };
 pub(crate) use fence::{Fence, FenceClock};
 pub(crate) use grant::Grant;

@@ -11,13 +11,13 @@ fn owner(name: &str) -> Owner<'_> {
     Owner::new(name.as_bytes()).unwrap()
 }
 
-fn ask<'a>(name: &'a str, lease: Millis) -> Ask<'a> {
-    Ask { owner: owner(name), lease, max_hold: None, once: false, session: false, room: Room::ONE }
+fn ask<'a>(name: &'a str, lease: Millis) -> AcquireRequest<'a> {
+    AcquireRequest { owner: owner(name), lease, max_hold: None, once: false, session: false, room: Room::ONE }
 }
 
 /// Any lease may be lengthened, up to that age of the grant.
 fn age(max_hold: Option<Millis>) -> Limits {
-    Limits { max_lease: LONGEST_LEASE, max_hold, grain: 0, max_holders: 0, lengthen: true }
+    Limits { max_lease: LONGEST_LEASE, max_hold, expiry_slack: 0, max_holders: 0, lengthen: true }
 }
 
 fn fence(value: u64) -> Fence {
@@ -35,7 +35,7 @@ fn held(grant: &Grant, deadline: Deadline) -> Option<Held<'_>> {
 /// What becomes of an ask where nobody holds the lock, or one grant does.
 fn acquire(
     held: Option<Held<'_>>,
-    ask: &Ask<'_>,
+    ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
 ) -> Result<Acquired, TooManyHolds> {
@@ -76,7 +76,7 @@ fn a_reentry_adds_a_hold_and_never_shortens_the_lease() {
 #[test]
 fn once_gives_the_grant_back_without_another_hold() {
     let grant = grant("a", u32::MAX);
-    let again = Ask { once: true, ..ask("a", 500) };
+    let again = AcquireRequest { once: true, ..ask("a", 500) };
     let reentered = acquire(held(&grant, Deadline::At(NOW)), &again, age(None), NOW);
     assert_eq!(reentered, Ok(Acquired::Reentered { holds: u32::MAX, deadline: Deadline::At(NOW + 500) }));
 }
@@ -89,7 +89,7 @@ fn holds_end_at_their_limit() {
 
 #[test]
 fn no_lease_goes_beyond_the_greatest_age() {
-    let short = Ask { max_hold: Some(300), ..ask("a", 500) };
+    let short = AcquireRequest { max_hold: Some(300), ..ask("a", 500) };
     assert_eq!(
         acquire(None, &short, age(None), NOW),
         Ok(Acquired::Granted { deadline: Deadline::At(NOW + 300) })

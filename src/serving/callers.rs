@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::open_lock::OpenLock;
 use super::tell::Telling;
 use super::{holders, messages};
 use crate::config;
@@ -12,12 +12,12 @@ use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
 use crate::server::{Blocked, Ctx};
-use crate::waiting::{self, Caller, Channel, Holder, Place, Site, Ticket};
+use crate::waiting::{self, Caller, Channel, Holder, LockAccess, LockId, RequestId};
 
 /// The client of the running command.
 pub(super) struct Client<'a>(pub(super) &'a Ctx<'a>);
 
-impl Caller<Desk<'_>> for Client<'_> {
+impl Caller<OpenLock<'_>> for Client<'_> {
     fn id(&self) -> u64 {
         self.0.client_id()
     }
@@ -38,14 +38,14 @@ impl Caller<Desk<'_>> for Client<'_> {
         config::CLAIM.get()
     }
 
-    fn block(&mut self, site: &Desk<'_>, ticket: Ticket) -> Option<Blocked> {
-        let parked_on = companion(site.key().bytes(), self.0.is_cluster());
-        Blocked::new::<Telling>(self.0, &parked_on, ticket.0)
+    fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<Blocked> {
+        let parked_on = companion(lock.key().bytes(), self.0.is_cluster());
+        Blocked::new::<Telling>(self.0, &parked_on, request.0)
     }
 
-    fn holders(&mut self, _site: &Desk<'_>, place: &Place, now: Millis, most: usize) -> Vec<Holder> {
+    fn holders(&mut self, _site: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
         let look = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
-        holders::peek(self.0, place, look).unwrap_or_default()
+        holders::peek(self.0, id, look).unwrap_or_default()
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn limits() -> Limits {
     Limits {
         max_lease: config::max_lease(),
         max_hold: config::max_hold(),
-        grain: lease_start(1),
+        expiry_slack: lease_start(1),
         max_holders: config::MAX_HOLDERS.get() as u32,
         lengthen: grace_left().leases == 0,
     }

@@ -1,22 +1,22 @@
 //! Who holds a lock that somebody waits for: looked up where no command was given its key. Looking leaves no trace.
 
-use super::state::STATE;
+use super::table::TABLE;
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Grant, Held, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::Place;
+use crate::waiting::LockId;
 
 /// Who holds a lock that somebody waits for.
 #[derive(Default)]
 pub(crate) struct Holders {
     pub(crate) count: usize,
     /// Some of them, the oldest grant first.
-    pub(crate) first: Vec<Holder>,
+    pub(crate) first: Vec<HolderInfo>,
     /// Where it is free: the owner for whom it is reserved.
     pub(crate) reserved_for: Option<Owner<'static>>,
 }
 
-pub(crate) struct Holder {
+pub(crate) struct HolderInfo {
     pub(crate) grant: Grant,
     pub(crate) deadline: Deadline,
     /// The connection that keeps the grant alive.
@@ -24,21 +24,21 @@ pub(crate) struct Holder {
 }
 
 /// Who holds a lock of any database, so many at most.
-pub(crate) fn holders_of(ctx: &Ctx<'_>, place: &Place, most: usize, now: Now) -> Holders {
-    let (count, held) = peek(ctx, place, |lock| holders(lock, most, now)).unwrap_or_default();
-    STATE.with(|state| {
-        let client = |grant: &Grant| state.session_client(place.at(), grant.fence());
-        let with_client = |(grant, deadline)| Holder { client: client(&grant), grant, deadline };
-        let first: Vec<Holder> = held.into_iter().map(with_client).collect();
-        let reserved_for = if first.is_empty() { state.reserved_for(place.at()) } else { None };
+pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
+    let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
+    TABLE.with(|table| {
+        let client = |grant: &Grant| table.session_client(id.to_ref(), grant.fence());
+        let with_client = |(grant, deadline)| HolderInfo { client: client(&grant), grant, deadline };
+        let first: Vec<HolderInfo> = held.into_iter().map(with_client).collect();
+        let reserved_for = if first.is_empty() { table.reserved_for(id.to_ref()) } else { None };
         Holders { count, first, reserved_for }
     })
 }
 
 /// Looks at a lock of any database; none where its key holds something else.
-pub(super) fn peek<R>(ctx: &Ctx<'_>, place: &Place, look: impl FnOnce(&LockKey<'_>) -> R) -> Option<R> {
+pub(super) fn peek<R>(ctx: &Ctx<'_>, id: &LockId, look: impl FnOnce(&LockKey<'_>) -> R) -> Option<R> {
     let peek = |key: Arg<'_>| LockKey::peek(ctx, key).ok().map(|lock| look(&lock));
-    ctx.in_db(place.db, || ctx.with_string(&place.key, peek)).flatten()
+    ctx.in_db(id.db, || ctx.with_string(&id.key, peek)).flatten()
 }
 
 /// How many hold a lock, and the first of them.

@@ -2,13 +2,15 @@
 
 use std::ffi::CStr;
 
-use super::desk::Desk;
-use super::state::{STATE, now};
+use super::open_lock::OpenLock;
+use super::table::{TABLE, now};
 use super::{budget, heartbeat, messages};
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
 use crate::server::{Blocked, Called, Ctx, ServerCell, client_exists, ticks};
-use crate::waiting::{self, Around, Host, Message, Place, Replicas, Rest, Settled, State, Ticket};
+use crate::waiting::{
+    self, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
+};
 
 /// The command that a timer runs, so that the server applies to a handover by timer what it applies to every write:
 /// replicas enough, a disk that works, a slot that is served here. Its words: the number of a waiter, and all locks that it
@@ -23,9 +25,9 @@ pub(super) fn left_by() -> Option<Owner<'static>> {
 }
 
 /// Settles the other locks that an owner has given up with one.
-pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, places: &[Place]) {
+pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, places: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
-    let keys = places.iter().map(|place| place.key.as_ref());
+    let keys = places.iter().map(|id| id.key.as_ref());
     let words: Vec<&[u8]> = std::iter::once(b"-1".as_slice()).chain(keys).collect();
     ctx.call_write(SETTLE, &words);
     LEFT_BY.with(|left_by| *left_by = None);
@@ -46,11 +48,11 @@ impl<'a> Server<'a> {
     }
 }
 
-impl Around for Server<'_> {
+impl Environment for Server<'_> {
     type Client = Blocked;
 
-    fn state<R>(&mut self, body: impl FnOnce(&mut State<Blocked>) -> R) -> R {
-        STATE.with(body)
+    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
+        TABLE.with(body)
     }
 
     fn limits(&mut self) -> Limits {
@@ -71,16 +73,16 @@ impl Around for Server<'_> {
 }
 
 impl Host for Server<'_> {
-    fn rest(&mut self, now: Now) -> Rest {
+    fn rest(&mut self, now: Now) -> Deferral {
         if self.ctx.is_replica() {
-            return Rest::Replica;
+            return Deferral::Replica;
         }
         if self.ctx.must_keep_still() {
-            return Rest::Until(now.millis().saturating_add(WHILE_PAUSED));
+            return Deferral::Until(now.millis().saturating_add(WHILE_PAUSED));
         }
         match heartbeat::replicas_uncounted(self.ctx) {
-            0 => Rest::No,
-            left => Rest::Until(now.millis().saturating_add(left)),
+            0 => Deferral::None,
+            left => Deferral::Until(now.millis().saturating_add(left)),
         }
     }
 
@@ -93,50 +95,50 @@ impl Host for Server<'_> {
         budget::is_turn_over()
     }
 
-    fn settle(&mut self, place: &Place) -> Settled {
-        if !self.ctx.select_db(place.db) {
+    fn settle(&mut self, id: &LockId) -> Settled {
+        if !self.ctx.select_db(id.db) {
             return Settled::Refused;
         }
-        match self.ctx.call_write(SETTLE, &[b"0", &place.key]) {
+        match self.ctx.call_write(SETTLE, &[b"0", &id.key]) {
             Called::Done => Settled::Done,
-            Called::Elsewhere if self.ctx.slot_arrives(&place.key) => Settled::Arriving,
+            Called::Elsewhere if self.ctx.slot_arrives(&id.key) => Settled::Arriving,
             Called::Elsewhere => Settled::Elsewhere,
             Called::Refused => Settled::Refused,
         }
     }
 
-    fn settle_together(&mut self, ticket: Ticket, places: &[Place]) -> Settled {
-        if !places.first().is_some_and(|place| self.ctx.select_db(place.db)) {
+    fn settle_together(&mut self, request: RequestId, places: &[LockId]) -> Settled {
+        if !places.first().is_some_and(|id| self.ctx.select_db(id.db)) {
             return Settled::Refused;
         }
         let mut digits = itoa::Buffer::new();
-        let ticket = digits.format(ticket.0.get()).as_bytes();
-        let keys = places.iter().map(|place| place.key.as_ref());
-        let words: Vec<&[u8]> = std::iter::once(ticket).chain(keys).collect();
+        let request = digits.format(request.0.get()).as_bytes();
+        let keys = places.iter().map(|id| id.key.as_ref());
+        let words: Vec<&[u8]> = std::iter::once(request).chain(keys).collect();
         match self.ctx.call_write(SETTLE, &words) {
             Called::Done => Settled::Done,
             Called::Elsewhere | Called::Refused => Settled::Refused,
         }
     }
 
-    fn settle_arriving(&mut self, place: &Place) {
-        if self.ctx.select_db(place.db) {
+    fn settle_arriving(&mut self, id: &LockId) {
+        if self.ctx.select_db(id.db) {
             budget::begin_step();
             let now = now();
-            let settle = |desk: &mut Desk<'_>| {
-                waiting::settle(desk, now);
+            let settle = |lock: &mut OpenLock<'_>| {
+                waiting::settle(lock, now);
                 Ok(())
             };
             // What is due is being done: the timers are set after that.
-            self.ctx.with_string(&place.key, |key| _ = Desk::step(self.ctx, key, settle, |_| ()));
+            self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
         }
     }
 
-    fn look(&mut self, place: &Place, fence: Fence, now: Millis) -> Option<Deadline> {
-        if !self.ctx.select_db(place.db) {
+    fn look(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+        if !self.ctx.select_db(id.db) {
             return None;
         }
-        self.ctx.with_string(&place.key, |key| {
+        self.ctx.with_string(&id.key, |key| {
             let lock = LockKey::read(self.ctx, key).ok()?;
             lock.value()?.end_of(fence, lock.deadline(), now)
         })

@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::host::Server;
-use super::state::{STATE, now};
+use super::table::{TABLE, now};
 use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
 use crate::lock::{Grant, Value};
 use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
-use crate::waiting::{self, At, State};
+use crate::waiting::{self, LockRef, WaitTable};
 
 /// Listens for all of it.
 pub(crate) struct Listener;
@@ -20,14 +20,14 @@ static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 
 impl ValueEvents<Value> for Listener {
     fn unlinked(value: &Value, from: &Unlinked) {
-        let at = At { db: from.db(), key: from.key().bytes() };
+        let at = LockRef { db: from.db(), key: from.key().bytes() };
         // A session may outlive it, or somebody is to hear of it.
-        let matters = |state: &mut State<Blocked>| {
-            let overdue = state.overdue_sessions(at, now().millis());
-            (!overdue.is_empty() || state.is_watched(at)).then_some(overdue)
+        let matters = |table: &mut WaitTable<Blocked>| {
+            let overdue = table.overdue_sessions(at, now().millis());
+            (!overdue.is_empty() || table.is_watched(at)).then_some(overdue)
         };
-        let precious = || if is_empty() { None } else { STATE.with(matters) };
-        keyspace::unlinked(value, from, precious);
+        let must_track = || if is_empty() { None } else { TABLE.with(matters) };
+        keyspace::unlinked(value, from, must_track);
         if !is_empty() {
             rouse(at);
         }
@@ -53,14 +53,14 @@ pub(super) fn listen(ctx: &Ctx<'_>) {
 }
 
 fn is_empty() -> bool {
-    STATE.with(|state| state.is_empty())
+    TABLE.with(|table| table.is_empty())
 }
 
 /// Looks at a lock again, soon: something happened to its key.
-fn rouse(at: At<'_>) {
+fn rouse(at: LockRef<'_>) {
     // At a lapse a timer is due already, and stays.
     let now = now().millis();
-    if STATE.with(|state| state.look_through(at, now)) {
+    if TABLE.with(|table| table.recheck_by(at, now)) {
         tick::arm();
     }
 }
@@ -68,7 +68,7 @@ fn rouse(at: At<'_>) {
 impl KeyspaceEvents for Listener {
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
         let Some(lapse) = keyspace::expired(ctx, key) else { return };
-        let at = At { db: ctx.db(), key: key.bytes() };
+        let at = LockRef { db: ctx.db(), key: key.bytes() };
         let outlives = |grant: &Grant| waiting::outlives(&mut Server::new(ctx), at, grant, now());
         if let Some((oldest, count)) = lapse.over(outlives) {
             let (waiters, level) = notices::of_lapse(at);
@@ -81,8 +81,8 @@ impl KeyspaceEvents for Listener {
     }
 
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>) {
-        let at = At { db: ctx.db(), key: key.bytes() };
-        if !is_empty() && STATE.with(|state| state.touched(at)) {
+        let at = LockRef { db: ctx.db(), key: key.bytes() };
+        if !is_empty() && TABLE.with(|table| table.touched(at)) {
             tick::arm();
         }
     }
@@ -100,7 +100,7 @@ impl KeyspaceEvents for Listener {
         keyspace::warn_of_evictions(ctx);
         let most = config::MAX_HOLDERS.get();
         if MAX_HOLDERS.swap(most, Ordering::Relaxed) != most {
-            STATE.with(|state| state.rules_changed());
+            TABLE.with(|table| table.rules_changed());
             tick::arm();
         }
     }
@@ -108,9 +108,9 @@ impl KeyspaceEvents for Listener {
     fn role_changed(primary: bool) {
         if primary {
             heartbeat::begin();
-            STATE.with(|state| state.stand_up());
+            TABLE.with(|table| table.promoted());
         } else {
-            STATE.with(|state| state.stand_down());
+            TABLE.with(|table| table.demoted());
             tick::arm();
         }
     }
@@ -121,20 +121,20 @@ impl KeyspaceEvents for Listener {
     }
 
     fn disconnected(client: u64) {
-        if STATE.with(|state| state.disconnected(client)) {
+        if TABLE.with(|table| table.disconnected(client)) {
             tick::arm();
         }
     }
 
     fn flushed(db: Option<i32>) {
-        STATE.with(|state| state.touched_db(db));
+        TABLE.with(|table| table.touched_db(db));
         tick::arm();
     }
 
     fn swapped(first: i32, second: i32) {
-        STATE.with(|state| {
-            state.touched_db(Some(first));
-            state.touched_db(Some(second));
+        TABLE.with(|table| {
+            table.touched_db(Some(first));
+            table.touched_db(Some(second));
         });
         tick::arm();
     }

@@ -2,7 +2,7 @@
 
 use crate::server::Ctx;
 use crate::stats;
-use crate::waiting::{Channel, Message, Word};
+use crate::waiting::{Channel, Message, MessageKind};
 
 /// Where a user is told: its name, and that of the channel.
 pub(super) fn address(user: &[u8], channel: &[u8]) -> Channel {
@@ -29,12 +29,12 @@ pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
 }
 
 fn text(message: &Message) -> Vec<u8> {
-    let word = match message.word {
-        Word::Granted(fence) => format!("granted {} ", fence.get()),
-        Word::Lost(fence) => format!("lost {} ", fence.get()),
-        Word::Wanted(fence) => format!("wanted {} ", fence.get()),
-        Word::Timeout => "timeout ".to_string(),
-        Word::Gone => "gone ".to_string(),
+    let kind = match message.kind {
+        MessageKind::Granted(fence) => format!("granted {} ", fence.get()),
+        MessageKind::Lost(fence) => format!("lost {} ", fence.get()),
+        MessageKind::Wanted(fence) => format!("wanted {} ", fence.get()),
+        MessageKind::Timeout => "timeout ".to_string(),
+        MessageKind::Gone => "gone ".to_string(),
     };
-    [word.as_bytes(), message.owner.text().as_ref()].concat()
+    [kind.as_bytes(), message.owner.text().as_ref()].concat()
 }

@@ -1,38 +1,39 @@
 //! The server's side of waiting: the rules of `waiting` run here on real locks, real clients and real timers.
 //!
-//! - `steps`: what commands do to a lock; `desk`, `desks`: one lock, or several, open for one step; `callers`: their clients, who may be blocked.
+//! - `steps`: what commands do to a lock; `open_lock`, `open_locks`: one lock, or several, open for one step; `callers`: their clients,
+//!   who may be blocked.
 //! - `tell`: blocked clients, from the answer to the last word on them; `messages`: what is published.
 //! - `host`, `tick`: what falls due between commands, and the timers for it; `budget`: how much of it one step or turn may do.
 //! - `notices`: what stands in the log of long waits and lapses.
 //! - `heartbeat`: the grace, and whether this server stood still.
 //! - `listener`: what the server tells of keys, connections and its own role.
-//! - `views`, `holders`: what is shown; `state`: who waits where.
+//! - `views`, `holders`: what is shown; `table`: who waits where.
 
 mod budget;
 mod callers;
-mod desk;
-mod desks;
 mod heartbeat;
 mod holders;
 mod host;
 mod listener;
 mod messages;
 mod notices;
-mod state;
+mod open_lock;
+mod open_locks;
 mod steps;
+mod table;
 mod tell;
 mod tick;
 mod views;
 
 pub(crate) use budget::most_work;
-pub(crate) use holders::{Holder, Holders, holders_of};
+pub(crate) use holders::{HolderInfo, Holders, holders_of};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::Listener;
-pub(crate) use state::now;
 pub(crate) use steps::{
     acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_left,
     settle_together,
 };
+pub(crate) use table::now;
 pub(crate) use views::{
     busiest, confirmed, grace, longest_held, look, oldest_wait, outliving, page, places, queue_of,
     reserved_for, session_client, syncing, totals, ungranted, waiters_of,

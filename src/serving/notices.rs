@@ -1,20 +1,20 @@
 //! What an operator finds in the log without asking: who has waited long, and for whom; which lapses somebody waited for; and which
 //! payloads of clients were refused. Not more than some lines a second.
 
-use super::holders::{Holder, Holders, holders_of};
-use super::state::{STATE, now};
+use super::holders::{HolderInfo, Holders, holders_of};
+use super::table::{TABLE, now};
 use crate::config;
 use crate::lock::Now;
 use crate::server::{Ctx, LogLevel, ServerCell};
-use crate::waiting::{At, LongWaits, Place, Ration, WaiterInfo};
+use crate::waiting::{LockId, LockRef, LongWaits, RateLimit, WaiterInfo};
 
-static WAITS: ServerCell<Ration> = ServerCell::new(Ration::new());
-static LAPSES: ServerCell<Ration> = ServerCell::new(Ration::new());
-static REFUSALS: ServerCell<Ration> = ServerCell::new(Ration::new());
+static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
+static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
+static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
 /// How many wait for a lock of which a lease was over, and how loud the line about that is to be.
-pub(super) fn of_lapse(at: At<'_>) -> (usize, LogLevel) {
-    match STATE.with(|state| state.waiters_of(at)) {
+pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
+    match TABLE.with(|table| table.waiters_of(at)) {
         0 => (0, LogLevel::Verbose),
         waiters if LAPSES.with(|lapses| lapses.take(now().millis())) => (waiters, LogLevel::Notice),
         waiters => (waiters, LogLevel::Verbose),
@@ -48,11 +48,11 @@ pub(super) fn write_down(ctx: &Ctx<'_>) {
 
 fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
     let most = WAITS.with(|ration| ration.left(now.millis()));
-    let LongWaits { waits, others } = STATE.with(|state| state.long_waits(limit, most, now));
+    let LongWaits { waits, others } = TABLE.with(|table| table.long_waits(limit, most, now));
     for wait in &waits {
-        let Some(place) = wait.place() else { continue };
-        let holders = holders_of(ctx, place, 1, now);
-        ctx.log(LogLevel::Notice, &line(&wait.waiter, place, &holders, now));
+        let Some(id) = wait.id() else { continue };
+        let holders = holders_of(ctx, id, 1, now);
+        ctx.log(LogLevel::Notice, &entry(&wait.waiter, id, &holders, now));
     }
     WAITS.with(|ration| {
         waits.iter().for_each(|_| _ = ration.take(now.millis()));
@@ -60,10 +60,10 @@ fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
     });
 }
 
-fn line(waiter: &WaiterInfo, place: &Place, holders: &Holders, now: Now) -> String {
+fn entry(waiter: &WaiterInfo, id: &LockId, holders: &Holders, now: Now) -> String {
     let (owner, client, waited) = (waiter.owner.text(), waiter.client_id, waiter.waited);
     let held = match (holders.first.first(), &holders.reserved_for) {
-        (Some(Holder { grant, .. }), _) => {
+        (Some(HolderInfo { grant, .. }), _) => {
             let others = match holders.count.saturating_sub(1) {
                 0 => String::new(),
                 others => format!(" and {others} more"),
@@ -83,6 +83,6 @@ fn line(waiter: &WaiterInfo, place: &Place, holders: &Holders, now: Now) -> Stri
         "long wait: owner \"{}\", client id={client}, for {waited} ms; the lock is {held}, key \"{}\"",
         owner.as_ref().escape_ascii(),
         // Last: the server cuts a line off after 1 kB.
-        place.key.escape_ascii(),
+        id.key.escape_ascii(),
     )
 }

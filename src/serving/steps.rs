@@ -1,38 +1,38 @@
 //! What commands do to a lock, one step each.
 
 use super::callers::{self, Client};
-use super::desk::{Desk, publish};
-use super::desks::Desks;
-use super::state::{STATE, now};
+use super::open_lock::{OpenLock, publish};
+use super::open_locks::OpenLocks;
+use super::table::{TABLE, now};
 use super::{budget, host, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{Ask, Deadline, Got, Grant, Now, Owner};
+use crate::lock::{AcquireRequest, Deadline, Got, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Left, Longer, Note, Outcome, Ticket, Wait};
+use crate::waiting::{self, ExtendRequest, Left, LockEvent, LockRef, Outcome, RequestId, WaitOptions};
 
 /// A step on a lock, after which the timers are set for what is due.
 fn step<'a, R>(
     ctx: &'a Ctx<'a>,
     key: Arg<'a>,
-    body: impl FnOnce(&mut Desk<'a>) -> Result<R, Error>,
+    body: impl FnOnce(&mut OpenLock<'a>) -> Result<R, Error>,
 ) -> Result<R, Error> {
     budget::begin_turn();
-    Desk::step(ctx, key, body, look_out)
+    OpenLock::step(ctx, key, body, look_out)
 }
 
 /// The same on several.
 fn step_all<'a, R>(
     ctx: &'a Ctx<'a>,
     keys: &[Arg<'a>],
-    body: impl FnOnce(&mut Desks<'a>) -> Result<R, Error>,
+    body: impl FnOnce(&mut OpenLocks<'a>) -> Result<R, Error>,
 ) -> Result<R, Error> {
     budget::begin_turn();
-    Desks::step(ctx, keys, body, look_out)
+    OpenLocks::step(ctx, keys, body, look_out)
 }
 
 fn look_out(ctx: &Ctx<'_>) {
-    if !STATE.with(|state| state.is_empty()) {
+    if !TABLE.with(|table| table.is_empty()) {
         listener::listen(ctx);
     }
     tick::arm();
@@ -42,29 +42,29 @@ fn look_out(ctx: &Ctx<'_>) {
 pub(crate) fn acquire(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
-    ask: &Ask<'_>,
-    wait: &mut Wait,
+    ask: &AcquireRequest<'_>,
+    wait: &mut WaitOptions,
     now: Now,
 ) -> Result<Outcome<(Got, Deadline)>, Error> {
     may_be_kept(ctx, ask, wait)?;
-    step(ctx, key, |desk| Ok(waiting::acquire(desk, &mut Client(ctx), ask, wait, now)?))
+    step(ctx, key, |lock| Ok(waiting::acquire(lock, &mut Client(ctx), ask, wait, now)?))
 }
 
 /// The same of all these locks, or of none.
 pub(crate) fn acquire_all(
     ctx: &Ctx<'_>,
     keys: &[Arg<'_>],
-    ask: &Ask<'_>,
-    wait: &mut Wait,
+    ask: &AcquireRequest<'_>,
+    wait: &mut WaitOptions,
     now: Now,
 ) -> Result<Outcome<(Vec<Got>, Deadline)>, Error> {
     may_be_kept(ctx, ask, wait)?;
-    step_all(ctx, keys, |desks| Ok(waiting::acquire_all(desks, &mut Client(ctx), ask, wait, now)?))
+    step_all(ctx, keys, |locks| Ok(waiting::acquire_all(locks, &mut Client(ctx), ask, wait, now)?))
 }
 
 /// Whether the client may have what is to hang on its connection or its user.
 #[inline(always)]
-fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &mut Wait) -> Result<(), Error> {
+fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
     if ask.session {
         callers::may_have_session(ctx)?;
     }
@@ -79,7 +79,7 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &Ask<'_>, wait: &mut Wait) -> Result<(), Erro
 
 /// Gives up a place in the queue, or a grant that has not been claimed; whether there was such.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
-    let Left { any, others } = step(ctx, key, |desk| Ok(waiting::leave(desk, owner, now())))?;
+    let Left { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
         // Where the server refuses, a timer does it.
         host::settle_left(ctx, owner, &others);
@@ -95,7 +95,7 @@ pub(crate) fn release(
     fence: Option<u64>,
     all: bool,
 ) -> Result<u32, Error> {
-    step(ctx, key, |desk| Ok(waiting::release(desk, owner, fence, all, now)?))
+    step(ctx, key, |lock| Ok(waiting::release(lock, owner, fence, all, now)?))
 }
 
 /// Gives back one hold of each of these locks, or all: the holds left; none where it is not held.
@@ -106,49 +106,49 @@ pub(crate) fn release_all(
     fence: Option<u64>,
     all: bool,
 ) -> Result<Vec<Option<u32>>, Error> {
-    step_all(ctx, keys, |desks| Ok(waiting::release_all(desks, owner, fence, all, now)))
+    step_all(ctx, keys, |locks| Ok(waiting::release_all(locks, owner, fence, all, now)))
 }
 
 /// Sets the lease to that long from now: its end.
 pub(crate) fn extend(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
-    longer: &Longer<'_>,
+    longer: &ExtendRequest<'_>,
     now: Now,
 ) -> Result<Outcome<Deadline>, Error> {
     if longer.confirm.is_some() {
         callers::may_be_told_later(ctx)?;
     }
-    step(ctx, key, |desk| Ok(waiting::extend(desk, &mut Client(ctx), longer, now)?))
+    step(ctx, key, |lock| Ok(waiting::extend(lock, &mut Client(ctx), longer, now)?))
 }
 
 /// Sets the leases of all these locks to that long from now, or of none: the first end.
 pub(crate) fn extend_all(
     ctx: &Ctx<'_>,
     keys: &[Arg<'_>],
-    longer: &Longer<'_>,
+    longer: &ExtendRequest<'_>,
     now: Now,
 ) -> Result<Outcome<Deadline>, Error> {
     if longer.confirm.is_some() {
         callers::may_be_told_later(ctx)?;
     }
-    step_all(ctx, keys, |desks| Ok(waiting::extend_all(desks, &mut Client(ctx), longer, now)?))
+    step_all(ctx, keys, |locks| Ok(waiting::extend_all(locks, &mut Client(ctx), longer, now)?))
 }
 
 /// Ends the grant with that fence, or all, whoever holds them: those grants.
 pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<Vec<Grant>, Error> {
-    step(ctx, key, |desk| Ok(waiting::break_(desk, fence, now)))
+    step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
 /// What `LOCK.SETTLE` does with one lock; refused where no timer runs it.
 pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
     let now = timer_now()?;
     budget::begin_step();
-    let settle = |desk: &mut Desk<'_>| {
-        waiting::settle(desk, now);
+    let settle = |lock: &mut OpenLock<'_>| {
+        waiting::settle(lock, now);
         Ok(())
     };
-    match Desk::step(ctx, key, settle, look_out) {
+    match OpenLock::step(ctx, key, settle, look_out) {
         Err(Error::WrongType) => {
             overwritten(ctx, key);
             Ok(())
@@ -161,11 +161,11 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
 pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
     // A timer sees to what holds something else.
-    Desks::step(
+    OpenLocks::step(
         ctx,
         keys,
-        |desks| {
-            waiting::leave_others(desks, &owner, now());
+        |locks| {
+            waiting::leave_others(locks, &owner, now());
             Ok(())
         },
         look_out,
@@ -173,14 +173,14 @@ pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> 
 }
 
 /// The same with all locks that a waiter waits for.
-pub(crate) fn settle_together(ctx: &Ctx<'_>, ticket: Ticket, keys: &[Arg<'_>]) -> Result<(), Error> {
+pub(crate) fn settle_together(ctx: &Ctx<'_>, request: RequestId, keys: &[Arg<'_>]) -> Result<(), Error> {
     let now = timer_now()?;
     budget::begin_step();
-    let settle = |desks: &mut Desks<'_>| {
-        waiting::settle_together(desks, ticket, now);
+    let settle = |locks: &mut OpenLocks<'_>| {
+        waiting::settle_together(locks, request, now);
         Ok(())
     };
-    match Desks::step(ctx, keys, settle, look_out) {
+    match OpenLocks::step(ctx, keys, settle, look_out) {
         Err(Error::WrongType) => {
             // Then nobody waits for the one that holds something else.
             let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
@@ -198,7 +198,7 @@ fn timer_now() -> Result<Now, Error> {
 /// The key holds something else.
 fn overwritten(ctx: &Ctx<'_>, key: Arg<'_>) {
     let db = ctx.db();
-    for _ in 0..STATE.with(|state| state.overwritten(At { db, key: key.bytes() })) {
-        publish(ctx, key, Note::Lapsed);
+    for _ in 0..TABLE.with(|table| table.overwritten(LockRef { db, key: key.bytes() })) {
+        publish(ctx, key, LockEvent::Lapsed);
     }
 }

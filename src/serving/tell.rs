@@ -3,14 +3,14 @@
 use std::num::NonZeroU64;
 
 use super::host::Server;
-use super::state::{STATE, now};
+use super::table::{TABLE, now};
 use super::tick;
 use crate::error::Error;
 use crate::lock::Got;
 use crate::reply::{reply_grant, reply_grants};
 use crate::server::{BlockedEvents, Ctx, ErrorReply, answer_arrived};
 use crate::stats;
-use crate::waiting::{self, Answer, Stand, Stands, Ticket};
+use crate::waiting::{self, Answer, RequestId, RequestedLock, RequestedLocks};
 
 /// Listens for all of it.
 pub(super) struct Telling;
@@ -18,16 +18,16 @@ pub(super) struct Telling;
 impl BlockedEvents for Telling {
     fn answer(ctx: &Ctx<'_>, number: NonZeroU64) {
         let now = now();
-        let Some(told) = waiting::tell(&mut Server::new(ctx), Ticket(number), now) else { return };
+        let Some(told) = waiting::tell(&mut Server::new(ctx), RequestId(number), now) else { return };
         match told.answer {
             Answer::Granted { until } => {
                 let (owner, lease) = (told.ask.owner.text(), until.left(now.start));
-                match &told.stands {
-                    Stands::One(Stand { got: Some(got), .. }) => {
+                match &told.locks {
+                    RequestedLocks::One(RequestedLock { got: Some(got), .. }) => {
                         reply_grant(ctx, owner.as_ref(), *got, lease)
                     }
-                    stands => {
-                        let all: Vec<Got> = stands.all().iter().filter_map(|stand| stand.got).collect();
+                    locks => {
+                        let all: Vec<Got> = locks.all().iter().filter_map(|lock| lock.got).collect();
                         reply_grants(ctx, owner.as_ref(), &all, lease);
                     }
                 }
@@ -48,16 +48,16 @@ impl BlockedEvents for Telling {
     }
 
     fn departed(number: NonZeroU64) {
-        STATE.with(|state| state.depart(Ticket(number)));
+        TABLE.with(|table| table.depart(RequestId(number)));
         tick::arm();
     }
 
     fn ended(ctx: &Ctx<'_>, number: NonZeroU64, gone: bool) {
-        waiting::ended(&mut Server::new(ctx), Ticket(number), gone, answer_arrived);
+        waiting::ended(&mut Server::new(ctx), RequestId(number), gone, answer_arrived);
     }
 
     fn freed(number: NonZeroU64) {
-        STATE.with(|state| state.forget(Ticket(number)));
+        TABLE.with(|table| table.forget(RequestId(number)));
         tick::arm();
     }
 }

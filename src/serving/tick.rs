@@ -13,7 +13,7 @@ use std::ffi::CStr;
 
 use super::budget;
 use super::host::Server;
-use super::state::{STATE, now};
+use super::table::{TABLE, now};
 use crate::lock::Millis;
 use crate::server::{self, AFTER_PANIC, AckEvents, Acks, Ctx, ServerCell, Timer, TimerTask};
 use crate::stats;
@@ -69,7 +69,7 @@ impl Tick {
         if syncs != self.acks.is_some() {
             self.acks = if syncs { Acks::listen::<Replicas>() } else { None };
         }
-        if STATE.with(|state| state.is_to_ask()) {
+        if TABLE.with(|table| table.is_to_ask()) {
             self.look_at_replicas(0);
         }
     }
@@ -89,7 +89,7 @@ pub(super) fn arm() {
         return;
     }
     let (answered, next, syncs) =
-        STATE.with(|state| (state.has_answered(), state.next_due(), state.awaits_replicas()));
+        TABLE.with(|table| (table.has_answered(), table.next_due(), table.awaits_replicas()));
     TICK.with(|tick| {
         if syncs || tick.acks.is_some() {
             tick.see_to_replicas(syncs);

@@ -3,26 +3,26 @@
 use super::heartbeat;
 use super::holders::holders_of;
 use super::host::Server;
-use super::state::STATE;
+use super::table::TABLE;
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{Fence, Held, Millis, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, At, Busy, Holder, Page, Place, Ticket, WaiterInfo};
+use crate::waiting::{self, Busy, Holder, LockId, LockRef, Page, RequestId, WaiterInfo};
 
 /// A lock as `LOCK.INFO` shows it.
 pub(crate) fn look<'a>(ctx: &'a Ctx<'_>, key: Arg<'a>) -> Result<LockKey<'a>, Error> {
     Ok(LockKey::read(ctx, key)?)
 }
 
-fn at<'a>(ctx: &Ctx<'_>, key: Arg<'a>) -> At<'a> {
-    At { db: ctx.db(), key: key.bytes() }
+fn at<'a>(ctx: &Ctx<'_>, key: Arg<'a>) -> LockRef<'a> {
+    LockRef { db: ctx.db(), key: key.bytes() }
 }
 
 /// How many wait for a lock.
 pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
     let at = at(ctx, key);
-    STATE.with(|state| state.waiters_of(at))
+    TABLE.with(|table| table.waiters_of(at))
 }
 
 /// Those who hold a lock though their leases are over: this server has stood still, and their sessions have outlived that.
@@ -34,38 +34,38 @@ pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Hold
 /// Those who are next, so many at most.
 pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
     let at = at(ctx, key);
-    STATE.with(|state| state.queue_of(at, most, now))
+    TABLE.with(|table| table.queue_of(at, most, now))
 }
 
 /// For whom a free lock is reserved, who waits for others too.
 pub(crate) fn reserved_for(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Owner<'static>> {
     let at = at(ctx, key);
-    STATE.with(|state| state.reserved_for(at))
+    TABLE.with(|table| table.reserved_for(at))
 }
 
 /// The connection that keeps the grant with that fence alive.
 pub(crate) fn session_client(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> Option<u64> {
     let at = at(ctx, key);
-    STATE.with(|state| state.session_client(at, fence))
+    TABLE.with(|table| table.session_client(at, fence))
 }
 
 /// The grant as its holder may count on it; none where its lease is over without what replicas have not confirmed yet.
 pub(crate) fn confirmed<'a>(ctx: &Ctx<'_>, key: Arg<'_>, held: Held<'a>, now: Now) -> Option<Held<'a>> {
     let at = at(ctx, key);
-    STATE.with(|state| state.confirmed(at, held, now.millis()))
+    TABLE.with(|table| table.confirmed(at, held, now.millis()))
 }
 
 /// Those who wait for any lock, or for that one, and came after that waiter: so many, the longest wait first.
 pub(crate) fn page(
     ctx: &Ctx<'_>,
     key: Option<Arg<'_>>,
-    after: Option<Ticket>,
+    after: Option<RequestId>,
     count: usize,
     now: Now,
 ) -> Page {
     match key.map(|key| at(ctx, key)) {
-        None => STATE.with(|state| state.page(after, count, now)),
-        Some(at) => STATE.with(|state| state.page_of(at, after, count, now)),
+        None => TABLE.with(|table| table.page(after, count, now)),
+        Some(at) => TABLE.with(|table| table.page_of(at, after, count, now)),
     }
 }
 
@@ -76,39 +76,39 @@ pub(crate) fn grace(ctx: &Ctx<'_>) -> Millis {
 
 /// How many clients wait for locks, and how many grants are kept alive by a connection.
 pub(crate) fn totals() -> (u64, u64) {
-    let (waiters, sessions) = STATE.with(|state| state.totals());
+    let (waiters, sessions) = TABLE.with(|table| table.totals());
     (waiters as u64, sessions as u64)
 }
 
 /// How many places there are without a blocked client, in queues or with a grant to claim.
 pub(crate) fn places() -> u64 {
-    STATE.with(|state| state.places()) as u64
+    TABLE.with(|table| table.places()) as u64
 }
 
 /// How many clients and renewals wait for replicas.
 pub(crate) fn syncing() -> u64 {
-    STATE.with(|state| state.syncing()) as u64
+    TABLE.with(|table| table.syncing()) as u64
 }
 
 /// How many waits have ended without a grant.
 pub(crate) fn ungranted() -> u64 {
-    STATE.with(|state| state.ungranted())
+    TABLE.with(|table| table.ungranted())
 }
 
 /// How long somebody has waited, at most; 0 where nobody waits.
 pub(crate) fn oldest_wait(now: Now) -> Millis {
-    STATE.with(|state| state.oldest_wait(now.micros))
+    TABLE.with(|table| table.oldest_wait(now.micros))
 }
 
 /// So many of the locks that are waited for most often, after so many others, each with how many wait now; and whether there are more.
-pub(crate) fn busiest(after: usize, count: usize) -> (Vec<(Place, Busy, usize)>, bool) {
-    STATE.with(|state| state.busiest(after, count))
+pub(crate) fn busiest(after: usize, count: usize) -> (Vec<(LockId, Busy, usize)>, bool) {
+    TABLE.with(|table| table.busiest(after, count))
 }
 
 /// How long, in ms, the lock has been held that has been held longest of those that somebody waits for.
 pub(crate) fn longest_held(ctx: &Ctx<'_>, now: Now) -> Millis {
-    waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, place| {
-        let oldest = holders_of(ctx, place, 1, now).first.pop()?;
+    waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, id| {
+        let oldest = holders_of(ctx, id, 1, now).first.pop()?;
         Some(now.millis().saturating_sub(oldest.grant.age(now.millis())))
     })
 }

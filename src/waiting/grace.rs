@@ -14,7 +14,7 @@
 //! an old primary may live on, which is what the grace has beyond the longest lease, no lease is lengthened either, and a
 //! busy one grants nothing new.
 
-use super::site::GraceLeft;
+use super::access::GraceLeft;
 use crate::lock::Millis;
 
 /// How often, in ms, to look whether a grace is over for a free lock with a queue: it may be switched off.

@@ -1,22 +1,22 @@
 //! When leases end: a lock that somebody waits for, or keeps alive, is looked at then.
 
+use super::access::LockAccess;
 use super::sessions;
-use super::site::Site;
 use crate::lock::{Deadline, Fence, Now};
 
 /// Takes note of when the lease of a grant ends, so that a lapse is found when it happens.
-pub(super) fn lease_moved<S: Site>(site: &mut S, fence: Fence, until: Deadline, now: Now) {
+pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Deadline, now: Now) {
     let Deadline::At(last) = until else { return };
-    if site.idle() {
+    if lock.idle() {
         return;
     }
-    site.here(|state, at| {
-        if state.is_watched(at) {
+    lock.here(|table, at| {
+        if table.is_watched(at) {
             // The key expires after its last millisecond.
-            state.look_by(at, last.saturating_add(1));
+            table.look_by(at, last.saturating_add(1));
         }
-        if state.session(at, fence).is_some_and(|session| last < session.renew_at) {
-            state.renew_by(at, sessions::look_again(until.left(now.millis()), now.millis()));
+        if table.session(at, fence).is_some_and(|session| last < session.renew_at) {
+            table.renew_by(at, sessions::look_again(until.left(now.millis()), now.millis()));
         }
     });
 }
@@ -24,22 +24,22 @@ pub(super) fn lease_moved<S: Site>(site: &mut S, fence: Fence, until: Deadline, 
 /// The same for the lease that ends first, and since when the lock is held. Of several leases, each is looked at: a session beside
 /// them sees to its own only. Apart, so that a lock that nobody waits for does not pay for it.
 #[inline(never)]
-pub(super) fn look_when_one_ends<S: Site>(site: &mut S, now: Now) {
-    let held = site.value().map(|value| {
-        let until = site.deadline();
+pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
+    let held = lock.value().map(|value| {
+        let until = lock.deadline();
         let oldest = value.all(until).next().map_or(0, |held| held.grant.age(now.millis()));
         (value.is_one(), value.first_end(until), oldest)
     });
-    if site.idle() {
+    if lock.idle() {
         return;
     }
-    site.here(|state, at| {
+    lock.here(|table, at| {
         let (is_one, first, oldest) = held.unwrap_or((true, Deadline::Never, 0));
-        let is_watched = state.note_held(at, now.millis().saturating_sub(oldest));
+        let is_watched = table.note_held(at, now.millis().saturating_sub(oldest));
         if let Deadline::At(last) = first
             && (!is_one || is_watched)
         {
-            state.look_by(at, last.saturating_add(1));
+            table.look_by(at, last.saturating_add(1));
         }
     });
 }

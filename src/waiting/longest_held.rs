@@ -1,7 +1,7 @@
 //! How long the lock has been held that has been held longest of those that somebody waits for.
 
-use super::site::Around;
-use super::state::Place;
+use super::access::Environment;
+use super::table::LockId;
 use crate::lock::Millis;
 
 /// How many locks are looked at for one answer, at most.
@@ -10,21 +10,21 @@ const LOOKS: usize = 200;
 /// In ms; 0 where none is held. `look`: since when a lock is held, by its oldest grant. Exact, unless more than `LOOKS` locks have
 /// changed hands since somebody asked last, and were held before by somebody who had them for longer: then it is the longest of those
 /// that were looked at, and the next answer goes on from there.
-pub(crate) fn longest_held<A: Around>(
+pub(crate) fn longest_held<A: Environment>(
     around: &mut A,
     now: Millis,
-    mut look: impl FnMut(&mut A, &Place) -> Option<Millis>,
+    mut look: impl FnMut(&mut A, &LockId) -> Option<Millis>,
 ) -> Millis {
     let mut longest = 0;
     for _ in 0..LOOKS {
-        let Some((noted, place)) = around.state(|state| state.longest_held()) else { break };
-        let held = look(around, &place);
+        let Some((noted, id)) = around.table(|table| table.longest_held()) else { break };
+        let held = look(around, &id);
         longest = held.map_or(longest, |since| longest.max(now.saturating_sub(since)));
         let since = held.unwrap_or(now);
         if since <= noted {
             break;
         }
-        around.state(|state| state.held_since(&place, since));
+        around.table(|table| table.held_since(&id, since));
     }
     longest
 }
@@ -36,27 +36,27 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::state::{Arrival, At, State, Ticket, Way};
+    use super::super::table::{Arrival, LockRef, RequestId, WaitKind, WaitTable};
     use super::*;
-    use crate::lock::{Ask, Limits, Owner, Room};
+    use crate::lock::{AcquireRequest, Limits, Owner, Room};
 
     /// Who waits, and since when locks are held.
     struct World {
-        state: State<Ticket>,
+        table: WaitTable<RequestId>,
         held: BTreeMap<u8, Millis>,
-        waiting: Vec<(u8, Ticket)>,
+        waiting: Vec<(u8, RequestId)>,
         looks: usize,
     }
 
-    impl Around for World {
-        type Client = Ticket;
+    impl Environment for World {
+        type Client = RequestId;
 
-        fn state<R>(&mut self, body: impl FnOnce(&mut State<Ticket>) -> R) -> R {
-            body(&mut self.state)
+        fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<RequestId>) -> R) -> R {
+            body(&mut self.table)
         }
 
         fn limits(&mut self) -> Limits {
-            Limits { max_lease: 10, max_hold: None, grain: 0, max_holders: 1, lengthen: true }
+            Limits { max_lease: 10, max_hold: None, expiry_slack: 0, max_holders: 1, lengthen: true }
         }
 
         fn is_open(&self, _: u64) -> bool {
@@ -72,32 +72,39 @@ mod tests {
 
     impl World {
         fn new() -> Self {
-            Self { state: State::new(), held: BTreeMap::new(), waiting: Vec::new(), looks: 0 }
+            Self { table: WaitTable::new(), held: BTreeMap::new(), waiting: Vec::new(), looks: 0 }
         }
 
         fn join(&mut self, lock: u8, now: Millis) {
             let owner = Owner::new(b"a").unwrap().into_owned();
-            let ask = Ask { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
-            let ticket = self.state.next_ticket();
-            let way = Way::Blocked(ticket);
+            let ask = AcquireRequest {
+                owner,
+                lease: 10,
+                max_hold: None,
+                once: false,
+                session: false,
+                room: Room::ONE,
+            };
+            let request = self.table.next_request();
+            let way = WaitKind::Blocked(request);
             let arrival = Arrival { ask, way, client_id: 7, since: now * 1000, timeout: 0, confirm: None };
             let key = [lock];
-            let at = At { db: 0, key: &key };
-            self.state.join(at, ticket, arrival);
-            self.state.note_held(at, self.held.get(&lock).copied().unwrap_or(now));
-            self.waiting.push((lock, ticket));
+            let at = LockRef { db: 0, key: &key };
+            self.table.join(at, request, arrival);
+            self.table.note_held(at, self.held.get(&lock).copied().unwrap_or(now));
+            self.waiting.push((lock, request));
         }
 
         fn leave(&mut self, which: usize) {
-            let (_, ticket) = self.waiting.remove(which);
-            self.state.depart(ticket);
-            self.state.forget(ticket);
+            let (_, request) = self.waiting.remove(which);
+            self.table.depart(request);
+            self.table.forget(request);
         }
 
         fn longest_held(&mut self, now: Millis) -> Millis {
-            super::longest_held(self, now, |world, place| {
+            super::longest_held(self, now, |world, id| {
                 world.looks += 1;
-                world.held.get(&place.key[0]).copied()
+                world.held.get(&id.key[0]).copied()
             })
         }
 
@@ -146,7 +153,7 @@ mod tests {
             while !world.waiting.is_empty() {
                 world.leave(0);
             }
-            prop_assert!(world.state.longest_held().is_none());
+            prop_assert!(world.table.longest_held().is_none());
         }
     }
 

@@ -4,10 +4,10 @@
 //! However much falls due at once, a turn of the server lasts no longer than `TURN`, and does no more than its budget; the rest goes on
 //! in the next, in order. A command in between finds the truth, since it settles its own lock first.
 
+use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOK};
 use super::departures::tell_place;
-use super::site::{Host, Rest, Settled};
-use super::state::{Lane, Left, Place, Tell, Ticket};
+use super::table::{Lane, Left, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
@@ -33,17 +33,17 @@ const WHILE_REFUSED: Millis = 100;
 /// comes between two of the same.
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
-    if let Rest::Until(then) = rest {
-        host.state(|state| state.timers.pause_until(then));
+    if let Deferral::Until(then) = rest {
+        host.table(|table| table.timers.pause_until(then));
     }
-    while host.state(|state| state.clear_up()) {
+    while host.table(|table| table.clear_up()) {
         host.spend(LOOK);
         if host.used() >= TURN / 2 || host.is_turn_over() {
             break;
         }
     }
     let (mut timeouts, mut answers) = (0_u64, 0);
-    let (mut kind, mut without) = (host.state(|state| state.timers.next_kind()), 0);
+    let (mut kind, mut without) = (host.table(|table| table.timers.next_kind()), 0);
     loop {
         let done = match kind {
             0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
@@ -67,9 +67,9 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
             break;
         }
     }
-    host.state(|state| state.timers.go_on_with(kind));
-    if rest == Rest::No {
-        host.state(|state| state.timers.end_run(now.millis()));
+    host.table(|table| table.timers.go_on_with(kind));
+    if rest == Deferral::None {
+        host.table(|table| table.timers.end_run(now.millis()));
     }
     timeouts
 }
@@ -88,97 +88,97 @@ fn is_over<H: Host>(host: &mut H) -> bool {
 
 /// Tells the next one; whether there was one. A grant that nobody hears of is given up, and goes to the next.
 fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
-    let Some(tell) = host.state(|state| state.next_answer()) else { return false };
+    let Some(tell) = host.table(|table| table.next_answer()) else { return false };
     host.spend(CHANGE);
     match tell {
-        Tell::Client(client) => {
+        Outgoing::Client(client) => {
             *answers += 1;
             host.unblock(client);
         }
-        Tell::Place(ticket) => tell_place(host, ticket),
-        Tell::Message(message) => _ = host.publish(&message),
+        Outgoing::Place(request) => tell_place(host, request),
+        Outgoing::Message(message) => _ = host.publish(&message),
     }
     true
 }
 
-/// Ends the wait whose time was up first; as `State::time_out`.
-fn end_next_wait<H: Host>(host: &mut H, rest: Rest, now: Now) -> Option<bool> {
-    if rest == Rest::No {
+/// Ends the wait whose time was up first; as `WaitTable::time_out`.
+fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool> {
+    if rest == Deferral::None {
         // The lock may be the waiter's by now, and only be kept from it by others that are due.
-        while let Some(place) = host.state(|state| state.next_overdue_with_wait(now.millis())) {
-            look(host, rest, Lane::Look, &place, now.millis());
+        while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
+            look(host, rest, Lane::Look, &id, now.millis());
             if is_over(host) {
                 return Some(false);
             }
         }
-        if let Some((ticket, places)) = host.state(|state| state.overdue_try(now.millis())) {
-            try_one(host, ticket, &places, now.millis());
+        if let Some((request, places)) = host.table(|table| table.overdue_try(now.millis())) {
+            try_one(host, request, &places, now.millis());
         }
     }
-    let ended = host.state(|state| state.time_out(now.millis()))?;
+    let ended = host.table(|table| table.time_out(now.millis()))?;
     host.spend(CHANGE);
     Some(ended)
 }
 
 /// Tries the next one who waits for several locks, and may have them all now; whether there was one.
-fn try_next<H: Host>(host: &mut H, rest: Rest, now: Millis) -> bool {
-    if matches!(rest, Rest::Until(_)) {
+fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
+    if matches!(rest, Deferral::Until(_)) {
         return false;
     }
-    let Some((ticket, places)) = host.state(|state| state.next_try()) else { return false };
+    let Some((request, places)) = host.table(|table| table.next_try()) else { return false };
     // On a replica they are sent away.
-    if rest == Rest::No {
-        try_one(host, ticket, &places, now);
+    if rest == Deferral::None {
+        try_one(host, request, &places, now);
     }
     true
 }
 
-fn try_one<H: Host>(host: &mut H, ticket: Ticket, places: &[Place], now: Millis) {
-    if host.settle_together(ticket, places) != Settled::Done {
+fn try_one<H: Host>(host: &mut H, request: RequestId, places: &[LockId], now: Millis) {
+    if host.settle_together(request, places) != Settled::Done {
         // What has become of its locks is seen by looking at each.
-        host.state(|state| state.look_at_all(places, now.saturating_add(WHILE_REFUSED)));
+        host.table(|table| table.look_at_all(places, now.saturating_add(WHILE_REFUSED)));
     }
 }
 
 /// Looks at the lock that was due first for that; whether there was one.
-fn look_at_next<H: Host>(host: &mut H, rest: Rest, lane: Lane, now: Millis) -> bool {
-    if matches!(rest, Rest::Until(_)) {
+fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) -> bool {
+    if matches!(rest, Deferral::Until(_)) {
         return false;
     }
-    let Some(place) = host.state(|state| state.take_due(lane, now)) else { return false };
-    look(host, rest, lane, &place, now);
+    let Some(id) = host.table(|table| table.take_due(lane, now)) else { return false };
+    look(host, rest, lane, &id, now);
     true
 }
 
-fn look<H: Host>(host: &mut H, rest: Rest, lane: Lane, place: &Place, now: Millis) {
+fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
     let again = match rest {
         // It is for the primary to do.
-        Rest::Replica => (!host.state(|state| state.stand_down_at(place))).then_some(1),
-        _ => settle(host, place),
+        Deferral::Replica => (!host.table(|table| table.demoted_at(id))).then_some(1),
+        _ => settle(host, id),
     };
-    host.state(|state| match again {
+    host.table(|table| match again {
         Some(again) => {
-            state.set_timer(lane, place.at(), now.saturating_add(again));
+            table.set_timer(lane, id.to_ref(), now.saturating_add(again));
             // Who comes before that finds more that is due than its timers tell.
-            state.leave_for_next(place.at());
+            table.recheck_next(id.to_ref());
         }
-        None => state.put_off(lane, place.at(), now),
+        None => table.put_off(lane, id.to_ref(), now),
     });
 }
 
 /// Settles a lock; where that could not be done, in how many ms to try again.
-fn settle<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
-    match host.settle(place) {
+fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
+    match host.settle(id) {
         Settled::Done => None,
         Settled::Refused => Some(WHILE_REFUSED),
-        Settled::Arriving => settle_arriving(host, place),
-        Settled::Elsewhere => moved_away(host, place),
+        Settled::Arriving => settle_arriving(host, id),
+        Settled::Elsewhere => moved_away(host, id),
     }
 }
 
 /// The lock is another server's now; in how many ms to look again.
-fn moved_away<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
-    match host.state(|state| state.moved_away(place.at())) {
+fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
+    match host.table(|table| table.moved_away(id.to_ref())) {
         Left::Nobody => None,
         Left::Blocked => Some(WHILE_REFUSED),
         Left::More => Some(1),
@@ -186,13 +186,13 @@ fn moved_away<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
 }
 
 /// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.
-fn settle_arriving<H: Host>(host: &mut H, place: &Place) -> Option<Millis> {
+fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
-    let sessions = host.state(|state| state.fences_of_sessions(place.at()));
-    let alive = sessions.into_iter().any(|fence| host.look(place, fence, Millis::MIN).is_some());
-    if alive || host.state(|state| state.has_lapsed(place.at())) {
-        host.settle_arriving(place);
+    let sessions = host.table(|table| table.fences_of_sessions(id.to_ref()));
+    let alive = sessions.into_iter().any(|fence| host.look(id, fence, Millis::MIN).is_some());
+    if alive || host.table(|table| table.has_lapsed(id.to_ref())) {
+        host.settle_arriving(id);
         return None;
     }
-    moved_away(host, place)
+    moved_away(host, id)
 }

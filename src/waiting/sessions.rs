@@ -3,10 +3,10 @@
 //! The lease is still the truth: a session only moves it, a third of the lease at a time, so that it lapses by itself if
 //! this server dies. Nothing of a session is saved or replicated; an owner that comes back says so (`ONCE SESSION`).
 
+use super::access::{Environment, LockAccess, LockEvent};
 use super::budget::CHANGE;
 use super::detect::Holder;
-use super::site::{Around, Note, Site};
-use super::state::{At, Expired, Session, State};
+use super::table::{Expired, LockRef, Session, WaitTable};
 use crate::lock::{self, Deadline, Fence, Grant, Millis, Now, Value};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
@@ -15,27 +15,27 @@ const RENEWALS_PER_LEASE: Millis = 3;
 const PASSES_PER_LEASE: Millis = 30;
 
 /// Binds the grant with that fence to a connection, and to no other.
-pub(super) fn start<S: Site>(
-    site: &mut S,
+pub(super) fn start<S: LockAccess>(
+    lock: &mut S,
     client: u64,
     fence: Fence,
     lease: Millis,
     until: Deadline,
     now: Now,
 ) {
-    let lease = site.limits().allowed(lease);
-    site.here(|state, at| {
-        state.take_session_over(at, fence);
-        state.confirm_session(at, fence, None);
-        bind(state, at, client, fence, lease, until, now.millis());
+    let lease = lock.limits().allowed(lease);
+    lock.here(|table, at| {
+        table.take_session_over(at, fence);
+        table.confirm_session(at, fence, None);
+        bind(table, at, client, fence, lease, until, now.millis());
     });
 }
 
 /// Has a connection keep a grant alive: of a waiter's, now that it is told; one that is never told has no session. `until` is the
 /// end of its lease now.
 pub(super) fn bind<C: Copy>(
-    state: &mut State<C>,
-    at: At<'_>,
+    table: &mut WaitTable<C>,
+    at: LockRef<'_>,
     client: u64,
     fence: Fence,
     lease: Millis,
@@ -43,82 +43,82 @@ pub(super) fn bind<C: Copy>(
     now: Millis,
 ) {
     let renew_at = next_renewal(lease, now);
-    state.start_session(at, Session { client, fence, lease, renew_at, over: false });
+    table.start_session(at, Session { client, fence, lease, renew_at, over: false });
     // The lease may end before that: so it was allowed.
     if until < Deadline::At(renew_at) {
-        state.renew_by(at, look_again(until.left(now), now));
+        table.renew_by(at, look_again(until.left(now), now));
     }
 }
 
 /// The same where the lease is over, but another connection's session outlives that, and has not given the grant back yet: see
 /// `outlives`. It is that waiter's from now on, as if it had been given back before, and gives the grant back just the same.
-pub(super) fn bind_overdue<A: Around>(
+pub(super) fn bind_overdue<A: Environment>(
     around: &mut A,
-    at: At<'_>,
+    at: LockRef<'_>,
     client: u64,
     fence: Fence,
     lease: Millis,
     now: Now,
 ) {
-    let session = around.state(|state| {
-        let is_kept = state.kept_lapsed(at).iter().any(|grant| grant.fence() == fence);
-        if is_kept { state.session(at, fence) } else { state.overdue_session(at, fence, now.millis()) }
+    let session = around.table(|table| {
+        let is_kept = table.kept_lapsed(at).iter().any(|grant| grant.fence() == fence);
+        if is_kept { table.session(at, fence) } else { table.overdue_session(at, fence, now.millis()) }
     });
     if let Some(session) = session.filter(|session| !session.over && around.is_open(session.client)) {
-        around.state(|state| state.start_session(at, Session { client, lease, ..session }));
+        around.table(|table| table.start_session(at, Session { client, lease, ..session }));
     }
 }
 
 /// The server has found the lease of a lock to be over, and has deleted it. Whether the session of that grant outlives that: the
 /// renewal was due before, and this server stood still until now, so that nobody else could have been granted anything. The next
 /// step on the lock, which is set for now, gives it back: `revive`.
-pub(crate) fn outlives<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now: Now) -> bool {
+pub(crate) fn outlives<A: Environment>(around: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(around, at, grant, now).is_some();
     if outlives {
-        around.state(|state| state.keep_lapsed(at, grant.clone()));
+        around.table(|table| table.keep_lapsed(at, grant.clone()));
     }
     outlives
 }
 
 /// The end that its session sets to the lease of a grant that is over, where it may.
-fn overdue<A: Around>(around: &mut A, at: At<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
-    let session = around.state(|state| state.overdue_session(at, grant.fence(), now.millis()))?;
+fn overdue<A: Environment>(around: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
+    let session = around.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
     going_on(around, grant, &session, now)
 }
 
 /// The end that a session sets to the lease of a grant that outlives a stall; none where it may not.
-fn going_on<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
+fn going_on<A: Environment>(around: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let goes_on = !session.over && around.is_open(session.client);
     goes_on.then(|| renewed(around, grant, session, now)).flatten()
 }
 
 /// One of several grants whose session is overdue, while the key is there: its lease goes on. Whether it does.
-pub(super) fn renew_overdue<S: Site>(site: &mut S, fence: Fence, now: Now) -> bool {
-    if site.idle() {
+pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now) -> bool {
+    if lock.idle() {
         return false;
     }
-    let Some(grant) = site.with_fence(fence).map(|held| held.grant.clone()) else { return false };
-    let (db, key) = (site.db(), site.key());
-    let until = overdue(site, At { db, key: key.as_ref() }, &grant, now);
+    let Some(grant) = lock.with_fence(fence).map(|held| held.grant.clone()) else { return false };
+    let (db, key) = (lock.db(), lock.key());
+    let until = overdue(lock, LockRef { db, key: key.as_ref() }, &grant, now);
     if let Some(until) = until {
-        site.update(fence, grant.holds(), grant.room(), until);
+        lock.update(fence, grant.holds(), grant.room(), until);
     }
     until.is_some()
 }
 
 /// The grants of a lock whose leases are over, and that hold it all the same, since their sessions outlive a stall: for those who look
 /// before the next step on the lock gives them back (`revive`) or renews them (`renew_overdue`).
-pub(crate) fn outliving<A: Around>(
+pub(crate) fn outliving<A: Environment>(
     around: &mut A,
-    at: At<'_>,
+    at: LockRef<'_>,
     value: Option<&Value>,
     until: Deadline,
     now: Now,
 ) -> Vec<Holder> {
     let Some(value) = value else {
-        let kept = around.state(|state| state.kept_lapsed(at)).into_iter();
+        let kept = around.table(|table| table.kept_lapsed(at)).into_iter();
         let outlives = |grant: Grant| {
-            let session = around.state(|state| state.session(at, grant.fence()))?;
+            let session = around.table(|table| table.session(at, grant.fence()))?;
             let deadline = going_on(around, &grant, &session, now)?;
             Some(Holder { grant, deadline })
         };
@@ -133,31 +133,31 @@ pub(crate) fn outliving<A: Around>(
 }
 
 /// The end of the lease that a session sets now; none where it may not.
-fn renewed<A: Around>(around: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
+fn renewed<A: Environment>(around: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let limits = around.limits();
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.lengthen)
 }
 
 /// Gives what `outlives` kept of a lock back to its owners, with the same fences. That renews their sessions, too.
-pub(super) fn revive<S: Site>(site: &mut S, now: Now) {
-    let expired = site.here(|state, at| state.take_lapsed(at));
-    let is_taken = site.value().is_some();
-    site.spend(CHANGE.saturating_mul(expired.len() as u32));
+pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
+    let expired = lock.here(|table, at| table.take_lapsed(at));
+    let is_taken = lock.value().is_some();
+    lock.spend(CHANGE.saturating_mul(expired.len() as u32));
     for Expired { grant, for_good, .. } in expired {
         let fence = grant.fence();
-        let session = site.here(|state, at| state.session(at, fence)).filter(|_| !for_good && !is_taken);
-        let until = session.as_ref().and_then(|session| renewed(site, &grant, session, now));
+        let session = lock.here(|table, at| table.session(at, fence)).filter(|_| !for_good && !is_taken);
+        let until = session.as_ref().and_then(|session| renewed(lock, &grant, session, now));
         let Some((session, until)) = session.zip(until) else {
-            site.note(Note::Lapsed);
+            lock.note(LockEvent::Lapsed);
             continue;
         };
-        if site.value().is_none() {
-            site.give(grant, until);
+        if lock.value().is_none() {
+            lock.give(grant, until);
         } else {
-            site.add(grant, until);
+            lock.add(grant, until);
         }
-        let renew_at = next_renewal(site.limits().allowed(session.lease), now.millis());
-        site.here(|state, at| state.look_at_session(at, fence, renew_at));
+        let renew_at = next_renewal(lock.limits().allowed(session.lease), now.millis());
+        lock.here(|table, at| table.look_at_session(at, fence, renew_at));
     }
 }
 
@@ -174,9 +174,9 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
 
 /// The end of the lease of a holder that re-enters, and asks for that end. What replicas confirm for a session is left to that.
 #[inline(never)]
-pub(super) fn lease_of<S: Site>(site: &mut S, fence: Fence, asked: Deadline) -> Deadline {
-    if site.idle() || !site.here(|state, at| state.is_confirmed_session(at, fence)) {
+pub(super) fn lease_of<S: LockAccess>(lock: &mut S, fence: Fence, asked: Deadline) -> Deadline {
+    if lock.idle() || !lock.here(|table, at| table.is_confirmed_session(at, fence)) {
         return asked;
     }
-    site.with_fence(fence).map_or(asked, |held| held.deadline)
+    lock.with_fence(fence).map_or(asked, |held| held.deadline)
 }

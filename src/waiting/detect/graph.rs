@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 
 use super::{Circle, Holder, Link, MOST_COMPARED};
-use crate::lock::{self, Acquired, Ask, Held, Limits, Millis, Others, Owner, Room};
-use crate::waiting::state::Place;
+use crate::lock::{self, AcquireRequest, Acquired, Held, Limits, Millis, Others, Owner, Room};
+use crate::waiting::table::LockId;
 
 /// A wait, by number. The first is the new one.
 pub(super) type Number = usize;
 
 #[derive(Debug)]
-pub(super) struct Wait {
-    pub(super) ask: Ask<'static>,
+pub(super) struct WaitNode {
+    pub(super) ask: AcquireRequest<'static>,
     /// What has to be so for each of its locks; what is not known of has not to.
     pub(super) needs: Vec<Need>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Wait {
 /// A lock, and who has to go before a wait for it ends.
 #[derive(Debug)]
 pub(super) struct Need {
-    pub(super) place: Place,
+    pub(super) id: LockId,
     /// The grant of the one who waits.
     pub(super) own: Option<Holder>,
     pub(super) others: Vec<Other>,
@@ -39,7 +39,7 @@ pub(super) struct Other {
 }
 
 pub(super) struct Graph {
-    pub(super) waits: Vec<Wait>,
+    pub(super) waits: Vec<WaitNode>,
     pub(super) limits: Limits,
     pub(super) now: Millis,
 }
@@ -79,7 +79,7 @@ impl Graph {
     }
 
     /// Whether a wait gets that lock in the end, beside those who never go.
-    fn is_met(&self, wait: &Wait, need: &Need, stuck: &[bool]) -> bool {
+    fn is_met(&self, wait: &WaitNode, need: &Need, stuck: &[bool]) -> bool {
         let acquired = self.acquire(wait, need, |other| other.stays(stuck));
         let fits = !matches!(acquired, Ok(Acquired::Refused | Acquired::UpgradeRefused));
         fits && !need.ahead.iter().any(|ahead| is(stuck, *ahead))
@@ -96,7 +96,7 @@ impl Graph {
     /// What comes of a wait for that lock beside those others.
     fn acquire(
         &self,
-        wait: &Wait,
+        wait: &WaitNode,
         need: &Need,
         stays: impl Fn(&Other) -> bool,
     ) -> Result<Acquired, lock::TooManyHolds> {
@@ -106,7 +106,7 @@ impl Graph {
             room: others.room.min(other.holder.grant.room()),
         });
         let own = need.own.as_ref().map(|own| Held { grant: &own.grant, deadline: own.deadline });
-        let ask = Ask { room: wait.ask.room.min(need.room), ..wait.ask.clone() };
+        let ask = AcquireRequest { room: wait.ask.room.min(need.room), ..wait.ask.clone() };
         lock::acquire(own, others, &ask, self.limits, self.now)
     }
 
@@ -134,7 +134,7 @@ impl Graph {
         for need in wait.needs.iter().filter(|need| !self.is_met(wait, need, stuck)) {
             let link = |other: Owner<'static>, behind| Link {
                 waits: wait.ask.owner.clone(),
-                place: need.place.clone(),
+                id: need.id.clone(),
                 other,
                 behind,
             };

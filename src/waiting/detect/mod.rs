@@ -14,7 +14,7 @@
 mod graph;
 mod search;
 
-use super::state::Place;
+use super::table::LockId;
 use crate::lock::{Deadline, Fence, Grant, Millis, Owner, Value};
 
 pub(crate) use search::{Asker, circle};
@@ -34,7 +34,7 @@ pub(crate) type Circle = Box<[Link]>;
 pub(crate) struct Link {
     /// Who waits.
     pub(crate) waits: Owner<'static>,
-    pub(crate) place: Place,
+    pub(crate) id: LockId,
     pub(crate) other: Owner<'static>,
     /// The other waits for it too, and came before. Else it holds it.
     pub(crate) behind: bool,

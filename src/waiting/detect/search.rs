@@ -4,42 +4,45 @@ use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 
-use super::graph::{Graph, Need, Number, Other, Wait};
+use super::graph::{Graph, Need, Number, Other, WaitNode};
 use super::{Circle, Holder, MOST, holders};
-use crate::lock::{Ask, Fence, Now, Room};
+use crate::lock::{AcquireRequest, Fence, Now, Room};
+use crate::waiting::access::{Caller, Environment, LockAccess, LocksAccess};
 use crate::waiting::budget::LOOK;
-use crate::waiting::site::{Around, Caller, Site, Sites};
-use crate::waiting::state::{Ahead, Place, State, Ticket};
+use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
 /// The client that is about to wait.
 pub(crate) struct Asker<'a> {
-    pub(crate) ask: &'a Ask<'a>,
+    pub(crate) ask: &'a AcquireRequest<'a>,
     /// It will be blocked.
     pub(crate) blocks: bool,
     /// The place that it has already.
-    pub(crate) place: Option<Ticket>,
+    pub(crate) id: Option<RequestId>,
 }
 
 /// The circle through a new wait for these locks, where it would never end.
-pub(crate) fn circle<B: Sites>(
-    sites: &mut B,
+pub(crate) fn circle<B: LocksAccess>(
+    locks: &mut B,
     caller: &mut impl Caller<B::One>,
     asker: &Asker<'_>,
     now: Now,
 ) -> Option<Circle> {
-    let limits = sites.lock(0)?.limits();
-    let places = (0..sites.count()).filter_map(|number| {
-        let site = sites.lock(number)?;
-        Some(site.here(|_, at| at.to_place()))
+    let limits = locks.lock(0)?.limits();
+    let places = (0..locks.count()).filter_map(|number| {
+        let lock = locks.lock(number)?;
+        Some(lock.here(|_, at| at.to_id()))
     });
-    let open: Vec<Place> = places.collect();
-    let open_by_name = (0..).zip(&open).map(|(number, place)| (place.clone(), number)).collect();
-    let graph =
-        Graph { waits: vec![Wait { ask: asker.ask.to_owned(), needs: Vec::new() }], limits, now: now.start };
-    let numbers = asker.place.into_iter().map(|ticket| (ticket, 0)).collect();
+    let open: Vec<LockId> = places.collect();
+    let open_by_name = (0..).zip(&open).map(|(number, id)| (id.clone(), number)).collect();
+    let graph = Graph {
+        waits: vec![WaitNode { ask: asker.ask.to_owned(), needs: Vec::new() }],
+        limits,
+        now: now.start,
+    };
+    let numbers = asker.id.into_iter().map(|request| (request, 0)).collect();
     let blocked = asker.blocks.then(|| caller.id());
     let mut search = Search {
-        sites,
+        locks,
         caller,
         blocked,
         now,
@@ -47,35 +50,35 @@ pub(crate) fn circle<B: Sites>(
         numbers,
         open,
         open_by_name,
-        found: vec![asker.place],
+        found: vec![asker.id],
         looked: 0,
     };
     search.go();
     let (graph, looked) = (search.graph, search.looked);
-    if let Some(site) = sites.lock(0) {
-        site.spend(LOOK.saturating_mul(looked as u32));
+    if let Some(lock) = locks.lock(0) {
+        lock.spend(LOOK.saturating_mul(looked as u32));
     }
     graph.circle()
 }
 
 struct Search<'a, B, C> {
-    sites: &'a mut B,
+    locks: &'a mut B,
     caller: &'a mut C,
     /// The connection that will be blocked by the new wait.
     blocked: Option<u64>,
     now: Now,
     graph: Graph,
-    numbers: BTreeMap<Ticket, Number>,
+    numbers: BTreeMap<RequestId, Number>,
     /// The locks that the command has opened.
-    open: Vec<Place>,
+    open: Vec<LockId>,
     /// The number of each. By a hash: their names may be long, and alike.
-    open_by_name: HashMap<Place, usize, RandomState>,
+    open_by_name: HashMap<LockId, usize, RandomState>,
     /// The waits found, by number: the place of each.
-    found: Vec<Option<Ticket>>,
+    found: Vec<Option<RequestId>>,
     looked: usize,
 }
 
-impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
+impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
     /// All holders that can be reached before any queue: those are few, as a rule, and in them are most circles.
     fn go(&mut self) {
         let (mut held, mut queued) = (0, 0);
@@ -95,24 +98,24 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
     /// Takes note of who holds what a wait is for.
     fn look_at_holders(&mut self, number: Number) {
         let places = match self.found.get(number).copied().flatten().filter(|_| number != 0) {
-            Some(ticket) => self.state(|state| state.places_of_wait(ticket)),
+            Some(request) => self.table(|table| table.places_of_wait(request)),
             None => self.open.clone(),
         };
-        for place in places {
+        for id in places {
             if number != 0 && self.looked >= MOST {
                 return;
             }
             let Some(wait) = self.graph.waits.get(number) else { return };
             let owner = wait.ask.owner.clone();
             let (mut own, mut others) = (None, Vec::new());
-            for holder in self.holders(&place) {
+            for holder in self.holders(&id) {
                 if holder.grant.owner() == owner {
                     own = Some(holder);
                 } else {
-                    others.push(self.other(&place, holder));
+                    others.push(self.other(&id, holder));
                 }
             }
-            let need = Need { place, own, others, ahead: Vec::new(), room: Room::ANY };
+            let need = Need { id, own, others, ahead: Vec::new(), room: Room::ANY };
             if let Some(wait) = self.graph.waits.get_mut(number) {
                 wait.needs.push(need);
             }
@@ -120,40 +123,40 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
     }
 
     /// Who holds a lock. One that the command has opened is not opened again: that might free what it has open.
-    fn holders(&mut self, place: &Place) -> Vec<Holder> {
+    fn holders(&mut self, id: &LockId) -> Vec<Holder> {
         let (now, most) = (self.now.millis(), MOST.saturating_sub(self.looked));
-        let open = self.open_by_name.get(place).copied();
-        if let Some(site) = open.and_then(|number| self.sites.lock(number)) {
-            let holders = holders(site.value(), site.deadline(), now, most);
+        let open = self.open_by_name.get(id).copied();
+        if let Some(lock) = open.and_then(|number| self.locks.lock(number)) {
+            let holders = holders(lock.value(), lock.deadline(), now, most);
             self.looked += holders.len();
             return holders;
         }
-        let Some(site) = self.sites.lock(0) else { return Vec::new() };
-        let holders = self.caller.holders(site, place, now, most);
+        let Some(lock) = self.locks.lock(0) else { return Vec::new() };
+        let holders = self.caller.holders(lock, id, now, most);
         self.looked += 1 + holders.len();
         holders
     }
 
-    fn other(&mut self, place: &Place, holder: Holder) -> Other {
+    fn other(&mut self, id: &LockId, holder: Holder) -> Other {
         let owner = holder.grant.owner().into_owned();
         let left = MOST.saturating_sub(self.looked);
         // Of more than can be looked at, one may end.
-        let waits = self.state(|state| state.waits_of(&owner, left));
+        let waits = self.table(|table| table.waits_of(&owner, left));
         let all = waits.is_some();
         self.looked += waits.as_ref().map_or(left, Vec::len);
         let waits = waits.unwrap_or_default();
-        let mut waits: Vec<Number> = waits.into_iter().filter_map(|ticket| self.number(ticket)).collect();
+        let mut waits: Vec<Number> = waits.into_iter().filter_map(|request| self.number(request)).collect();
         let is_asker = self.graph.waits.first().is_some_and(|first| first.ask.owner == owner);
         if is_asker && all && !waits.contains(&0) {
             waits.push(0);
         }
-        let keeper = self.keeper(place, holder.fence());
+        let keeper = self.keeper(id, holder.fence());
         Other { holder, waits, keeper }
     }
 
     /// The wait in which the connection is blocked that keeps a grant alive.
-    fn keeper(&mut self, place: &Place, fence: Fence) -> Option<Number> {
-        let (client, blocked) = self.state(|state| state.keeper(place.at(), fence))?;
+    fn keeper(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
+        let (client, blocked) = self.table(|table| table.keeper(id.to_ref(), fence))?;
         if Some(client) == self.blocked {
             return Some(0);
         }
@@ -162,28 +165,28 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
 
     /// Takes note of who is served before a wait. Where its owner holds the lock already, nobody is.
     fn look_at_queues(&mut self, number: Number) {
-        let ticket = self.found.get(number).copied().flatten();
+        let request = self.found.get(number).copied().flatten();
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());
         for need in 0..needs {
-            let Some(place) = self.need(number, need).filter(|need| need.own.is_none()) else { continue };
-            let place = place.place.clone();
+            let Some(id) = self.need(number, need).filter(|need| need.own.is_none()) else { continue };
+            let id = id.id.clone();
             let left = MOST.saturating_sub(self.looked);
-            let ahead: Vec<_> = self.state(|state| {
+            let ahead: Vec<_> = self.table(|table| {
                 // Where nobody waits elsewhere too, nobody says more than one who wants the lock alone.
-                let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !state.has_several();
-                let (mut over, ahead) = (false, state.ahead_of(place.at(), ticket).take(left));
+                let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.has_several();
+                let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.looked += ahead.len();
             // The new wait is in no queue yet.
             if number != 0
-                && self.open_by_name.get(&place).is_some_and(|open| self.graph.is_in_front(*open))
+                && self.open_by_name.get(&id).is_some_and(|open| self.graph.is_in_front(*open))
                 && let Some(need) = self.need(number, need)
             {
                 need.ahead.push(0);
             }
             for ahead in ahead {
-                let several = ahead.several.then(|| self.number(ahead.ticket)).flatten();
+                let several = ahead.several.then(|| self.number(ahead.request)).flatten();
                 let Some(need) = self.need(number, need) else { continue };
                 match several {
                     Some(several) => need.ahead.push(several),
@@ -199,19 +202,22 @@ impl<B: Sites, C: Caller<B::One>> Search<'_, B, C> {
     }
 
     /// The number of a wait; it is looked at in turn.
-    fn number(&mut self, ticket: Ticket) -> Option<Number> {
-        if let Some(number) = self.numbers.get(&ticket) {
+    fn number(&mut self, request: RequestId) -> Option<Number> {
+        if let Some(number) = self.numbers.get(&request) {
             return Some(*number);
         }
-        let ask = self.state(|state| state.ask_of(ticket))?;
+        let ask = self.table(|table| table.ask_of(request))?;
         let number = self.found.len();
-        self.numbers.insert(ticket, number);
-        self.found.push(Some(ticket));
-        self.graph.waits.push(Wait { ask, needs: Vec::new() });
+        self.numbers.insert(request, number);
+        self.found.push(Some(request));
+        self.graph.waits.push(WaitNode { ask, needs: Vec::new() });
         Some(number)
     }
 
-    fn state<R: Default>(&mut self, body: impl FnOnce(&mut State<<B::One as Around>::Client>) -> R) -> R {
-        self.sites.lock(0).map(|site| site.state(body)).unwrap_or_default()
+    fn table<R: Default>(
+        &mut self,
+        body: impl FnOnce(&mut WaitTable<<B::One as Environment>::Client>) -> R,
+    ) -> R {
+        self.locks.lock(0).map(|lock| lock.table(body)).unwrap_or_default()
     }
 }

@@ -9,10 +9,10 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use super::server::{Conn, Lock, Reply, Rules, Server, Stands, Writes};
+use super::server::{Conn, Lock, Queued, Reply, Rules, Server, Writes};
 use super::soak;
-use crate::lock::{Ask, Millis, Owner, Room};
-use crate::waiting::{Circle, Wait};
+use crate::lock::{AcquireRequest, Millis, Owner, Room};
+use crate::waiting::{Circle, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 const LOCKS: std::ops::Range<Lock> = 0..3;
@@ -51,7 +51,7 @@ struct World {
 }
 
 #[derive(Clone, Debug)]
-struct State {
+struct WaitTable {
     server: Server,
     /// What each client waits for.
     waits: Vec<Option<(Name, Want)>>,
@@ -61,7 +61,7 @@ fn owner(name: Name) -> Owner<'static> {
     Owner::new(NAMES[name]).unwrap()
 }
 
-impl State {
+impl WaitTable {
     fn name(world: &World, conn: Conn, want: Want) -> Name {
         want.name.unwrap_or(usize::from(conn) % world.names)
     }
@@ -70,8 +70,16 @@ impl State {
     fn ask(&mut self, world: &World, conn: Conn, want: Want, detect: bool) -> Reply {
         let name = Self::name(world, conn, want);
         let Want { locks, room, session, notify, .. } = want;
-        let ask = Ask { owner: owner(name), lease: 1_000_000, max_hold: None, once: notify, session, room };
-        let wait = Wait { timeout: Some(0), channel: notify.then(|| [conn].into()), detect, confirm: None };
+        let ask = AcquireRequest {
+            owner: owner(name),
+            lease: 1_000_000,
+            max_hold: None,
+            once: notify,
+            session,
+            room,
+        };
+        let wait =
+            WaitOptions { timeout: Some(0), channel: notify.then(|| [conn].into()), detect, confirm: None };
         let reply = match locks {
             [lock] => self.server.acquire_on(RULES, NOW, conn, *lock, &ask, &wait),
             locks => self.server.acquire_all(RULES, NOW, conn, locks, &ask, &wait),
@@ -90,14 +98,14 @@ impl State {
         }
         self.server.messages.clear();
         self.server.effects.clear();
-        let stand: Vec<Stands> =
-            LOCKS.flat_map(|lock| self.server.asks_of(lock)).map(|asked| asked.stands).collect();
+        let lock: Vec<Queued> =
+            LOCKS.flat_map(|lock| self.server.asks_of(lock)).map(|asked| asked.locks).collect();
         let mut over = Vec::new();
         for (conn, waits) in (0..).zip(&mut self.waits) {
-            let stands = |(name, _): &mut (Name, Want)| {
-                !stand.contains(&Stands::Blocked(conn)) && !stand.contains(&Stands::Notified(owner(*name)))
+            let locks = |(name, _): &mut (Name, Want)| {
+                !lock.contains(&Queued::Blocked(conn)) && !lock.contains(&Queued::Notified(owner(*name)))
             };
-            over.extend(waits.take_if(stands).map(|_| conn));
+            over.extend(waits.take_if(locks).map(|_| conn));
         }
         over
     }
@@ -133,7 +141,7 @@ impl State {
             for conn in 0..self.waits.len() as Conn {
                 // One whose wait is over goes on.
                 let before = self.waits[usize::from(conn)];
-                if before.is_some_and(|(_, want)| !self.stands(conn, want)) {
+                if before.is_some_and(|(_, want)| !self.locks(conn, want)) {
                     self.waits[usize::from(conn)] = None;
                     active.extend(before.map(|(name, _)| name));
                 }
@@ -152,13 +160,13 @@ impl State {
         }
     }
 
-    fn stands(&self, conn: Conn, want: Want) -> bool {
-        let stands = |stands: &Stands| match stands {
-            Stands::Blocked(other) => *other == conn,
-            Stands::Notified(owner) => self.waits[usize::from(conn)]
+    fn locks(&self, conn: Conn, want: Want) -> bool {
+        let locks = |locks: &Queued| match locks {
+            Queued::Blocked(other) => *other == conn,
+            Queued::Notified(owner) => self.waits[usize::from(conn)]
                 .is_some_and(|(name, want)| want.notify && *owner == self::owner(name)),
         };
-        want.locks.iter().any(|lock| self.server.asks_of(*lock).iter().any(|asked| stands(&asked.stands)))
+        want.locks.iter().any(|lock| self.server.asks_of(*lock).iter().any(|asked| locks(&asked.locks)))
     }
 
     /// Takes those of a name away, with all they have.
@@ -224,7 +232,7 @@ impl State {
                 })
                 .collect();
             let queue = self.server.asks_of(lock).into_iter();
-            (held, queue.map(|asked| (asked.stands, asked.owner, asked.room)).collect::<Vec<_>>())
+            (held, queue.map(|asked| (asked.locks, asked.owner, asked.room)).collect::<Vec<_>>())
         });
         format!("{:?} {:?}", locks.collect::<Vec<_>>(), self.waits)
     }
@@ -233,7 +241,7 @@ impl State {
     fn is_so(&self, circle: &Circle, asker: Name) {
         assert_eq!(circle[0].waits, owner(asker));
         for (link, next) in circle.iter().zip(circle.iter().cycle().skip(1)) {
-            let lock = LOCKS.into_iter().find(|lock| super::server::KEYS[*lock] == &*link.place.key).unwrap();
+            let lock = LOCKS.into_iter().find(|lock| super::server::KEYS[*lock] == &*link.id.key).unwrap();
             let named = |name: &Owner<'_>| *name == link.other;
             if link.behind {
                 assert!(self.server.asks_of(lock).iter().any(|asked| named(&asked.owner)), "{circle:?}");
@@ -251,31 +259,31 @@ impl State {
 fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
     let began = std::time::Instant::now();
     let world = &World { conns, names, wants: wants.to_vec() };
-    let first = State { server: Server::new(world.conns), waits: vec![None; usize::from(world.conns)] };
+    let first = WaitTable { server: Server::new(world.conns), waits: vec![None; usize::from(world.conns)] };
     let (mut seen, mut next) = (HashSet::from([first.key()]), VecDeque::from([first]));
     let (mut asked, mut circles) = (0, 0);
-    while let Some(state) = next.pop_front() {
+    while let Some(table) = next.pop_front() {
         let mut reached = Vec::new();
         for conn in 0..world.conns {
-            if state.is_blocked(conn) {
+            if table.is_blocked(conn) {
                 continue;
             }
             for want in &world.wants {
-                let waits = state.waits[usize::from(conn)];
+                let waits = table.waits[usize::from(conn)];
                 if waits.is_some_and(|(_, waits)| !want.notify || waits != *want) {
                     continue;
                 }
-                let mut joined = state.clone();
+                let mut joined = table.clone();
                 let reply = joined.ask(world, conn, *want, false);
-                let told = state.clone().ask(world, conn, *want, true);
-                let name = State::name(world, conn, *want);
+                let told = table.clone().ask(world, conn, *want, true);
+                let name = WaitTable::name(world, conn, *want);
                 if matches!(reply, Reply::Waits | Reply::Queued) {
                     asked += 1;
                     let is_circle = joined.is_circle_among_some(conn);
-                    let case = || format!("{title}: {conn} asks {want:?} in {}", state.key());
+                    let case = || format!("{title}: {conn} asks {want:?} in {}", table.key());
                     if let Reply::Circle(circle) = &told {
                         assert!(is_circle || !joined.clone().ends(conn), "{}", case());
-                        state.is_so(circle, name);
+                        table.is_so(circle, name);
                         circles += 1;
                     } else {
                         assert_eq!(told, reply);
@@ -287,15 +295,15 @@ fn is_exact(title: &str, conns: Conn, names: usize, wants: &[Want]) {
                 reached.push(joined);
             }
         }
-        for (lock, name, session) in state.held() {
-            if !state.is_waiting(name) && !session.is_some_and(|conn| state.is_blocked(conn)) {
-                let mut released = state.clone();
+        for (lock, name, session) in table.held() {
+            if !table.is_waiting(name) && !session.is_some_and(|conn| table.is_blocked(conn)) {
+                let mut released = table.clone();
                 released.release(lock, &owner(name));
                 released.run_due();
                 reached.push(released);
             }
         }
-        next.extend(reached.into_iter().filter(|state| seen.insert(state.key())));
+        next.extend(reached.into_iter().filter(|table| seen.insert(table.key())));
     }
     println!(
         "figure: {title}: {} states, {asked} waits, {circles} circles, {:.1?}",
@@ -356,13 +364,13 @@ fn connections_with_several_names() {
 #[test]
 fn a_name_waits_only_if_all_of_its_waits_do() {
     let world = &World { conns: 4, names: 3, wants: Vec::new() };
-    let mut state = State { server: Server::new(4), waits: vec![None; 4] };
+    let mut table = WaitTable { server: Server::new(4), waits: vec![None; 4] };
     for (conn, lock) in [(0, &[0][..]), (1, &[1]), (2, &[2])] as [(Conn, &'static [Lock]); 3] {
-        state.ask(world, conn, want(lock), true);
+        table.ask(world, conn, want(lock), true);
     }
     // The fourth has the name of the first.
     for (conn, lock) in [(3, &[2][..]), (0, &[1]), (1, &[0])] as [(Conn, &'static [Lock]); 3] {
-        assert_eq!(state.ask(world, conn, want(lock), true), Reply::Waits, "{conn}");
+        assert_eq!(table.ask(world, conn, want(lock), true), Reply::Waits, "{conn}");
     }
 }
 
@@ -370,11 +378,11 @@ fn a_name_waits_only_if_all_of_its_waits_do() {
 #[test]
 fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
     let world = &World { conns: 4, names: 4, wants: Vec::new() };
-    let mut state = State { server: Server::new(4), waits: vec![None; 4] };
+    let mut table = WaitTable { server: Server::new(4), waits: vec![None; 4] };
     for (conn, locks) in [(3, &[0][..]), (0, &[2]), (1, &[0]), (2, &[0, 2])] as [(Conn, &'static [Lock]); 4] {
-        state.ask(world, conn, want(locks), true);
+        table.ask(world, conn, want(locks), true);
     }
-    let reply = state.ask(world, 0, want(&[0]), true);
+    let reply = table.ask(world, 0, want(&[0]), true);
     assert!(matches!(reply, Reply::Circle(_)), "{reply:?}");
 }
 
@@ -382,17 +390,17 @@ fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
 #[test]
 fn an_upgrade_comes_before_those_who_wait_already() {
     let world = &World { conns: 4, names: 4, wants: Vec::new() };
-    let mut state = State { server: Server::new(4), waits: vec![None; 4] };
+    let mut table = WaitTable { server: Server::new(4), waits: vec![None; 4] };
     let held = [(0, read(&[0])), (1, read(&[0])), (2, want(&[1])), (3, want(&[2]))];
     for (conn, want) in held {
-        state.ask(world, conn, want, true);
+        table.ask(world, conn, want, true);
     }
     for (conn, want) in [(2, read(&[0, 2])), (1, want(&[1]))] {
-        assert_eq!(state.ask(world, conn, want, true), Reply::Waits, "{conn}");
+        assert_eq!(table.ask(world, conn, want, true), Reply::Waits, "{conn}");
     }
-    let told = state.clone().ask(world, 0, want(&[0]), true);
+    let told = table.clone().ask(world, 0, want(&[0]), true);
     let Reply::Circle(circle) = told else { panic!("{told:?}") };
-    state.is_so(&circle, 0);
-    state.ask(world, 0, want(&[0]), false);
-    assert!(!state.ends(0));
+    table.is_so(&circle, 0);
+    table.ask(world, 0, want(&[0]), false);
+    assert!(!table.ends(0));
 }

@@ -1,8 +1,8 @@
 //! What takes too long for a small world, and is too rare for a history.
 
 use super::server::{Conn, Reply, Rules, Server, Writes};
-use crate::lock::{Ask, Millis, Owner, Room};
-use crate::waiting::Wait;
+use crate::lock::{AcquireRequest, Millis, Owner, Room};
+use crate::waiting::WaitOptions;
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -12,19 +12,20 @@ const NOW: Millis = 1_700_000_000_000;
 fn a_server_that_was_away_gives_no_session_its_lease_back() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
     let owner = Owner::new(b"a").unwrap();
-    let ask = Ask { owner, lease: 300, max_hold: None, once: false, session: true, room: Room::ONE };
+    let ask =
+        AcquireRequest { owner, lease: 300, max_hold: None, once: false, session: true, room: Room::ONE };
     for (away, is_held) in [(1000, true), (1001, false)] {
         let mut server = Server::new(1);
-        let reply = server.acquire(rules, NOW, 0, &ask, &Wait::default());
+        let reply = server.acquire(rules, NOW, 0, &ask, &WaitOptions::default());
         assert!(matches!(reply, Reply::Granted { .. }));
         server.run_due(rules, NOW + away, Writes::Taken);
         assert_eq!(server.held(NOW + away).is_some(), is_held);
     }
 }
 
-fn ask(owner: &'static str, lease: Millis, session: bool) -> Ask<'static> {
+fn ask(owner: &'static str, lease: Millis, session: bool) -> AcquireRequest<'static> {
     let owner = Owner::new(owner.as_bytes()).unwrap();
-    Ask { owner, lease, max_hold: None, once: false, session, room: Room::ONE }
+    AcquireRequest { owner, lease, max_hold: None, once: false, session, room: Room::ONE }
 }
 
 /// Places of a connection that has closed are passed over, before it is their turn to be taken off.
@@ -32,13 +33,13 @@ fn ask(owner: &'static str, lease: Millis, session: bool) -> Ask<'static> {
 fn a_place_of_a_closed_connection_gets_nothing() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
     let mut server = Server::new(3);
-    let place = |channel: &str| Wait {
+    let place = |channel: &str| WaitOptions {
         timeout: Some(0),
         channel: Some(channel.as_bytes().into()),
         detect: false,
         confirm: None,
     };
-    server.acquire(rules, NOW, 0, &ask("holder", 100, false), &Wait::default());
+    server.acquire(rules, NOW, 0, &ask("holder", 100, false), &WaitOptions::default());
     for (conn, name) in [(1, "gone"), (1, "gone too"), (2, "next")] as [(Conn, _); 3] {
         assert_eq!(server.acquire(rules, NOW, conn, &ask(name, 100, false), &place(name)), Reply::Queued);
     }
@@ -56,16 +57,17 @@ fn a_place_of_a_closed_connection_gets_nothing() {
 #[test]
 fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
     let rules = Rules::PLAIN;
-    let blocked = Wait { timeout: Some(0), channel: None, detect: false, confirm: None };
+    let blocked = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
     // Beside a lease that goes on, the key is still there; else the server has deleted it.
     for other_lease in [30, 1_000] {
         for first_closes in [false, true] {
             let mut server = Server::new(4);
-            let read = |owner, lease, session| Ask { room: Room::ANY, ..ask(owner, lease, session) };
-            server.acquire(rules, NOW, 0, &read("a", 30, true), &Wait::default());
-            server.acquire(rules, NOW, 1, &read("other", other_lease, false), &Wait::default());
-            server.acquire(rules, NOW, 1, &read("last", 30, false), &Wait::default());
-            let pair = Ask { room: Room::limit(2).unwrap(), ..ask("a", 60, true) };
+            let read =
+                |owner, lease, session| AcquireRequest { room: Room::ANY, ..ask(owner, lease, session) };
+            server.acquire(rules, NOW, 0, &read("a", 30, true), &WaitOptions::default());
+            server.acquire(rules, NOW, 1, &read("other", other_lease, false), &WaitOptions::default());
+            server.acquire(rules, NOW, 1, &read("last", 30, false), &WaitOptions::default());
+            let pair = AcquireRequest { room: Room::limit(2).unwrap(), ..ask("a", 60, true) };
             assert_eq!(server.acquire(rules, NOW, 2, &pair, &blocked), Reply::Waits);
             server.release(rules, NOW, &Owner::new(b"last").unwrap(), None, false);
             let fence = server.held(NOW).unwrap().grant.fence();
@@ -88,9 +90,10 @@ fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
 fn a_turn_goes_on_where_the_last_one_stopped() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
     let mut server = Server::new(4);
-    let blocked = |timeout| Wait { timeout: Some(timeout), channel: None, detect: false, confirm: None };
+    let blocked =
+        |timeout| WaitOptions { timeout: Some(timeout), channel: None, detect: false, confirm: None };
     for (conn, lock, timeout) in [(1, 0, 3), (2, 1, 6), (3, 2, 0)] {
-        server.acquire_on(rules, NOW, 0, lock, &ask("holder", 1_000, false), &Wait::default());
+        server.acquire_on(rules, NOW, 0, lock, &ask("holder", 1_000, false), &WaitOptions::default());
         server.acquire_on(rules, NOW, conn, lock, &ask("a", 1_000, false), &blocked(timeout));
     }
     for (now, conn) in [(NOW + 4, 1), (NOW + 7, 2)] {
@@ -113,12 +116,12 @@ fn what_lapsed_before_a_flush_is_not_given_back() {
         if flushed_before {
             server.flush();
         }
-        server.acquire(rules, NOW, 0, &ask("a", 30, true), &Wait::default());
+        server.acquire(rules, NOW, 0, &ask("a", 30, true), &WaitOptions::default());
         server.expire(rules, NOW + 50);
         if flushed {
             server.flush();
         }
-        let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &Wait::default());
+        let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &WaitOptions::default());
         assert_eq!(matches!(reply, Reply::Granted { .. }), flushed, "{reply:?}");
     }
 }
@@ -129,13 +132,13 @@ fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
     for touched in [false, true] {
         let rules = Rules::PLAIN;
         let mut server = Server::new(2);
-        server.acquire(rules, NOW, 0, &ask("a", 30, true), &Wait::default());
+        server.acquire(rules, NOW, 0, &ask("a", 30, true), &WaitOptions::default());
         server.expire(rules, NOW + 50);
         if touched {
             server.replace(NOW + 50, Owner::new(b"c").unwrap(), 30);
             server.delete(0);
         }
-        let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &Wait::default());
+        let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &WaitOptions::default());
         assert_eq!(matches!(reply, Reply::Granted { .. }), touched, "{reply:?}");
     }
 }
@@ -145,12 +148,12 @@ fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
 #[test]
 fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
     let rules = Rules { late: true, keeps_answers: true, ..Rules::PLAIN };
-    let wait = Wait { timeout: Some(0), ..Wait::default() };
+    let wait = WaitOptions { timeout: Some(0), ..WaitOptions::default() };
     for had_one in [true, false] {
         let mut server = Server::new(2);
-        let read = |owner, session| Ask { room: Room::ANY, ..ask(owner, 300, session) };
-        server.acquire(rules, NOW, 0, &read("a", had_one), &Wait::default());
-        server.acquire(rules, NOW, 1, &read("b", false), &Wait::default());
+        let read = |owner, session| AcquireRequest { room: Room::ANY, ..ask(owner, 300, session) };
+        server.acquire(rules, NOW, 0, &read("a", had_one), &WaitOptions::default());
+        server.acquire(rules, NOW, 1, &read("b", false), &WaitOptions::default());
         assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 300, true), &wait), Reply::Waits);
         server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
         server.run_due(rules, NOW, Writes::Taken);
@@ -171,8 +174,8 @@ fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
 fn all_waits_of_an_owner_re_enter_in_the_end() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
     let mut server = Server::new(4);
-    let blocked = Wait { timeout: Some(0), channel: None, detect: false, confirm: None };
-    server.acquire(rules, NOW, 0, &ask("holder", 100, false), &Wait::default());
+    let blocked = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
+    server.acquire(rules, NOW, 0, &ask("holder", 100, false), &WaitOptions::default());
     for conn in 1..4 {
         assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 100, false), &blocked), Reply::Waits);
     }
@@ -190,12 +193,12 @@ fn all_waits_of_an_owner_re_enter_in_the_end() {
 fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
     let rules = Rules::PLAIN;
     let mut server = Server::new(4);
-    let read = |owner| Ask { room: Room::ANY, ..ask(owner, 100, false) };
-    let blocked = Wait { timeout: Some(0), channel: None, detect: false, confirm: None };
+    let read = |owner| AcquireRequest { room: Room::ANY, ..ask(owner, 100, false) };
+    let blocked = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
     for (conn, owner) in [(0, "a"), (1, "b")] {
-        server.acquire(rules, NOW, conn, &read(owner), &Wait::default());
+        server.acquire(rules, NOW, conn, &read(owner), &WaitOptions::default());
     }
-    server.acquire_on(rules, NOW, 1, 1, &ask("b", 100, false), &Wait::default());
+    server.acquire_on(rules, NOW, 1, 1, &ask("b", 100, false), &WaitOptions::default());
     assert_eq!(server.acquire_all(rules, NOW, 2, &[0, 1], &ask("a", 100, false), &blocked), Reply::Waits);
     assert_eq!(server.acquire(rules, NOW, 3, &ask("a", 100, false), &blocked), Reply::Waits);
     server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
@@ -209,12 +212,12 @@ fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
 fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
     let mut server = Server::new(3);
-    let read = |owner| Ask { room: Room::ANY, ..ask(owner, 1_000, false) };
-    let place = Wait { timeout: Some(0), channel: Some([0].into()), detect: false, confirm: None };
+    let read = |owner| AcquireRequest { room: Room::ANY, ..ask(owner, 1_000, false) };
+    let place = WaitOptions { timeout: Some(0), channel: Some([0].into()), detect: false, confirm: None };
     for (conn, owner) in [(0, "a"), (1, "b")] {
-        server.acquire(rules, NOW, conn, &read(owner), &Wait::default());
+        server.acquire(rules, NOW, conn, &read(owner), &WaitOptions::default());
     }
-    server.acquire_on(rules, NOW, 2, 1, &ask("other", 1_000, false), &Wait::default());
+    server.acquire_on(rules, NOW, 2, 1, &ask("other", 1_000, false), &WaitOptions::default());
     for _ in 0..100 {
         assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &read("a"), &place), Reply::Queued);
     }

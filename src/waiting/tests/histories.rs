@@ -5,9 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::reference::{Answered, Comes, Holder, Reference, Told, Wish};
-use super::server::{Conn, Reply, Rules, Server, Stands, Writes};
-use crate::lock::{Ask, Deadline, Millis, Owner, Room};
-use crate::waiting::Wait;
+use super::server::{Conn, Queued, Reply, Rules, Server, Writes};
+use crate::lock::{AcquireRequest, Deadline, Millis, Owner, Room};
+use crate::waiting::WaitOptions;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"];
 
@@ -169,7 +169,7 @@ impl Pair {
             Step::Acquire { conn, wish, block } => {
                 let Wish { who, lease, max_hold, once, session, room } = wish;
                 let room = u32::try_from(room).ok().and_then(Room::limit).unwrap_or(Room::ANY);
-                let ask = Ask { owner: owner(who), lease, max_hold, once, session, room };
+                let ask = AcquireRequest { owner: owner(who), lease, max_hold, once, session, room };
                 self.reference.lapse(now);
                 let renewed = self.reference.holder(who).and_then(|holder| holder.renewed(now));
                 let reply = self.server.acquire(
@@ -177,7 +177,7 @@ impl Pair {
                     now,
                     conn,
                     &ask,
-                    &Wait { timeout: block, channel: None, detect: false, confirm: None },
+                    &WaitOptions { timeout: block, channel: None, detect: false, confirm: None },
                 );
                 let comes = self.reference.acquire(conn, wish, block.is_some(), now);
                 let expected = comes.told();
@@ -350,7 +350,9 @@ impl Pair {
             let fence = held.grant.fence();
             let mut holders = self.reference.holders.iter_mut();
             let Some(holder) = holders.find(|holder| holder.fence == fence.get()) else { continue };
-            let (Some(renewed), Deadline::At(until)) = (holder.renewed(now), held.deadline) else { continue };
+            let (Some(renewed), Deadline::At(until)) = (holder.renewed(now), held.deadline) else {
+                continue;
+            };
             prop_assert!((holder.until..=renewed).contains(&until), "{} for {:?}", until, holder);
             let renews_by = holder.renews_by(now);
             holder.until = until;
@@ -370,7 +372,7 @@ impl Pair {
             .map(|holder| (owner(holder.who), holder.fence, holder.holds, Deadline::At(holder.until)))
             .collect();
         prop_assert_eq!(seen, expected);
-        let waiting = self.reference.waiting.iter().map(|(conn, ..)| Stands::Blocked(*conn));
+        let waiting = self.reference.waiting.iter().map(|(conn, ..)| Queued::Blocked(*conn));
         prop_assert_eq!(self.server.queued(), waiting.collect::<Vec<_>>());
         Ok(())
     }

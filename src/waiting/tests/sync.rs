@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 
 use super::server::{Conn, Reply, Rules, Server, Writes};
-use crate::lock::{Ask, Deadline, Fence, Millis, Owner, Room};
-use crate::waiting::state::Offset;
-use crate::waiting::{Confirm, Longer, Wait};
+use crate::lock::{AcquireRequest, Deadline, Fence, Millis, Owner, Room};
+use crate::waiting::table::Offset;
+use crate::waiting::{Confirm, ExtendRequest, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 const RULES: Rules = Rules::PLAIN;
@@ -37,14 +37,15 @@ impl World {
     }
 
     fn acquire_on(&mut self, conn: Conn, lease: Millis, session: bool, replicas: u32, within: u32) {
-        let ask = Ask { owner: owner(), lease, max_hold: None, once: false, session, room: Room::ONE };
-        let wait = Wait { confirm: confirm(replicas, within), ..Wait::default() };
+        let ask =
+            AcquireRequest { owner: owner(), lease, max_hold: None, once: false, session, room: Room::ONE };
+        let wait = WaitOptions { confirm: confirm(replicas, within), ..WaitOptions::default() };
         assert_eq!(self.server.acquire(RULES, self.now, conn, &ask, &wait), Reply::Waits);
     }
 
     fn extend_on(&mut self, conn: Conn, lease: Millis) {
         let owner = owner();
-        let longer = Longer { owner: &owner, fence: None, lease, confirm: confirm(1, WITHIN) };
+        let longer = ExtendRequest { owner: &owner, fence: None, lease, confirm: confirm(1, WITHIN) };
         assert!(self.server.extend_confirmed(RULES, self.now, conn, &longer));
     }
 

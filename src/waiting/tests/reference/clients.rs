@@ -130,10 +130,10 @@ impl Reference {
         if gone.told.is_none() || !gone.own_hold {
             return;
         }
-        let heir =
+        let successor =
             |other: &&mut Answered| other.told.is_some() && other.grant == gone.grant && !other.own_hold;
-        if let Some(heir) = self.answered.iter_mut().skip(place).find(heir) {
-            heir.own_hold = true;
+        if let Some(successor) = self.answered.iter_mut().skip(place).find(successor) {
+            successor.own_hold = true;
         } else if let Some(who) = self.grant_mut(gone.grant).map(|holder| holder.who) {
             self.give_back(who, false);
         }

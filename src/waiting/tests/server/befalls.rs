@@ -24,12 +24,12 @@ impl Server {
     /// The database is flushed.
     pub(crate) fn flush(&mut self) {
         self.locks.fill(None);
-        self.state.touched_db(Some(AT.db));
+        self.table.touched_db(Some(AT.db));
     }
 
     /// A primary becomes a replica.
     pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
-        self.state.stand_down();
+        self.table.demoted();
         self.run_due(rules, now, Writes::Replica);
     }
 
@@ -40,7 +40,7 @@ impl Server {
         {
             *deadline = Deadline::At(now);
             self.effects.push(Effect::Lease(*deadline));
-            self.state.look_through(AT, 0);
+            self.table.recheck_by(AT, 0);
         }
     }
 
@@ -48,7 +48,7 @@ impl Server {
     pub(crate) fn overwrite(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         self.turn(rules, now).expire();
         self.locks[0] = None;
-        self.state.overwritten(AT);
+        self.table.overwritten(AT);
         self.run_due(rules, now, Writes::Taken)
     }
 
@@ -57,13 +57,13 @@ impl Server {
         let fence = self.fences.next(now * 1000);
         let grant = fence.map(|fence| Grant::new(owner, fence, 1, None, now));
         self.locks[0] = grant.map(|grant| (Value::One(grant), Deadline::after(now, lease)));
-        self.state.touched(AT);
+        self.table.touched(AT);
     }
 
     /// The slot moves to another server, and comes back as it went: nothing is known of it then but the key.
     pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let lock = self.locks[0].take();
-        self.state.look_by(AT, 0);
+        self.table.look_by(AT, 0);
         let told = self.run_due(rules, now, Writes::Elsewhere);
         self.locks[0] = lock;
         told
@@ -71,18 +71,18 @@ impl Server {
 
     /// A client does something to that key, and the lock is as it was.
     pub(crate) fn touch(&mut self, lock: Lock) {
-        self.state.touched(at(lock));
+        self.table.touched(at(lock));
     }
 
     /// A client deletes that key.
     pub(crate) fn delete(&mut self, lock: Lock) {
         self.locks[lock] = None;
-        self.state.touched(at(lock));
+        self.table.touched(at(lock));
     }
 
     /// A client writes something else over that key, and deletes that when all who waited have been sent away.
     pub(crate) fn overwrite_one(&mut self, lock: Lock) {
         self.locks[lock] = None;
-        self.state.overwritten(at(lock));
+        self.table.overwritten(at(lock));
     }
 }

@@ -3,7 +3,7 @@
 use super::turn::Turn;
 use super::{Conn, Reply, Rules, Server, Writes, time};
 use crate::lock::Millis;
-use crate::waiting::{self, Answer, Stand, Stands, Ticket};
+use crate::waiting::{self, Answer, RequestId, RequestedLock, RequestedLocks};
 
 /// A connection that is open, as far as the server knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,21 +42,21 @@ impl Blocked {
 
 impl Turn<'_> {
     /// The server lets the module answer a client that it has asked for.
-    pub(super) fn answer(&mut self, ticket: Ticket) {
-        let blocked = self.server.blocked.get_mut(&ticket);
+    pub(super) fn answer(&mut self, request: RequestId) {
+        let blocked = self.server.blocked.get_mut(&request);
         if let Some(blocked) = blocked.filter(|blocked| !blocked.done) {
             (blocked.done, blocked.unblocked) = (true, true);
-            self.tell(ticket);
+            self.tell(request);
         }
     }
 
-    fn tell(&mut self, ticket: Ticket) {
-        let Some(told) = waiting::tell(self, ticket, time(self.now)) else { return };
-        let Some(blocked) = self.server.blocked.get_mut(&ticket) else { return };
+    fn tell(&mut self, request: RequestId) {
+        let Some(told) = waiting::tell(self, request, time(self.now)) else { return };
+        let Some(blocked) = self.server.blocked.get_mut(&request) else { return };
         blocked.answer = Some(match told.answer {
-            Answer::Granted { until } => match &told.stands {
-                Stands::One(Stand { got: Some(got), .. }) => Reply::granted(*got, until),
-                stands => Reply::All(stands.all().iter().filter_map(|stand| stand.got).collect(), until),
+            Answer::Granted { until } => match &told.locks {
+                RequestedLocks::One(RequestedLock { got: Some(got), .. }) => Reply::granted(*got, until),
+                locks => Reply::All(locks.all().iter().filter_map(|lock| lock.got).collect(), until),
             },
             Answer::TooManyHolds => Reply::TooManyHolds,
             Answer::Deadlock => Reply::Deadlock,
@@ -68,28 +68,28 @@ impl Turn<'_> {
     }
 
     /// The server's last word on a client.
-    fn free(&mut self, ticket: Ticket) {
-        let Some(blocked) = self.server.blocked.remove(&ticket) else { return };
+    fn free(&mut self, request: RequestId) {
+        let Some(blocked) = self.server.blocked.remove(&request) else { return };
         let open = self.server.conns.iter().any(|conn| conn.id == blocked.id);
         let arrives = open && !(blocked.gone && blocked.unblocked && self.rules.keeps_answers);
         self.server.told.extend(blocked.answer.filter(|_| arrives).map(|reply| (blocked.conn, reply)));
         // All that the server can tell of one that is gone.
         let keeps_answers = self.rules.keeps_answers;
-        waiting::ended(self, ticket, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
-        self.server.state.forget(ticket);
+        waiting::ended(self, request, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
+        self.server.table.forget(request);
     }
 
     fn free_done(&mut self) {
-        while let Some((&ticket, _)) = self.server.blocked.iter().find(|(_, blocked)| blocked.done) {
-            self.free(ticket);
+        while let Some((&request, _)) = self.server.blocked.iter().find(|(_, blocked)| blocked.done) {
+            self.free(request);
         }
     }
 }
 
 impl Server {
-    fn ticket_of(&self, conn: Conn) -> Option<Ticket> {
+    fn ticket_of(&self, conn: Conn) -> Option<RequestId> {
         let mut blocked = self.blocked.iter();
-        blocked.find(|(_, blocked)| blocked.conn == conn && !blocked.gone).map(|(&ticket, _)| ticket)
+        blocked.find(|(_, blocked)| blocked.conn == conn && !blocked.gone).map(|(&request, _)| request)
     }
 
     /// What the server does by itself: looks at locks that are due, ends waits, and tells those who are to be told. Their answers.
@@ -135,25 +135,25 @@ impl Server {
 
     /// A connection closes; another comes in its place.
     pub(crate) fn close(&mut self, rules: Rules, now: Millis, conn: Conn) {
-        let ticket = self.ticket_of(conn);
+        let request = self.ticket_of(conn);
         let old = std::mem::replace(&mut self.conns[usize::from(conn)], Connection::new(self.next_id));
         self.next_id += 1;
-        self.state.disconnected(old.id);
-        if let Some(ticket) = ticket {
-            self.send_away(rules, now, ticket);
+        self.table.disconnected(old.id);
+        if let Some(request) = request {
+            self.send_away(rules, now, request);
         }
     }
 
     /// The client of that number gets nothing any more from the module.
-    fn send_away(&mut self, rules: Rules, now: Millis, ticket: Ticket) {
-        let Some(blocked) = self.blocked.get_mut(&ticket) else { return };
+    fn send_away(&mut self, rules: Rules, now: Millis, request: RequestId) {
+        let Some(blocked) = self.blocked.get_mut(&request) else { return };
         blocked.gone = true;
         // One that has been told is not told of again before it is freed.
         if !std::mem::replace(&mut blocked.done, true) {
-            self.state.depart(ticket);
+            self.table.depart(request);
         }
         if !rules.late {
-            self.turn(rules, now).free(ticket);
+            self.turn(rules, now).free(request);
         }
     }
 
@@ -165,17 +165,17 @@ impl Server {
         conn: Conn,
         error: bool,
     ) -> Vec<(Conn, Reply)> {
-        let Some(ticket) = self.ticket_of(conn) else { return Vec::new() };
-        let Blocked { done, unblocked, .. } = self.blocked[&ticket];
+        let Some(request) = self.ticket_of(conn) else { return Vec::new() };
+        let Blocked { done, unblocked, .. } = self.blocked[&request];
         // One that has an answer gets an error instead on Valkey. Elsewhere it would get both: the server's own fault.
         if error && (!done || unblocked && rules.keeps_answers) {
             self.told.push((conn, Reply::Unblocked));
-            self.send_away(rules, now, ticket);
+            self.send_away(rules, now, request);
         } else if !error && !done {
-            self.turn(rules, now).tell(ticket);
-            self.blocked.entry(ticket).and_modify(|blocked| blocked.done = true);
+            self.turn(rules, now).tell(request);
+            self.blocked.entry(request).and_modify(|blocked| blocked.done = true);
             if !rules.late {
-                self.turn(rules, now).free(ticket);
+                self.turn(rules, now).free(request);
             }
         }
         self.take_told()

@@ -3,8 +3,8 @@
 use super::clients::Blocked;
 use super::turn::{Client, number};
 use super::{Conn, Lock, Reply, Rules, Server, time};
-use crate::lock::{Ask, Deadline, Millis, Owner};
-use crate::waiting::{self, Left, Longer, Outcome, Refusal, Wait};
+use crate::lock::{AcquireRequest, Deadline, Millis, Owner};
+use crate::waiting::{self, ExtendRequest, Left, Outcome, Refusal, WaitOptions};
 
 impl Server {
     /// `LOCK.ACQUIRE`.
@@ -13,8 +13,8 @@ impl Server {
         rules: Rules,
         now: Millis,
         conn: Conn,
-        ask: &Ask<'static>,
-        wait: &Wait,
+        ask: &AcquireRequest<'static>,
+        wait: &WaitOptions,
     ) -> Reply {
         self.acquire_on(rules, now, conn, 0, ask, wait)
     }
@@ -26,8 +26,8 @@ impl Server {
         now: Millis,
         conn: Conn,
         lock: Lock,
-        ask: &Ask<'static>,
-        wait: &Wait,
+        ask: &AcquireRequest<'static>,
+        wait: &WaitOptions,
     ) -> Reply {
         let mut client = self.client(rules, conn);
         let mut turn = self.turn(rules, now);
@@ -48,8 +48,8 @@ impl Server {
         now: Millis,
         conn: Conn,
         locks: &[Lock],
-        ask: &Ask<'static>,
-        wait: &Wait,
+        ask: &AcquireRequest<'static>,
+        wait: &WaitOptions,
     ) -> Reply {
         let mut client = self.client(rules, conn);
         let mut turns = self.turns(rules, now, locks);
@@ -84,7 +84,7 @@ impl Server {
         lease: Millis,
     ) -> Option<Deadline> {
         let mut client = self.client(rules, 0);
-        let longer = Longer { owner, fence: None, lease, confirm: None };
+        let longer = ExtendRequest { owner, fence: None, lease, confirm: None };
         let mut turns = self.turns(rules, now, locks);
         extended(waiting::extend_all(&mut turns, &mut client, &longer, time(now)))
     }
@@ -125,7 +125,7 @@ impl Server {
         lease: Millis,
     ) -> Option<Deadline> {
         let mut client = self.client(rules, 0);
-        let longer = Longer { owner, fence, lease, confirm: None };
+        let longer = ExtendRequest { owner, fence, lease, confirm: None };
         let mut turn = self.turn(rules, now);
         turn.expire();
         extended(waiting::extend(&mut turn, &mut client, &longer, time(now)))
@@ -137,7 +137,7 @@ impl Server {
         rules: Rules,
         now: Millis,
         conn: Conn,
-        longer: &Longer<'_>,
+        longer: &ExtendRequest<'_>,
     ) -> bool {
         let mut client = self.client(rules, conn);
         let mut turn = self.turn(rules, now);
@@ -152,8 +152,8 @@ impl Server {
     }
 
     fn note_blocked(&mut self, client: &Client) {
-        if let Some(ticket) = client.blocked {
-            self.blocked.insert(ticket, Blocked::new(client.conn, client.id));
+        if let Some(request) = client.blocked {
+            self.blocked.insert(request, Blocked::new(client.conn, client.id));
         }
     }
 

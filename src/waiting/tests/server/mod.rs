@@ -1,7 +1,7 @@
 //! A server in small around the rules of `waiting`: a few keys, connections, and what servers do to a module. It decides
 //! nothing. Time comes in; nothing is random.
 //!
-//! - `turn`: the seam (`Around`, `Site`, `Host`, `Caller`), as `serving` has it for real.
+//! - `turn`: the seam (`Environment`, `LockAccess`, `Host`, `Caller`), as `serving` has it for real.
 //! - `commands`: what clients ask for.
 //! - `clients`: blocked clients and connections, from the answer to the server's last word on them.
 //! - `keyspace`: the key, and what replicas are told of it.
@@ -18,8 +18,8 @@ mod views;
 use std::collections::BTreeMap;
 
 use crate::lock::{Deadline, Fence, FenceClock, Got, Grant, Millis, Now, Owner, Room, Value};
-use crate::waiting::state::Offset;
-use crate::waiting::{At, Circle, Grace, Message, Moment, State, Ticket};
+use crate::waiting::table::Offset;
+use crate::waiting::{Circle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
 use clients::{Blocked, Connection};
 
 /// A connection, by number. One that closes is followed by another of the same number.
@@ -30,10 +30,10 @@ pub(crate) type Lock = usize;
 
 pub(crate) const KEYS: [&[u8]; 3] = [b"k", b"l", b"m"];
 
-const AT: At<'static> = at(0);
+const AT: LockRef<'static> = at(0);
 
-const fn at(lock: Lock) -> At<'static> {
-    At { db: 0, key: KEYS[lock] }
+const fn at(lock: Lock) -> LockRef<'static> {
+    LockRef { db: 0, key: KEYS[lock] }
 }
 
 /// How this server differs from others, and what it is set to.
@@ -104,14 +104,14 @@ impl Reply {
 
 /// Who stands in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Stands {
+pub(crate) enum Queued {
     Blocked(Conn),
     Notified(Owner<'static>),
 }
 
 /// The same, and what is asked for.
-pub(crate) struct Asked {
-    pub(crate) stands: Stands,
+pub(crate) struct QueuedRequest {
+    pub(crate) locks: Queued,
     pub(crate) owner: Owner<'static>,
     pub(crate) room: Room,
 }
@@ -146,13 +146,13 @@ pub(crate) enum Writes {
 pub(crate) struct Server {
     locks: [Option<(Value, Deadline)>; KEYS.len()],
     pub(crate) fences: FenceClock,
-    state: State<Ticket>,
+    table: WaitTable<RequestId>,
     grace: Grace,
     /// For how long it has been away beside the time of its world: busy, or standing still.
     busy: Millis,
     stood_still: Millis,
     conns: Vec<Connection>,
-    blocked: BTreeMap<Ticket, Blocked>,
+    blocked: BTreeMap<RequestId, Blocked>,
     /// The id of the connection that comes next.
     next_id: u64,
     /// Told to nobody yet.
@@ -175,7 +175,7 @@ impl Server {
         Self {
             locks: [const { None }; KEYS.len()],
             fences: FenceClock::new(),
-            state: State::new(),
+            table: WaitTable::new(),
             grace: Grace::new(),
             busy: 0,
             stood_still: 0,
@@ -206,15 +206,15 @@ impl Server {
     /// `cut_off`: no replica will ever say more.
     pub(crate) fn renumber(&mut self, cut_off: bool) {
         let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
-        self.state.shift_offsets(known, most);
+        self.table.shift_offsets(known, most);
         (self.written, self.acked) = ((self.written - known).min(most), 1);
-        let tickets = self.state.renumber_tickets();
+        let requests = self.table.renumber_requests();
         self.blocked = std::mem::take(&mut self.blocked)
             .into_iter()
-            .map(|(ticket, blocked)| (tickets[&ticket], blocked))
+            .map(|(request, blocked)| (requests[&request], blocked))
             .collect();
         let open = self.conns.iter().map(|conn| conn.id);
-        let ids: BTreeMap<u64, u64> = open.chain(self.state.clients()).zip(0..).collect();
+        let ids: BTreeMap<u64, u64> = open.chain(self.table.clients()).zip(0..).collect();
         // One that is in there twice has the later number: that is as good.
         let ids: BTreeMap<u64, u64> = ids.into_keys().zip(0..).collect();
         self.next_id = ids.len() as u64;
@@ -224,7 +224,7 @@ impl Server {
         for blocked in self.blocked.values_mut() {
             blocked.id = ids.get(&blocked.id).copied().unwrap_or(u64::MAX);
         }
-        self.state.renumber_clients(&ids);
+        self.table.renumber_clients(&ids);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, time};
 use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Room, Value};
-use crate::waiting::state::Offset;
+use crate::waiting::table::Offset;
 use crate::waiting::{
-    self, Around, Budget, Caller, GraceLeft, GraceLength, Holder, Host, Message, Note, Place, Replicas, Rest,
-    Settled, Site, Sites, State, Ticket,
+    self, Budget, Caller, Deferral, Environment, GraceLeft, GraceLength, Holder, Host, LockAccess, LockEvent,
+    LockId, LocksAccess, Message, Replicas, RequestId, Settled, WaitTable,
 };
 
 /// A server in one turn of its event loop.
@@ -54,7 +54,7 @@ impl Server {
     }
 }
 
-impl<'a> Sites for Turns<'a> {
+impl<'a> LocksAccess for Turns<'a> {
     const SEVERAL: bool = true;
     type One = Turn<'a>;
 
@@ -85,7 +85,7 @@ impl Turn<'_> {
         {
             self.server.effects.push(Effect::Free);
             // What the server says of a lock that it has taken out of the keyspace.
-            self.server.state.look_through(at(self.lock), self.now);
+            self.server.table.recheck_by(at(self.lock), self.now);
             for held in value.all(until) {
                 waiting::outlives(self, at(self.lock), held.grant, time(self.now));
             }
@@ -93,18 +93,18 @@ impl Turn<'_> {
     }
 }
 
-impl Around for Turn<'_> {
-    type Client = Ticket;
+impl Environment for Turn<'_> {
+    type Client = RequestId;
 
-    fn state<R>(&mut self, body: impl FnOnce(&mut State<Ticket>) -> R) -> R {
-        body(&mut self.server.state)
+    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<RequestId>) -> R) -> R {
+        body(&mut self.server.table)
     }
 
     fn limits(&mut self) -> Limits {
         Limits {
             max_lease: self.rules.max_lease.unwrap_or(LONGEST_LEASE),
             max_hold: self.rules.max_hold,
-            grain: 0,
+            expiry_slack: 0,
             max_holders: self.rules.max_holders.most().unwrap_or(0),
             lengthen: self.grace_left().leases == 0,
         }
@@ -123,7 +123,7 @@ impl Around for Turn<'_> {
     }
 }
 
-impl Site for Turn<'_> {
+impl LockAccess for Turn<'_> {
     type Key = &'static [u8];
 
     fn db(&self) -> i32 {
@@ -167,7 +167,7 @@ impl Site for Turn<'_> {
         self.server.effects.extend(changed.map(|grant| effect(grant, until)));
     }
 
-    fn end(&mut self, fence: Fence, _why: Note) {
+    fn end(&mut self, fence: Fence, _why: LockEvent) {
         self.changed[self.lock] = true;
         self.server.effects.push(Effect::Ended(fence));
         self.server.end(self.lock, fence);
@@ -189,7 +189,7 @@ impl Site for Turn<'_> {
         self.server.effects.push(Effect::Free);
     }
 
-    fn note(&mut self, _note: Note) {}
+    fn note(&mut self, _note: LockEvent) {}
 
     fn next_fence(&mut self, now: Now) -> Option<Fence> {
         self.server.fences.next(now.micros)
@@ -209,17 +209,17 @@ impl Site for Turn<'_> {
 
     /// One that is not is not until the turn is over, as for a real server.
     fn idle(&mut self) -> bool {
-        self.busy[self.lock] |= !self.server.state.is_idle(at(self.lock));
+        self.busy[self.lock] |= !self.server.table.is_idle(at(self.lock));
         !self.busy[self.lock]
     }
 }
 
 impl Host for Turn<'_> {
-    fn rest(&mut self, now: Now) -> Rest {
+    fn rest(&mut self, now: Now) -> Deferral {
         match self.writes {
-            Writes::Paused => Rest::Until(now.millis() + 1),
-            Writes::Replica => Rest::Replica,
-            _ => Rest::No,
+            Writes::Paused => Deferral::Until(now.millis() + 1),
+            Writes::Replica => Deferral::Replica,
+            _ => Deferral::None,
         }
     }
 
@@ -233,7 +233,7 @@ impl Host for Turn<'_> {
         self.budget.is_turn_over()
     }
 
-    fn settle(&mut self, place: &Place) -> Settled {
+    fn settle(&mut self, place: &LockId) -> Settled {
         match self.writes {
             Writes::Taken => {
                 self.settle_arriving(place);
@@ -245,13 +245,13 @@ impl Host for Turn<'_> {
         }
     }
 
-    fn settle_together(&mut self, ticket: Ticket, places: &[Place]) -> Settled {
+    fn settle_together(&mut self, request: RequestId, places: &[LockId]) -> Settled {
         match self.writes {
             Writes::Taken => {
                 let locks: Vec<Lock> = places.iter().map(number).collect();
                 waiting::settle_together(
                     &mut self.server.turns(self.rules, self.now, &locks),
-                    ticket,
+                    request,
                     time(self.now),
                 );
                 Settled::Done
@@ -260,7 +260,7 @@ impl Host for Turn<'_> {
         }
     }
 
-    fn settle_arriving(&mut self, place: &Place) {
+    fn settle_arriving(&mut self, place: &LockId) {
         self.budget.begin_step();
         self.busy = [false; KEYS.len()];
         self.lock = number(place);
@@ -268,15 +268,15 @@ impl Host for Turn<'_> {
         waiting::settle(self, time(self.now));
     }
 
-    fn look(&mut self, place: &Place, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn look(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         self.lock = number(place);
         self.expire();
         let (value, until) = self.server.locks[self.lock].as_ref()?;
         value.end_of(fence, *until, now)
     }
 
-    fn unblock(&mut self, ticket: Ticket) {
-        self.answer(ticket);
+    fn unblock(&mut self, request: RequestId) {
+        self.answer(request);
     }
 
     fn publish(&mut self, message: &Message) -> bool {
@@ -295,7 +295,7 @@ impl Host for Turn<'_> {
     }
 }
 
-pub(super) fn number(place: &Place) -> Lock {
+pub(super) fn number(place: &LockId) -> Lock {
     KEYS.iter().position(|key| **key == *place.key).unwrap()
 }
 
@@ -304,7 +304,7 @@ pub(super) struct Client {
     pub(super) conn: Conn,
     pub(super) id: u64,
     /// Under which number it has been blocked.
-    pub(super) blocked: Option<Ticket>,
+    pub(super) blocked: Option<RequestId>,
     pub(super) claim: Millis,
 }
 
@@ -329,12 +329,12 @@ impl Caller<Turn<'_>> for Client {
         self.claim
     }
 
-    fn block(&mut self, _site: &Turn<'_>, ticket: Ticket) -> Option<Ticket> {
-        self.blocked = Some(ticket);
-        Some(ticket)
+    fn block(&mut self, _site: &Turn<'_>, request: RequestId) -> Option<RequestId> {
+        self.blocked = Some(request);
+        Some(request)
     }
 
-    fn holders(&mut self, site: &Turn<'_>, place: &Place, now: Millis, most: usize) -> Vec<Holder> {
+    fn holders(&mut self, site: &Turn<'_>, place: &LockId, now: Millis, most: usize) -> Vec<Holder> {
         let lock = site.server.locks[number(place)].as_ref().filter(|(_, until)| Deadline::At(now) <= *until);
         let until = lock.map_or(Deadline::Never, |(_, until)| *until);
         waiting::holders(lock.map(|(value, _)| value), until, now, most)

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{AT, Asked, Conn, Lock, Rules, Server, Stands, at, time};
+use super::{AT, Conn, Lock, Queued, QueuedRequest, Rules, Server, at, time};
 use crate::lock::{Deadline, Fence, Grant, Held, Millis, Owner};
-use crate::waiting::{self, GraceLeft, Ticket};
+use crate::waiting::{self, GraceLeft, RequestId};
 
 impl Server {
     /// How long this server grants nothing new.
@@ -20,7 +20,7 @@ impl Server {
     /// The same, without what replicas are still to confirm of their leases.
     pub(crate) fn confirmed(&self, now: Millis) -> Vec<Held<'_>> {
         let holders = self.holders(now).into_iter();
-        holders.filter_map(|held| self.state.confirmed(AT, held, now)).collect()
+        holders.filter_map(|held| self.table.confirmed(AT, held, now)).collect()
     }
 
     /// The grants as `LOCK.INFO` shows them, and the ends of their leases.
@@ -66,23 +66,23 @@ impl Server {
     }
 
     /// The grants of waiters that are still to be told of them, or to claim them.
-    pub(crate) fn given(&self, lock: Lock) -> BTreeSet<(Fence, Ticket)> {
-        self.state.given_grants(at(lock))
+    pub(crate) fn given(&self, lock: Lock) -> BTreeSet<(Fence, RequestId)> {
+        self.table.given_grants(at(lock))
     }
 
     /// Whether a grant is to be told once replicas have it.
     pub(crate) fn is_unconfirmed(&self, fence: Fence) -> bool {
-        self.state.is_unconfirmed(AT, fence)
+        self.table.is_unconfirmed(AT, fence)
     }
 
     /// Whether somebody is still to be told something.
     pub(crate) fn has_answers(&self) -> bool {
-        self.state.has_answered()
+        self.table.has_answered()
     }
 
     /// Whether the server knows who waits.
     pub(crate) fn is_index_right(&self) -> bool {
-        self.state.is_index_right()
+        self.table.is_index_right()
     }
 
     /// The oldest grant within its lease.
@@ -92,36 +92,36 @@ impl Server {
 
     /// Whether something has happened that the next look at the lock sets right: a waiter or a session is gone.
     pub(crate) fn is_unsettled(&self) -> bool {
-        self.state.is_unsettled(AT)
+        self.table.is_unsettled(AT)
     }
 
     /// Who stands in the queue, first come first.
-    pub(crate) fn queued(&self) -> Vec<Stands> {
-        self.asks().into_iter().map(|asked| asked.stands).collect()
+    pub(crate) fn queued(&self) -> Vec<Queued> {
+        self.asks().into_iter().map(|asked| asked.locks).collect()
     }
 
     /// Who is next: one who stands in front of the queue for less room than its grant has, or else the first.
-    pub(crate) fn next_in(&self, lock: Lock) -> Option<Stands> {
-        self.state.head(at(lock)).map(|(ticket, ask)| self.stands(ticket, &ask.owner))
+    pub(crate) fn next_in(&self, lock: Lock) -> Option<Queued> {
+        self.table.head(at(lock)).map(|(request, ask)| self.locks(request, &ask.owner))
     }
 
     /// The same, and what they ask for.
-    pub(crate) fn asks(&self) -> Vec<Asked> {
+    pub(crate) fn asks(&self) -> Vec<QueuedRequest> {
         self.asks_of(0)
     }
 
     /// The same for that lock.
-    pub(crate) fn asks_of(&self, lock: Lock) -> Vec<Asked> {
-        let queue = self.state.tickets_of(at(lock)).into_iter();
+    pub(crate) fn asks_of(&self, lock: Lock) -> Vec<QueuedRequest> {
+        let queue = self.table.requests_of(at(lock)).into_iter();
         queue
-            .map(|(ticket, owner, room)| Asked { stands: self.stands(ticket, &owner), owner, room })
+            .map(|(request, owner, room)| QueuedRequest { locks: self.locks(request, &owner), owner, room })
             .collect()
     }
 
-    fn stands(&self, ticket: Ticket, owner: &Owner<'static>) -> Stands {
-        match self.blocked.get(&ticket) {
-            Some(blocked) => Stands::Blocked(blocked.conn),
-            None => Stands::Notified(owner.clone()),
+    fn locks(&self, request: RequestId, owner: &Owner<'static>) -> Queued {
+        match self.blocked.get(&request) {
+            Some(blocked) => Queued::Blocked(blocked.conn),
+            None => Queued::Notified(owner.clone()),
         }
     }
 
@@ -142,13 +142,13 @@ impl Server {
 
     /// The same of that lock.
     pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
-        let session = self.state.session(at(lock), fence).filter(|session| !session.over)?;
+        let session = self.table.session(at(lock), fence).filter(|session| !session.over)?;
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
     }
 
     /// When the session of the grant with that fence is to be renewed.
     pub(crate) fn renews_at(&self, fence: Fence) -> Option<Millis> {
-        let session = self.state.session(AT, fence).filter(|session| !session.over)?;
+        let session = self.table.session(AT, fence).filter(|session| !session.over)?;
         Some(session.renew_at)
     }
 
@@ -158,7 +158,7 @@ impl Server {
         let frees = self.blocked.values().any(|blocked| blocked.done);
         let mut acks = self.acks();
         acks.sort_unstable_by(|one, other| other.cmp(one));
-        let confirms = self.state.is_to_confirm(&acks);
-        if closes || frees || confirms || self.state.has_answered() { Some(0) } else { self.state.next_due() }
+        let confirms = self.table.is_to_confirm(&acks);
+        if closes || frees || confirms || self.table.has_answered() { Some(0) } else { self.table.next_due() }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Fault, NAMES, Want, World};
 use crate::lock::{Fence, Held, Owner, Room};
-use crate::waiting::tests::server::{Asked, Conn, Lock, Stands};
+use crate::waiting::tests::server::{Conn, Lock, Queued, QueuedRequest};
 
 const LOCKS: std::ops::Range<Lock> = 0..3;
 
@@ -16,14 +16,14 @@ impl World {
 
     /// The clients that stand in that queue, first come first.
     fn queue(&self, lock: Lock) -> Vec<Conn> {
-        self.server.asks_of(lock).iter().map(|asked| self.conn(&asked.stands)).collect()
+        self.server.asks_of(lock).iter().map(|asked| self.conn(&asked.locks)).collect()
     }
 
-    fn conn(&self, stands: &Stands) -> Conn {
-        match stands {
-            Stands::Blocked(conn) => *conn,
+    fn conn(&self, locks: &Queued) -> Conn {
+        match locks {
+            Queued::Blocked(conn) => *conn,
             // Each that has a place has a name of its own.
-            Stands::Notified(owner) => {
+            Queued::Notified(owner) => {
                 NAMES.iter().position(|name| Owner::new(name).as_ref() == Some(owner)).unwrap() as Conn
             }
         }
@@ -94,9 +94,9 @@ impl World {
     fn check_quiet(&mut self) {
         for conn in 0..self.waits.len() as Conn {
             let Some(want) = self.waits[usize::from(conn)] else { continue };
-            let stands = |lock: &Lock| self.queue(*lock).contains(&conn);
-            let queues = LOCKS.filter(stands).count();
-            if queues > 0 && (queues != want.locks.len() || !want.locks.iter().all(stands)) {
+            let locks = |lock: &Lock| self.queue(*lock).contains(&conn);
+            let queues = LOCKS.filter(locks).count();
+            if queues > 0 && (queues != want.locks.len() || !want.locks.iter().all(locks)) {
                 self.faults.insert(Fault::HalfAPlace);
             }
         }
@@ -149,7 +149,7 @@ impl World {
             held.iter().partition(|held| held.grant.owner() == owner);
         let fits = others.len() < size(want.room)
             && others.iter().all(|held| others.len() < size(held.grant.room()));
-        let waits_to_upgrade = |asked: &Asked| {
+        let waits_to_upgrade = |asked: &QueuedRequest| {
             held.iter().any(|held| held.grant.owner() == asked.owner && asked.room < held.grant.room())
         };
         let is_unclaimed = |held: &Held<'_>| self.server.is_unclaimed(lock, held.grant.fence());
@@ -159,7 +159,7 @@ impl World {
             let ahead = queue.iter().take_while(|other| **other != conn);
             ahead.filter(|other| self.owner(**other) == owner).count() < 2
         };
-        let is_next = || self.server.next_in(lock).is_some_and(|stands| self.conn(&stands) == conn);
+        let is_next = || self.server.next_in(lock).is_some_and(|locks| self.conn(&locks) == conn);
         match own.first() {
             // Here a place re-enters only when nothing of the lock is left unclaimed.
             Some(_) if self.slow && want.notify && held.iter().any(is_unclaimed) => false,

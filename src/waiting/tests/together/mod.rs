@@ -8,8 +8,8 @@ mod worlds;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
-use crate::lock::{Ask, Fence, Got, Millis, Owner, Room};
-use crate::waiting::{Wait, Word};
+use crate::lock::{AcquireRequest, Fence, Got, Millis, Owner, Room};
+use crate::waiting::{MessageKind, WaitOptions};
 
 /// Names, of which each client has one; where there are too few, the last clients share the last.
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
@@ -216,9 +216,9 @@ impl World {
         let (rules, now) = (self.rules(), self.now);
         let Want { locks, alone, room, block, notify, once, session, lease } = want;
         let owner = self.owner(conn);
-        let ask = Ask { owner, lease, max_hold: None, once, session, room };
+        let ask = AcquireRequest { owner, lease, max_hold: None, once, session, room };
         let channel = notify.then(|| NAMES[usize::from(conn)].into());
-        let wait = Wait { timeout: block, channel, detect: false, confirm: None };
+        let wait = WaitOptions { timeout: block, channel, detect: false, confirm: None };
         if once || notify {
             self.holds = None;
         }
@@ -327,15 +327,15 @@ impl World {
     fn read(&mut self) {
         for message in std::mem::take(&mut self.server.messages) {
             let conn = NAMES.iter().position(|name| **name == *message.channel).unwrap() as Conn;
-            match message.word {
-                Word::Granted(fence) => {
+            match message.kind {
+                MessageKind::Granted(fence) => {
                     let name = self.owner(conn);
                     self.check_message(conn, fence);
                     self.knows(&name, &[0, 1, 2]);
                     self.forget_place(conn);
                 }
-                Word::Timeout | Word::Gone => self.forget_place(conn),
-                Word::Lost(_) | Word::Wanted(_) => {}
+                MessageKind::Timeout | MessageKind::Gone => self.forget_place(conn),
+                MessageKind::Lost(_) | MessageKind::Wanted(_) => {}
             }
         }
         // Who gave it up by itself.

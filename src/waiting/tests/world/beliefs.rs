@@ -1,6 +1,6 @@
 //! What owners believe of their grants, by what they are told and shown.
 
-use super::{Belief, Clients, Hears, Kind, Site, Size, Who, World, owner};
+use super::{Belief, Clients, Hears, Kind, Role, Size, Who, World, owner};
 use crate::lock::Deadline;
 use crate::waiting::tests::server::{Conn, Reply};
 
@@ -13,7 +13,7 @@ impl World {
     }
 
     /// A client is told of its grant.
-    pub(super) fn told(&mut self, size: Size, at: Site, who: Who, kind: Kind, reply: Reply) {
+    pub(super) fn told(&mut self, size: Size, at: Role, who: Who, kind: Kind, reply: Reply) {
         self.unconfirmed |= reply == Reply::NoReplicas;
         if let Reply::Extended(until) = reply {
             // What it has given back meanwhile is not its own any more.
@@ -25,7 +25,7 @@ impl World {
         let Reply::Granted { fence, deadline, .. } = reply else { return };
         self.untold.remove(&fence);
         let hears = &mut self.hears[usize::from(who)];
-        if kind.notified() && at == Site::Primary {
+        if kind.notified() && at == Role::Primary {
             // By another connection's reply it may know already of its grant, and of those who wait.
             *hears = Some(Hears { fence, claimed: true, wanted: self.confirms });
         }
@@ -50,14 +50,14 @@ impl World {
     }
 
     /// An owner goes by what it has been told, unless that is over by now.
-    fn believe(&mut self, at: Site, who: Who, belief: Belief) {
+    fn believe(&mut self, at: Role, who: Who, belief: Belief) {
         let session = self.server(at).session(belief.fence);
         // A session on a connection of its own that is gone ends the grant, as it knows.
         let vanished = session.is_some_and(|conn| self.server(at).has_vanished(conn));
         let until = self.cut.get(&belief.fence).map_or(belief.until, |cut| belief.until.min(*cut));
         // Nor does it count on a lease that such a session may still end: it would have come back with one.
         let lasts = until >= Deadline::At(self.now) && self.lost[usize::from(who)].is_empty();
-        let old = session.is_some() && at == Site::Old;
+        let old = session.is_some() && at == Role::Old;
         let belief = Belief { until, session, old, ..belief };
         let counts = if session.is_some() { self.is_sure(&belief) } else { lasts };
         if !vanished && counts {
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// An owner is told the new end of its lease; or that there is none.
-    pub(super) fn extended(&mut self, at: Site, who: Who, extended: Option<Deadline>) {
+    pub(super) fn extended(&mut self, at: Role, who: Who, extended: Option<Deadline>) {
         let now = self.now;
         let mut held = self.server(at).holders(now).into_iter();
         let held = held.find(|held| held.grant.owner() == owner(who));

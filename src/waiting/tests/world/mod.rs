@@ -12,16 +12,16 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::server::{Conn, Effect, Server, Stands};
+use super::server::{Conn, Effect, Queued, Server};
 use crate::lock::{Deadline, Fence, Millis, Owner, Room};
-use crate::waiting::state::Offset;
+use crate::waiting::table::Offset;
 
 pub(super) use model::EXCLUSION;
 pub(super) use size::{Clients, Failover, Happens, Kind, Size, Who};
 
 /// Which server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Site {
+pub(super) enum Role {
     Primary,
     /// The old primary beside its successor.
     Old,
@@ -102,7 +102,7 @@ pub(super) struct World {
     /// The owners that were sent away from a connection on which they had asked for a session.
     sent_away: Vec<BTreeSet<Who>>,
     /// Those who wait, first come first.
-    arrivals: Vec<Stands>,
+    arrivals: Vec<Queued>,
     /// The connections on which owners have asked last for a place.
     places: Vec<Option<Conn>>,
     /// The grants that places were given, and have not claimed.
@@ -178,9 +178,9 @@ impl World {
         size.failover.is_some() && self.replica.is_none()
     }
 
-    fn server(&mut self, at: Site) -> &mut Server {
+    fn server(&mut self, at: Role) -> &mut Server {
         match (at, &mut self.old) {
-            (Site::Old, Some((old, _))) => old,
+            (Role::Old, Some((old, _))) => old,
             _ => &mut self.primary,
         }
     }
@@ -224,8 +224,8 @@ impl World {
 
     /// Whether a connection can be used: it is open, and nobody waits on it. The server reads nothing more from one that it is
     /// not done with.
-    fn is_free(&self, at: Site, conn: Conn) -> bool {
-        if let (Site::Old, Some((old, _))) = (at, &self.old) {
+    fn is_free(&self, at: Role, conn: Conn) -> bool {
+        if let (Role::Old, Some((old, _))) = (at, &self.old) {
             return self.waiting_old[usize::from(conn)].is_none() && !old.blocked().contains(&conn);
         }
         let blocked = self.waiting[usize::from(conn)].is_some() || self.primary.blocked().contains(&conn);

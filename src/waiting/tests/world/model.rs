@@ -4,26 +4,26 @@ use std::collections::BTreeSet;
 
 use stateright::{Model, Property};
 
-use super::{Belief, Clients, Fault, Kind, Site, Size, Who, World};
+use super::{Belief, Clients, Fault, Kind, Role, Size, Who, World};
 use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::{Conn, Writes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::waiting::tests) enum Action {
     Acquire {
-        at: Site,
+        at: Role,
         conn: Conn,
         who: Who,
         lease: Millis,
         kind: Kind,
     },
     Release {
-        at: Site,
+        at: Role,
         who: Who,
         all: bool,
     },
     Extend {
-        at: Site,
+        at: Role,
         who: Who,
         lease: Millis,
     },
@@ -69,12 +69,12 @@ pub(in crate::waiting::tests) const EXCLUSION: &str =
     "1: owners inside their leases have room for each other";
 
 impl Size {
-    fn acquires(self, world: &World, at: Site, who: Who, actions: &mut Vec<Action>) {
+    fn acquires(self, world: &World, at: Role, who: Who, actions: &mut Vec<Action>) {
         for &kind in self.kinds {
             // Any idle connection will do: they are all alike, but for places.
             let free = (0..self.conns).filter(|&conn| world.is_free(at, conn));
             for conn in free.take(if kind.notified() { usize::MAX } else { 1 }) {
-                if at == Site::Primary || !kind.waits() && !kind.notified() {
+                if at == Role::Primary || !kind.waits() && !kind.notified() {
                     let ask = |&lease| Action::Acquire { at, conn, who, lease, kind };
                     actions.extend(self.leases.iter().map(ask));
                 }
@@ -83,7 +83,7 @@ impl Size {
     }
 
     /// What an owner may ask for.
-    fn wishes(self, world: &World, at: Site, who: Who, actions: &mut Vec<Action>) {
+    fn wishes(self, world: &World, at: Role, who: Who, actions: &mut Vec<Action>) {
         let belief = world.believes(who);
         let clients = world.clients(self);
         if belief.is_none_or(|belief| belief.holds < self.holds) {
@@ -94,7 +94,7 @@ impl Size {
             actions.extend(belief.map(|_| Action::Release { at, who, all: false }));
             return;
         }
-        if at == Site::Primary && world.places[usize::from(who)].is_some() {
+        if at == Role::Primary && world.places[usize::from(who)].is_some() {
             actions.push(Action::Leave(who));
         }
         actions.push(Action::Release { at, who, all: false });
@@ -165,8 +165,8 @@ impl Model for Size {
             return;
         }
         self.turns(world, actions);
-        let sites: &[Site] =
-            if world.old.is_some() && !world.away { &[Site::Primary, Site::Old] } else { &[Site::Primary] };
+        let sites: &[Role] =
+            if world.old.is_some() && !world.away { &[Role::Primary, Role::Old] } else { &[Role::Primary] };
         for &at in sites {
             for who in 0..self.owners {
                 self.wishes(world, at, who, actions);

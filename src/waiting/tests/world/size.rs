@@ -1,9 +1,9 @@
 //! How big a world is, and what may happen in it.
 
 use super::owner;
-use crate::lock::{Ask, Millis, Room};
+use crate::lock::{AcquireRequest, Millis, Room};
 use crate::waiting::tests::server::{Conn, Rules};
-use crate::waiting::{Confirm, Wait};
+use crate::waiting::{Confirm, WaitOptions};
 
 /// An owner, by number.
 pub(in crate::waiting::tests) type Who = u8;
@@ -142,10 +142,15 @@ impl Kind {
         self.notified() || matches!(self, Self::Once | Self::WaitOnce | Self::ReadOnce)
     }
 
-    pub(super) fn ask(self, who: Who, lease: Millis, confirm: Option<Confirm>) -> (Ask<'static>, Wait) {
+    pub(super) fn ask(
+        self,
+        who: Who,
+        lease: Millis,
+        confirm: Option<Confirm>,
+    ) -> (AcquireRequest<'static>, WaitOptions) {
         let (once, session, room) = (self.once(), self.session(), self.room());
-        let ask = Ask { owner: owner(who), lease, max_hold: None, once, session, room };
+        let ask = AcquireRequest { owner: owner(who), lease, max_hold: None, once, session, room };
         let channel = self.notified().then(|| [who].into());
-        (ask, Wait { timeout: self.timeout(), channel, detect: false, confirm })
+        (ask, WaitOptions { timeout: self.timeout(), channel, detect: false, confirm })
     }
 }

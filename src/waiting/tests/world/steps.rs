@@ -2,33 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Belief, Clients, Failover, Fault, Kind, Site, Size, Who, World, owner};
+use super::{Belief, Clients, Failover, Fault, Kind, Role, Size, Who, World, owner};
 use crate::lock::{Deadline, Millis};
-use crate::waiting::tests::server::{Conn, Reply, Stands, Writes};
-use crate::waiting::{Confirm, Longer};
+use crate::waiting::tests::server::{Conn, Queued, Reply, Writes};
+use crate::waiting::{Confirm, ExtendRequest};
 
 impl World {
-    pub(super) fn acquire(&mut self, size: Size, at: Site, conn: Conn, who: Who, lease: Millis, kind: Kind) {
+    pub(super) fn acquire(&mut self, size: Size, at: Role, conn: Conn, who: Who, lease: Millis, kind: Kind) {
         let (ask, wait) = kind.ask(who, lease, size.confirm);
         let reply = self.step(size, at, |server, rules, now| server.acquire(rules, now, conn, &ask, &wait));
         match reply {
-            Reply::Waits if at == Site::Old => self.waiting_old[usize::from(conn)] = Some((who, kind)),
+            Reply::Waits if at == Role::Old => self.waiting_old[usize::from(conn)] = Some((who, kind)),
             Reply::Waits => {
                 self.waiting[usize::from(conn)] = Some((who, kind));
                 // It may have been granted it, and wait for replicas.
-                if size.confirm.is_none() || self.primary.queued().contains(&Stands::Blocked(conn)) {
-                    self.arrivals.push(Stands::Blocked(conn));
+                if size.confirm.is_none() || self.primary.queued().contains(&Queued::Blocked(conn)) {
+                    self.arrivals.push(Queued::Blocked(conn));
                 }
             }
             Reply::Queued => {
                 self.places[usize::from(who)] = Some(conn);
-                let place = Stands::Notified(owner(who));
+                let place = Queued::Notified(owner(who));
                 if !self.arrivals.contains(&place) {
                     self.arrivals.push(place);
                 }
             }
             reply => {
-                if at == Site::Primary {
+                if at == Role::Primary {
                     self.note_session(conn, who, kind, &reply);
                 }
                 self.told(size, at, who, kind, reply);
@@ -37,12 +37,12 @@ impl World {
     }
 
     pub(super) fn leave(&mut self, size: Size, who: Who) {
-        self.arrivals.retain(|stands| *stands != Stands::Notified(owner(who)));
+        self.arrivals.retain(|locks| *locks != Queued::Notified(owner(who)));
         self.places[usize::from(who)] = None;
-        self.step(size, Site::Primary, |server, rules, now| server.leave(rules, now, &owner(who)));
+        self.step(size, Role::Primary, |server, rules, now| server.leave(rules, now, &owner(who)));
     }
 
-    pub(super) fn release(&mut self, size: Size, at: Site, who: Who, all: bool) {
+    pub(super) fn release(&mut self, size: Size, at: Role, who: Who, all: bool) {
         let now = self.now;
         let mut before = self.server(at).holders(now).into_iter();
         let before = before.find(|held| held.grant.owner() == owner(who)).map(|held| held.grant.fence());
@@ -50,7 +50,7 @@ impl World {
             .step_of(size, at, who, |server, rules, now| server.release(rules, now, &owner(who), None, all));
         let thought = self.believes(who).map_or(0, |belief| belief.holds);
         if left == Some(0) {
-            if at == Site::Primary {
+            if at == Role::Primary {
                 self.sessions.iter_mut().for_each(|owners| _ = owners.remove(&who));
             }
             let gave = &mut self.given_back[usize::from(who)];
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    pub(super) fn extend(&mut self, size: Size, at: Site, who: Who, lease: Millis) {
+    pub(super) fn extend(&mut self, size: Size, at: Role, who: Who, lease: Millis) {
         if let Some(confirm) = size.confirm {
             return self.extend_confirmed(size, at, who, lease, confirm);
         }
@@ -79,14 +79,14 @@ impl World {
     }
 
     /// The same, told once replicas have it.
-    fn extend_confirmed(&mut self, size: Size, at: Site, who: Who, lease: Millis, confirm: Confirm) {
+    fn extend_confirmed(&mut self, size: Size, at: Role, who: Who, lease: Millis, confirm: Confirm) {
         let Some(conn) = (0..size.conns).find(|&conn| self.is_free(at, conn)) else { return };
         let owner = owner(who);
-        let longer = Longer { owner: &owner, fence: None, lease, confirm: Some(confirm) };
+        let longer = ExtendRequest { owner: &owner, fence: None, lease, confirm: Some(confirm) };
         let waits = self
             .step_of(size, at, who, |server, rules, now| server.extend_confirmed(rules, now, conn, &longer));
         if waits {
-            let waiting = if at == Site::Old { &mut self.waiting_old } else { &mut self.waiting };
+            let waiting = if at == Role::Old { &mut self.waiting_old } else { &mut self.waiting };
             waiting[usize::from(conn)] = Some((who, Kind::Extension));
         }
     }
@@ -94,7 +94,7 @@ impl World {
     /// The operator's way: it is for him to see to the owner.
     pub(super) fn break_(&mut self, size: Size) {
         let before: Vec<_> = self.primary.holders(self.now).iter().map(|held| held.grant.fence()).collect();
-        if self.step(size, Site::Primary, |server, rules, now| server.break_(rules, now, None)) > 0 {
+        if self.step(size, Role::Primary, |server, rules, now| server.break_(rules, now, None)) > 0 {
             self.broken = before.last().copied();
             for belief in &mut self.beliefs {
                 *belief = belief.filter(|belief| !before.contains(&belief.fence));
@@ -105,7 +105,7 @@ impl World {
     /// Here too. But a session sets the lease forward again.
     pub(super) fn cut(&mut self, size: Size) {
         let now = self.now;
-        self.step(size, Site::Primary, |server, _, now| server.cut(now));
+        self.step(size, Role::Primary, |server, _, now| server.cut(now));
         let cut = self.primary.all_held().into_iter().map(|held| (held.grant.fence(), held.deadline));
         let cut: BTreeMap<_, _> = cut.collect();
         for belief in self.beliefs.iter_mut().flatten().filter(|belief| belief.session.is_none()) {
@@ -122,10 +122,10 @@ impl World {
         self.go(conn);
         for (who, place) in (0..).zip(&mut self.places) {
             if place.take_if(|place| *place == conn).is_some() {
-                self.arrivals.retain(|stands| *stands != Stands::Notified(owner(who)));
+                self.arrivals.retain(|locks| *locks != Queued::Notified(owner(who)));
             }
         }
-        self.step(size, Site::Primary, |server, rules, now| server.close(rules, now, conn));
+        self.step(size, Role::Primary, |server, rules, now| server.close(rules, now, conn));
         for lost in &mut self.lost {
             lost.remove(&conn);
         }
@@ -145,7 +145,7 @@ impl World {
         self.sessions[usize::from(conn)].clear();
         let mut asked = std::mem::take(&mut self.sent_away[usize::from(conn)]);
         asked.extend(waited);
-        self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
+        self.arrivals.retain(|locks| *locks != Queued::Blocked(conn));
         for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
             let asked = asked.contains(&who);
             let ended = belief
@@ -158,33 +158,33 @@ impl World {
 
     pub(super) fn unblock(&mut self, size: Size, conn: Conn, error: bool) {
         let told =
-            self.step(size, Site::Primary, |server, rules, now| server.unblock(rules, now, conn, error));
+            self.step(size, Role::Primary, |server, rules, now| server.unblock(rules, now, conn, error));
         self.hear(size, told);
     }
 
     pub(super) fn run_due(&mut self, size: Size, writes: Writes) {
-        let told = self.step(size, Site::Primary, |server, rules, now| server.run_due(rules, now, writes));
+        let told = self.step(size, Role::Primary, |server, rules, now| server.run_due(rules, now, writes));
         self.hear(size, told);
     }
 
     pub(super) fn ring_old(&mut self, size: Size) {
-        let told = self.step(size, Site::Old, |server, rules, now| server.run_due(rules, now, Writes::Taken));
+        let told = self.step(size, Role::Old, |server, rules, now| server.run_due(rules, now, Writes::Taken));
         for (conn, reply) in told {
             if let Some((who, kind)) = self.waiting_old[usize::from(conn)].take() {
-                self.told(size, Site::Old, who, kind, reply);
+                self.told(size, Role::Old, who, kind, reply);
             }
         }
     }
 
     pub(super) fn free(&mut self, size: Size) {
-        let told = self.step(size, Site::Primary, |server, rules, now| server.free_done(rules, now));
+        let told = self.step(size, Role::Primary, |server, rules, now| server.free_done(rules, now));
         self.hear(size, told);
     }
 
     /// Clients that waited are told.
     fn hear(&mut self, size: Size, told: Vec<(Conn, Reply)>) {
         for (conn, reply) in told {
-            self.arrivals.retain(|stands| *stands != Stands::Blocked(conn));
+            self.arrivals.retain(|locks| *locks != Queued::Blocked(conn));
             match self.waiting[usize::from(conn)].take() {
                 Some((who, kind)) => {
                     // It can't know whether it had been told before, and has a session there.
@@ -193,7 +193,7 @@ impl World {
                         self.sent_away[usize::from(conn)].insert(who);
                     }
                     self.note_session(conn, who, kind, &reply);
-                    self.told(size, Site::Primary, who, kind, reply);
+                    self.told(size, Role::Primary, who, kind, reply);
                 }
                 None if self.primary.has_vanished(conn) => self.told_in_vain(reply),
                 None => _ = self.faults.insert(Fault::ToldUnasked),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Fault, Hears, Site, Size, Who, World, owner};
+use super::{Fault, Hears, Role, Size, Who, World, owner};
 use crate::lock::{Deadline, Fence, Held, Millis, Owner, Room};
-use crate::waiting::state::Offset;
-use crate::waiting::tests::server::{Asked, Rules, Server, Stands};
-use crate::waiting::{Message, Word};
+use crate::waiting::table::Offset;
+use crate::waiting::tests::server::{Queued, QueuedRequest, Rules, Server};
+use crate::waiting::{Message, MessageKind};
 
 /// A grant, its owner, and how many it bears.
 type Holder = (Fence, Owner<'static>, Room);
@@ -16,7 +16,7 @@ impl World {
     pub(super) fn step<T>(
         &mut self,
         size: Size,
-        at: Site,
+        at: Role,
         body: impl FnOnce(&mut Server, Rules, Millis) -> T,
     ) -> T {
         let now = self.now;
@@ -31,7 +31,7 @@ impl World {
         let effects = std::mem::take(&mut server.effects);
         let messages = std::mem::take(&mut server.messages);
         server.written += effects.len() as Offset;
-        if at == Site::Primary {
+        if at == Role::Primary {
             self.on_the_way.extend(effects.into_iter().filter(|_| self.replica.is_some()));
             self.note_acks();
         }
@@ -43,7 +43,7 @@ impl World {
         let kept: Vec<Holder> = after.iter().filter(|holder| !is_new(holder)).cloned().collect();
         for (fence, holder, _) in &new {
             // What an old primary grants that asks replicas is told to nobody.
-            if at == Site::Old && self.confirms {
+            if at == Role::Old && self.confirms {
                 continue;
             }
             if self.highest.as_ref().is_some_and(|(highest, _)| fence <= highest) {
@@ -52,7 +52,7 @@ impl World {
             self.untold.insert(*fence);
             self.highest = Some((*fence, holder.clone()));
         }
-        if at == Site::Primary {
+        if at == Role::Primary {
             self.check_order(size, asked, kept, new);
             let fences: BTreeSet<Fence> = after.iter().map(|(fence, ..)| *fence).collect();
             self.untold.retain(|fence| fences.contains(fence));
@@ -65,7 +65,7 @@ impl World {
         if !size.happens.stalls && !size.happens.arrives {
             self.known.clear();
         }
-        if at == Site::Primary {
+        if at == Role::Primary {
             self.read(size, messages);
         }
         result
@@ -73,14 +73,14 @@ impl World {
 
     /// New grants go to the first to come of those who wait, by our own list; and to nobody while a holder waits to have its grant
     /// with less room. A holder's own waiters re-enter wherever they stand.
-    fn check_order(&mut self, size: Size, asked: Vec<Asked>, kept: Vec<Holder>, new: Vec<Holder>) {
-        let rank = |asked: &Asked| self.arrivals.iter().position(|stands| *stands == asked.stands);
+    fn check_order(&mut self, size: Size, asked: Vec<QueuedRequest>, kept: Vec<Holder>, new: Vec<Holder>) {
+        let rank = |asked: &QueuedRequest| self.arrivals.iter().position(|locks| *locks == asked.locks);
         let mut waits: Vec<_> = asked.iter().filter_map(|asked| Some((rank(asked)?, asked))).collect();
         waits.sort_by_key(|(rank, _)| *rank);
         let still = self.primary.queued();
-        let upgrades = |asked: &Asked| {
+        let upgrades = |asked: &QueuedRequest| {
             let less = |(_, holder, room): &Holder| *holder == asked.owner && asked.room < *room;
-            kept.iter().any(less) && still.contains(&asked.stands)
+            kept.iter().any(less) && still.contains(&asked.locks)
         };
         if !new.is_empty() && waits.iter().any(|(_, asked)| upgrades(asked)) {
             self.faults.insert(Fault::NotTheFirst);
@@ -91,7 +91,7 @@ impl World {
             if next.is_some_and(|next| next.owner != holder) {
                 self.faults.insert(Fault::NotTheFirst);
             }
-            if next.is_some_and(|next| matches!(next.stands, Stands::Notified(_))) {
+            if next.is_some_and(|next| matches!(next.locks, Queued::Notified(_))) {
                 self.to_claim.insert(fence);
                 let hears = Hears { fence, claimed: false, wanted: false };
                 let who = (0..size.owners).find(|who| owner(*who) == holder);
@@ -102,9 +102,9 @@ impl World {
     }
 
     /// Those who wait to have their grant with less room than it has.
-    pub(super) fn upgrades(&self) -> impl Iterator<Item = Asked> {
+    pub(super) fn upgrades(&self) -> impl Iterator<Item = QueuedRequest> {
         let holders = self.primary.holders(self.now);
-        let less = move |asked: &Asked| {
+        let less = move |asked: &QueuedRequest| {
             holders.iter().any(|held| held.grant.owner() == asked.owner && asked.room < held.grant.room())
         };
         self.primary.asks().into_iter().filter(less)
@@ -116,30 +116,31 @@ impl World {
         let holders = self.primary.holders(self.now).into_iter();
         let holders: Vec<Owner<'_>> = holders.map(|held| held.grant.owner().into_owned()).collect();
         for who in 0..size.owners {
-            let place = Stands::Notified(owner(who));
+            let place = Queued::Notified(owner(who));
             let mut told = messages.iter().filter(|message| message.owner == owner(who));
-            let ends = |message: &Message| !matches!(message.word, Word::Lost(_) | Word::Wanted(_));
+            let ends =
+                |message: &Message| !matches!(message.kind, MessageKind::Lost(_) | MessageKind::Wanted(_));
             if self.arrivals.contains(&place) && !queued.contains(&place) {
-                self.arrivals.retain(|stands| *stands != place);
+                self.arrivals.retain(|locks| *locks != place);
                 if !holders.contains(&owner(who)) && !told.any(ends) {
                     self.faults.insert(Fault::PlaceLost);
                 }
             }
         }
-        for Message { word, owner: name, .. } in messages {
+        for Message { kind, owner: name, .. } in messages {
             let Some(who) = (0..size.owners).find(|who| owner(*who) == name) else { continue };
             let hears = &mut self.hears[usize::from(who)];
-            match word {
-                Word::Lost(fence) => _ = hears.take_if(|hears| hears.fence == fence),
-                Word::Gone => *hears = None,
-                Word::Wanted(fence) => {
+            match kind {
+                MessageKind::Lost(fence) => _ = hears.take_if(|hears| hears.fence == fence),
+                MessageKind::Gone => *hears = None,
+                MessageKind::Wanted(fence) => {
                     let same = hears.iter_mut().filter(|hears| hears.fence == fence);
                     same.for_each(|hears| hears.wanted = true);
                 }
                 // Nobody will claim it.
-                Word::Granted(fence) if self.primary.deaf => _ = self.to_claim.remove(&fence),
-                Word::Granted(fence) => _ = self.to_claim.insert(fence),
-                Word::Timeout => {}
+                MessageKind::Granted(fence) if self.primary.deaf => _ = self.to_claim.remove(&fence),
+                MessageKind::Granted(fence) => _ = self.to_claim.insert(fence),
+                MessageKind::Timeout => {}
             }
         }
         if queued.is_empty() {
@@ -151,7 +152,7 @@ impl World {
     pub(super) fn step_of<T>(
         &mut self,
         size: Size,
-        at: Site,
+        at: Role,
         who: Who,
         body: impl FnOnce(&mut Server, Rules, Millis) -> T,
     ) -> T {
@@ -199,7 +200,7 @@ impl World {
         if first.is_some_and(|first| fits(first, &holders, size)) && !refusals {
             found.push(Fault::FreeWithAQueue);
         }
-        let waits_for_itself = |asked: &Asked| {
+        let waits_for_itself = |asked: &QueuedRequest| {
             let its = |held: &Held<'_>| held.grant.owner() == asked.owner && asked.room >= held.grant.room();
             holders.iter().any(its)
         };
@@ -233,7 +234,7 @@ impl World {
         if !self.hears.iter().flatten().all(heard) && !size.happens.refusals {
             self.faults.insert(Fault::NotHeard);
         }
-        let gone = |stands: &Stands| matches!(stands, Stands::Notified(_)) && !self.arrivals.contains(stands);
+        let gone = |locks: &Queued| matches!(locks, Queued::Notified(_)) && !self.arrivals.contains(locks);
         if self.primary.queued().iter().any(gone) {
             self.faults.insert(Fault::ToNobody);
         }
@@ -261,7 +262,7 @@ impl World {
 }
 
 /// Whether that ask fits with those who hold the lock: by the words of the page on `LOCK.ACQUIRE`.
-fn fits(asked: &Asked, holders: &[Held<'_>], size: Size) -> bool {
+fn fits(asked: &QueuedRequest, holders: &[Held<'_>], size: Size) -> bool {
     let others: Vec<_> = holders.iter().filter(|held| held.grant.owner() != asked.owner).collect();
     let room = |room: Room| room.most().map_or(usize::MAX, |most| most as usize);
     let rooms = others.iter().map(|held| room(held.grant.room()));

@@ -220,5 +220,5 @@ fn a_session_on_a_slot_that_arrives() {
     let size = Size { kinds, happens, leases: &[3], horizon: soak(5, 7), ..ONE_SERVER };
     holds("arrives", size);
     let happens = Happens { stalls: true, ..happens };
-    holds("arrives, and the server stands still", Size { happens, leases: &[1], horizon: 4, ..size });
+    holds("arrives, and the server locks still", Size { happens, leases: &[1], horizon: 4, ..size });
 }

@@ -1,0 +1,295 @@
+//! Where the seam goes: what the rules of this folder need of the server. The server implements it once (`serving`),
+//! the tests once (`tests::server`).
+//!
+//! What is behind these methods is code that no model sees. So they are few, and none of them decides.
+
+use super::detect::{Circle, Holder};
+use super::table::{LockId, LockRef, Message, Offset, RequestId, WaitTable};
+use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
+
+/// What every rule needs.
+pub(crate) trait Environment {
+    /// A client that waits, as the server knows it.
+    type Client: Copy;
+
+    /// Lends who waits where. The server can't be called meanwhile, since `self` is lent too.
+    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Self::Client>) -> R) -> R;
+
+    /// What holds for all grants now.
+    fn limits(&mut self) -> Limits;
+
+    /// Whether a connection with that id is open.
+    fn is_open(&self, client: u64) -> bool;
+
+    /// Pays for some work of this step: see `budget`. Whether anything was left for it.
+    fn pay(&mut self, work: u32) -> bool;
+
+    /// Counts work of this step that can't be left for later.
+    fn spend(&mut self, work: u32);
+}
+
+/// One lock, open for one step: a command, or a timer.
+pub(crate) trait LockAccess: Environment {
+    /// The name of the lock; outlives a borrow of the lock, so that no step has to clone it.
+    type Key: Copy + AsRef<[u8]>;
+
+    fn db(&self) -> i32;
+
+    fn key(&self) -> Self::Key;
+
+    /// Who holds the lock; none where it is free.
+    fn value(&self) -> Option<&Value>;
+
+    /// The end of the latest lease. Apart from the value, since it is a look-up of its own.
+    fn deadline(&self) -> Deadline;
+
+    /// Gives the lock to somebody alone, whoever had it.
+    fn give(&mut self, grant: Grant, until: Deadline);
+
+    /// Gives the lock to somebody beside those who hold it.
+    fn add(&mut self, grant: Grant, until: Deadline);
+
+    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already.
+    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline);
+
+    /// Ends one of several grants, and takes note of why.
+    fn end(&mut self, fence: Fence, why: LockEvent);
+
+    /// Ends those of several grants whose lease was over before that, so many at most, and takes note of it: which.
+    fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
+
+    /// Ends whatever grants there are.
+    fn free(&mut self);
+
+    /// Takes note of what has happened, for those who listen and for those who count. Nobody hears of it before the step
+    /// is over.
+    fn note(&mut self, note: LockEvent);
+
+    /// The fence for a grant that is made now; none once the greatest has been given.
+    fn next_fence(&mut self, now: Now) -> Option<Fence>;
+
+    /// How long nothing new is granted, and how long no lease is lengthened.
+    fn grace(&mut self) -> GraceLeft;
+
+    /// Nobody waits for this lock, no connection keeps it alive, and nothing of it is left to take back.
+    fn idle(&mut self) -> bool;
+
+    /// Whether a grant was made or has ended in this step.
+    fn changed(&self) -> bool;
+
+    /// For how many locks all places that have a grant of this one to claim may wait, where one more is to re-enter.
+    fn most_unclaimed(&self) -> u32 {
+        32
+    }
+
+    /// Lends the state, and says where in it this lock is.
+    fn here<R>(&mut self, body: impl FnOnce(&mut WaitTable<Self::Client>, LockRef<'_>) -> R) -> R {
+        let (db, key) = (self.db(), self.key());
+        self.table(|table| body(table, LockRef { db, key: key.as_ref() }))
+    }
+
+    /// The grant of an owner and the end of its lease, where it holds the lock; and those of the others.
+    #[inline(always)]
+    fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others) {
+        match self.value() {
+            Some(value) => value.seen_by(owner, || self.deadline()),
+            None => (None, Others::NONE),
+        }
+    }
+
+    /// The grant with that fence, and the end of its lease.
+    fn with_fence(&self, fence: Fence) -> Option<Held<'_>> {
+        self.value()?.with_fence(fence, || self.deadline())
+    }
+
+    /// Whether one more grant might fit beside those that there are.
+    fn has_room(&self) -> bool {
+        self.value().is_none_or(|value| Others { count: value.count(), room: value.room() }.bear(Room::ANY))
+    }
+}
+
+/// Several locks, open for one step.
+pub(crate) trait LocksAccess {
+    /// Whether a command named them together, be it one only.
+    const SEVERAL: bool;
+
+    type One: LockAccess;
+
+    /// How many.
+    fn count(&self) -> usize;
+
+    /// Lends one of them; they are numbered from 0.
+    fn lock(&mut self, number: usize) -> Option<&mut Self::One>;
+}
+
+/// One lock, where several may be open.
+pub(super) struct SingleLock<'a, S>(pub(super) &'a mut S);
+
+impl<S: LockAccess> LocksAccess for SingleLock<'_, S> {
+    const SEVERAL: bool = false;
+    type One = S;
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn lock(&mut self, number: usize) -> Option<&mut S> {
+        (number == 0).then_some(&mut *self.0)
+    }
+}
+
+/// The client of a running command.
+pub(crate) trait Caller<S: LockAccess> {
+    fn id(&self) -> u64;
+
+    /// Whether it can be blocked here: not in a transaction or a script, nor on a replica.
+    fn may_block(&self) -> bool;
+
+    /// The most waiters that a queue takes, where there is a limit.
+    fn max_waiters(&self) -> Option<usize>;
+
+    /// The most locks that hang on a connection at a time, by its places and sessions, where there is a limit.
+    fn max_places(&self) -> Option<usize>;
+
+    /// How long, in ms, a grant may be left unclaimed.
+    fn claim(&self) -> Millis;
+
+    /// Blocks the client, under that number; none where the server refuses.
+    fn block(&mut self, lock: &S, request: RequestId) -> Option<S::Client>;
+
+    /// Who holds another lock, which the command was not given, so many at most: to look at, no more. `lock` is open meanwhile.
+    fn holders(&mut self, lock: &S, id: &LockId, now: Millis, most: usize) -> Vec<Holder>;
+}
+
+/// The server between steps: what falls due, and who is to be told.
+pub(crate) trait Host: Environment {
+    /// Whether what is due has to wait.
+    fn rest(&mut self, now: Now) -> Deferral;
+
+    /// How long, in µs, this turn of ours has lasted.
+    fn used(&mut self) -> Micros;
+
+    /// Whether this turn has done as much as it may: see `budget`.
+    fn is_turn_over(&mut self) -> bool;
+
+    /// Settles a lock by a command, so that the server applies what it applies to every write.
+    fn settle(&mut self, id: &LockId) -> Settled;
+
+    /// The same for all locks that one waiter waits for: it gets them all, or none.
+    fn settle_together(&mut self, request: RequestId, places: &[LockId]) -> Settled;
+
+    /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
+    fn settle_arriving(&mut self, id: &LockId);
+
+    /// The end of the lease of the grant with that fence; none where that holds the lock no more, or by then.
+    fn look(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
+
+    /// Has a client asked to be told: it is, in this call or soon.
+    fn unblock(&mut self, client: Self::Client);
+
+    /// Publishes a message; whether somebody may have heard it.
+    fn publish(&mut self, message: &Message) -> bool;
+
+    /// How far this server and its replicas are.
+    fn replicas(&mut self) -> Replicas;
+
+    /// Asks the replicas how far they are; whether that could be done now.
+    fn ask_replicas(&mut self) -> bool;
+}
+
+/// How far a server and its replicas are in the stream of replication.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replicas {
+    /// How much this server has written.
+    pub(crate) written: Offset,
+    /// What each replica has said last that it has.
+    pub(crate) replicas: Vec<Offset>,
+}
+
+/// Why what is due has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deferral {
+    /// It has not.
+    None,
+    /// This server is a replica: it is for the primary to do.
+    Replica,
+    /// The server asks for quiet until then.
+    Until(Millis),
+}
+
+/// What came of settling a lock by a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Done,
+    /// The lock's slot is on its way to this server: only what clients have taken by `ASKING` is here.
+    Arriving,
+    /// The lock is in a slot that another server serves.
+    Elsewhere,
+    /// The server refused the write.
+    Refused,
+}
+
+/// In ms; 0: not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GraceLeft {
+    /// Nothing new is granted for so long.
+    pub(crate) grants: Millis,
+    /// No lease is lengthened for so long.
+    pub(crate) leases: Millis,
+}
+
+/// Something that has happened to a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockEvent {
+    /// A free lock was taken.
+    Acquired,
+    /// The lock went to a waiter.
+    HandedOver,
+    /// A wait of so many ms has ended in a grant.
+    Waited(Millis),
+    Reentered,
+    /// An owner re-entered with less room than its grant had.
+    Upgraded,
+    /// What was granted has room for several.
+    Shared,
+    /// An acquire was answered with null at once, or with an error.
+    Refused,
+    /// The owner has given its last hold back.
+    Released,
+    /// The grant of somebody who was never told of it has been taken back.
+    TakenBack,
+    /// The connection that kept the grant alive has closed.
+    SessionEnded,
+    /// The lease ran out: of one among several, or of one that a connection kept alive.
+    Lapsed,
+    /// A wait would never have ended.
+    Deadlocked,
+    Broken,
+    Extended,
+}
+
+/// Why a command changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    NotHeld,
+    TooManyHolds,
+    NoMoreFences,
+    /// The queue is full.
+    MaxWaiters,
+    /// As many locks hang on the connection as may.
+    MaxPlaces,
+    /// It would wait for an owner that waits for it.
+    Deadlock,
+    /// It would wait for ever, for those who wait for it.
+    Circle(Circle),
+    /// Nothing new is granted, for so many ms.
+    Grace(Millis),
+    /// No lease is set anew, for so many ms.
+    GraceOfLeases(Millis),
+}
+
+impl From<crate::lock::TooManyHolds> for Refusal {
+    fn from(_: crate::lock::TooManyHolds) -> Self {
+        Self::TooManyHolds
+    }
+}

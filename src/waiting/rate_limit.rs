@@ -1,0 +1,91 @@
+//! How many lines of one kind the log gets: so many a second, and how many more there would have been.
+
+use crate::lock::Millis;
+
+/// So many a second.
+const MOST: usize = 10;
+
+#[derive(Debug)]
+pub(crate) struct RateLimit {
+    /// Which second it is.
+    second: Millis,
+    /// How many lines it has had.
+    taken: usize,
+    /// How many were left out in it, and in those before it of which nobody has been told.
+    left_out: u64,
+    untold: u64,
+}
+
+impl RateLimit {
+    pub(crate) const fn new() -> Self {
+        Self { second: 0, taken: 0, left_out: 0, untold: 0 }
+    }
+
+    /// How many more lines there may be in this second.
+    pub(crate) fn left(&mut self, now: Millis) -> usize {
+        let second = now.div_euclid(1000);
+        if second != self.second {
+            let untold = self.untold + self.left_out;
+            *self = Self { second, taken: 0, left_out: 0, untold };
+        }
+        MOST - self.taken
+    }
+
+    /// Whether there may be one more line, which there is then.
+    pub(crate) fn take(&mut self, now: Millis) -> bool {
+        let may = self.left(now) > 0;
+        if may {
+            self.taken += 1;
+        } else {
+            self.left_out += 1;
+        }
+        may
+    }
+
+    /// So many more would have been written.
+    pub(crate) fn leave_out(&mut self, count: u64) {
+        self.left_out += count;
+    }
+
+    /// How many were left out in the seconds before this one; told once.
+    pub(crate) fn untold(&mut self, now: Millis) -> u64 {
+        self.left(now);
+        std::mem::take(&mut self.untold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_so_many_and_what_is_left_out_is_told_once_it_is_over() {
+        let mut ration = RateLimit::new();
+        let taken = (0..25).filter(|_| ration.take(5_100)).count();
+        assert_eq!((taken, ration.left(5_900)), (MOST, 0));
+        ration.leave_out(4);
+        assert_eq!(ration.untold(5_999), 0);
+        assert!(ration.take(6_000));
+        assert_eq!((ration.left(6_000), ration.untold(6_000), ration.untold(6_000)), (MOST - 1, 19, 0));
+        assert_eq!(ration.untold(9_000), 0);
+    }
+
+    /// Nobody asks for some seconds.
+    #[test]
+    fn what_several_seconds_leave_out_adds_up() {
+        let mut ration = RateLimit::new();
+        for second in 1..=3 {
+            (0..MOST + 2).for_each(|_| _ = ration.take(second * 1000));
+        }
+        assert_eq!(ration.untold(4_000), 6);
+    }
+
+    /// By a clock that is set back, another second begins.
+    #[test]
+    fn a_clock_that_is_set_back_keeps_nothing_back() {
+        let mut ration = RateLimit::new();
+        (0..MOST + 1).for_each(|_| _ = ration.take(50_000));
+        assert!(ration.take(-1));
+        assert_eq!(ration.untold(-1), 1);
+    }
+}

@@ -1,0 +1,158 @@
+//! What hangs on each connection: grants that live as long as it, and places. `clear_up` takes off what hung on
+//! one that has closed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lock_id::LockId;
+use super::queue::RequestId;
+use crate::lock::Fence;
+
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+struct Connection {
+    /// By lock and fence.
+    sessions: BTreeSet<(LockId, Fence)>,
+    /// Each with its weight.
+    places: BTreeMap<RequestId, usize>,
+    /// For how many locks all of that counts.
+    weight: usize,
+    /// Its last wait that blocked it.
+    blocked: Option<RequestId>,
+}
+
+/// A connection that has closed, and something that hung on it.
+pub(super) struct Closed {
+    pub(super) client: u64,
+    /// A grant that it kept alive.
+    pub(super) session: Option<(LockId, Fence)>,
+    pub(super) id: Option<RequestId>,
+}
+
+/// Connections on which nothing hangs are not here.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Connections {
+    by_client: BTreeMap<u64, Connection>,
+    /// Those that have closed.
+    closed: BTreeSet<u64>,
+    sessions: usize,
+    places: usize,
+}
+
+impl Connections {
+    pub(super) const fn new() -> Self {
+        Self { by_client: BTreeMap::new(), closed: BTreeSet::new(), sessions: 0, places: 0 }
+    }
+
+    /// How many grants are kept alive.
+    pub(super) fn sessions(&self) -> usize {
+        self.sessions
+    }
+
+    pub(super) fn places(&self) -> usize {
+        self.places
+    }
+
+    pub(super) fn weight_of(&self, client: u64) -> usize {
+        self.by_client.get(&client).map_or(0, |connection| connection.weight)
+    }
+
+    pub(super) fn add_session(&mut self, client: u64, id: LockId, fence: Fence) {
+        let connection = self.by_client.entry(client).or_default();
+        let weight = id.to_ref().weight();
+        if connection.sessions.insert((id, fence)) {
+            connection.weight += weight;
+            self.sessions += 1;
+        }
+    }
+
+    pub(super) fn remove_session(&mut self, client: u64, id: &LockId, fence: Fence) {
+        let Some(connection) = self.by_client.get_mut(&client) else { return };
+        if connection.sessions.remove(&(id.clone(), fence)) {
+            connection.weight -= id.to_ref().weight();
+            self.sessions -= 1;
+        }
+        self.drop_empty(client);
+    }
+
+    /// A connection is blocked. While it is, nothing comes to hang on it: so one on which nothing hangs need not be known.
+    pub(super) fn block(&mut self, client: u64, request: RequestId) {
+        if let Some(connection) = self.by_client.get_mut(&client) {
+            connection.blocked = Some(request);
+        }
+    }
+
+    /// The last wait in which a connection was blocked, where something hangs on it.
+    pub(super) fn blocked(&self, client: u64) -> Option<RequestId> {
+        self.by_client.get(&client)?.blocked
+    }
+
+    pub(super) fn add_place(&mut self, client: u64, request: RequestId, weight: usize) {
+        let connection = self.by_client.entry(client).or_default();
+        if connection.places.insert(request, weight).is_none() {
+            connection.weight += weight;
+            self.places += 1;
+        }
+    }
+
+    pub(super) fn remove_place(&mut self, client: u64, request: RequestId) {
+        let Some(connection) = self.by_client.get_mut(&client) else { return };
+        if let Some(weight) = connection.places.remove(&request) {
+            connection.weight -= weight;
+            self.places -= 1;
+        }
+        self.drop_empty(client);
+    }
+
+    fn drop_empty(&mut self, client: u64) {
+        let is_empty =
+            |connection: &Connection| connection.sessions.is_empty() && connection.places.is_empty();
+        if self.by_client.get(&client).is_some_and(is_empty) {
+            self.by_client.remove(&client);
+            self.closed.remove(&client);
+        }
+    }
+
+    /// Takes note that a connection has closed; whether anything hung on it.
+    pub(super) fn close(&mut self, client: u64) -> bool {
+        self.by_client.contains_key(&client) && self.closed.insert(client)
+    }
+
+    pub(super) fn is_closed(&self, client: u64) -> bool {
+        !self.closed.is_empty() && self.closed.contains(&client)
+    }
+
+    pub(super) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
+    /// A connection that has closed, and what is to be taken off it next. The place that came last, so that none of its own
+    /// is granted what another of its own gives up.
+    pub(super) fn next_of_closed(&self) -> Option<Closed> {
+        let client = *self.closed.first()?;
+        let connection = self.by_client.get(&client)?;
+        let session = connection.sessions.first().cloned();
+        Some(Closed { client, session, id: connection.places.last_key_value().map(|(request, _)| *request) })
+    }
+}
+
+#[cfg(test)]
+impl Connections {
+    pub(super) fn clients(&self) -> impl Iterator<Item = u64> {
+        self.by_client.keys().copied()
+    }
+
+    pub(super) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
+        let by_client = std::mem::take(&mut self.by_client).into_iter();
+        self.by_client = by_client.map(|(id, connection)| (ids[&id], connection)).collect();
+        self.closed = self.closed.iter().map(|id| ids[id]).collect();
+    }
+
+    pub(super) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
+        for connection in self.by_client.values_mut() {
+            let places = std::mem::take(&mut connection.places).into_iter();
+            connection.places = places.map(|(request, weight)| (requests[&request], weight)).collect();
+            connection.blocked = connection.blocked.and_then(|request| requests.get(&request).copied());
+        }
+    }
+}

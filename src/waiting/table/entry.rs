@@ -1,0 +1,143 @@
+//! One lock: its queue, its sessions, and the grants of waiters that are not told yet.
+
+use std::collections::BTreeSet;
+
+use super::grants::{GrantRecord, GrantRecords};
+use super::queue::{Queue, RequestId};
+use super::timers::LockTimers;
+use super::untold::UntoldHold;
+use crate::lock::Fence;
+
+/// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct LockEntry {
+    pub(super) queue: Queue,
+    pub(super) grants: GrantRecords,
+    pub(super) timers: LockTimers,
+    /// For how many locks all those places waited that have not claimed their grants of this one.
+    pub(super) unclaimed_locks: u32,
+    /// A re-entry has been put off until some of those are claimed.
+    pub(super) put_off: bool,
+    /// Holders are to be told that somebody waits.
+    pub(super) wanted: bool,
+    /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
+    pub(super) upgrader: Option<Box<Upgrader>>,
+    /// Somebody else may have changed the lock: all that is known of it is to be compared with what it is now.
+    pub(super) recheck: bool,
+}
+
+/// The owner of that grant waits to have it with less room.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Upgrader {
+    pub(super) fence: Fence,
+    /// In these places of the queue.
+    pub(super) requests: BTreeSet<RequestId>,
+}
+
+/// What of a lock is to be settled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unsettled {
+    /// Grants whose leases ended while this server stood still.
+    pub(crate) lapsed: bool,
+    /// A grant whose waiter went away.
+    pub(crate) undeliverable: bool,
+    pub(crate) session: bool,
+    /// All sessions, not only those of connections that have closed.
+    pub(crate) sessions: bool,
+    /// A grant whose holder hears what becomes of it.
+    pub(crate) watched: bool,
+    /// Whether all grants of which something is known are still there.
+    pub(crate) records: bool,
+    /// All that is known of the lock is to be compared with what it is now.
+    pub(crate) recheck: bool,
+}
+
+impl LockEntry {
+    /// Whether nothing is left of it.
+    pub(super) fn is_over(&self) -> bool {
+        self.queue.is_empty() && self.grants.is_empty()
+    }
+
+    /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
+    pub(super) fn is_watched(&self) -> bool {
+        !self.queue.is_empty() || self.grants.counts().listeners > 0
+    }
+
+    /// The first waiter: those of an upgrader stand in front.
+    pub(super) fn head(&self) -> Option<RequestId> {
+        let first = |upgrader: &Upgrader| upgrader.requests.first().copied();
+        self.upgrader.as_deref().and_then(first).or_else(|| self.queue.head())
+    }
+
+    /// All waiters, in the order in which they are served.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = RequestId> {
+        let first = self.upgrader.as_deref().map(|upgrader| &upgrader.requests);
+        let is_first = move |request: &RequestId| first.is_some_and(|first| first.contains(request));
+        first
+            .into_iter()
+            .flatten()
+            .copied()
+            .chain(self.queue.iter().filter(move |request| !is_first(request)))
+    }
+
+    /// One that stood in front does so no more.
+    pub(super) fn end_upgrade(&mut self, request: RequestId) {
+        if let Some(upgrader) = &mut self.upgrader {
+            upgrader.requests.remove(&request);
+        }
+        self.upgrader.take_if(|upgrader| upgrader.requests.is_empty());
+    }
+
+    /// A waiter has been given that grant.
+    pub(super) fn add_untold(&mut self, fence: Fence, hold: UntoldHold) {
+        if hold.to_claim {
+            self.unclaimed_locks += hold.locks;
+        }
+        self.grants.open(fence, |record| record.untold.add(hold));
+    }
+
+    /// A waiter has been told of that grant, or has claimed it.
+    pub(super) fn remove_untold(&mut self, fence: Fence, request: RequestId) -> Option<UntoldHold> {
+        let hold = self.grants.change(fence, |record| record.untold.remove(request)).flatten()?;
+        self.untold_removed(&hold);
+        Some(hold)
+    }
+
+    /// A waiter that has been given that grant is gone.
+    pub(super) fn lose_untold(&mut self, fence: Fence, request: RequestId) {
+        let hold = self.grants.change(fence, |record| record.lose_untold(request)).flatten();
+        hold.iter().for_each(|hold| self.untold_removed(hold));
+    }
+
+    /// That grant has ended: what was known of it.
+    pub(super) fn end_grant(&mut self, fence: Fence) -> Option<GrantRecord> {
+        self.upgrader.take_if(|upgrader| upgrader.fence == fence);
+        let record = self.grants.end(fence)?;
+        record.untold.iter().for_each(|hold| self.untold_removed(hold));
+        Some(record)
+    }
+
+    /// What was put off until a grant is claimed is to be looked at again then.
+    fn untold_removed(&mut self, hold: &UntoldHold) {
+        if hold.to_claim {
+            self.unclaimed_locks -= hold.locks;
+            self.recheck |= std::mem::take(&mut self.put_off);
+        }
+    }
+}
+
+#[cfg(test)]
+impl LockEntry {
+    /// What is kept beside the records agrees with them.
+    pub(super) fn check(&self) {
+        self.grants.check();
+        let untold = self.grants.iter().flat_map(|record| record.untold.iter());
+        let unclaimed: u32 = untold.filter(|hold| hold.to_claim).map(|hold| hold.locks).sum();
+        assert_eq!(unclaimed, self.unclaimed_locks);
+    }
+}
+
+/// There is one for each lock that is waited for, or kept alive. Allocators step from 256 bytes to 320.
+const _: () = assert!(size_of::<LockEntry>() <= 256);

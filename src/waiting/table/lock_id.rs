@@ -1,0 +1,65 @@
+//! Which lock.
+
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+
+use foldhash::fast::RandomState;
+use indexmap::Equivalent;
+
+/// How names are hashed. With a seed of its own, since they are the clients' to choose.
+pub(super) static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+
+/// A lock, by database and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LockId {
+    pub(crate) db: i32,
+    pub(crate) key: Arc<[u8]>,
+}
+
+impl LockId {
+    pub(crate) fn to_ref(&self) -> LockRef<'_> {
+        LockRef { db: self.db, key: &self.key }
+    }
+
+    pub(super) fn is(&self, at: LockRef<'_>) -> bool {
+        at.equivalent(self)
+    }
+}
+
+/// The same, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LockRef<'a> {
+    pub(crate) db: i32,
+    pub(crate) key: &'a [u8],
+}
+
+impl LockRef<'_> {
+    pub(crate) fn to_id(self) -> LockId {
+        LockId { db: self.db, key: self.key.into() }
+    }
+
+    /// For how many it counts among the locks that hang on a connection, or are shown on a page: a long name counts once more for
+    /// each kB, since a name may have any length, and is copied.
+    pub(crate) fn weight(self) -> usize {
+        1 + self.key.len() / 1024
+    }
+}
+
+/// Both hash the same: by name alone, since each step on any lock asks for that. Few names are in several databases.
+impl Hash for LockId {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.to_ref().hash(hasher);
+    }
+}
+
+impl Hash for LockRef<'_> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write(self.key);
+    }
+}
+
+impl Equivalent<LockId> for LockRef<'_> {
+    fn equivalent(&self, id: &LockId) -> bool {
+        self.db == id.db && *self.key == *id.key
+    }
+}

@@ -1,0 +1,285 @@
+//! The entries, by database and key.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foldhash::fast::RandomState;
+use indexmap::map::raw_entry_v1::{RawEntryApiV1, RawEntryMut};
+use indexmap::{Equivalent, IndexMap};
+
+use super::entry::LockEntry;
+use super::held_since::Since;
+use super::lock_id::{HASHES, LockId, LockRef};
+
+/// A hash table, since each step on any lock asks it once. It is
+/// made when the first entry comes.
+///
+/// It is in parts, by hash, and each part grows by itself: a table grows by a copy of the whole, and a copy of some ten thousand
+/// entries is what one step may cost. In its part each entry has a number, by which a way through all of them can be gone on with. The
+/// entries are boxed, since they are what is copied.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct LockTable {
+    table: Option<Table>,
+    len: usize,
+}
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
+struct Table {
+    hasher: RandomState,
+    first: Part,
+    /// Part 1 and those after it.
+    others: Box<[Part]>,
+    /// Where the entry was that was found last.
+    last: Last,
+}
+
+/// The number of a part, and of an entry in that.
+#[derive(Debug, Default)]
+struct Last(AtomicU64);
+
+impl Last {
+    fn get(&self) -> (usize, usize) {
+        let both = self.0.load(Ordering::Relaxed);
+        ((both >> 32) as usize, both as u32 as usize)
+    }
+
+    fn set(&self, number: usize, index: usize) {
+        self.0.store((number as u64) << 32 | index as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Clone for Last {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// Whoever asks brings the hash.
+type Part = IndexMap<LockId, Entry, ()>;
+
+/// A model copies a table at each step: few parts there.
+const PARTS: usize = if cfg!(test) { 2 } else { 256 };
+
+/// An empty part gives its memory back where it has room for more entries than that.
+const KEPT: usize = 64;
+
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
+struct Entry {
+    entry: Box<LockEntry>,
+    held: Option<Since>,
+}
+
+/// How far a way through all entries has come, from the last to the first.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Cursor {
+    part: usize,
+    /// So many entries of that part are still to be seen: the first ones.
+    left: usize,
+}
+
+impl Table {
+    fn new() -> Self {
+        let others = (1..PARTS).map(|_| Part::default()).collect();
+        Self { hasher: HASHES.clone(), first: Part::default(), others, last: Last::default() }
+    }
+
+    #[inline(always)]
+    fn part(&self, number: usize) -> &Part {
+        self.others.get(number.wrapping_sub(1)).unwrap_or(&self.first)
+    }
+
+    fn part_mut(&mut self, number: usize) -> &mut Part {
+        self.others.get_mut(number.wrapping_sub(1)).unwrap_or(&mut self.first)
+    }
+
+    /// The hash of a name, and the number of its part.
+    #[inline(always)]
+    fn hash(&self, at: LockRef<'_>) -> (u64, usize) {
+        let hash = self.hasher.hash_one(at);
+        // Not by the bits by which the part itself goes.
+        (hash, (hash >> 40) as usize % PARTS)
+    }
+
+    /// Where an entry is: the number of its part, and its own in that. A step asks for the same one again and again.
+    #[inline(always)]
+    fn find(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
+        let last @ (number, index) = self.last.get();
+        match self.part(number).get_index(index) {
+            Some((id, _)) if at.equivalent(id) => Some(last),
+            _ => self.look_up(at),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
+        let (hash, number) = self.hash(at);
+        let index = self.part(number).raw_entry_v1().index_from_hash(hash, |id| at.equivalent(id))?;
+        self.last.set(number, index);
+        Some((number, index))
+    }
+
+    #[inline(always)]
+    fn entry(&self, at: LockRef<'_>) -> Option<(&LockId, &Entry)> {
+        let (number, index) = self.last.get();
+        if let Some(found @ (id, _)) = self.part(number).get_index(index)
+            && at.equivalent(id)
+        {
+            return Some(found);
+        }
+        let (number, index) = self.look_up(at)?;
+        self.part(number).get_index(index)
+    }
+
+    #[inline(always)]
+    fn entry_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut Entry)> {
+        let (number, index) = self.find(at)?;
+        self.part_mut(number).get_index_mut(index)
+    }
+}
+
+impl LockTable {
+    pub(super) const fn new() -> Self {
+        Self { table: None, len: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn get(&self, at: LockRef<'_>) -> Option<&LockEntry> {
+        self.table.as_ref()?.entry(at).map(|(_, entry)| entry.entry.as_ref())
+    }
+
+    /// Whether there is no such entry, as is so for most locks.
+    #[inline(always)]
+    pub(super) fn lacks(&self, at: LockRef<'_>) -> bool {
+        self.table.as_ref().is_none_or(|table| table.look_up(at).is_none())
+    }
+
+    pub(super) fn get_mut(&mut self, at: LockRef<'_>) -> Option<&mut LockEntry> {
+        self.get_key_mut(at).map(|(_, entry)| entry)
+    }
+
+    /// An entry and its name, which is shared with it.
+    pub(super) fn get_key_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut LockEntry)> {
+        self.table.as_mut()?.entry_mut(at).map(|(id, entry)| (id, entry.entry.as_mut()))
+    }
+
+    /// The name of an entry, the entry, and since when its lock is noted to be held.
+    pub(super) fn get_held_mut(
+        &mut self,
+        at: LockRef<'_>,
+    ) -> Option<(&LockId, &LockEntry, &mut Option<Since>)> {
+        let (id, Entry { entry, held }) = self.table.as_mut()?.entry_mut(at)?;
+        Some((id, entry, held))
+    }
+
+    /// The name of an entry, shared with it.
+    pub(super) fn id(&self, at: LockRef<'_>) -> Option<LockId> {
+        self.table.as_ref()?.entry(at).map(|(id, _)| id.clone())
+    }
+
+    /// Behind the last entry.
+    pub(super) fn end(&self) -> Cursor {
+        Cursor { part: PARTS - 1, left: usize::MAX }
+    }
+
+    /// The entry before that, which is seen next: of those that were there when the way began. One that is dropped makes room for the
+    /// last of its part, which has been seen.
+    pub(super) fn before(&self, cursor: &mut Cursor) -> Option<&LockId> {
+        let table = self.table.as_ref()?;
+        loop {
+            let part = table.part(cursor.part);
+            cursor.left = cursor.left.min(part.len());
+            if let Some(index) = cursor.left.checked_sub(1) {
+                return part.get_index(index).map(|(id, _)| id);
+            }
+            cursor.part = cursor.part.checked_sub(1)?;
+            cursor.left = usize::MAX;
+        }
+    }
+
+    /// The entry of that name, made where there is none.
+    pub(super) fn open(&mut self, id: LockId) -> &mut LockEntry {
+        let table = self.table.get_or_insert_with(Table::new);
+        let (hash, number) = table.hash(id.to_ref());
+        let entry = table.part_mut(number).raw_entry_mut_v1().from_hash(hash, |known| *known == id);
+        if let RawEntryMut::Vacant(_) = entry {
+            self.len += 1;
+        }
+        match entry {
+            RawEntryMut::Occupied(entry) => &mut entry.into_mut().entry,
+            RawEntryMut::Vacant(entry) => {
+                &mut entry.insert_hashed_nocheck(hash, id, Entry::default()).1.entry
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, at: LockRef<'_>) {
+        if let Some(table) = &mut self.table
+            && let Some((number, index)) = table.find(at)
+        {
+            let part = table.part_mut(number);
+            part.swap_remove_index(index);
+            if part.is_empty() && part.capacity() > KEPT {
+                *part = Part::default();
+            }
+            self.len -= 1;
+        }
+    }
+}
+
+impl Cursor {
+    /// The entry that it stands before has been seen.
+    pub(super) fn advance(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+impl LockTable {
+    fn entries(&self) -> impl Iterator<Item = (&LockId, &Entry)> {
+        self.table.iter().flat_map(|table| std::iter::once(&table.first).chain(&table.others).flatten())
+    }
+
+    fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        let tables = self.table.iter_mut();
+        let parts = tables.flat_map(|table| std::iter::once(&mut table.first).chain(&mut table.others));
+        parts.flat_map(IndexMap::values_mut)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&LockId, &LockEntry)> {
+        self.entries().map(|(id, entry)| (id, entry.entry.as_ref()))
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &LockEntry> {
+        self.iter().map(|(_, entry)| entry)
+    }
+
+    pub(super) fn forget_held(&mut self) {
+        self.entries_mut().for_each(|entry| entry.held = None);
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut LockEntry> {
+        self.entries_mut().map(|entry| entry.entry.as_mut())
+    }
+}
+
+/// Each table has a seed of its own, and so an order.
+#[cfg(test)]
+impl PartialEq for LockTable {
+    fn eq(&self, other: &Self) -> bool {
+        let sorted = |entries: &Self| -> std::collections::BTreeMap<LockId, Entry> {
+            entries.entries().map(|(id, entry)| (id.clone(), entry.clone())).collect()
+        };
+        sorted(self) == sorted(other)
+    }
+}
+
+#[cfg(test)]
+impl Eq for LockTable {}

@@ -1,0 +1,89 @@
+//! Who stands in queues, by owner.
+
+use std::collections::BTreeSet;
+use std::hash::BuildHasher;
+
+use super::lock_id::{HASHES, LockRef};
+use super::queue::RequestId;
+use super::waiter::RequestedLocks;
+use crate::lock::Owner;
+
+/// All who stand in queues. By a hash of their owners, which compares faster than those. Two owners may share one; which do can't be
+/// known outside.
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Owners {
+    waits: BTreeSet<(u64, RequestId)>,
+    /// The places among them, by a hash of the owner and of the locks that are waited for.
+    places: BTreeSet<(u64, RequestId)>,
+    /// How many of them wait for several locks.
+    several: usize,
+}
+
+impl Owners {
+    pub(super) const fn new() -> Self {
+        Self { waits: BTreeSet::new(), places: BTreeSet::new(), several: 0 }
+    }
+
+    pub(super) fn join(&mut self, owner: &Owner<'_>, request: RequestId, several: bool) {
+        self.waits.insert((HASHES.hash_one(owner), request));
+        self.several += usize::from(several);
+    }
+
+    pub(super) fn leave(&mut self, owner: &Owner<'_>, request: RequestId, several: bool) {
+        self.waits.remove(&(HASHES.hash_one(owner), request));
+        self.several -= usize::from(several);
+    }
+
+    /// The waits of that owner, and of any other that has the same hash, first come first.
+    pub(super) fn perhaps(&self, owner: &Owner<'_>) -> impl Iterator<Item = RequestId> {
+        let hash = HASHES.hash_one(owner);
+        self.waits.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).map(|(_, request)| *request)
+    }
+
+    pub(super) fn add_place(&mut self, owner: &Owner<'_>, locks: &RequestedLocks, request: RequestId) {
+        self.places.insert((place_hash(owner, locks.names(), locks.are_several()), request));
+    }
+
+    pub(super) fn remove_place(&mut self, owner: &Owner<'_>, locks: &RequestedLocks, request: RequestId) {
+        self.places.remove(&(place_hash(owner, locks.names(), locks.are_several()), request));
+    }
+
+    /// The places of that owner for these locks, in any order, and perhaps others: the last one first.
+    pub(super) fn perhaps_places<'a>(
+        &self,
+        owner: &Owner<'_>,
+        locks: impl Iterator<Item = LockRef<'a>>,
+        several: bool,
+    ) -> impl Iterator<Item = RequestId> {
+        let hash = place_hash(owner, locks, several);
+        self.places.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).rev().map(|(_, request)| *request)
+    }
+
+    pub(super) fn has_several(&self) -> bool {
+        self.several > 0
+    }
+}
+
+/// The same in whatever order the locks are named.
+fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>, several: bool) -> u64 {
+    let locks = locks.fold(0_u64, |sum, at| sum.wrapping_add(HASHES.hash_one((at.db, at))));
+    HASHES.hash_one((owner, locks, several))
+}
+
+#[cfg(test)]
+impl Owners {
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waits.len()
+    }
+
+    pub(super) fn renumber_requests(&mut self, requests: &std::collections::BTreeMap<RequestId, RequestId>) {
+        for index in [&mut self.waits, &mut self.places] {
+            *index = index.iter().map(|(hash, request)| (*hash, requests[request])).collect();
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What the tests of `waiting` see of the state, and how they tell two states apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+use super::observers::Observers;
+use super::outgoing::Notice;
+use super::queue::{Queue, RequestId};
+use super::timers::Lane;
+use super::waiter::{Phase, WaitKind};
+use super::{LockRef, Offset, WaitTable};
+use crate::lock::{Fence, Millis, Owner, Room};
+
+/// Hash maps have no order: by key, then.
+impl<C: Hash> Hash for WaitTable<C> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.entries.iter().collect::<BTreeMap<_, _>>().hash(hasher);
+        self.waiters.hash(hasher);
+        self.owners.hash(hasher);
+        self.connections.hash(hasher);
+        self.timers.hash(hasher);
+        self.sweeps.hash(hasher);
+        self.happened.hash(hasher);
+        self.outgoing.hash(hasher);
+        self.replication.hash(hasher);
+    }
+}
+
+impl<C: Copy> WaitTable<C> {
+    /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
+    pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
+        self.entry(at).is_some_and(|entry| {
+            let counts = entry.grants.counts();
+            counts.undeliverable > 0 || counts.expired > 0 || self.has_session_over(at)
+        })
+    }
+
+    /// Who stands in the queue, first come first, under which name, and for how many there is to be room.
+    pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, Owner<'static>, Room)> {
+        let requests = self.entry(at).into_iter().flat_map(|entry| entry.queue.iter());
+        let asks = requests.map(|request| (request, &self.waiters[&request].ask));
+        asks.map(|(request, ask)| (request, ask.owner.clone(), ask.room)).collect()
+    }
+
+    /// Whether the index by owner has all who stand in queues, and nobody else.
+    pub(crate) fn is_index_right(&self) -> bool {
+        for (id, entry) in self.entries.iter() {
+            entry.check();
+            self.timers.check(&entry.timers, id);
+        }
+        assert_eq!(self.timers.len(), self.entries.values().map(|entry| entry.timers.len()).sum::<usize>());
+        let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
+        let owners: Vec<_> = queued.clone().map(|(_, waiter)| &waiter.ask.owner).collect();
+        let mut places = queued.clone().filter(|(_, waiter)| waiter.channel().is_some());
+        places.clone().count() == self.owners.places()
+            && places.all(|(_, waiter)| {
+                let (all, several) = (waiter.locks.names().collect::<Vec<_>>(), waiter.locks.are_several());
+                self.place_for(&all, several, &waiter.ask.owner).is_some()
+            })
+            && queued.count() == self.owners.len()
+            && owners.iter().all(|owner| {
+                let same = owners.iter().filter(|other| other == &owner).count();
+                self.waits_of(owner, usize::MAX).unwrap().len() == same
+            })
+    }
+
+    /// The grants of waiters that the server has not freed yet.
+    pub(crate) fn given_grants(&self, at: LockRef<'_>) -> BTreeSet<(Fence, RequestId)> {
+        let records = self.entry(at).into_iter().flat_map(|entry| entry.grants.iter());
+        records.flat_map(|record| record.untold.iter().map(|hold| (record.fence, hold.request))).collect()
+    }
+
+    /// Whether that grant is to be told once replicas have it.
+    pub(crate) fn is_unconfirmed(&self, at: LockRef<'_>, fence: Fence) -> bool {
+        let mut waiters = self.given(at, fence).filter_map(|hold| self.waiters.get(&hold.request));
+        waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_)))
+    }
+
+    /// Whether something is confirmed by that, or is still to be asked for.
+    pub(crate) fn is_to_confirm(&self, acks: &[Offset]) -> bool {
+        self.is_to_ask() || self.replication.confirmed(acks).is_some()
+    }
+
+    /// Counts offsets from another one on; those from `most` on are alike.
+    pub(crate) fn shift_offsets(&mut self, by: Offset, most: Offset) {
+        self.replication.shift_offsets(by, most);
+    }
+
+    /// The connections that the state knows of.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = u64> {
+        let entries = self.entries.values();
+        let sessions = entries.flat_map(|entry| entry.grants.sessions()).map(|session| session.client);
+        let waiters = self.waiters.values().map(|waiter| waiter.client_id);
+        sessions.chain(waiters).chain(self.connections.clients())
+    }
+
+    /// Gives the connections other numbers.
+    pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
+        for entry in self.entries.values_mut() {
+            entry.grants.change_all(|record| {
+                record.session.iter_mut().for_each(|session| session.client = ids[&session.client]);
+            });
+        }
+        for waiter in self.waiters.values_mut() {
+            waiter.client_id = ids[&waiter.client_id];
+        }
+        self.connections.renumber_clients(ids);
+    }
+}
+
+impl<C: Copy> WaitTable<C> {
+    /// Gives what is due at once the least numbers, in the same order.
+    fn renumber_at_once(&mut self) {
+        for id in self.timers.take_at_once() {
+            if let Some(entry) = self.entries.get_mut(id.to_ref()) {
+                entry.timers.taken(Lane::Now);
+            }
+            self.look_by(id.to_ref(), 0);
+        }
+    }
+}
+
+impl WaitTable<RequestId> {
+    /// Gives the waiters the least numbers, in the same order; and forgets since when those wait whose time is not limited.
+    pub(crate) fn renumber_requests(&mut self) -> BTreeMap<RequestId, RequestId> {
+        self.last_request = std::num::NonZeroU64::MIN;
+        // What counts is whether it was before the renewal of a session.
+        let renewals =
+            self.entries.values().flat_map(|entry| entry.grants.sessions()).map(|session| session.renew_at);
+        let renewals: Vec<Millis> = renewals.collect();
+        self.timers.forget_last_run(&renewals);
+        // It decides nothing.
+        self.observers = Observers::new();
+        self.entries.forget_held();
+        let old: BTreeSet<RequestId> =
+            self.waiters.keys().copied().chain(self.replication.requests()).collect();
+        let new: BTreeMap<RequestId, RequestId> =
+            old.into_iter().map(|request| (request, self.next_request())).collect();
+        for entry in self.entries.values_mut() {
+            let queued: Vec<RequestId> = entry.queue.iter().collect();
+            entry.queue = Queue::default();
+            for request in queued {
+                entry.queue.join(new[&request], self.waiters[&request].ask.owner.clone());
+            }
+            if let Some(upgrader) = &mut entry.upgrader {
+                upgrader.requests = upgrader.requests.iter().map(|request| new[request]).collect();
+            }
+            entry.grants.change_all(|record| record.renumber_requests(&new));
+        }
+        self.timers.renumber_requests(&new);
+        self.renumber_at_once();
+        self.connections.renumber_requests(&new);
+        self.owners.renumber_requests(&new);
+        self.replication.renumber_requests(&new);
+        self.outgoing = std::mem::take(&mut self.outgoing)
+            .into_iter()
+            .filter_map(|due| match due {
+                Notice::Waiter(request) => new.get(&request).copied().map(Notice::Waiter),
+                due => Some(due),
+            })
+            .collect();
+        self.waiters = std::mem::take(&mut self.waiters)
+            .into_iter()
+            .map(|(request, mut waiter)| {
+                if let WaitKind::Blocked(client) = &mut waiter.way {
+                    *client = new[&request];
+                }
+                if waiter.timeout == 0 || waiter.phase != Phase::Queued {
+                    waiter.since = 0;
+                }
+                (new[&request], waiter)
+            })
+            .collect();
+        new
+    }
+}

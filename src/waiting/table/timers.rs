@@ -1,0 +1,308 @@
+//! All that falls due: locks to be looked at, sessions to be renewed, requests whose time is up or that are to be tried. Timers know locks
+//! by name and requests by number, and nothing else.
+
+#[cfg(test)]
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use super::lock_id::LockId;
+use super::queue::RequestId;
+use crate::lock::Millis;
+
+/// What a lock is to be looked at for. Each has a lane of its own: they come by turns, so that neither keeps the other up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// A session is to be renewed.
+    Renewal,
+    /// Anything else: at that time.
+    Look,
+    /// Anything else: at once.
+    Now,
+}
+
+/// The timers of one lock: at most one of each, the earliest. It may be too early, when a lease was moved since: looking costs little,
+/// and sets the next one.
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct LockTimers {
+    look: Option<Millis>,
+    renewal: Option<Millis>,
+}
+
+/// What is due at once has a number in place of a time, first come first: below all times.
+const AT_ONCE: Millis = Millis::MIN;
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(crate) struct Timers {
+    /// Locks to be looked at, by lane.
+    at_once: BTreeSet<(Millis, LockId)>,
+    looks: BTreeSet<(Millis, LockId)>,
+    renewals: BTreeSet<(Millis, LockId)>,
+    /// The last number of what is due at once.
+    last_number: Millis,
+    /// When requests are given up. Ours, not the server's: some servers lose the answer of a client whose time is up in the very moment
+    /// in which it is unblocked.
+    timeouts: BTreeSet<(Millis, RequestId)>,
+    /// The request whose time is up, and how many of its locks have been looked at for the last time.
+    timing_out: Option<(RequestId, usize)>,
+    /// Requests for several locks that may have them all now.
+    tries: BTreeSet<RequestId>,
+    last_tried: RequestId,
+    /// With which kind of work the next turn begins: see `run_due`.
+    next_kind: u8,
+    /// No lock is to be looked at before that.
+    paused_until: Millis,
+    /// All sessions that were to be renewed by then have been looked at.
+    last_run: Millis,
+}
+
+impl LockTimers {
+    fn of(&mut self, lane: Lane) -> &mut Option<Millis> {
+        match lane {
+            Lane::Renewal => &mut self.renewal,
+            Lane::Look | Lane::Now => &mut self.look,
+        }
+    }
+
+    pub(super) fn is_due(&self, now: Millis) -> bool {
+        [self.look, self.renewal].into_iter().flatten().any(|time| time <= now)
+    }
+
+    /// Whether a renewal is due, or none is set, as while one is being made.
+    pub(super) fn is_renewal_due(&self, now: Millis) -> bool {
+        self.renewal.is_none_or(|time| time <= now)
+    }
+
+    /// What was taken from that lane is not set any more.
+    pub(super) fn taken(&mut self, lane: Lane) {
+        *self.of(lane) = None;
+    }
+}
+
+impl Timers {
+    pub(super) const fn new() -> Self {
+        Self {
+            at_once: BTreeSet::new(),
+            looks: BTreeSet::new(),
+            renewals: BTreeSet::new(),
+            last_number: 0,
+            timeouts: BTreeSet::new(),
+            timing_out: None,
+            tries: BTreeSet::new(),
+            last_tried: RequestId::MIN,
+            next_kind: 0,
+            paused_until: 0,
+            last_run: 0,
+        }
+    }
+
+    fn lane(&mut self, lane: Lane, time: Millis) -> &mut BTreeSet<(Millis, LockId)> {
+        match lane {
+            Lane::Renewal => &mut self.renewals,
+            _ if time < 0 => &mut self.at_once,
+            _ => &mut self.looks,
+        }
+    }
+
+    /// Has a lock looked at at that time at the latest; 0: at once.
+    pub(super) fn set(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, time: Millis) {
+        let set = own.of(lane);
+        let time = match time {
+            1.. => time,
+            _ => {
+                self.last_number += 1;
+                AT_ONCE.saturating_add(self.last_number)
+            }
+        };
+        if set.is_some_and(|earlier| earlier <= time) {
+            return;
+        }
+        let id = id.clone();
+        if let Some(later) = set.replace(time) {
+            self.lane(lane, later).remove(&(later, id.clone()));
+        }
+        self.lane(lane, time).insert((time, id));
+    }
+
+    /// A lock is being looked at: its timers that are due are over.
+    pub(super) fn cancel_due(&mut self, own: &mut LockTimers, id: &LockId, now: Millis) {
+        for lane in [Lane::Look, Lane::Renewal] {
+            if let Some(time) = own.of(lane).take_if(|time| *time <= now) {
+                self.lane(lane, time).remove(&(time, id.clone()));
+            }
+        }
+    }
+
+    pub(super) fn cancel_all(&mut self, own: &mut LockTimers, id: &LockId) {
+        self.cancel_due(own, id, Millis::MAX);
+    }
+
+    /// The lock that is to be looked at first for that, if its time has come.
+    pub(super) fn take_due(&mut self, lane: Lane, now: Millis) -> Option<LockId> {
+        let set = self.lane(lane, if lane == Lane::Now { AT_ONCE } else { now });
+        set.first().filter(|(time, _)| *time <= now)?;
+        set.pop_first().map(|(_, id)| id)
+    }
+
+    /// A lock has been looked at, and is due as it was: not again in this millisecond. A server that does not let keys expire
+    /// would have it due for ever. (What asks to be gone on with is due at once.)
+    pub(super) fn put_off(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, now: Millis) {
+        let set = own.of(lane);
+        let Some(time) = set.take_if(|time| (1..=now).contains(time)) else { return };
+        self.lane(lane, time).remove(&(time, id.clone()));
+        self.set(own, lane, id, now.saturating_add(1));
+    }
+
+    pub(super) fn set_timeout(&mut self, request: RequestId, time: Option<Millis>) {
+        self.timeouts.extend(time.map(|time| (time, request)));
+    }
+
+    pub(super) fn cancel_timeout(&mut self, request: RequestId, time: Option<Millis>) {
+        if let Some(time) = time {
+            self.timeouts.remove(&(time, request));
+        }
+    }
+
+    /// The request whose time was up first.
+    pub(super) fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
+        self.timeouts.first().filter(|(time, _)| *time <= now).map(|(_, request)| *request)
+    }
+
+    /// Takes it off.
+    pub(super) fn take_timed_out(&mut self, now: Millis) -> Option<RequestId> {
+        let request = self.first_timed_out(now)?;
+        self.timeouts.pop_first();
+        self.timing_out = None;
+        Some(request)
+    }
+
+    /// How many locks of the request whose time was up first have been looked at for the last time.
+    pub(super) fn last_looks(&self, request: RequestId) -> usize {
+        self.timing_out.filter(|(last, _)| *last == request).map_or(0, |(_, seen)| seen)
+    }
+
+    pub(super) fn note_last_looks(&mut self, request: RequestId, seen: usize) {
+        self.timing_out = Some((request, seen));
+    }
+
+    /// A request for several locks may have them all now.
+    pub(super) fn try_soon(&mut self, request: RequestId) {
+        self.tries.insert(request);
+    }
+
+    /// Whether it was to be tried.
+    pub(super) fn cancel_try(&mut self, request: RequestId) -> bool {
+        self.tries.remove(&request)
+    }
+
+    /// The next one to be tried. By turns: one that is to be tried again and again keeps up nobody.
+    pub(super) fn take_try(&mut self) -> Option<RequestId> {
+        let next = self.tries.range((Bound::Excluded(self.last_tried), Bound::Unbounded)).next();
+        let request = next.or(self.tries.first()).copied()?;
+        self.tries.remove(&request);
+        self.last_tried = if self.tries.is_empty() { RequestId::MIN } else { request };
+        Some(request)
+    }
+
+    /// Sets aside who is to be tried, while one of them is.
+    pub(crate) fn set_tries_aside(&mut self) -> BTreeSet<RequestId> {
+        std::mem::take(&mut self.tries)
+    }
+
+    /// Takes them up again, and those who have been noted since where something has `changed` for them. Else they have been tried
+    /// with the locks as they are.
+    pub(crate) fn take_tries_up(&mut self, aside: BTreeSet<RequestId>, changed: bool) {
+        let since = std::mem::replace(&mut self.tries, aside);
+        if changed {
+            self.tries.extend(since);
+        }
+    }
+
+    /// With which kind of work a turn begins.
+    pub(crate) fn next_kind(&self) -> u8 {
+        self.next_kind
+    }
+
+    /// The next turn begins with that kind of work.
+    pub(crate) fn go_on_with(&mut self, kind: u8) {
+        self.next_kind = kind;
+    }
+
+    pub(crate) fn pause_until(&mut self, then: Millis) {
+        self.paused_until = then;
+    }
+
+    /// A turn has come to its end, in which locks could be looked at.
+    pub(crate) fn end_run(&mut self, now: Millis) {
+        let left = self.renewals.first().map_or(now, |(time, _)| time.saturating_sub(1));
+        self.last_run = left.min(now);
+    }
+
+    /// Whether a renewal has fallen due since locks could be looked at last.
+    pub(super) fn is_overdue(&self, renew_at: Millis, now: Millis) -> bool {
+        renew_at <= now && self.last_run < renew_at && self.paused_until <= renew_at
+    }
+
+    /// When something is to be done next; 0: now.
+    pub(super) fn next_due(&self) -> Option<Millis> {
+        let looks = [self.at_once.first(), self.looks.first(), self.renewals.first()].into_iter().flatten();
+        let looks = looks.map(|(time, _)| *time).chain(self.tries.first().map(|_| 0));
+        let looks = looks.map(|time| time.max(self.paused_until).max(0));
+        looks.chain(self.timeouts.first().map(|(time, _)| *time)).min()
+    }
+}
+
+#[cfg(test)]
+impl Timers {
+    /// Takes off what is due at once, in order, and begins again with the least number.
+    pub(super) fn take_at_once(&mut self) -> Vec<LockId> {
+        self.last_number = 0;
+        std::mem::take(&mut self.at_once).into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// What counts of the last turn is whether it was before the renewal of a session.
+    pub(super) fn forget_last_run(&mut self, renewals: &[Millis]) {
+        let seen = renewals.iter().copied().filter(|renew_at| *renew_at <= self.last_run);
+        self.last_run = seen.max().unwrap_or(0);
+    }
+
+    pub(super) fn renumber_requests(&mut self, new: &BTreeMap<RequestId, RequestId>) {
+        self.timeouts = self.timeouts.iter().map(|(time, request)| (*time, new[request])).collect();
+        self.tries = self.tries.iter().map(|request| new[request]).collect();
+        self.last_tried = new.get(&self.last_tried).copied().unwrap_or(RequestId::MIN);
+        self.timing_out = self.timing_out.and_then(|(request, seen)| Some((*new.get(&request)?, seen)));
+    }
+
+    /// The timers of a lock are those that it says.
+    pub(super) fn check(&self, own: &LockTimers, id: &LockId) {
+        let set = |timers: &BTreeSet<(Millis, LockId)>| {
+            let its = timers.iter().filter(|(_, other)| other == id).map(|(time, _)| *time);
+            its.collect::<Vec<_>>()
+        };
+        let looks = [set(&self.at_once), set(&self.looks)].concat();
+        assert_eq!(looks, Vec::from_iter(own.look), "{id:?}");
+        assert_eq!(set(&self.renewals), Vec::from_iter(own.renewal), "{id:?}");
+    }
+
+    /// So many locks have timers.
+    pub(super) fn len(&self) -> usize {
+        self.at_once.len() + self.looks.len() + self.renewals.len()
+    }
+}
+
+#[cfg(test)]
+impl LockTimers {
+    pub(super) fn is_at_once(&self) -> bool {
+        self.look.is_some_and(|time| time < 0)
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.look.is_some() || self.renewal.is_some()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.look.is_some()) + usize::from(self.renewal.is_some())
+    }
+}

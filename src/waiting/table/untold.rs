@@ -1,0 +1,125 @@
+//! Those who were given a grant and may turn out to be gone: what becomes of their holds then.
+
+#[cfg(test)]
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+
+use super::queue::RequestId;
+
+/// Those who were given a grant and may turn out to be gone, first come first.
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct UntoldHolds {
+    holds: VecDeque<UntoldHold>,
+    /// How many of them are not their waiters' own.
+    sharing: u32,
+}
+
+/// A hold of which a waiter is yet to be told, or which a place is yet to claim.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct UntoldHold {
+    pub(super) request: RequestId,
+    /// How many locks that waiter waited for.
+    pub(super) locks: u32,
+    /// Whether it is a hold of its own. One that asked with `ONCE` shares that of another.
+    pub(super) own: bool,
+    /// The waiter's connection is to keep the grant alive from when it is told.
+    pub(super) binds: bool,
+    /// A place has it, until that claims it or gives it up. A client that is blocked has it until the server has freed it, told or not.
+    pub(super) to_claim: bool,
+}
+
+impl UntoldHolds {
+    pub(super) fn is_empty(&self) -> bool {
+        self.holds.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &UntoldHold> {
+        self.holds.iter()
+    }
+
+    fn position(&self, request: RequestId) -> Result<usize, usize> {
+        self.holds.binary_search_by_key(&request, |hold| hold.request)
+    }
+
+    pub(super) fn get(&self, request: RequestId) -> Option<&UntoldHold> {
+        self.holds.get(self.position(request).ok()?)
+    }
+
+    fn get_mut(&mut self, request: RequestId) -> Option<&mut UntoldHold> {
+        let known = self.position(request).ok()?;
+        self.holds.get_mut(known)
+    }
+
+    pub(super) fn add(&mut self, hold: UntoldHold) {
+        if let Err(next) = self.position(hold.request) {
+            if self.holds.is_empty() {
+                // Not four at once: there is one, as a rule.
+                self.holds.reserve_exact(1);
+            }
+            self.sharing += u32::from(!hold.own);
+            self.holds.insert(next, hold);
+        }
+    }
+
+    pub(super) fn remove(&mut self, request: RequestId) -> Option<UntoldHold> {
+        let known = self.position(request).ok()?;
+        let hold = self.holds.remove(known)?;
+        self.sharing -= u32::from(!hold.own);
+        Some(hold)
+    }
+
+    /// Whether that waiter's connection is to keep the grant alive.
+    pub(super) fn set_binds(&mut self, request: RequestId, binds: bool) {
+        if let Some(hold) = self.get_mut(request) {
+            hold.binds = binds;
+        }
+    }
+
+    /// No blocked client's connection is to keep the grant alive.
+    pub(super) fn end_binds(&mut self) {
+        let blocked = self.holds.iter_mut().filter(|hold| !hold.to_claim);
+        blocked.for_each(|hold| hold.binds = false);
+    }
+
+    /// A waiter has the grant without a hold of its own.
+    pub(super) fn share_with(&mut self, request: RequestId) {
+        if let Some(hold) = self.get_mut(request) {
+            let shares = std::mem::take(&mut hold.own);
+            self.sharing += u32::from(shares);
+        }
+    }
+
+    /// The same of all clients that are blocked.
+    pub(super) fn share_with_blocked(&mut self) {
+        for hold in self.holds.iter_mut().filter(|hold| !hold.to_claim) {
+            self.sharing += u32::from(std::mem::take(&mut hold.own));
+        }
+    }
+
+    /// A client is gone that had a hold of its own. Another one that shares that, and came later, has it from now on; whether there is
+    /// one.
+    pub(super) fn transfer(&mut self, hold: &UntoldHold) -> bool {
+        if self.sharing == 0 {
+            return false;
+        }
+        let successor = self.holds.iter_mut().find(|other| !other.own && other.request > hold.request);
+        let Some(successor) = successor else { return false };
+        successor.own = true;
+        self.sharing -= 1;
+        true
+    }
+}
+
+#[cfg(test)]
+impl UntoldHolds {
+    pub(super) fn check(&self) {
+        assert_eq!(self.holds.iter().filter(|hold| !hold.own).count(), self.sharing as usize);
+        assert!(self.holds.iter().is_sorted_by(|one, next| one.request < next.request));
+    }
+
+    pub(super) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
+        self.holds.iter_mut().for_each(|hold| hold.request = requests[&hold.request]);
+    }
+}

@@ -1,0 +1,274 @@
+//! One waiter, on its way from its place in a queue to its answer; and one session.
+
+use std::sync::Arc;
+
+use super::lock_id::{LockId, LockRef};
+use super::queue::RequestId;
+use super::replication::Confirm;
+use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, Room};
+
+/// What a waiter is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) enum Answer {
+    /// It has what it waits for: the first of its leases ends then.
+    Granted {
+        until: Deadline,
+    },
+    WrongType,
+    TooManyHolds,
+    /// It would wait for an owner that waits for it.
+    Deadlock,
+    TimedOut,
+    /// The lock is not this server's any more, or what it had been granted is over.
+    Gone,
+    /// What it holds is extended: the first of its leases ends then.
+    Extended {
+        until: Deadline,
+    },
+    /// It does not hold any more what it extended.
+    NotHeld,
+    /// Too few replicas have confirmed in time that it has the lock: it has it no more.
+    GrantUnconfirmed,
+    /// The same of an extension, which stays.
+    ExtensionUnconfirmed,
+}
+
+/// A lock that a waiter waits for, and what it has been granted of it.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) struct RequestedLock {
+    pub(crate) id: LockId,
+    pub(crate) got: Option<Got>,
+}
+
+impl RequestedLock {
+    fn new(id: LockId) -> Self {
+        Self { id, got: None }
+    }
+
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        self.got.map(|got| got.fence)
+    }
+}
+
+/// All locks that a waiter waits for: one, as most do, or several at once, as many as they are.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) enum RequestedLocks {
+    One(RequestedLock),
+    Several {
+        locks: Box<[RequestedLock]>,
+        /// The number of one that keeps it waiting: while that is so, the others need not be looked at for it.
+        stuck: usize,
+    },
+}
+
+impl RequestedLocks {
+    pub(super) fn one(id: LockId) -> Self {
+        Self::One(RequestedLock::new(id))
+    }
+
+    pub(super) fn several(places: impl Iterator<Item = LockId>, stuck: usize) -> Self {
+        Self::Several { locks: places.map(RequestedLock::new).collect(), stuck }
+    }
+
+    pub(crate) fn all(&self) -> &[RequestedLock] {
+        match self {
+            Self::One(lock) => std::slice::from_ref(lock),
+            Self::Several { locks, .. } => locks,
+        }
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [RequestedLock] {
+        match self {
+            Self::One(lock) => std::slice::from_mut(lock),
+            Self::Several { locks, .. } => locks,
+        }
+    }
+
+    /// The number of the lock that keeps the waiter waiting.
+    pub(super) fn stuck(&self) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::Several { stuck, .. } => *stuck,
+        }
+    }
+
+    pub(super) fn are_several(&self) -> bool {
+        matches!(self, Self::Several { .. })
+    }
+
+    /// The names of all.
+    pub(super) fn names(&self) -> impl Iterator<Item = LockRef<'_>> {
+        self.all().iter().map(|lock| lock.id.to_ref())
+    }
+
+    /// How much of the server's memory they take: see `LockRef::weight`.
+    pub(super) fn weight(&self) -> usize {
+        self.names().map(LockRef::weight).sum()
+    }
+
+    pub(super) fn at_mut(&mut self, at: LockRef<'_>) -> Option<&mut RequestedLock> {
+        self.all_mut().iter_mut().find(|lock| lock.id.is(at))
+    }
+}
+
+/// A waiter that is being told.
+pub(crate) struct Told {
+    pub(crate) locks: RequestedLocks,
+    /// The grants that its connection keeps alive from now on.
+    pub(crate) binds: Vec<(LockId, Fence)>,
+    pub(crate) ask: AcquireRequest<'static>,
+    pub(crate) client_id: u64,
+    pub(crate) answer: Answer,
+    /// What replicas have confirmed of it.
+    pub(crate) confirm: Option<Confirm>,
+    /// Where, if not in the reply to its command.
+    pub(crate) channel: Option<Channel>,
+}
+
+/// Something that replicas have confirmed.
+pub(crate) enum Confirmed {
+    /// The answer of a client that waits for one lock or for several.
+    Answer(RequestId, RequestedLocks),
+    /// A session's renewal.
+    Renewal,
+}
+
+/// Where messages are published: bytes that only the host reads.
+pub(crate) type Channel = Arc<[u8]>;
+
+/// How a waiter waits.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) enum WaitKind<C> {
+    /// Blocked in its command until that is answered.
+    Blocked(C),
+    /// It has its connection free, and is told on that channel. A grant it has to claim.
+    Notified(Channel),
+}
+
+/// Where a waiter is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Phase {
+    /// In its queue.
+    Queued,
+    /// Out of its queue; to be told that once replicas have confirmed it.
+    Unconfirmed(Answer),
+    /// Out of its queue; to be told.
+    Answered(Answer),
+    /// Told.
+    Told(Answer),
+    /// Out of its queue without an answer: sent away, or gone.
+    Left,
+}
+
+impl Phase {
+    /// Whether a waiter has been given what it waited for, told or not.
+    pub(super) fn is_granted(self) -> bool {
+        match self {
+            Self::Unconfirmed(answer) | Self::Answered(answer) | Self::Told(answer) => {
+                matches!(answer, Answer::Granted { .. })
+            }
+            Self::Queued | Self::Left => false,
+        }
+    }
+}
+
+/// A client that comes to wait.
+pub(crate) struct Arrival<C> {
+    /// Its lease starts when it is granted.
+    pub(crate) ask: AcquireRequest<'static>,
+    pub(crate) way: WaitKind<C>,
+    pub(crate) client_id: u64,
+    pub(crate) since: Micros,
+    /// 0: without limit.
+    pub(crate) timeout: Millis,
+    /// What replicas are to confirm before it is told of a grant.
+    pub(crate) confirm: Option<Confirm>,
+}
+
+impl<C> Arrival<C> {
+    /// The first millisecond in which it has waited long enough; the one it came in has partly gone by.
+    pub(super) fn gives_up(&self) -> Option<Millis> {
+        (self.timeout > 0).then(|| (self.since / 1000).saturating_add(self.timeout).saturating_add(1))
+    }
+}
+
+#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
+pub(super) struct Waiter<C> {
+    pub(super) locks: RequestedLocks,
+    pub(super) ask: AcquireRequest<'static>,
+    pub(super) phase: Phase,
+    pub(super) way: WaitKind<C>,
+    /// Its connection: of one that is notified, the one on which it asked last.
+    pub(super) client_id: u64,
+    pub(super) since: Micros,
+    pub(super) timeout: Millis,
+    pub(super) confirm: Option<Confirm>,
+    /// When it gives up; of a grant, when the time to claim it is over.
+    pub(super) ends: Option<Millis>,
+    /// It was answered since its answer was due; else an operator had it answered, by `CLIENT UNBLOCK`.
+    pub(super) unblocked: bool,
+}
+
+impl<C> Waiter<C> {
+    pub(super) fn new(locks: RequestedLocks, arrival: Arrival<C>) -> Self {
+        let ends = arrival.gives_up();
+        let Arrival { ask, way, client_id, since, timeout, confirm } = arrival;
+        let (phase, unblocked) = (Phase::Queued, false);
+        Self { locks, ask, phase, way, client_id, since, timeout, confirm, ends, unblocked }
+    }
+
+    /// Where it is told, if not in the reply to its command.
+    pub(super) fn channel(&self) -> Option<&Channel> {
+        match &self.way {
+            WaitKind::Notified(channel) => Some(channel),
+            WaitKind::Blocked(_) => None,
+        }
+    }
+
+    /// How long it has waited, in ms.
+    pub(super) fn waited(&self, now: Micros) -> Millis {
+        now.saturating_sub(self.since).max(0) / 1000
+    }
+}
+
+/// One waiter, as it is shown.
+pub(crate) struct WaiterInfo {
+    pub(crate) owner: Owner<'static>,
+    pub(crate) client_id: u64,
+    pub(crate) waited: Millis,
+    /// As asked; 0: without limit.
+    pub(crate) timeout: Millis,
+    /// It is told by a message, and not blocked meanwhile.
+    pub(crate) notified: bool,
+    pub(crate) room: Room,
+}
+
+impl WaiterInfo {
+    pub(super) fn new<C>(waiter: &Waiter<C>, now: Now) -> Self {
+        Self {
+            owner: waiter.ask.owner.clone(),
+            client_id: waiter.client_id,
+            waited: waiter.waited(now.micros),
+            timeout: waiter.timeout,
+            notified: waiter.channel().is_some(),
+            room: waiter.ask.room,
+        }
+    }
+}
+
+/// A grant that lives as long as a connection.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) struct Session {
+    pub(crate) client: u64,
+    pub(crate) fence: Fence,
+    pub(crate) lease: Millis,
+    pub(crate) renew_at: Millis,
+    /// The connection has closed.
+    pub(crate) over: bool,
+}
