@@ -130,8 +130,8 @@ fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     let db = ctx.db();
     let last = LAPSES.with(|lapses| lapses.last.take())?;
     // An earlier lock of the same name, whose key was overwritten and then expired, went at another time.
-    let same_step =
-        server::now() - last.at <= SAME_STEP || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
+    let same_step = server::now() - last.at <= SAME_STEP
+        || last.iteration.is_some_and(|iteration| iteration == LoopIteration::now());
     (last.db == db && last.key == key.bytes() && same_step).then_some(last)
 }
 

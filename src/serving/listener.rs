@@ -24,7 +24,7 @@ impl ValueEvents<Value> for Listener {
         // A session may outlive it, or somebody is to hear of it.
         let matters = |table: &mut WaitTable<Blocked>| {
             let overdue = table.overdue_sessions(at, now().millis());
-            (!overdue.is_empty() || table.is_watched(at)).then_some(overdue)
+            (!overdue.is_empty() || table.lock(at).is_watched()).then_some(overdue)
         };
         let must_track = || if is_empty() { None } else { TABLE.with(matters) };
         keyspace::unlinked(value, from, must_track);

@@ -14,7 +14,7 @@ static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
 /// How many wait for a lock of which a lease was over, and how loud the line about that is to be.
 pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
-    match TABLE.with(|table| table.waiters_of(at)) {
+    match TABLE.with(|table| table.lock(at).waiters()) {
         0 => (0, LogLevel::Verbose),
         waiters if LAPSES.with(|lapses| lapses.take(now().millis())) => (waiters, LogLevel::Notice),
         waiters => (waiters, LogLevel::Verbose),

@@ -22,7 +22,7 @@ fn at<'a>(ctx: &Ctx<'_>, key: Arg<'a>) -> LockRef<'a> {
 /// How many wait for a lock.
 pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
     let at = at(ctx, key);
-    TABLE.with(|table| table.waiters_of(at))
+    TABLE.with(|table| table.lock(at).waiters())
 }
 
 /// Those who hold a lock though their leases are over: this server has stood still, and their sessions have outlived that.

@@ -4,7 +4,7 @@
 //! What is behind these methods is code that no model sees. So they are few, and none of them decides.
 
 use super::detect::{Circle, Holder};
-use super::table::{LockId, LockRef, Message, Offset, RequestId, WaitTable};
+use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
 use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
 
 /// What every rule needs.
@@ -86,6 +86,16 @@ pub(crate) trait LockAccess: Environment {
     fn here<R>(&mut self, body: impl FnOnce(&mut WaitTable<Self::Client>, LockRef<'_>) -> R) -> R {
         let (db, key) = (self.db(), self.key());
         self.table(|table| body(table, LockRef { db, key: key.as_ref() }))
+    }
+
+    /// What is known of the lock beside its key.
+    fn entry<R>(&mut self, body: impl FnOnce(&LockEntry) -> R) -> R {
+        self.here(|table, at| body(table.lock(at)))
+    }
+
+    /// Changes what is known of the lock, where there is anything.
+    fn change<R>(&mut self, body: impl FnOnce(&mut LockEntry) -> R) -> Option<R> {
+        self.here(|table, at| table.change(at, body))
     }
 
     /// The grant of an owner and the end of its lease, where it holds the lock; and those of the others.

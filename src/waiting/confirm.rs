@@ -47,7 +47,7 @@ pub(super) fn take_confirmed<B: LocksAccess, G>(
     hold_answer(locks, request, arrival, &all, Answer::Granted { until });
     for (number, got) in again {
         if let Some(lock) = locks.lock(number) {
-            lock.here(|table, at| table.share_hold_with(at, got.fence, request));
+            lock.change(|entry| entry.share_hold_with(got.fence, request));
         }
     }
     Ok(Outcome::Waits)

@@ -189,7 +189,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
         }
     }
     lock.here(|table, at| {
-        if table.waiters_of(at) > 0 {
+        if table.lock(at).waiters() > 0 {
             table.look_by(at, 0);
         }
     });
@@ -198,10 +198,10 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
 
 /// Nobody stands in front for a grant that has ended.
 pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
-    if let Some(fence) = lock.here(|table, at| table.upgrader(at))
+    if let Some(fence) = lock.entry(|entry| entry.upgrader())
         && lock.with_fence(fence).is_none()
     {
-        lock.here(|table, at| table.end_upgrade(at));
+        lock.change(|entry| entry.end_upgrade());
     }
 }
 
@@ -294,14 +294,14 @@ fn reenter_one<S: LockAccess>(
             (holds, ask.room, deadline, true)
         }
         Ok(Acquired::Upgraded { .. } | Acquired::UpgradeRefused) => {
-            return match lock.here(|table, at| table.upgrader(at)) {
+            return match lock.entry(|entry| entry.upgrader()) {
                 Some(other) if other != fence => {
                     lock.note(LockEvent::Deadlocked);
                     lock.table(|table| table.answer(request, Answer::Deadlock));
                     Reentry::Done
                 }
                 _ => {
-                    lock.here(|table, at| table.upgrade_first(at, fence, request));
+                    lock.change(|entry| entry.upgrade_first(fence, request));
                     Reentry::NotNow
                 }
             };
@@ -317,7 +317,7 @@ fn reenter_one<S: LockAccess>(
     enter_again(lock, fence, holds, room, until, upgraded);
     granted_to(lock, request, Got { fence, holds }, until, now);
     if ask.once {
-        lock.here(|table, at| table.share_hold_with(at, fence, request));
+        lock.change(|entry| entry.share_hold_with(fence, request));
     }
     Reentry::Done
 }

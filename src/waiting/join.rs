@@ -94,7 +94,7 @@ fn look_again<B: LocksAccess>(locks: &mut B, conflicts: &[(usize, Conflict)], re
             lock.here(|table, at| table.look_by(at, now.start.saturating_add(1)));
         }
         if let Some(fence) = conflict.upgrade {
-            lock.here(|table, at| table.upgrade_first(at, fence, request));
+            lock.change(|entry| entry.upgrade_first(fence, request));
         }
     }
 }
@@ -104,7 +104,7 @@ fn may_upgrade<B: LocksAccess>(locks: &mut B, conflicts: &[(usize, Conflict)]) -
     for (number, conflict) in conflicts {
         let (Some(fence), Some(lock)) = (conflict.upgrade, locks.lock(*number)) else { continue };
         let other =
-            |lock: &mut B::One| lock.here(|table, at| table.upgrader(at).is_some_and(|waits| waits != fence));
+            |lock: &mut B::One| lock.entry(|entry| entry.upgrader().is_some_and(|waits| waits != fence));
         if !lock.idle() && other(lock) {
             lock.note(LockEvent::Deadlocked);
             return Err(Refusal::Deadlock);
@@ -248,7 +248,7 @@ fn may_hang<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize)
 fn may_join<B: LocksAccess>(locks: &mut B, caller: &impl Caller<B::One>) -> Result<(), Refusal> {
     let Some(most) = caller.max_waiters() else { return Ok(()) };
     for number in 0..locks.count() {
-        let waiting = locks.lock(number).map_or(0, |lock| lock.here(|table, at| table.waiters_of(at)));
+        let waiting = locks.lock(number).map_or(0, |lock| lock.entry(|entry| entry.waiters()));
         if waiting >= most {
             return Err(Refusal::MaxWaiters);
         }

@@ -11,7 +11,7 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
         return;
     }
     lock.here(|table, at| {
-        if table.is_watched(at) {
+        if table.lock(at).is_watched() {
             // The key expires after its last millisecond.
             table.look_by(at, last.saturating_add(1));
         }

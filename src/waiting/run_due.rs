@@ -160,7 +160,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
         Some(again) => {
             table.set_timer(lane, id.to_ref(), now.saturating_add(again));
             // Who comes before that finds more that is due than its timers tell.
-            table.recheck_next(id.to_ref());
+            table.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.put_off(lane, id.to_ref(), now),
     });
@@ -188,9 +188,9 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 /// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
-    let sessions = host.table(|table| table.fences_of_sessions(id.to_ref()));
+    let sessions = host.table(|table| table.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.look(id, fence, Millis::MIN).is_some());
-    if alive || host.table(|table| table.has_lapsed(id.to_ref())) {
+    if alive || host.table(|table| table.lock(id.to_ref()).has_expired()) {
         host.settle_arriving(id);
         return None;
     }

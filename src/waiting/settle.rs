@@ -5,7 +5,7 @@ use super::budget::{CHANGE, END, LOOK, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
-use super::table::{MessageKind, Moved, Session};
+use super::table::{LockEntry, MessageKind, Moved, Session};
 use crate::lock::{self, Deadline, Fence, Grant, Now, Owner, Released, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
@@ -39,7 +39,7 @@ pub(super) fn settle_each<B: LocksAccess>(locks: &mut B, now: Now) -> Vec<usize>
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
-        if lock.here(|table, at| table.look_by(at, 0) && table.has_lapsed(at)) {
+        if lock.here(|table, at| table.look_by(at, 0) && table.lock(at).has_expired()) {
             sessions::revive(lock, now);
         }
         return !is_anything_over(lock, now);
@@ -76,7 +76,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let has_lapsed =
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
-    has_lapsed || lock.here(|table, at| table.has_undeliverable(at) || table.has_session_over(at))
+    has_lapsed || lock.here(|table, at| table.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
 /// Where not all of a lock could be settled: settles the grant of one owner, so that its command finds what is so. Whether it has one.
@@ -84,7 +84,7 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     let fence_of = |lock: &S| lock.value().and_then(|value| value.grant_of(owner)).map(Grant::fence);
     let Some(fence) = fence_of(lock) else { return false };
     if !lock.idle() {
-        if let Some(holds) = lock.here(|table, at| table.take_undeliverable_of(at, fence)) {
+        if let Some(holds) = lock.change(|entry| entry.take_undeliverable_of(fence)).flatten() {
             take_back(lock, fence, holds, now);
         }
         if let Some(session) = lock.here(|table, at| table.session(at, fence)) {
@@ -131,7 +131,7 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 /// Grants that have ended by other ways than ours are over here too, and their holders hear of it.
 fn end_missing<S: LockAccess>(lock: &mut S) {
     let (mut seen, mut looked) = (None, 0);
-    while let Some(fence) = lock.here(|table, at| table.next_known(at, seen)) {
+    while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
         seen = Some(fence);
         looked += 1;
         if lock.with_fence(fence).is_none() {
@@ -154,7 +154,7 @@ fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
         Some(value) if recheck => value.count(),
         _ => return true,
     };
-    let waiters = lock.here(|table, at| table.waiters_of(at));
+    let waiters = lock.entry(|entry| entry.waiters());
     if !lock.pay(scan(several.min(waiters))) {
         return false;
     }
@@ -167,7 +167,7 @@ fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
 
 /// The owners who hold a lock, or those who wait for it: whoever are fewer.
 fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
-    let waiters = lock.here(|table, at| table.waiters_of(at));
+    let waiters = lock.entry(|entry| entry.waiters());
     match lock.value().filter(|value| value.count() < waiters) {
         Some(value) => value.all(lock.deadline()).map(|held| held.grant.owner().into_owned()).collect(),
         None => lock.here(|table, at| table.owners_of(at)).into_iter().collect(),
@@ -176,10 +176,10 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
 
 /// Takes back what was granted to waiters that went away before they were answered: one hold each. Whether all of it.
 fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
-    while let Some((fence, holds)) = lock.here(|table, at| table.take_undeliverable(at)) {
+    while let Some((fence, holds)) = lock.change(LockEntry::take_undeliverable).flatten() {
         take_back(lock, fence, holds, now);
         if !lock.pay(CHANGE) {
-            return !lock.here(|table, at| table.has_undeliverable(at));
+            return !lock.entry(|entry| entry.has_undeliverable());
         }
     }
     true
@@ -228,7 +228,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
             if session.renew_at <= now.millis() {
                 // It may be some time until that is told.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());
-                lock.here(|table, at| table.look_at_session(at, fence, renew_at));
+                lock.change(|entry| entry.renew_session_at(fence, renew_at));
             }
             return false;
         }
@@ -245,7 +245,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
         // In its last millisecond it is too late to ask replicas.
         let is_last = held.deadline <= Deadline::At(now.millis());
         let waits = lock.here(|table, at| {
-            table.awaits_renewal(at, fence) || is_last && table.is_confirmed_session(at, fence)
+            table.lock(at).awaits_renewal(fence) || is_last && table.lock(at).is_synced(fence)
         });
         if !waits {
             lock.update(fence, holds, room, moved.to);

@@ -81,12 +81,12 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
             Ok(Verdict::Not(conflict)) => {
                 lock.table(|table| table.stuck_at(request, number));
                 if let Some(fence) = conflict.upgrade {
-                    if lock.here(|table, at| table.upgrader(at)).is_some_and(|other| other != fence) {
+                    if lock.entry(|entry| entry.upgrader()).is_some_and(|other| other != fence) {
                         lock.note(LockEvent::Deadlocked);
                         lock.table(|table| table.answer(request, Answer::Deadlock));
                         return;
                     }
-                    lock.here(|table, at| table.upgrade_first(at, fence, request));
+                    lock.change(|entry| entry.upgrade_first(fence, request));
                 }
                 // It has its timer.
                 is_grace(lock, now);
@@ -145,7 +145,7 @@ fn grant_all<B: LocksAccess>(
     for (number, (got, until)) in all.iter().zip(ends).enumerate() {
         let Some(lock) = locks.lock(number) else { return };
         if ask.once && again.contains(&number) {
-            lock.here(|table, at| table.share_hold_with(at, got.fence, request));
+            lock.change(|entry| entry.share_hold_with(got.fence, request));
         }
         lease_moved(lock, got.fence, until, now);
         reenter(lock, &owner, now);

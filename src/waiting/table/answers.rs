@@ -1,11 +1,10 @@
 //! From the decision what a waiter is told to the moment in which it is.
 
+use super::WaitTable;
 use super::outgoing::{Notice, Outgoing};
 use super::queue::RequestId;
-use super::untold::UntoldHold;
 use super::waiter::{Answer, Phase, Told, WaitKind, Waiter};
-use super::{LockRef, WaitTable};
-use crate::lock::{Deadline, Fence, Got, Micros, Millis};
+use crate::lock::{Deadline, Got, Micros, Millis};
 
 impl<C: Copy> WaitTable<C> {
     /// Takes a waiter out of its queues, to be told that.
@@ -106,19 +105,8 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// The blocked clients that have been given that grant, and may turn out to be gone, first come first.
-    pub(super) fn given(&self, at: LockRef<'_>, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
-        self.untold(at, fence).filter(|hold| !hold.to_claim)
-    }
 
     /// The places that have been given that grant, and have not claimed it, first come first.
-    pub(super) fn unclaimed(&self, at: LockRef<'_>, fence: Fence) -> impl Iterator<Item = RequestId> {
-        self.untold(at, fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
-    }
-
-    fn untold(&self, at: LockRef<'_>, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
-        let record = self.entry(at).and_then(|entry| entry.grants.get(fence));
-        record.into_iter().flat_map(|record| record.untold.iter())
-    }
 
     /// The connection of a waiter that has been told that it has the lock, and whether that was since its answer was due.
     pub(crate) fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {

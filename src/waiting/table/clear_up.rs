@@ -25,7 +25,7 @@ impl<C: Copy> WaitTable<C> {
         };
         if let Some((id, fence)) = session {
             self.connections.remove_session(client, &id, fence);
-            self.change_session(id.to_ref(), fence, |session| session.over = true);
+            self.change(id.to_ref(), |entry| entry.change_session(fence, |session| session.over = true));
             self.look_by(id.to_ref(), 0);
         }
         if let Some(request) = id {
@@ -189,8 +189,8 @@ mod tests {
             }
             while table.clear_up() {}
             for (number, _) in to_be_seen {
-                let entry = table.entry(LockRef { db: 0, key: &key(number) });
-                prop_assert!(entry.is_some_and(|entry| entry.timers.is_at_once()), "lock {}", number);
+                let entry = table.lock(LockRef { db: 0, key: &key(number) });
+                prop_assert!(entry.timers.is_at_once(), "lock {}", number);
             }
         }
     }
@@ -206,7 +206,7 @@ mod tests {
             table.touched_db(Some(0));
             table.clear_up();
         }
-        let timers = |number| &table.entry(LockRef { db: 0, key: &key(number) }).unwrap().timers;
+        let timers = |number| &table.lock(LockRef { db: 0, key: &key(number) }).timers;
         assert!(locks.into_iter().all(|number| timers(number).is_at_once()));
     }
 
@@ -232,7 +232,7 @@ mod tests {
         table.touched_db(Some(1));
         assert!(table.is_touched_since(1, 0) && !table.is_touched_since(0, 0));
         while table.clear_up() {}
-        let timers = |db, number| &table.entry(LockRef { db, key: &key(number) }).unwrap().timers;
+        let timers = |db, number| &table.lock(LockRef { db, key: &key(number) }).timers;
         assert!(!timers(0, 1).is_set() && timers(1, 2).is_at_once());
         assert!(!table.is_touched_since(1, 0));
     }
@@ -269,7 +269,7 @@ mod tests {
         table.grant(request, &[Got { fence, holds: 1 }], Deadline::At(9), 1000);
         table.moved_away(at);
         table.depart(request);
-        assert_eq!(table.take_undeliverable(at), None);
+        assert_eq!(table.change(at, |entry| entry.take_undeliverable()), None);
         table.forget(request);
         assert!(table.is_empty());
     }

@@ -54,7 +54,7 @@ impl<C: Copy> WaitTable<C> {
                 Confirmed::Answer(request, locks?)
             }
             What::Renewal { id, fence, .. } => {
-                self.change_synced(id.to_ref(), fence, |synced| synced.pending = None);
+                self.change(id.to_ref(), |entry| entry.change_synced(fence, |synced| synced.pending = None));
                 Confirmed::Renewal
             }
         })
@@ -160,7 +160,7 @@ impl<C: Copy> WaitTable<C> {
             None => false,
             Some(What::Renewal { id, fence, moved }) => {
                 let failed = |synced: &mut Synced| (synced.pending, synced.failed) = (None, Some(moved));
-                if self.change_synced(id.to_ref(), fence, failed).is_some() {
+                if self.change(id.to_ref(), |entry| entry.change_synced(fence, failed)).flatten().is_some() {
                     self.recheck_by(id.to_ref(), 0);
                 }
                 false

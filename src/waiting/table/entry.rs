@@ -9,9 +9,9 @@ use super::untold::UntoldHold;
 use crate::lock::Fence;
 
 /// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct LockEntry {
+pub(crate) struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
@@ -54,15 +54,39 @@ pub(crate) struct Unsettled {
     pub(crate) recheck: bool,
 }
 
+impl Default for LockEntry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl LockEntry {
+    pub(super) const fn new() -> Self {
+        Self {
+            queue: Queue::new(),
+            grants: GrantRecords::new(),
+            timers: LockTimers::new(),
+            unclaimed_locks: 0,
+            put_off: false,
+            wanted: false,
+            upgrader: None,
+            recheck: false,
+        }
+    }
+
     /// Whether nothing is left of it.
     pub(super) fn is_over(&self) -> bool {
         self.queue.is_empty() && self.grants.is_empty()
     }
 
     /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
-    pub(super) fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         !self.queue.is_empty() || self.grants.counts().listeners > 0
+    }
+
+    /// How many wait.
+    pub(crate) fn waiters(&self) -> usize {
+        self.queue.len()
     }
 
     /// The first waiter: those of an upgrader stand in front.
@@ -82,8 +106,31 @@ impl LockEntry {
             .chain(self.queue.iter().filter(move |request| !is_first(request)))
     }
 
+    /// The holder, by its fence, whose waiters stand in front, since they want less room than its grant has.
+    pub(crate) fn upgrader(&self) -> Option<Fence> {
+        self.upgrader.as_ref().map(|upgrader| upgrader.fence)
+    }
+
+    /// Has a waiter of that holder stand in front, until it has what it waits for, or its grant has ended.
+    pub(crate) fn upgrade_first(&mut self, fence: Fence, request: RequestId) {
+        match &mut self.upgrader {
+            Some(upgrader) if upgrader.fence == fence => _ = upgrader.requests.insert(request),
+            other => *other = Some(Box::new(Upgrader { fence, requests: BTreeSet::from([request]) })),
+        }
+    }
+
+    /// Nobody stands in front any more.
+    pub(crate) fn end_upgrade(&mut self) {
+        self.upgrader = None;
+    }
+
+    /// All that is known of the lock is compared with what it is when it is looked at next.
+    pub(crate) fn recheck_next(&mut self) {
+        self.recheck = true;
+    }
+
     /// One that stood in front does so no more.
-    pub(super) fn end_upgrade(&mut self, request: RequestId) {
+    pub(super) fn withdraw_upgrade(&mut self, request: RequestId) {
         if let Some(upgrader) = &mut self.upgrader {
             upgrader.requests.remove(&request);
         }

@@ -79,7 +79,7 @@ pub(super) struct Counts {
 
 /// The records of one lock, by fence. Whatever changes one goes through here: so the counts are right, and a record of which nothing is
 /// left is dropped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct GrantRecords {
     records: VecDeque<GrantRecord>,
@@ -151,6 +151,11 @@ impl Counts {
 }
 
 impl GrantRecords {
+    pub(super) const fn new() -> Self {
+        let counts = Counts { undeliverable: 0, sessions: 0, listeners: 0, uninformed: 0, expired: 0 };
+        Self { records: VecDeque::new(), counts }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

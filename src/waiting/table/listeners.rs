@@ -35,13 +35,6 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// The owner has claimed that grant, or goes on with it by other holds.
-    pub(super) fn watch_claimed(&mut self, at: LockRef<'_>, claimed: Fence) {
-        self.with_entry(at, |entry| {
-            entry.grants.change(claimed, |record| {
-                record.listener.iter_mut().for_each(|listener| listener.claimed = true);
-            })
-        });
-    }
 
     /// Has the holders told that somebody waits, once for each queue that forms behind them.
     pub(crate) fn tell_wanted(&mut self, at: LockRef<'_>) {

@@ -32,7 +32,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The same, by what has that number. A grant that was kept later is not meant.
     pub(super) fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
-        self.with_entry(at, |entry| {
+        self.change(at, |entry| {
             if entry.grants.counts().expired > 0 {
                 entry.grants.change_all(|record| {
                     let earlier = record.expired.iter_mut().filter(|expired| expired.kept_at < number);
@@ -72,8 +72,9 @@ impl<C: Copy> WaitTable<C> {
     }
 
     pub(super) fn is_overdue(&self, id: &LockId, now: Millis) -> bool {
-        let Some(entry) = self.entry(id.to_ref()) else { return false };
-        entry.timers.is_due(now) || self.has_session_over(id.to_ref()) || self.is_touched_since(id.db, 0)
+        let entry = self.lock(id.to_ref());
+        let is_due = || entry.timers.is_due(now) || self.has_session_over(id.to_ref());
+        !entry.is_over() && (is_due() || self.is_touched_since(id.db, 0))
     }
 
     /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or replicas have not confirmed. Whether

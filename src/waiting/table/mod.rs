@@ -27,6 +27,7 @@ mod clear_up;
 mod confirmations;
 mod connections;
 mod entry;
+mod entry_grants;
 mod grants;
 mod held_since;
 mod listeners;
@@ -68,6 +69,7 @@ use sweep::Sweep;
 use waiter::Waiter;
 
 pub(crate) use busiest::Busy;
+pub(crate) use entry::LockEntry;
 pub(crate) use grants::Expired;
 pub(crate) use lock_id::{LockId, LockRef};
 pub(crate) use long_waits::LongWaits;
@@ -157,7 +159,7 @@ impl<C: Copy> WaitTable<C> {
         if self.head(at).is_some() {
             self.look_by(at, 0);
         }
-        let lapsed = self.entry(at).map_or(0, |entry| entry.grants.counts().expired as usize);
+        let lapsed = self.lock(at).grants.counts().expired as usize;
         self.end_grants(at, MessageKind::Lost);
         lapsed
     }
@@ -166,7 +168,7 @@ impl<C: Copy> WaitTable<C> {
     /// when it comes back one day. Those who are notified are sent away. Who is left after that.
     pub(crate) fn moved_away(&mut self, at: LockRef<'_>) -> Left {
         let all = self.send_away(at);
-        match self.waiters_of(at) {
+        match self.lock(at).waiters() {
             _ if !all => Left::More,
             0 => Left::Nobody,
             _ => Left::Blocked,

@@ -54,7 +54,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The same of those who wait for that lock.
     pub(crate) fn page_of(&self, at: LockRef<'_>, after: Option<RequestId>, count: usize, now: Now) -> Page {
-        let requests = self.entry(at).into_iter().flat_map(|entry| entry.queue.after(after));
+        let requests = self.lock(at).queue.after(after);
         page(requests.filter_map(|request| Some((request, self.waiters.get(&request)?))), count, now)
     }
 
@@ -73,7 +73,7 @@ impl<C: Copy> WaitTable<C> {
     /// more.
     pub(crate) fn busiest(&self, after: usize, count: usize) -> (Vec<(LockId, Busy, usize)>, bool) {
         let mut rest = self.observers.busiest.all().skip(after);
-        let waiters = |at: LockRef<'_>| self.waiters_of(at);
+        let waiters = |at: LockRef<'_>| self.lock(at).waiters();
         let some =
             rest.by_ref().take(count).map(|(id, busy)| (id.clone(), busy.clone(), waiters(id.to_ref())));
         (some.collect(), rest.next().is_some())

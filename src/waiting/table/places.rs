@@ -21,7 +21,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The last place that an owner has taken in a queue, and its connection.
     fn place_in_queue(&self, at: LockRef<'_>, owner: &Owner<'static>) -> Option<(RequestId, u64)> {
-        let mut requests = self.entry(at)?.queue.all_of(owner).rev();
+        let mut requests = self.lock(at).queue.all_of(owner).rev();
         requests.find_map(|request| {
             let waiter = self.waiters.get(&request)?;
             waiter.channel().map(|_| (request, waiter.client_id))
@@ -50,7 +50,7 @@ impl<C: Copy> WaitTable<C> {
         self.timers.try_soon(request);
         for lock in locks.all() {
             let at = lock.id.to_ref();
-            self.with_entry(at, |entry| entry.end_upgrade(request));
+            self.change(at, |entry| entry.withdraw_upgrade(request));
             self.look_by(at, 0);
         }
     }
@@ -72,7 +72,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The owner of that grant has been told of it: whatever was to be claimed of it is.
     pub(super) fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
-        let unclaimed: Vec<RequestId> = self.unclaimed(at, fence).collect();
+        let unclaimed: Vec<RequestId> = self.lock(at).unclaimed(fence).collect();
         if unclaimed.is_empty() {
             return;
         }
@@ -82,11 +82,11 @@ impl<C: Copy> WaitTable<C> {
             // Its owner knows of all that it waited for at once.
             for lock in locks.iter().filter(|locks| locks.are_several()).flat_map(RequestedLocks::all) {
                 let Some(fence) = lock.fence() else { continue };
-                self.watch_claimed(lock.id.to_ref(), fence);
+                self.change(lock.id.to_ref(), |entry| entry.listener_knows(fence));
                 self.tell_wanted(lock.id.to_ref());
             }
         }
-        self.watch_claimed(at, fence);
+        self.change(at, |entry| entry.listener_knows(fence));
         self.tell_wanted(at);
     }
 
@@ -101,7 +101,7 @@ impl<C: Copy> WaitTable<C> {
             entry.put_off |= full;
             full
         };
-        !self.with_entry(at, full).unwrap_or_default()
+        !self.change(at, full).unwrap_or_default()
     }
 
     fn is_place(&self, request: RequestId) -> bool {
@@ -118,7 +118,7 @@ impl<C: Copy> WaitTable<C> {
         let queued = self.place_in_queue(at, owner).map(|(request, _)| request);
         let is_its =
             |request: &RequestId| self.waiters.get(request).is_some_and(|waiter| waiter.ask.owner == *owner);
-        let granted = || self.unclaimed(at, held?).find(is_its);
+        let granted = || self.lock(at).unclaimed(held?).find(is_its);
         let Some(request) = queued.or_else(granted) else { return Left::default() };
         let locks = self.waiters.get(&request).map(|waiter| waiter.locks.clone());
         let others = locks.iter().flat_map(RequestedLocks::all).filter(|lock| lock.got.is_some());
@@ -137,9 +137,9 @@ impl<C: Copy> WaitTable<C> {
         self.drop_waiter(request);
         for lock in granted.iter().flat_map(RequestedLocks::all) {
             let (at, fence) = (lock.id.to_ref(), lock.fence());
-            let fence = fence.filter(|fence| self.unclaimed(at, *fence).next().is_none());
+            let fence = fence.filter(|fence| self.lock(at).unclaimed(*fence).next().is_none());
             if let Some(fence) = fence {
-                self.watch_claimed(at, fence);
+                self.change(at, |entry| entry.listener_knows(fence));
             }
         }
         locks
@@ -155,8 +155,7 @@ impl<C: Copy> WaitTable<C> {
     /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to
     /// take back. Whether all are told.
     pub(super) fn send_away(&mut self, at: LockRef<'_>) -> bool {
-        let Some(entry) = self.entry(at) else { return true };
-        let places = entry.queue.iter().filter(|request| self.is_place(*request));
+        let places = self.lock(at).queue.iter().filter(|request| self.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_ONCE).collect();
         for request in &queued {
             self.answer(*request, Answer::Gone);

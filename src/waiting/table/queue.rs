@@ -32,13 +32,11 @@ pub(super) enum Queue {
 /// So many are few.
 const FEW: usize = 8;
 
-impl Default for Queue {
-    fn default() -> Self {
+impl Queue {
+    pub(super) const fn new() -> Self {
         Self::Few(Vec::new())
     }
-}
 
-impl Queue {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Few(waiters) => waiters.len(),
@@ -155,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_first_come_first_served() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new();
         for (number, name) in [(1, "a"), (2, "b"), (3, "a"), (4, "c")] {
             queue.join(request(number), owner(name).into_owned());
         }
@@ -176,7 +174,7 @@ mod tests {
         #[test]
         fn a_queue_keeps_the_order_of_arrival(moves in vec((any::<bool>(), 0..4usize), 0..60)) {
             let names = ["a", "b", "c", "d"];
-            let (mut queue, mut list) = (Queue::default(), Vec::<(u64, usize)>::new());
+            let (mut queue, mut list) = (Queue::new(), Vec::<(u64, usize)>::new());
             for (number, (join, who)) in (1..).zip(moves) {
                 if join || list.is_empty() {
                     queue.join(request(number), owner(names[who]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::entry::{LockEntry, Unsettled, Upgrader};
+use super::entry::{LockEntry, Unsettled};
 use super::grants::{GrantRecord, GrantRecords, Listener};
 use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
@@ -12,16 +12,14 @@ use super::{LockId, LockRef, WaitTable};
 use crate::lock::{AcquireRequest, Fence, Millis, Now, Owner};
 
 impl<C: Copy> WaitTable<C> {
-    pub(super) fn entry(&self, at: LockRef<'_>) -> Option<&LockEntry> {
-        self.entries.get(at)
+    /// What is known of a lock.
+    pub(crate) fn lock(&self, at: LockRef<'_>) -> &LockEntry {
+        static NOTHING: LockEntry = LockEntry::new();
+        self.entries.get(at).unwrap_or(&NOTHING)
     }
 
     /// Changes an entry, where there is one, and drops it if nothing is left of it.
-    pub(super) fn with_entry<R>(
-        &mut self,
-        at: LockRef<'_>,
-        body: impl FnOnce(&mut LockEntry) -> R,
-    ) -> Option<R> {
+    pub(crate) fn change<R>(&mut self, at: LockRef<'_>, body: impl FnOnce(&mut LockEntry) -> R) -> Option<R> {
         let entry = self.entries.get_mut(at)?;
         let result = body(entry);
         if entry.is_over() {
@@ -57,16 +55,11 @@ impl<C: Copy> WaitTable<C> {
 
     /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.
     pub(crate) fn recheck_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
-        self.recheck_next(at);
+        self.change(at, |entry| entry.recheck_next());
         self.look_by(at, time)
     }
 
     /// The same when a lock is looked at next.
-    pub(crate) fn recheck_next(&mut self, at: LockRef<'_>) {
-        if let Some(entry) = self.entries.get_mut(at) {
-            entry.recheck = true;
-        }
-    }
 
     /// The name of an entry, shared with it.
     pub(super) fn id(&self, at: LockRef<'_>) -> Option<LockId> {
@@ -79,19 +72,15 @@ impl<C: Copy> WaitTable<C> {
         RequestId(self.last_request)
     }
 
-    pub(crate) fn waiters_of(&self, at: LockRef<'_>) -> usize {
-        self.entry(at).map_or(0, |entry| entry.queue.len())
-    }
-
     /// So many of those who wait for a lock: the next one first.
     pub(crate) fn queue_of(&self, at: LockRef<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
-        let requests = self.entry(at).into_iter().flat_map(LockEntry::in_order);
+        let requests = self.lock(at).in_order();
         let waiters = requests.filter_map(|request| self.waiters.get(&request));
         waiters.take(most).map(|waiter| WaiterInfo::new(waiter, now)).collect()
     }
 
     pub(crate) fn join(&mut self, at: LockRef<'_>, request: RequestId, arrival: Arrival<C>) {
-        let id = self.lock(at, request, &arrival);
+        let id = self.enqueue(at, request, &arrival);
         self.enter(RequestedLocks::one(id), request, arrival);
     }
 
@@ -103,12 +92,12 @@ impl<C: Copy> WaitTable<C> {
         request: RequestId,
         arrival: Arrival<C>,
     ) {
-        let places: Vec<LockId> = all.iter().map(|at| self.lock(*at, request, &arrival)).collect();
+        let places: Vec<LockId> = all.iter().map(|at| self.enqueue(*at, request, &arrival)).collect();
         self.enter(RequestedLocks::several(places.into_iter(), stuck), request, arrival);
     }
 
     /// Puts a waiter into a queue.
-    fn lock(&mut self, at: LockRef<'_>, request: RequestId, arrival: &Arrival<C>) -> LockId {
+    fn enqueue(&mut self, at: LockRef<'_>, request: RequestId, arrival: &Arrival<C>) -> LockId {
         let (id, entry) = self.open_entry(at);
         entry.queue.join(request, arrival.ask.owner.clone());
         self.observers.busiest.count(&id, arrival.since);
@@ -133,7 +122,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The first waiter of an entry, and what it asks for.
     pub(crate) fn head(&self, at: LockRef<'_>) -> Option<(RequestId, AcquireRequest<'static>)> {
-        self.asked(self.entry(at)?.head()?)
+        self.asked(self.lock(at).head()?)
     }
 
     /// The first waiter of an entry with that owner, behind that one, and what it asks for.
@@ -143,12 +132,12 @@ impl<C: Copy> WaitTable<C> {
         owner: &Owner<'static>,
         seen: Option<RequestId>,
     ) -> Option<(RequestId, AcquireRequest<'static>)> {
-        self.asked(self.entry(at)?.queue.next_of(owner, seen)?)
+        self.asked(self.lock(at).queue.next_of(owner, seen)?)
     }
 
     /// The owners who wait, each once.
     pub(crate) fn owners_of(&self, at: LockRef<'_>) -> BTreeSet<Owner<'static>> {
-        let requests = self.entry(at).into_iter().flat_map(|entry| entry.queue.iter());
+        let requests = self.lock(at).queue.iter();
         requests
             .filter_map(|request| self.waiters.get(&request))
             .map(|waiter| waiter.ask.owner.clone())
@@ -156,22 +145,10 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// The holder, by its fence, whose waiters stand in front, since they want less room than its grant has.
-    pub(crate) fn upgrader(&self, at: LockRef<'_>) -> Option<Fence> {
-        self.entry(at)?.upgrader.as_ref().map(|upgrader| upgrader.fence)
-    }
 
     /// Has a waiter of that holder stand in front, until it has what it waits for, or its grant has ended.
-    pub(crate) fn upgrade_first(&mut self, at: LockRef<'_>, fence: Fence, request: RequestId) {
-        self.with_entry(at, |entry| match &mut entry.upgrader {
-            Some(upgrader) if upgrader.fence == fence => _ = upgrader.requests.insert(request),
-            other => *other = Some(Box::new(Upgrader { fence, requests: BTreeSet::from([request]) })),
-        });
-    }
 
     /// Nobody stands in front any more.
-    pub(crate) fn end_upgrade(&mut self, at: LockRef<'_>) {
-        self.with_entry(at, |entry| entry.upgrader = None);
-    }
 
     /// A grant has ended: what is known of it is over. Its holder, if it hears of it, hears a message of that kind, and nobody has to claim it any
     /// more. A place that has nothing else to claim is gone.
@@ -192,7 +169,7 @@ impl<C: Copy> WaitTable<C> {
     #[inline(never)]
     fn grant_ended(&mut self, id: &LockId, record: GrantRecord, kind: Option<fn(Fence) -> MessageKind>) {
         let at = id.to_ref();
-        let recheck = self.with_entry(at, |entry| entry.recheck).unwrap_or_default();
+        let recheck = self.change(at, |entry| entry.recheck).unwrap_or_default();
         if let Some(session) = record.session {
             self.session_ended(id, &session, record.synced);
         }
@@ -219,17 +196,14 @@ impl<C: Copy> WaitTable<C> {
     /// The same of all grants of a lock.
     pub(super) fn end_grants(&mut self, at: LockRef<'_>, kind: fn(Fence) -> MessageKind) {
         let mut seen = None;
-        while let Some(fence) = self.next_known(at, seen) {
+        while let Some(fence) = self.lock(at).next_known(seen) {
             seen = Some(fence);
             self.end_grant(at, fence, Some(kind));
         }
-        self.with_entry(at, |entry| entry.grants = GrantRecords::default());
+        self.change(at, |entry| entry.grants = GrantRecords::new());
     }
 
     /// The next grant of a lock of which something is known, by its fence.
-    pub(crate) fn next_known(&self, at: LockRef<'_>, seen: Option<Fence>) -> Option<Fence> {
-        self.entry(at)?.grants.after(seen).next().map(|record| record.fence)
-    }
 
     fn asked(&self, request: RequestId) -> Option<(RequestId, AcquireRequest<'static>)> {
         Some((request, self.waiters.get(&request)?.ask.clone()))
@@ -277,13 +251,13 @@ impl<C: Copy> WaitTable<C> {
     ) {
         let (at, request) = (id.to_ref(), hold.request);
         let seen = |entry: &LockEntry| (entry.head() == Some(request), entry.queue.len() == 1);
-        let (was_first, is_last) = self.entry(at).map_or((false, false), seen);
+        let (was_first, is_last) = seen(self.lock(at));
         if is_last {
             self.forget_held(id);
         }
-        self.with_entry(at, |entry| {
+        self.change(at, |entry| {
             entry.queue.leave(request, owner);
-            entry.end_upgrade(request);
+            entry.withdraw_upgrade(request);
             if entry.queue.is_empty() && entry.grants.counts().listeners > 0 {
                 entry.grants.change_all(|record| {
                     record.listener.iter_mut().for_each(|listener| listener.told = false);
@@ -299,9 +273,7 @@ impl<C: Copy> WaitTable<C> {
             self.look_by(at, 0);
         }
         // A holder's own waiters pass over two of it at most.
-        if granted.is_none()
-            && self.entry(at).is_some_and(|entry| entry.queue.next_of(owner, Some(request)).is_some())
-        {
+        if granted.is_none() && self.lock(at).queue.next_of(owner, Some(request)).is_some() {
             self.recheck_by(at, 0);
         }
     }

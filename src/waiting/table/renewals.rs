@@ -20,37 +20,15 @@ impl<C: Copy> WaitTable<C> {
                 None => None,
             })
         };
-        let earlier = self.with_entry(at, replace).flatten().flatten();
+        let earlier = self.change(at, replace).flatten().flatten();
         if let Some(request) = earlier.and_then(|synced| synced.pending) {
             self.end_pending(request);
         }
     }
 
     /// Whether replicas are to confirm that a connection keeps that grant alive.
-    pub(crate) fn is_confirmed_session(&self, at: LockRef<'_>, fence: Fence) -> bool {
-        self.synced(at, fence).is_some()
-    }
 
     /// Whether a renewal of that grant is still to be confirmed.
-    pub(crate) fn awaits_renewal(&self, at: LockRef<'_>, fence: Fence) -> bool {
-        self.synced(at, fence).is_some_and(|synced| synced.pending.is_some())
-    }
-
-    fn synced(&self, at: LockRef<'_>, fence: Fence) -> Option<&Synced> {
-        self.entry(at)?.grants.get(fence)?.synced.as_deref()
-    }
-
-    pub(super) fn change_synced<R>(
-        &mut self,
-        at: LockRef<'_>,
-        fence: Fence,
-        body: impl FnOnce(&mut Synced) -> R,
-    ) -> Option<R> {
-        let change = |entry: &mut LockEntry| {
-            entry.grants.change(fence, |record| record.synced.as_deref_mut().map(body)).flatten()
-        };
-        self.with_entry(at, change).flatten()
-    }
 
     /// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
     /// is over without.
@@ -66,7 +44,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The renewal of that grant that replicas have not confirmed.
     fn unconfirmed_renewal(&self, at: LockRef<'_>, fence: Fence) -> Option<Moved> {
-        let synced = self.synced(at, fence)?;
+        let synced = self.lock(at).synced(fence)?;
         synced.failed.or_else(|| match self.replication.pending.get(&synced.pending?)?.what {
             What::Renewal { moved, .. } => Some(moved),
             What::Answer => None,
@@ -75,11 +53,12 @@ impl<C: Copy> WaitTable<C> {
 
     /// The lease of a session's grant has been moved: where replicas are to confirm that, they have until the lease would have ended.
     pub(crate) fn await_renewal(&mut self, at: LockRef<'_>, fence: Fence, moved: Moved, now: Millis) {
-        let Some(Confirm { replicas, within }) = self.synced(at, fence).map(|synced| synced.confirm) else {
+        let Some(Confirm { replicas, within }) = self.lock(at).synced(fence).map(|synced| synced.confirm)
+        else {
             return;
         };
         let (id, request) = (at.to_id(), self.next_request());
-        self.change_synced(at, fence, |synced| synced.pending = Some(request));
+        self.change(at, |entry| entry.change_synced(fence, |synced| synced.pending = Some(request)));
         let ends = confirmed_by(within, moved.from, now);
         self.add_pending(request, replicas, ends, What::Renewal { id, fence, moved });
     }
@@ -91,7 +70,7 @@ impl<C: Copy> WaitTable<C> {
         fence: Fence,
         now: Millis,
     ) -> Option<Moved> {
-        let waits = self.synced(at, fence)?.pending;
+        let waits = self.lock(at).synced(fence)?.pending;
         let is_over = |request: &RequestId| {
             self.replication.pending.get(request).is_some_and(|pending| pending.ends < now)
         };
@@ -99,6 +78,6 @@ impl<C: Copy> WaitTable<C> {
             // A command may come before the timer does.
             self.end_unconfirmed(request);
         }
-        self.change_synced(at, fence, |synced| synced.failed.take()).flatten()
+        self.change(at, |entry| entry.change_synced(fence, |synced| synced.failed.take())).flatten().flatten()
     }
 }

@@ -1,6 +1,5 @@
 //! Which connection keeps which grants alive.
 
-use super::entry::LockEntry;
 use super::grants::{Expired, GrantRecord, Synced};
 use super::waiter::{Phase, Session};
 use super::{LockId, LockRef, WaitTable};
@@ -8,7 +7,7 @@ use crate::lock::{Fence, Grant, Millis};
 
 impl<C: Copy> WaitTable<C> {
     pub(crate) fn session(&self, at: LockRef<'_>, fence: Fence) -> Option<Session> {
-        self.entry(at)?.grants.session(fence).map(|session| self.as_it_is(session))
+        self.lock(at).grants.session(fence).map(|session| self.as_it_is(session))
     }
 
     fn as_it_is(&self, session: &Session) -> Session {
@@ -17,19 +16,13 @@ impl<C: Copy> WaitTable<C> {
 
     /// The next session of a lock, by its fence; of one whose connection has closed only, where not all are to be looked at.
     pub(crate) fn next_session(&self, at: LockRef<'_>, seen: Option<Fence>, all: bool) -> Option<Session> {
-        let unseen = self.entry(at)?.grants.after(seen).filter_map(|record| record.session.as_ref());
+        let unseen = self.lock(at).grants.after(seen).filter_map(|record| record.session.as_ref());
         unseen.map(|session| self.as_it_is(session)).find(|session| all || session.over)
     }
 
     /// The grants of a lock that connections keep alive.
-    pub(crate) fn fences_of_sessions(&self, at: LockRef<'_>) -> Vec<Fence> {
-        self.sessions_of(at).map(|session| session.fence).collect()
-    }
 
     /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
-    pub(crate) fn is_watched(&self, at: LockRef<'_>) -> bool {
-        self.entry(at).is_some_and(LockEntry::is_watched)
-    }
 
     /// The connection that keeps the grant with that fence alive.
     pub(crate) fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
@@ -38,11 +31,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether a connection that kept a grant of that lock alive has closed.
     pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
-        self.sessions_of(at).any(|session| self.as_it_is(session).over)
-    }
-
-    fn sessions_of(&self, at: LockRef<'_>) -> impl Iterator<Item = &Session> {
-        self.entry(at).into_iter().flat_map(|entry| entry.grants.sessions())
+        self.lock(at).sessions().any(|session| self.as_it_is(session).over)
     }
 
     /// Has a connection keep a grant alive, in place of any other.
@@ -58,32 +47,21 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Has a session looked at later.
-    pub(crate) fn look_at_session(&mut self, at: LockRef<'_>, fence: Fence, renew_at: Millis) {
-        self.change_session(at, fence, |session| session.renew_at = renew_at);
-    }
-
-    pub(super) fn change_session(&mut self, at: LockRef<'_>, fence: Fence, body: impl FnOnce(&mut Session)) {
-        let change = |record: &mut GrantRecord| record.session.as_mut().map(body);
-        self.with_entry(at, |entry| entry.grants.change(fence, change));
-    }
 
     /// Has the session of a lock looked at that is to be renewed first.
     pub(crate) fn renew_next(&mut self, at: LockRef<'_>) {
-        if let Some(first) = self.sessions_of(at).map(|session| session.renew_at).min() {
+        if let Some(first) = self.lock(at).sessions().map(|session| session.renew_at).min() {
             self.renew_by(at, first);
         }
     }
 
     /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
     /// still to be told.
-    pub(crate) fn take_session_over(&mut self, at: LockRef<'_>, fence: Fence) {
-        self.with_entry(at, |entry| entry.grants.change(fence, |record| record.untold.end_binds()));
-    }
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
     /// at again.
     pub(crate) fn has_successor(&self, at: LockRef<'_>, fence: Fence) -> bool {
-        let binding = self.given(at, fence).filter(|hold| hold.binds);
+        let binding = self.lock(at).given(fence).filter(|hold| hold.binds);
         let mut waiters = binding.filter_map(|hold| self.waiters.get(&hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
     }
@@ -92,7 +70,7 @@ impl<C: Copy> WaitTable<C> {
     pub(crate) fn end_session(&mut self, at: LockRef<'_>, fence: Fence) {
         let Some(id) = self.id(at) else { return };
         let take = |record: &mut GrantRecord| (record.session.take(), record.synced.take());
-        let ended = self.with_entry(at, |entry| entry.grants.change(fence, take)).flatten();
+        let ended = self.change(at, |entry| entry.grants.change(fence, take)).flatten();
         if let Some((Some(session), synced)) = ended {
             self.session_ended(&id, &session, synced);
         }
@@ -109,20 +87,21 @@ impl<C: Copy> WaitTable<C> {
     /// replicas confirm: who could not ask them may have been replaced.
     pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
-            !self.is_confirmed_session(at, fence) && self.timers.is_overdue(session.renew_at, now)
+            !self.lock(at).is_synced(fence) && self.timers.is_overdue(session.renew_at, now)
         })
     }
 
     /// The grants of a lock that have such a session.
     pub(crate) fn overdue_sessions(&self, at: LockRef<'_>, now: Millis) -> Vec<Fence> {
-        let due = self.sessions_of(at).filter(|session| session.renew_at <= now).map(|session| session.fence);
+        let due =
+            self.lock(at).sessions().filter(|session| session.renew_at <= now).map(|session| session.fence);
         due.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
     }
 
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_lapsed(&mut self, at: LockRef<'_>, grant: Grant) {
         let (kept_at, fence) = (self.happened, grant.fence());
-        self.with_entry(at, |entry| {
+        self.change(at, |entry| {
             let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
             entry.grants.open(fence, |record| record.expired = expired);
         });
@@ -133,26 +112,18 @@ impl<C: Copy> WaitTable<C> {
     pub(crate) fn kept_lapsed(&self, at: LockRef<'_>) -> Vec<Grant> {
         let may_be_given =
             |expired: &&Expired| !expired.for_good && !self.is_touched_since(at.db, expired.kept_at);
-        self.expired_of(at).filter(may_be_given).map(|expired| expired.grant.clone()).collect()
+        self.lock(at).expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
     /// Whether something was kept so.
-    pub(crate) fn has_lapsed(&self, at: LockRef<'_>) -> bool {
-        self.entry(at).is_some_and(|entry| entry.grants.counts().expired > 0)
-    }
-
-    fn expired_of(&self, at: LockRef<'_>) -> impl Iterator<Item = &Expired> {
-        let entry = self.entry(at).filter(|entry| entry.grants.counts().expired > 0);
-        entry.into_iter().flat_map(|entry| entry.grants.iter()).filter_map(|record| record.expired.as_deref())
-    }
 
     /// The grants that were kept so.
     pub(crate) fn take_lapsed(&mut self, at: LockRef<'_>) -> Vec<Expired> {
-        if !self.has_lapsed(at) {
+        if !self.lock(at).has_expired() {
             return Vec::new();
         }
         let mut all = Vec::new();
-        self.with_entry(at, |entry| entry.grants.change_all(|record| all.extend(record.expired.take())));
+        self.change(at, |entry| entry.grants.change_all(|record| all.extend(record.expired.take())));
         let touched = |expired: &Expired| self.is_touched_since(at.db, expired.kept_at);
         all.into_iter()
             .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired })

@@ -29,15 +29,13 @@ impl<C: Hash> Hash for WaitTable<C> {
 impl<C: Copy> WaitTable<C> {
     /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
     pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
-        self.entry(at).is_some_and(|entry| {
-            let counts = entry.grants.counts();
-            counts.undeliverable > 0 || counts.expired > 0 || self.has_session_over(at)
-        })
+        let entry = self.lock(at);
+        entry.has_undeliverable() || entry.has_expired() || self.has_session_over(at)
     }
 
     /// Who stands in the queue, first come first, under which name, and for how many there is to be room.
     pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, Owner<'static>, Room)> {
-        let requests = self.entry(at).into_iter().flat_map(|entry| entry.queue.iter());
+        let requests = self.lock(at).queue.iter();
         let asks = requests.map(|request| (request, &self.waiters[&request].ask));
         asks.map(|(request, ask)| (request, ask.owner.clone(), ask.room)).collect()
     }
@@ -66,13 +64,13 @@ impl<C: Copy> WaitTable<C> {
 
     /// The grants of waiters that the server has not freed yet.
     pub(crate) fn given_grants(&self, at: LockRef<'_>) -> BTreeSet<(Fence, RequestId)> {
-        let records = self.entry(at).into_iter().flat_map(|entry| entry.grants.iter());
+        let records = self.lock(at).grants.iter();
         records.flat_map(|record| record.untold.iter().map(|hold| (record.fence, hold.request))).collect()
     }
 
     /// Whether that grant is to be told once replicas have it.
     pub(crate) fn is_unconfirmed(&self, at: LockRef<'_>, fence: Fence) -> bool {
-        let mut waiters = self.given(at, fence).filter_map(|hold| self.waiters.get(&hold.request));
+        let mut waiters = self.lock(at).given(fence).filter_map(|hold| self.waiters.get(&hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_)))
     }
 
@@ -138,7 +136,7 @@ impl WaitTable<RequestId> {
             old.into_iter().map(|request| (request, self.next_request())).collect();
         for entry in self.entries.values_mut() {
             let queued: Vec<RequestId> = entry.queue.iter().collect();
-            entry.queue = Queue::default();
+            entry.queue = Queue::new();
             for request in queued {
                 entry.queue.join(new[&request], self.waiters[&request].ask.owner.clone());
             }

@@ -23,7 +23,7 @@ pub(crate) enum Lane {
 
 /// The timers of one lock: at most one of each, the earliest. It may be too early, when a lease was moved since: looking costs little,
 /// and sets the next one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct LockTimers {
     look: Option<Millis>,
@@ -59,6 +59,10 @@ pub(crate) struct Timers {
 }
 
 impl LockTimers {
+    pub(super) const fn new() -> Self {
+        Self { look: None, renewal: None }
+    }
+
     fn of(&mut self, lane: Lane) -> &mut Option<Millis> {
         match lane {
             Lane::Renewal => &mut self.renewal,

@@ -73,7 +73,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The owner for whom a lock is reserved when it is free, since it is next here and waits for others too.
     pub(crate) fn reserved_for(&self, at: LockRef<'_>) -> Option<Owner<'static>> {
-        let next = self.entry(at)?.head().and_then(|head| self.waiters.get(&head));
+        let next = self.lock(at).head().and_then(|head| self.waiters.get(&head));
         next.filter(|waiter| waiter.locks.are_several()).map(|waiter| waiter.ask.owner.clone())
     }
 

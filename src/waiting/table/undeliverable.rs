@@ -1,8 +1,6 @@
 //! Waiters that go away: what was granted to one that cannot be told any more is taken back, or is another's.
 
-use super::grants::GrantRecord;
 use super::queue::RequestId;
-use super::untold::UntoldHold;
 use super::waiter::Phase;
 use super::{LockRef, WaitTable};
 use crate::lock::Fence;
@@ -28,52 +26,39 @@ impl<C: Copy> WaitTable<C> {
             let at = lock.id.to_ref();
             // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
             let session = self.session(at, granted).filter(|session| session.client == client);
-            if session.is_some() && told && self.hold(at, granted, request).is_some_and(|hold| hold.binds) {
+            if session.is_some()
+                && told
+                && self.lock(at).hold(granted, request).is_some_and(|hold| hold.binds)
+            {
                 self.end_session(at, granted);
             }
             self.look_by(at, 0);
-            self.with_entry(at, |entry| entry.lose_untold(granted, request));
+            self.change(at, |entry| entry.lose_untold(granted, request));
         }
     }
 
     /// A waiter has been given that grant without a hold of its own.
-    pub(crate) fn share_hold_with(&mut self, at: LockRef<'_>, fence: Fence, request: RequestId) {
-        self.with_entry(at, |entry| entry.grants.change(fence, |record| record.untold.share_with(request)));
-    }
 
     /// The owner has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it. What was
     /// to be claimed is.
     pub(crate) fn share_hold(&mut self, at: LockRef<'_>, fence: Fence) {
         self.claim(at, fence);
-        self.with_entry(at, |entry| entry.grants.change(fence, |record| record.untold.share_with_blocked()));
+        self.change(at, |entry| entry.grants.change(fence, |record| record.untold.share_with_blocked()));
     }
 
     /// The same of one of so many holds, where it has been told of none yet.
     pub(crate) fn share_one_hold(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         self.claim(at, fence);
-        let mut given = self.given(at, fence).filter(|hold| hold.own).map(|hold| hold.request);
+        let mut given = self.lock(at).given(fence).filter(|hold| hold.own).map(|hold| hold.request);
         let (first, more) = (given.next(), given.count());
         if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
-            self.share_hold_with(at, fence, first);
+            self.change(at, |entry| entry.share_hold_with(fence, first));
         }
     }
 
     /// A grant on that lock whose waiter went away before it was answered, and how many holds of it are to be taken back.
-    pub(crate) fn take_undeliverable(&mut self, at: LockRef<'_>) -> Option<(Fence, u32)> {
-        let fence = self.entry(at)?.grants.first_undeliverable()?;
-        Some((fence, self.take_undeliverable_of(at, fence)?))
-    }
 
     /// How many holds of that grant are to be taken back.
-    pub(crate) fn take_undeliverable_of(&mut self, at: LockRef<'_>, fence: Fence) -> Option<u32> {
-        let take = |record: &mut GrantRecord| std::mem::take(&mut record.undeliverable);
-        let holds = self.with_entry(at, |entry| entry.grants.change(fence, take)).flatten();
-        holds.filter(|holds| *holds > 0)
-    }
-
-    pub(crate) fn has_undeliverable(&self, at: LockRef<'_>) -> bool {
-        self.entry(at).is_some_and(|entry| entry.grants.counts().undeliverable > 0)
-    }
 
     /// The server has freed a waiter: what is left of it is dropped.
     pub(crate) fn forget(&mut self, request: RequestId) {
@@ -86,13 +71,13 @@ impl<C: Copy> WaitTable<C> {
             for lock in waiter.locks.clone().all() {
                 let Some(fence) = lock.fence() else { continue };
                 let at = lock.id.to_ref();
-                if self.hold(at, fence, request).is_some_and(|hold| !hold.own) {
+                if self.lock(at).hold(fence, request).is_some_and(|hold| !hold.own) {
                     // It has been told of a hold that others were to be told of.
                     self.share_hold(at, fence);
                 }
                 if confirmed {
                     // From now on it knows what it is to give up.
-                    self.watch_claimed(at, fence);
+                    self.change(at, |entry| entry.listener_knows(fence));
                     self.tell_wanted(at);
                 }
             }
@@ -101,9 +86,6 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// What a waiter has of a grant that it is yet to be told of, or to claim.
-    fn hold(&self, at: LockRef<'_>, fence: Fence, request: RequestId) -> Option<&UntoldHold> {
-        self.entry(at)?.grants.get(fence)?.untold.get(request)
-    }
 
     /// Drops all that is known of a waiter that stands in no queue.
     pub(super) fn drop_waiter(&mut self, request: RequestId) {
@@ -116,7 +98,7 @@ impl<C: Copy> WaitTable<C> {
         }
         for lock in waiter.locks.all() {
             let Some(fence) = lock.fence() else { continue };
-            let recheck = self.with_entry(lock.id.to_ref(), |entry| {
+            let recheck = self.change(lock.id.to_ref(), |entry| {
                 let hold = entry.remove_untold(fence, request);
                 hold.is_some_and(|hold| hold.to_claim) && entry.recheck
             });

@@ -1,6 +1,5 @@
 //! What waits for what: for those who ask whether a wait could ever end.
 
-use super::entry::LockEntry;
 use super::queue::RequestId;
 use super::waiter::Phase;
 use super::{LockId, LockRef, WaitTable};
@@ -49,8 +48,7 @@ impl<C: Copy> WaitTable<C> {
         at: LockRef<'_>,
         request: Option<RequestId>,
     ) -> impl Iterator<Item = Ahead> {
-        let entry = self.entry(at).into_iter();
-        let ahead = entry.flat_map(LockEntry::in_order).take_while(move |other| Some(*other) != request);
+        let ahead = self.lock(at).in_order().take_while(move |other| Some(*other) != request);
         ahead.filter_map(|request| {
             let waiter = self.waiters.get(&request)?;
             if self.connections.is_closed(waiter.client_id) {
