@@ -16,7 +16,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// The same for so many.
+    /// Adds that many.
     pub(crate) fn add(&self, count: u64) {
         // Callbacks run one at a time: a load and a store are enough, and cheaper than a locked addition.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);

@@ -79,7 +79,7 @@ pub(crate) enum Error {
     MaxPlaces,
     /// `SYNC`: too few replicas have confirmed a grant in time.
     GrantUnconfirmed,
-    /// The same of an extension.
+    /// Too few replicas have confirmed an extension in time.
     ExtensionUnconfirmed,
     /// `SYNC` where the client can't be told later.
     SyncInScript,

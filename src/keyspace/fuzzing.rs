@@ -26,7 +26,7 @@ pub(crate) fn grant(bytes: &[u8]) {
     assert_eq!(Stream::new(saved.items).read(|rdb| Value::load(rdb, Value::ENCODING)), Ok(value));
 }
 
-/// The same.
+/// What is beside the keys in a file: the first byte is the encoding.
 pub(crate) fn aux(bytes: &[u8]) {
     let Some((&encoding, bytes)) = bytes.split_first() else { return };
     let before = last_fence();

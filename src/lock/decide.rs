@@ -83,7 +83,7 @@ pub(crate) enum Acquired {
     Granted { deadline: Deadline },
     /// The owner held it already: so many holds, until then. Both may be what they were (`ONCE`).
     Reentered { holds: u32, deadline: Deadline },
-    /// The same, and there is less room from now on, though enough for the others that hold it.
+    /// The owner re-enters with less room from now on, which is enough for the others that hold the lock.
     Upgraded { holds: u32, deadline: Deadline },
     /// Others hold the lock, and leave no room.
     Refused,

@@ -27,7 +27,7 @@ impl Fence {
         self.0 as Micros
     }
 
-    /// The same in milliseconds.
+    /// When the grant was made, in ms.
     pub(super) fn millis(self) -> Millis {
         self.granted_at() / 1000
     }

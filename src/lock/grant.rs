@@ -67,7 +67,7 @@ impl Grant {
         })
     }
 
-    /// The same with that room; without this it bears nobody beside it.
+    /// The grant with that room. Without this call, it has room for nobody else.
     pub(crate) fn with_room(self, room: Room) -> Self {
         if room == self.room() {
             return self;
@@ -94,7 +94,7 @@ impl Grant {
         Self::new(owner, fence, holds, max_hold, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
-    /// The same, as old as `earlier` where that is what is known of the same grant.
+    /// The grant, as old as `earlier` if both are about one grant.
     pub(crate) fn aged_as(self, earlier: &Self) -> Self {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;

@@ -40,7 +40,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// The same owner without a copy of its name.
+    /// Borrows the owner, without a copy of its name.
     pub(crate) fn borrowed(&self) -> Owner<'_> {
         match self {
             Self::Uuid(uuid) => Owner::Uuid(*uuid),

@@ -16,7 +16,8 @@ macro_rules! api {
     }};
 }
 
-/// The same without a server that has loaded the module: what the fuzzers did not put into the table is a find.
+/// Calls a function of the module API where no server has loaded the module. If the fuzzers did not put the function into the table, that
+/// is a find.
 #[cfg(fuzzing)]
 macro_rules! api {
     ($function:ident($($argument:expr),* $(,)?)) => {{

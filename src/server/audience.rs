@@ -9,8 +9,8 @@
 //!   child that writes its first snapshot. A replica without a fork needs a backlog, which is there already.
 //! - when a replica is promoted.
 //!
-//! Both are events, told before the next command runs (the second through `events`: a module has one callback for each). Everything else is looked up, now and then, and only to find that
-//! nobody listens any more. In a cluster somebody always does: slots may be on the move.
+//! Both are events, told before the next command runs (the second through `events`: a module has one callback for
+//! each). Everything else is looked up, now and then, and only to find that nobody listens any more. In a cluster somebody always does: slots may be on the move.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};

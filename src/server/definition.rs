@@ -102,7 +102,7 @@ impl Argument {
         Self::new(name, Kind::Block(parts))
     }
 
-    /// The same as the value of an option with that word.
+    /// The argument is the value of an option with that word.
     pub(crate) const fn after(self, token: &'static CStr) -> Self {
         Self { token: Some(token), ..self }
     }

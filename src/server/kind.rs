@@ -34,7 +34,7 @@ pub(super) enum Lookup {
     Described,
     /// A cluster has the command itself asked.
     Asked,
-    /// The same, but on a thread that reads for clients, which must call no module: the server would crash.
+    /// The server looks the keys up on a thread that reads for clients, which must call no module: the server would crash.
     Unsafe,
 }
 
@@ -75,7 +75,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?, numbers.next().unwrap_or(0)))
 }
 
-/// The same in one number, in their order.
+/// A version as one number. Numbers are in the order of the versions.
 fn number((major, minor): (u32, u32)) -> u32 {
     major.saturating_mul(1000).saturating_add(minor)
 }

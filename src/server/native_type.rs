@@ -268,7 +268,7 @@ unsafe extern "C" fn defrag<T: NativeType>(
 pub(crate) struct Defrag(*mut raw::RedisModuleDefragCtx);
 
 impl Defrag {
-    /// The same value, perhaps elsewhere.
+    /// Returns the value, which the server may have moved.
     pub(crate) fn boxed<T>(&mut self, value: Box<T>) -> Box<T> {
         let new = self.moved(Box::into_raw(value).cast());
         // SAFETY: from `into_raw`, or a copy of it in an allocation of the same size; the other is gone.

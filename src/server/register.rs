@@ -40,7 +40,7 @@ fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
     made
 }
 
-/// Registers one command. `own` is the module's ACL category, `made` the same where the server has it.
+/// Registers one command. `own` is the module's ACL category; `made` is that category if the server has made it.
 fn register(
     ctx: *mut raw::RedisModuleCtx,
     command: &CommandSpec,

@@ -29,8 +29,8 @@ const LONGEST: i64 = 86_400_000;
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
 impl Timer {
-    /// A timer that fires in that many ms, or in a day if that is less: with 0, once the commands that have already arrived are done and before
-    /// their replies are sent. Dropping it does not stop it.
+    /// A timer that fires in that many ms, or in a day if that is less: with 0, once the commands that have already arrived are done and
+    /// before their replies are sent. Dropping it does not stop it.
     pub(crate) fn after<A: TimerTask>(delay: i64) -> Self {
         // SAFETY: the context is valid as long as the module is loaded. The timer carries no data.
         let id = unsafe {

@@ -21,7 +21,7 @@ fn step<'a, R>(
     OpenLock::step(ctx, key, body, look_out)
 }
 
-/// The same on several.
+/// A step on several locks.
 fn step_all<'a, R>(
     ctx: &'a Ctx<'a>,
     keys: &[Arg<'a>],
@@ -50,7 +50,7 @@ pub(crate) fn acquire(
     step(ctx, key, |lock| Ok(waiting::acquire(lock, &mut Client(ctx), ask, wait, now)?))
 }
 
-/// The same of all these locks, or of none.
+/// Acquires all these locks, or none.
 pub(crate) fn acquire_all(
     ctx: &Ctx<'_>,
     keys: &[Arg<'_>],
@@ -157,7 +157,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
     }
 }
 
-/// The same with the other locks that an owner has given up with one.
+/// What `LOCK.SETTLE` does with the other locks that an owner has given up together with one.
 pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
     let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
     // A timer sees to what holds something else.
@@ -172,7 +172,7 @@ pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> 
     )
 }
 
-/// The same with all locks that a waiter waits for.
+/// What `LOCK.SETTLE` does with all locks that a waiter waits for.
 pub(crate) fn settle_together(ctx: &Ctx<'_>, request: RequestId, keys: &[Arg<'_>]) -> Result<(), Error> {
     let now = timer_now()?;
     budget::begin_step();

@@ -1,7 +1,7 @@
 //! The timers: one does what is due, one answers those whose grant has been made, and one looks how far replicas are.
 //!
-//! The first two are apart, so that a handover makes but one, of 0 ms: the first one stays set while leases only move on. (With one for both, a
-//! handover took 47,100 instructions of the server, not 39,600.)
+//! The first two are apart, so that a handover makes but one, of 0 ms: the first one stays set while leases only move on. (With one for
+//! both, a handover took 47,100 instructions of the server, not 39,600.)
 //!
 //! Why here, and not where the grant is made: the server's `UnblockClient` answers a client, but keeps it blocked until
 //! the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` that comes in between would send a second
@@ -38,7 +38,7 @@ struct Tick {
 struct Set {
     /// When it fires, by the wall clock.
     at: Millis,
-    /// The same in ms since boot, which nobody sets: the server's timers go by the wall clock.
+    /// When it fires, in ms since boot, which nobody sets: the server's timers go by the wall clock.
     due: Millis,
     timer: Timer,
 }

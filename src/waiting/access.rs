@@ -1,7 +1,7 @@
 //! Where the seam goes: what the rules of this folder need of the server. The server implements it once (`serving`),
 //! the tests once (`tests::server`).
 //!
-//! What is behind these methods is code that no model sees. So they are few, and none of them decides.
+//! No model sees the code behind these methods. So they are few, and none of them decides.
 
 use super::detect::{Circle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
@@ -15,7 +15,7 @@ pub(crate) trait Environment {
     /// Lends who waits where. The server can't be called meanwhile, since `self` is lent too.
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Self::Client>) -> R) -> R;
 
-    /// What holds for all grants now.
+    /// The limits of all grants now.
     fn limits(&mut self) -> Limits;
 
     /// Whether a connection with that id is open.
@@ -37,7 +37,7 @@ pub(crate) trait LockAccess: Environment {
 
     fn key(&self) -> Self::Key;
 
-    /// Who holds the lock; none where it is free.
+    /// The grants of the lock; none where it is free.
     fn value(&self) -> Option<&Value>;
 
     /// The end of the latest lease. Apart from the value, since it is a look-up of its own.
@@ -167,7 +167,7 @@ pub(crate) trait Caller<S: LockAccess> {
     /// Blocks the client, under that number; none where the server refuses.
     fn block(&mut self, lock: &S, request: RequestId) -> Option<S::Client>;
 
-    /// Who holds another lock, which the command was not given, so many at most: to look at, no more. `lock` is open meanwhile.
+    /// The holders of another lock, which the command was not given, so many at most: to look at, no more. `lock` is open meanwhile.
     fn holders(&mut self, lock: &S, id: &LockId, now: Millis, most: usize) -> Vec<Holder>;
 }
 
@@ -185,7 +185,7 @@ pub(crate) trait Host: Environment {
     /// Settles a lock by a command, so that the server applies what it applies to every write.
     fn settle(&mut self, id: &LockId) -> Settled;
 
-    /// The same for all locks that one waiter waits for: it gets them all, or none.
+    /// Settles all locks that one waiter waits for: it gets them all, or none.
     fn settle_together(&mut self, request: RequestId, places: &[LockId]) -> Settled;
 
     /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
@@ -212,7 +212,7 @@ pub(crate) trait Host: Environment {
 pub(crate) struct Replicas {
     /// How much this server has written.
     pub(crate) written: Offset,
-    /// What each replica has said last that it has.
+    /// The offset that each replica has acknowledged last.
     pub(crate) replicas: Vec<Offset>,
 }
 
@@ -227,7 +227,7 @@ pub(crate) enum Deferral {
     Until(Millis),
 }
 
-/// What came of settling a lock by a command.
+/// The result of settling a lock by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,
@@ -260,7 +260,7 @@ pub(crate) enum LockEvent {
     Reentered,
     /// An owner re-entered with less room than its grant had.
     Upgraded,
-    /// What was granted has room for several.
+    /// A grant was made that has room for several.
     Shared,
     /// An acquire was answered with null at once, or with an error.
     Refused,

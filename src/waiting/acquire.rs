@@ -30,7 +30,7 @@ pub(crate) fn acquire<S: LockAccess>(
     take_or_wait(lock, caller, ask, wait, verdict, now)
 }
 
-/// The same where not all of the lock could be settled. Apart, so that others do not pay for it.
+/// Acquires a lock of which not all could be settled. A function of its own, so that other acquires do not pay for it.
 #[cold]
 #[inline(never)]
 fn acquire_unsettled<S: LockAccess>(
@@ -63,7 +63,7 @@ fn take_or_wait<S: LockAccess>(
     }
 }
 
-/// The same where replicas are to confirm it. Apart, so that an acquire without that does not pay for it.
+/// Acquires a lock with `SYNC`. A function of its own, so that an acquire without `SYNC` does not pay for it.
 #[cold]
 #[inline(never)]
 fn acquire_confirmed<S: LockAccess, G>(
@@ -81,7 +81,7 @@ fn acquire_confirmed<S: LockAccess, G>(
     }
 }
 
-/// What hangs on a grant of a running command: who hears of it, and what keeps it alive.
+/// Sets who hears what becomes of a grant of the running command, and which connection keeps it alive.
 #[inline(always)]
 pub(super) fn keep<S: LockAccess>(
     lock: &mut S,

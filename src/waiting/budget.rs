@@ -3,7 +3,7 @@
 //! Work is counted, not timed: a unit is about a microsecond on a machine of today. Whatever loops over something that clients can
 //! make long pays for what it does, and stops when the budget is used up. What is left is due at once, so the next turn goes on with
 //! it. What has begun is finished: a step may exceed the budget by the work on one lock or on one waiter, and a turn by one step.
-//! What a command names itself is not counted: that is the client's own work.
+//! The locks that a command names itself are not counted: they are the client's own work.
 
 /// The work of one step, and of one turn.
 const WORK: u32 = 2_000;
@@ -22,7 +22,7 @@ pub(super) const fn scan(entries: usize) -> u32 {
     (entries / 16) as u32
 }
 
-/// What a step has done, and the turn to which it belongs.
+/// The work that a step has done, and the turn to which it belongs.
 #[derive(Debug)]
 pub(crate) struct Budget {
     size: u32,
@@ -55,7 +55,7 @@ impl Budget {
         had
     }
 
-    /// Counts work that can't be left for later, since it would be the same again then.
+    /// Counts work that can't be left for later, since it would be as much then.
     pub(crate) fn spend(&mut self, work: u32) {
         self.turn = self.turn.saturating_add(work);
         self.most = self.most.max(self.turn);

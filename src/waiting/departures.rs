@@ -5,7 +5,7 @@ use super::sessions;
 use super::table::{Answer, Message, MessageKind, Moved, RequestId, RequestedLock, Told};
 use crate::lock::Now;
 
-/// What a waiter is told whom the server lets us answer now. `None`: it has been told already.
+/// The answer for a waiter that the server lets us answer now. `None`: it has been told already.
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
     let told = host.table(|table| table.tell(request))?;
     if let Answer::Granted { until: confirmed } = told.answer

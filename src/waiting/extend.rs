@@ -8,7 +8,7 @@ use super::settle::{settle, settle_each, settle_own};
 use super::table::{Answer, Arrival, Confirm, WaitKind};
 use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, Millis, Now, Owner, Room};
 
-/// What a lease is to be set to.
+/// A request to set the lease of a grant.
 struct Extension {
     fence: Fence,
     holds: u32,
@@ -23,7 +23,7 @@ pub(crate) struct ExtendRequest<'a> {
     /// The one grant that is meant.
     pub(crate) fence: Option<u64>,
     pub(crate) lease: Millis,
-    /// What replicas are to confirm before the client is told of it.
+    /// How many replicas have to confirm it before the client is told.
     pub(crate) confirm: Option<Confirm>,
 }
 
@@ -118,7 +118,7 @@ fn set<S: LockAccess>(lock: &mut S, extension: Extension, now: Now) {
     let Extension { fence, holds, room, until } = extension;
     lock.update(fence, holds, room, until);
     if !lock.idle() {
-        // Who extends it knows of it: of one hold at least.
+        // An owner that extends its grant knows of one hold at least.
         lock.here(|table, at| table.share_one_hold(at, fence, holds));
     }
     lease_moved(lock, fence, until, now);

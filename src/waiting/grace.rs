@@ -1,8 +1,8 @@
 //! `lock.failover-grace`: the time in which nothing new is granted, after a start, a promotion or an awakening.
 //!
 //! Replication is asynchronous: a grant may be lost when its primary is. The new primary then gives the lock to another
-//! while the first owner is inside its lease, unless it first lets that lease run out. The same for a primary that was
-//! frozen and thawed: somebody else may have been granted what it still believes to be free.
+//! while the first owner is inside its lease, unless it first lets that lease run out. A primary that was
+//! frozen and thawed needs it, too: somebody else may have been granted what it still believes to be free.
 //!
 //! How it knows that it slept: a heartbeat notes the time since boot, which goes on while the process does not, and the
 //! time for which this thread ran. A command that keeps the server busy for seconds runs; a process that is stopped, or

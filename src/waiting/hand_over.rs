@@ -71,14 +71,14 @@ pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl
     }
 }
 
-/// What stands in the key has ended: the next waiter gets it, or it is free.
+/// The grant in the key has ended: the next waiter gets the lock, or it is free.
 fn hand_on<S: LockAccess>(lock: &mut S, now: Now) {
     if !grant_heads(lock, true, now) {
         lock.free();
     }
 }
 
-/// What was known of a grant beside what stands in the key.
+/// Ends what is known of a grant beside its key.
 fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     // Its owner knows of what it gave back, or never had.
     let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);
@@ -142,7 +142,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
         }
         if waits_for_several {
             // It waits for others too: until it has them all, those behind it wait on, but for others of an owner that holds this.
-            // What is over still stands in the key: nobody holds it.
+            // The grant that is over is still in the key: nobody holds the lock.
             if granted || !over {
                 reenter(lock, &ask.owner, now);
             }
@@ -255,7 +255,7 @@ fn give_up<S: LockAccess>(lock: &mut S, request: RequestId) {
     lock.pay(LOOK.saturating_mul(locks));
 }
 
-/// What comes of a waiter whose owner may hold the lock already.
+/// The decision about a waiter whose owner may hold the lock already.
 enum Reentry {
     /// It is answered.
     Done,

@@ -1,4 +1,4 @@
-//! Who can't have at once what it asks for waits, or is refused.
+//! A client that can't have at once what it asks for waits, or is refused.
 
 use super::access::{Caller, Environment, LockAccess, LockEvent, LocksAccess, Refusal};
 use super::detect::{self, Asker};
@@ -6,7 +6,7 @@ use super::leases::look_when_one_ends;
 use super::table::{Arrival, Channel, Confirm, LockRef, RequestId, WaitKind, WaitTable};
 use crate::lock::{AcquireRequest, Fence, Millis, Now};
 
-/// What a client does that can't have at once what it asks for.
+/// How a client waits if it can't have at once what it asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitOptions {
     /// How long it waits, in ms; 0: without limit; none: not at all.
@@ -15,11 +15,11 @@ pub(crate) struct WaitOptions {
     pub(crate) channel: Option<Channel>,
     /// It is told, instead of waiting, where the wait would never end.
     pub(crate) detect: bool,
-    /// What replicas are to confirm before it is told of a grant.
+    /// How many replicas have to confirm a grant before the client is told of it.
     pub(crate) confirm: Option<Confirm>,
 }
 
-/// What comes of an acquire.
+/// The result of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome<G> {
     Granted(G),
@@ -34,12 +34,12 @@ pub(crate) enum Outcome<G> {
 /// Why not now.
 #[derive(Debug)]
 pub(super) struct Conflict {
-    /// What a client that does not wait is told; none: null.
+    /// The error for a client that does not wait; none: the answer is null.
     pub(super) refused: Option<Refusal>,
     /// The grant by which the owner holds the lock, where it is to have it with less room: it waits in front of the queue. None where
     /// the lock is not settled: another one that waits in front may be over.
     pub(super) upgrade: Option<Fence>,
-    /// What is over of the lock has not all ended: it is looked at again at once.
+    /// Some of the grants that are over have not been ended yet: the lock is looked at again at once.
     pub(super) unsettled: bool,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn wait<B: LocksAccess, G>(
     refused.map_or(Ok(Outcome::Taken), Err)
 }
 
-/// What is to be done later for one who waits now.
+/// Notes what is to be done later for a client that waits now.
 fn look_again<B: LocksAccess>(locks: &mut B, conflicts: &[(usize, Conflict)], request: RequestId, now: Now) {
     for (number, conflict) in conflicts {
         let Some(lock) = locks.lock(*number) else { continue };

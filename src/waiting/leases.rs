@@ -21,8 +21,8 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
     });
 }
 
-/// The same for the lease that ends first, and since when the lock is held. Of several leases, each is looked at: a session beside
-/// them sees to its own only. Apart, so that a lock that nobody waits for does not pay for it.
+/// Takes note of the lease that ends first, and since when the lock is held. Of several leases, each is looked at: a session beside
+/// them sees to its own only. A function of its own, so that a lock that nobody waits for does not pay for it.
 #[inline(never)]
 pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
     let held = lock.value().map(|value| {

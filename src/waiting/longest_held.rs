@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use crate::lock::{AcquireRequest, Limits, Owner, Room};
 
-    /// Who waits, and since when locks are held.
+    /// The waiters, and since when locks are held.
     struct World {
         table: WaitTable<RequestId>,
         held: BTreeMap<u8, Millis>,

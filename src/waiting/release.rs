@@ -31,7 +31,7 @@ pub(crate) fn release<S: LockAccess>(
     give_back(lock, owner, released, |lock, fence| pass_on(lock, fence, LockEvent::Released, now))
 }
 
-/// The same for one of several grants. What is over of the others does not count any more; but nobody is given their room before the
+/// Releases one of several grants. What is over of the others does not count any more; but nobody is given their room before the
 /// owner's own grant is as this leaves it. So what one of its clients gives back is not what another one that waited is given just then.
 #[inline(never)]
 fn release_among<S: LockAccess>(
@@ -80,7 +80,7 @@ fn give_back<S: LockAccess>(
 /// Ends the grant with that fence, or all, whoever holds them: those grants.
 pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Vec<Grant> {
     match lock.value().map(Value::is_one) {
-        // What has lapsed is not theirs any more who come now.
+        // A grant that has lapsed is not its owner's any more.
         Some(false) => _ = settle(lock, now()),
         None => revive(lock, &now),
         Some(true) => (),

@@ -1,4 +1,4 @@
-//! What is done when its time has come, not when somebody asks: leases that are over, sessions to be renewed, waiters whose
+//! The work that is done when its time has come, not when somebody asks: leases that are over, sessions to be renewed, waiters whose
 //! time is up, clients to be told.
 //!
 //! However much falls due at once, a turn of the server lasts no longer than `TURN`, and does no more than its budget; the rest goes on
@@ -26,11 +26,11 @@ const WHILE_REFUSED: Millis = 100;
 
 /// Does what is due by then, as far as one turn allows. How many waits ended.
 ///
-/// What has closed, and what has been flushed, is seen to first: that is quickly done, and much follows from it. Then by turns a
+/// Connections that have closed and databases that were flushed come first: that is quickly done, and much follows from it. Then by turns a
 /// session is renewed, a lock is looked at for another reason (at once, or since its time has come), one who waits for several is tried,
 /// a wait ends, and somebody is told: each of them in order, and none held up by many of another. Where a turn stops before all of that
 /// has been done, the next one goes on, at the kind whose turn it is. So however little a turn does, no more than one of each other kind
-/// comes between two of the same.
+/// comes between two of one kind.
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
@@ -135,7 +135,7 @@ fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
 
 fn try_one<H: Host>(host: &mut H, request: RequestId, places: &[LockId], now: Millis) {
     if host.settle_together(request, places) != Settled::Done {
-        // What has become of its locks is seen by looking at each.
+        // Looking at each of its locks shows what has become of them.
         host.table(|table| table.look_at_all(places, now.saturating_add(WHILE_REFUSED)));
     }
 }
@@ -159,7 +159,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
     host.table(|table| match again {
         Some(again) => {
             table.set_timer(lane, id.to_ref(), now.saturating_add(again));
-            // Who comes before that finds more that is due than its timers tell.
+            // A command that arrives earlier must recheck the lock: more may be due than its timers say.
             table.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.put_off(lane, id.to_ref(), now),

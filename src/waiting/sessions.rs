@@ -50,8 +50,8 @@ pub(super) fn bind<C: Copy>(
     }
 }
 
-/// The same where the lease is over, but another connection's session outlives that, and has not given the grant back yet: see
-/// `outlives`. It is that waiter's from now on, as if it had been given back before, and gives the grant back just the same.
+/// Binds a grant to a waiter's connection though its lease is over, if another connection's session outlives that and has not given the
+/// grant back yet (see `outlives`). From now on the session is the waiter's, and gives the grant back as the other one would have.
 pub(super) fn bind_overdue<A: Environment>(
     around: &mut A,
     at: LockRef<'_>,
@@ -106,7 +106,7 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
     until.is_some()
 }
 
-/// The grants of a lock whose leases are over, and that hold it all the same, since their sessions outlive a stall: for those who look
+/// The grants of a lock whose leases are over, which hold it nevertheless, since their sessions outlive a stall: for those who look
 /// before the next step on the lock gives them back (`revive`) or renews them (`renew_overdue`).
 pub(crate) fn outliving<A: Environment>(
     around: &mut A,

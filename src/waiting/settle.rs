@@ -1,4 +1,4 @@
-//! What becomes of a lock that something has happened to.
+//! Sets a lock right after something has happened to it.
 
 use super::access::{LockAccess, LockEvent, LocksAccess};
 use super::budget::{CHANGE, END, LOOK, scan};
@@ -24,7 +24,7 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
 }
 
-/// The same for each of several: the numbers of those of which not all has ended.
+/// Settles each of several locks. Returns the numbers of those of which not all has ended.
 pub(super) fn settle_each<B: LocksAccess>(locks: &mut B, now: Now) -> Vec<usize> {
     let mut unsettled = Vec::new();
     for number in 0..locks.count() {

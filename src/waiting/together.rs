@@ -12,7 +12,7 @@ use super::table::{Answer, RequestId};
 use super::verdict::{Verdict, judge, judge_unsettled, new_fence, take};
 use crate::lock::{AcquireRequest, Deadline, Got, Now, Owner};
 
-/// What is granted of each lock, in order, and the end of the lease that ends first.
+/// The grants of the locks, in order, and the end of the lease that ends first.
 pub(crate) type All = (Vec<Got>, Deadline);
 
 /// Takes all these locks, or waits for all of them in one place of each queue. New grants have one fence.

@@ -1,4 +1,4 @@
-//! What an ask comes to on one lock, and how that is done.
+//! Decides about a request for one lock, and carries that out.
 
 use super::access::{LockAccess, LockEvent, LocksAccess, Refusal};
 use super::hand_over::{enter_again, give};
@@ -9,7 +9,7 @@ use super::settle::settle_own;
 use super::table::RequestId;
 use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Got, Now, Room};
 
-/// What an ask comes to on one lock. Nothing has been done yet.
+/// The decision about a request for one lock. Nothing has been done yet.
 pub(super) enum Verdict {
     /// There is room: a new grant, until then.
     New {
@@ -27,7 +27,7 @@ pub(super) enum Verdict {
     Not(Conflict),
 }
 
-/// What an ask comes to on a lock that could not be settled: what its owner has of it is its own; else it counts as taken.
+/// The decision if the lock could not be settled: an owner still has what it has of the lock; for all others the lock counts as taken.
 #[cold]
 #[inline(never)]
 pub(super) fn judge_unsettled<S: LockAccess>(
@@ -43,7 +43,7 @@ pub(super) fn judge_unsettled<S: LockAccess>(
     })
 }
 
-/// What a request comes to, where the lock has been settled. `request`: the number of one that is in the queue already.
+/// The decision about a request if the lock has been settled. `request`: the number of one that is in the queue already.
 #[inline(always)]
 pub(super) fn judge<S: LockAccess>(
     lock: &mut S,
@@ -69,7 +69,7 @@ pub(super) fn judge<S: LockAccess>(
                 let until = lease_of(lock, fence, deadline);
                 Verdict::Again { fence, holds, room: ask.room, until, upgraded: true }
             }
-            // What others have been granted elsewhere may be lost.
+            // Grants that another server made may be lost.
             left => not(Some(Refusal::Grace(left)), Some(fence)),
         },
         (Acquired::UpgradeRefused, Some((fence, _))) => not(None, Some(fence)),
@@ -77,7 +77,7 @@ pub(super) fn judge<S: LockAccess>(
     })
 }
 
-/// Whether what there is room for may be granted now; else what a client that does not wait is told. In a grace, nobody is granted
+/// Whether a request for which there is room may be granted now; otherwise, the error for a client that does not wait. In a grace, nobody is granted
 /// it. And not before those who wait, for whom a grace may have ended only just now.
 #[inline(always)]
 fn may_grant<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Refusal>> {

@@ -12,7 +12,7 @@ pub(super) type Number = usize;
 #[derive(Debug)]
 pub(super) struct WaitNode {
     pub(super) ask: AcquireRequest<'static>,
-    /// What has to be so for each of its locks; what is not known of has not to.
+    /// What this wait needs, by lock. A lock of which nothing is known is not here.
     pub(super) needs: Vec<Need>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Need {
     pub(super) room: Room,
 }
 
-/// One who holds a lock. It goes if it does not wait, or if one of its waits ends.
+/// A holder of a lock, other than the one who waits. It goes if it does not wait, or if one of its waits ends.
 #[derive(Debug)]
 pub(super) struct Other {
     pub(super) holder: Holder,
@@ -93,7 +93,7 @@ impl Graph {
         })
     }
 
-    /// What comes of a wait for that lock beside those others.
+    /// The result of a wait for that lock beside those others.
     fn acquire(
         &self,
         wait: &WaitNode,

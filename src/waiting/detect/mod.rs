@@ -32,7 +32,7 @@ pub(crate) type Circle = Box<[Link]>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Link {
-    /// Who waits.
+    /// The owner that waits.
     pub(crate) waits: Owner<'static>,
     pub(crate) id: LockId,
     pub(crate) other: Owner<'static>,
@@ -40,14 +40,14 @@ pub(crate) struct Link {
     pub(crate) behind: bool,
 }
 
-/// One who holds a lock.
+/// A holder of a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     pub(crate) grant: Grant,
     pub(crate) deadline: Deadline,
 }
 
-/// Those who hold a lock whose value is that, and whose lease is not over, so many at most.
+/// The holders in the value of a lock whose leases are not over, so many at most.
 pub(crate) fn holders(value: Option<&Value>, until: Deadline, now: Millis, most: usize) -> Vec<Holder> {
     let alive = value.into_iter().flat_map(|value| value.alive(until, now));
     alive.take(most).map(|held| Holder { grant: held.grant.clone(), deadline: held.deadline }).collect()

@@ -122,7 +122,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         }
     }
 
-    /// Who holds a lock. One that the command has opened is not opened again: that might free what it has open.
+    /// The holders of a lock. One that the command has opened is not opened again: that might free what it has open.
     fn holders(&mut self, id: &LockId) -> Vec<Holder> {
         let (now, most) = (self.now.millis(), MOST.saturating_sub(self.looked));
         let open = self.open_by_name.get(id).copied();

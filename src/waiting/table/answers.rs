@@ -16,7 +16,7 @@ impl<C: Copy> WaitTable<C> {
         answered
     }
 
-    /// The same where it has been granted what it waited for, of each lock that. How long it waited, in ms.
+    /// Grants every lock of a request. Returns how long it waited, in ms.
     pub(crate) fn grant(
         &mut self,
         request: RequestId,
@@ -46,7 +46,7 @@ impl<C: Copy> WaitTable<C> {
         !self.outgoing.is_empty()
     }
 
-    /// Who is to be told next.
+    /// Takes the next answer or message.
     pub(crate) fn next_answer(&mut self) -> Option<Outgoing<C>> {
         loop {
             let tell = match self.outgoing.pop_front()? {
@@ -62,7 +62,7 @@ impl<C: Copy> WaitTable<C> {
 
     fn answer_due(&mut self, request: RequestId) -> Option<Outgoing<C>> {
         let waiter = self.waiters.get_mut(&request)?;
-        // One whom an operator sent away in this step has been told already.
+        // A waiter that an operator sent away in this step has been told already.
         waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
         Some(match waiter.way {
             WaitKind::Blocked(client) => Outgoing::Client(client),
@@ -70,7 +70,7 @@ impl<C: Copy> WaitTable<C> {
         })
     }
 
-    /// What a waiter whom the server lets us answer now is told, and by what name: one that still stands in line is sent away
+    /// The answer for a waiter that the server lets us answer now: one that is still in its queue is sent away
     /// by an operator as if its time were up. `None`: it has been told already, and is not to be told twice. (Redis 7.0 with
     /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
     pub(crate) fn tell(&mut self, request: RequestId) -> Option<Told> {
@@ -103,10 +103,6 @@ impl<C: Copy> WaitTable<C> {
         }
         Some(Told { locks: locks.clone(), binds, ask, client_id, answer, confirm, channel })
     }
-
-    /// The blocked clients that have been given that grant, and may turn out to be gone, first come first.
-
-    /// The places that have been given that grant, and have not claimed it, first come first.
 
     /// The connection of a waiter that has been told that it has the lock, and whether that was since its answer was due.
     pub(crate) fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {

@@ -1,4 +1,4 @@
-//! What is done to many locks at once, piece by piece: a connection has closed, a database was flushed, this server has become a
+//! Work on many locks at once, which is done piece by piece: a connection has closed, a database was flushed, this server has become a
 //! replica.
 
 use super::connections::Closed;
@@ -41,7 +41,7 @@ impl<C: Copy> WaitTable<C> {
         self.sweep_anew(Kind::Touched(db));
     }
 
-    /// What holds for all locks has changed: one who waits may fit now.
+    /// A setting that holds for all locks has changed: a waiter may fit now.
     pub(crate) fn rules_changed(&mut self) {
         self.sweep_anew(Kind::Rules);
     }
@@ -58,7 +58,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Another way through all entries: after the one that is on for the same, where there is one, so that none is left out
+    /// Starts another way through all entries. If one for this kind is under way, the new one comes after it, so that no entry is left out
     /// however often it happens.
     fn sweep_anew(&mut self, kind: Kind) {
         self.happened += 1;
@@ -81,7 +81,7 @@ impl<C: Copy> WaitTable<C> {
         let Some(sweep) = self.sweeps.first_mut() else { return false };
         let (kind, number) = (sweep.kind, sweep.number);
         let Some(id) = self.entries.before(&mut sweep.cursor).cloned() else {
-            // What is to be done again comes after all others: flushes that keep coming hold nothing up.
+            // A sweep that is to be done again comes after all others: flushes that keep coming hold nothing up.
             let again = self.sweeps.remove(0).again;
             let cursor = self.entries.end();
             self.sweeps.extend(again.map(|number| Sweep { kind, cursor, number, again: None }));

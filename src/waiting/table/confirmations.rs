@@ -1,4 +1,4 @@
-//! Who is told once replicas have confirmed it.
+//! Answers that wait until replicas have confirmed them.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! What hangs on each connection: grants that live as long as it, and places. `clear_up` takes off what hung on
+//! The grants that live as long as a connection, and its places. `clear_up` takes off what hung on
 //! one that has closed.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use super::timers::LockTimers;
 use super::untold::UntoldHold;
 use crate::lock::Fence;
 
-/// What is known of one lock beside its grant. Grants are told apart by their fences: on one lock no two have the same.
+/// All that is known of one lock beside its key. Grants are told apart by their fences: no two grants of a lock have the same fence.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct LockEntry {
@@ -36,7 +36,7 @@ pub(super) struct Upgrader {
     pub(super) requests: BTreeSet<RequestId>,
 }
 
-/// What of a lock is to be settled.
+/// What is to be settled of a lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsettled {
     /// Grants whose leases ended while this server stood still.
@@ -166,7 +166,7 @@ impl LockEntry {
         Some(record)
     }
 
-    /// What was put off until a grant is claimed is to be looked at again then.
+    /// A grant has been claimed: a re-entry that was put off until then is looked at again.
     fn untold_removed(&mut self, hold: &UntoldHold) {
         if hold.to_claim {
             self.unclaimed_locks -= hold.locks;
@@ -177,7 +177,7 @@ impl LockEntry {
 
 #[cfg(test)]
 impl LockEntry {
-    /// What is kept beside the records agrees with them.
+    /// The counts beside the records agree with them.
     pub(super) fn check(&self) {
         self.grants.check();
         let untold = self.grants.iter().flat_map(|record| record.untold.iter());

@@ -1,4 +1,4 @@
-//! What one lock knows of its grants: all that changes a record goes through here.
+//! The grants of one lock: what is known of them, and every change of their records.
 
 use super::entry::LockEntry;
 use super::grants::{Expired, GrantRecord, Synced};
@@ -17,7 +17,7 @@ impl LockEntry {
         self.grants.get(fence).into_iter().flat_map(|record| record.untold.iter())
     }
 
-    /// What blocked clients have been given of that grant, first come first; they may turn out to be gone.
+    /// The holds of that grant that blocked clients were given, first come first. These clients may turn out to be gone.
     pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
         self.untold(fence).filter(|hold| !hold.to_claim)
     }
@@ -27,7 +27,7 @@ impl LockEntry {
         self.untold(fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
     }
 
-    /// What a waiter has of a grant that it is yet to be told of, or to claim.
+    /// The hold of a waiter that is yet to be told of its grant, or to claim it.
     pub(super) fn hold(&self, fence: Fence, request: RequestId) -> Option<&UntoldHold> {
         self.grants.get(fence)?.untold.get(request)
     }

@@ -1,5 +1,5 @@
-//! What is known of the grants of one lock beside what its key holds: who has not been told yet, who keeps one alive, who hears what
-//! becomes of it.
+//! Records of the grants of one lock, for all that its key does not hold: who has not been told yet, who keeps a grant alive, who hears
+//! what becomes of it.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::untold::{UntoldHold, UntoldHolds};
 use super::waiter::{Channel, Session};
 use crate::lock::{Fence, Grant, Owner};
 
-/// What is known of one grant. There is a record for each grant that somebody is yet to be told of, that a connection keeps alive, or
+/// What is known of one grant beside its key. There is a record for each grant that somebody is yet to be told of, that a connection keeps alive, or
 /// whose holder hears what becomes of it.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
@@ -31,7 +31,7 @@ pub(super) struct GrantRecord {
     pub(super) expired: Option<Box<Expired>>,
 }
 
-/// What replicas have of a session's renewals.
+/// How far replicas have confirmed a session's renewals.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Synced {
@@ -194,7 +194,7 @@ impl GrantRecords {
         self.get(fence)?.session.as_ref()
     }
 
-    /// What keeps grants alive.
+    /// The sessions of all grants.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &Session> {
         let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
         self.records.iter().take(records).filter_map(|record| record.session.as_ref())

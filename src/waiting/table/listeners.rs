@@ -14,7 +14,8 @@ impl<C: Copy> WaitTable<C> {
         self.tell_wanted(at);
     }
 
-    /// The same from a grant of which its owner does not know yet: until then it can't know what it is to give up.
+    /// The holder hears what becomes of a grant of which it does not know yet. Until it does, it is not told that somebody waits: it can't
+    /// know what it is to give up.
     pub(crate) fn watch_untold(
         &mut self,
         at: LockRef<'_>,
@@ -28,13 +29,11 @@ impl<C: Copy> WaitTable<C> {
     fn set_listener(&mut self, at: LockRef<'_>, fence: Fence, mut listener: Listener) {
         let (_, entry) = self.open_entry(at);
         entry.grants.open(fence, |record| {
-            // Who knows of its grant knows of it still.
+            // A holder that knew of its grant still knows of it.
             listener.claimed |= record.listener.as_ref().is_some_and(|known| known.claimed);
             record.listener = Some(Box::new(listener));
         });
     }
-
-    /// The owner has claimed that grant, or goes on with it by other holds.
 
     /// Has the holders told that somebody waits, once for each queue that forms behind them.
     pub(crate) fn tell_wanted(&mut self, at: LockRef<'_>) {
@@ -46,7 +45,7 @@ impl<C: Copy> WaitTable<C> {
         self.outgoing.push_back(Notice::Wanted(id.clone()));
     }
 
-    /// What the next holder is told then, unless the queue has dissolved meanwhile; the others after it.
+    /// The message to the next holder that somebody waits, unless the queue has dissolved meanwhile; the others are told after it.
     pub(super) fn wanted(&mut self, id: LockId) -> Option<Message> {
         let entry = self.entries.get_mut(id.to_ref())?;
         entry.wanted = false;

@@ -26,7 +26,7 @@ impl LockId {
     }
 }
 
-/// The same, borrowed.
+/// A lock, by database and borrowed name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockRef<'a> {
     pub(crate) db: i32,
@@ -45,7 +45,7 @@ impl LockRef<'_> {
     }
 }
 
-/// Both hash the same: by name alone, since each step on any lock asks for that. Few names are in several databases.
+/// Both have one hash, by name alone, since each step on any lock asks for that. Few names are in several databases.
 impl Hash for LockId {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.to_ref().hash(hasher);

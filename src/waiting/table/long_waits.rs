@@ -1,4 +1,4 @@
-//! Who has waited so long that somebody is to hear of it. Each is found once, without a walk: those who came first have waited
+//! Waiters that have waited so long that somebody is to hear of it. Each is found once, without a walk: those who came first have waited
 //! longest, so there is one mark, and who is in front of it has been looked at.
 
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use crate::lock::{Millis, Now};
 /// How many are looked at in one go, at most; the rest in the next.
 const LOOKS: usize = 5_000;
 
-/// Those who have waited for so long since somebody asked last.
+/// The waiters that have come to wait that long since somebody asked last.
 #[derive(Default)]
 pub(crate) struct LongWaits {
     pub(crate) waits: Vec<WaitInfo>,
@@ -20,7 +20,7 @@ pub(crate) struct LongWaits {
 }
 
 impl<C: Copy> WaitTable<C> {
-    /// Those who have waited for that long, in ms, and were not found before; so many of them are shown.
+    /// The waiters that have waited for `limit` ms and were not found before; at most `most` of them are shown.
     pub(crate) fn long_waits(&mut self, limit: Millis, most: usize, now: Now) -> LongWaits {
         let mut found = LongWaits::default();
         let seen = self.observers.long_waits;

@@ -30,7 +30,7 @@ impl<C: Copy> WaitTable<C> {
         self.touched_by(at, self.happened)
     }
 
-    /// The same, by what has that number. A grant that was kept later is not meant.
+    /// Something has been done to a lock's key, or to all keys, under that number. A grant that was kept later is not meant.
     pub(super) fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
         self.change(at, |entry| {
             if entry.grants.counts().expired > 0 {

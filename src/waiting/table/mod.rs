@@ -86,7 +86,7 @@ pub(crate) use waits::Ahead;
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
 pub(crate) const AT_ONCE: usize = 100;
 
-/// Who still waits for a lock that is another server's.
+/// The waiters that are left of a lock that is another server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Nobody,

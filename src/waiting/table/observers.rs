@@ -1,4 +1,4 @@
-//! What is kept for those who look on. It decides nothing.
+//! What is kept for `LOCK.WAITS`, `INFO` and the log. It decides nothing.
 
 use super::busiest::Busiest;
 use super::held_since::HeldSince;

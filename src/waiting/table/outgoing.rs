@@ -5,7 +5,7 @@ use super::queue::RequestId;
 use super::waiter::Channel;
 use crate::lock::{Fence, Owner};
 
-/// What a message tells of its owner.
+/// What a message tells its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum MessageKind {
@@ -40,7 +40,7 @@ pub(super) enum Notice {
     Wanted(LockId),
 }
 
-/// Who is to be told now, and how.
+/// An answer or a message that is to be sent now.
 pub(crate) enum Outgoing<C> {
     /// A client that is blocked.
     Client(C),

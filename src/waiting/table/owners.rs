@@ -1,4 +1,4 @@
-//! Who stands in queues, by owner.
+//! The waiters in all queues, by owner.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -65,7 +65,7 @@ impl Owners {
     }
 }
 
-/// The same in whatever order the locks are named.
+/// The hash of a place. It does not depend on the order in which the locks are named.
 fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>, several: bool) -> u64 {
     let locks = locks.fold(0_u64, |sum, at| sum.wrapping_add(HASHES.hash_one((at.db, at))));
     HASHES.hash_one((owner, locks, several))

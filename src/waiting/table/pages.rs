@@ -1,4 +1,4 @@
-//! What is shown of all that wait, over all locks: the longest wait first, since the numbers of requests rise with the time of arrival.
+//! Pages of all waiters, over all locks. The longest wait comes first, since the numbers of requests rise with the time of arrival.
 
 use std::ops::Bound;
 
@@ -8,7 +8,7 @@ use super::waiter::{Phase, Waiter, WaiterInfo};
 use super::{LockId, LockRef, WaitTable};
 use crate::lock::{Micros, Millis, Now};
 
-/// One who waits.
+/// A waiter, as it is shown.
 pub(crate) struct WaitInfo {
     /// All locks that it waits for.
     pub(crate) places: Vec<LockId>,
@@ -52,7 +52,7 @@ impl<C: Copy> WaitTable<C> {
         page(waiters.map(|(request, waiter)| (*request, waiter)), count, now)
     }
 
-    /// The same of those who wait for that lock.
+    /// A page of those who wait for that lock.
     pub(crate) fn page_of(&self, at: LockRef<'_>, after: Option<RequestId>, count: usize, now: Now) -> Page {
         let requests = self.lock(at).queue.after(after);
         page(requests.filter_map(|request| Some((request, self.waiters.get(&request)?))), count, now)
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(all(&mut table, None, 100).len(), 8);
     }
 
-    /// Each is shown all the same, however long the name is.
+    /// Each is shown nevertheless, however long the name is.
     #[test]
     fn a_page_ends_early_where_names_are_long() {
         let mut table = WaitTable::<RequestId>::new();

@@ -1,4 +1,4 @@
-//! Who waits without being blocked: a place in the queue, and a grant that is to be claimed.
+//! Waiting without being blocked: a place in the queue, and a grant that is to be claimed.
 
 use super::entry::LockEntry;
 use super::outgoing::MessageKind;
@@ -45,7 +45,7 @@ impl<C: Copy> WaitTable<C> {
         self.connections.add_place(client_id, request, weight);
     }
 
-    /// One who waits for several locks may have them now. Whether it waits in front of others is seen then.
+    /// A request for several locks may have them now. Whether it waits in front of others is decided then.
     fn ask_anew(&mut self, request: RequestId, locks: &RequestedLocks) {
         self.timers.try_soon(request);
         for lock in locks.all() {

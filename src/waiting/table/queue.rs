@@ -83,7 +83,7 @@ impl Queue {
         }
     }
 
-    /// Who is next.
+    /// The waiter that is next.
     pub(super) fn head(&self) -> Option<RequestId> {
         match self {
             Self::Few(waiters) => waiters.first().map(|(request, _)| *request),

@@ -12,7 +12,7 @@ use super::{LockId, LockRef, WaitTable};
 use crate::lock::{AcquireRequest, Fence, Millis, Now, Owner};
 
 impl<C: Copy> WaitTable<C> {
-    /// What is known of a lock.
+    /// What is known of a lock; nothing, if it has no entry.
     pub(crate) fn lock(&self, at: LockRef<'_>) -> &LockEntry {
         static NOTHING: LockEntry = LockEntry::new();
         self.entries.get(at).unwrap_or(&NOTHING)
@@ -35,7 +35,7 @@ impl<C: Copy> WaitTable<C> {
         (id.clone(), self.entries.open(id))
     }
 
-    /// What of a lock is to be looked at: it is looked at now, and its timers that are due are over.
+    /// What is to be settled of a lock. It is settled now, so its timers that are due are over.
     pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
         let renewal = entry.timers.is_renewal_due(now);
@@ -58,8 +58,6 @@ impl<C: Copy> WaitTable<C> {
         self.change(at, |entry| entry.recheck_next());
         self.look_by(at, time)
     }
-
-    /// The same when a lock is looked at next.
 
     /// The name of an entry, shared with it.
     pub(super) fn id(&self, at: LockRef<'_>) -> Option<LockId> {
@@ -144,14 +142,8 @@ impl<C: Copy> WaitTable<C> {
             .collect()
     }
 
-    /// The holder, by its fence, whose waiters stand in front, since they want less room than its grant has.
-
-    /// Has a waiter of that holder stand in front, until it has what it waits for, or its grant has ended.
-
-    /// Nobody stands in front any more.
-
-    /// A grant has ended: what is known of it is over. Its holder, if it hears of it, hears a message of that kind, and nobody has to claim it any
-    /// more. A place that has nothing else to claim is gone.
+    /// A grant has ended: what is known of it is over. Its holder, if it hears of it, hears a message of that kind, and nobody has to claim
+    /// the grant any more. A place that has nothing else to claim is gone.
     pub(crate) fn end_grant(
         &mut self,
         at: LockRef<'_>,
@@ -193,7 +185,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// The same of all grants of a lock.
+    /// Ends all grants of a lock.
     pub(super) fn end_grants(&mut self, at: LockRef<'_>, kind: fn(Fence) -> MessageKind) {
         let mut seen = None;
         while let Some(fence) = self.lock(at).next_known(seen) {
@@ -202,8 +194,6 @@ impl<C: Copy> WaitTable<C> {
         }
         self.change(at, |entry| entry.grants = GrantRecords::new());
     }
-
-    /// The next grant of a lock of which something is known, by its fence.
 
     fn asked(&self, request: RequestId) -> Option<(RequestId, AcquireRequest<'static>)> {
         Some((request, self.waiters.get(&request)?.ask.clone()))

@@ -26,10 +26,6 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Whether replicas are to confirm that a connection keeps that grant alive.
-
-    /// Whether a renewal of that grant is still to be confirmed.
-
     /// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
     /// is over without.
     pub(crate) fn confirmed<'a>(&self, at: LockRef<'_>, held: Held<'a>, now: Millis) -> Option<Held<'a>> {

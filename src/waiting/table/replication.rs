@@ -1,4 +1,4 @@
-//! What replicas are to confirm: the records of that.
+//! The grants, extensions and renewals that replicas are to confirm.
 //!
 //! A change stands in the stream of replication, so an offset in that stream stands for it. The offset is known only when the step
 //! is over. Then the replicas are asked how far they are; a change is confirmed once enough of them have come to its offset.
@@ -21,7 +21,7 @@ pub(crate) struct Confirm {
     pub(crate) within: u32,
 }
 
-/// What is to be confirmed.
+/// What replicas are to confirm.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) enum What {

@@ -20,10 +20,6 @@ impl<C: Copy> WaitTable<C> {
         unseen.map(|session| self.as_it_is(session)).find(|session| all || session.over)
     }
 
-    /// The grants of a lock that connections keep alive.
-
-    /// Whether somebody is to hear of a lapse, since they wait or hold the lock.
-
     /// The connection that keeps the grant with that fence alive.
     pub(crate) fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
         self.session(at, fence).filter(|session| !session.over).map(|session| session.client)
@@ -46,17 +42,12 @@ impl<C: Copy> WaitTable<C> {
         self.renew_by(at, session.renew_at);
     }
 
-    /// Has a session looked at later.
-
     /// Has the session of a lock looked at that is to be renewed first.
     pub(crate) fn renew_next(&mut self, at: LockRef<'_>) {
         if let Some(first) = self.lock(at).sessions().map(|session| session.renew_at).min() {
             self.renew_by(at, first);
         }
     }
-
-    /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are
-    /// still to be told.
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
     /// at again.
@@ -114,8 +105,6 @@ impl<C: Copy> WaitTable<C> {
             |expired: &&Expired| !expired.for_good && !self.is_touched_since(at.db, expired.kept_at);
         self.lock(at).expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
-
-    /// Whether something was kept so.
 
     /// The grants that were kept so.
     pub(crate) fn take_lapsed(&mut self, at: LockRef<'_>) -> Vec<Expired> {

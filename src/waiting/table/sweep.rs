@@ -2,13 +2,13 @@
 
 use super::lock_table::Cursor;
 
-/// What is done.
+/// What a sweep is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Kind {
     /// Something has happened to the keys of that database, or to all.
     Touched(Option<i32>),
-    /// What holds for all locks has changed.
+    /// A setting that holds for all locks has changed.
     Rules,
     /// This server has become a replica.
     Demoted,
@@ -22,7 +22,7 @@ pub(super) struct Sweep {
     pub(super) cursor: Cursor,
     /// The number of what happened, or of the last such where it goes on.
     pub(super) number: u64,
-    /// The same has happened once more: all are to be seen again, for what has that number.
+    /// It has happened once more since, with that number: all entries are to be seen again.
     pub(super) again: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use super::lock_id::LockId;
 use super::queue::RequestId;
 use crate::lock::Millis;
 
-/// What a lock is to be looked at for. Each has a lane of its own: they come by turns, so that neither keeps the other up.
+/// Why a lock is to be looked at. Each reason has a lane of its own. Lanes are served by turns, so that none holds up another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// A session is to be renewed.
@@ -30,7 +30,7 @@ pub(super) struct LockTimers {
     renewal: Option<Millis>,
 }
 
-/// What is due at once has a number in place of a time, first come first: below all times.
+/// A timer that is due at once has a number in place of a time, first come first: below all times.
 const AT_ONCE: Millis = Millis::MIN;
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl LockTimers {
         self.renewal.is_none_or(|time| time <= now)
     }
 
-    /// What was taken from that lane is not set any more.
+    /// The lock was taken from that lane: its timer is not set any more.
     pub(super) fn taken(&mut self, lane: Lane) {
         *self.of(lane) = None;
     }
@@ -266,7 +266,7 @@ impl Timers {
         std::mem::take(&mut self.at_once).into_iter().map(|(_, id)| id).collect()
     }
 
-    /// What counts of the last turn is whether it was before the renewal of a session.
+    /// Only one thing counts of the last turn: whether it was before the renewal of a session.
     pub(super) fn forget_last_run(&mut self, renewals: &[Millis]) {
         let seen = renewals.iter().copied().filter(|renew_at| *renew_at <= self.last_run);
         self.last_run = seen.max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Who waits for several locks at once: one place in the queue of each, with one number. It is looked at when the lock that keeps
+//! Requests for several locks at once: one place in the queue of each, with one number. A request is looked at when the lock that keeps
 //! it waiting may do so no more (as a clause of a SAT solver watches one literal), so that it costs nothing whenever another of
 //! its locks changes.
 
@@ -43,7 +43,7 @@ impl<C: Copy> WaitTable<C> {
         Some((request, locks.all().iter().map(|lock| lock.id.clone()).collect()))
     }
 
-    /// The same, where that is the one whose time was up first.
+    /// The request whose time was up first, and all its locks, where it is to be tried.
     pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
         let request = self.timers.first_timed_out(now)?;
         if self.timers.cancel_try(request) { self.with_places(request) } else { None }
@@ -56,7 +56,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// What a waiter asks for that is being tried; none where it stands in no queue any more.
+    /// What a waiter asks for that is being tried; none where it is in no queue any more.
     pub(crate) fn take_try(&mut self, request: RequestId) -> Option<AcquireRequest<'static>> {
         self.timers.cancel_try(request);
         let waiter = self.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued)?;

@@ -37,8 +37,6 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// A waiter has been given that grant without a hold of its own.
-
     /// The owner has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it. What was
     /// to be claimed is.
     pub(crate) fn share_hold(&mut self, at: LockRef<'_>, fence: Fence) {
@@ -46,7 +44,7 @@ impl<C: Copy> WaitTable<C> {
         self.change(at, |entry| entry.grants.change(fence, |record| record.untold.share_with_blocked()));
     }
 
-    /// The same of one of so many holds, where it has been told of none yet.
+    /// The owner has been told of one of so many holds of that grant. If it had been told of none before, one waiter shares its hold.
     pub(crate) fn share_one_hold(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         self.claim(at, fence);
         let mut given = self.lock(at).given(fence).filter(|hold| hold.own).map(|hold| hold.request);
@@ -55,10 +53,6 @@ impl<C: Copy> WaitTable<C> {
             self.change(at, |entry| entry.share_hold_with(fence, first));
         }
     }
-
-    /// A grant on that lock whose waiter went away before it was answered, and how many holds of it are to be taken back.
-
-    /// How many holds of that grant are to be taken back.
 
     /// The server has freed a waiter: what is left of it is dropped.
     pub(crate) fn forget(&mut self, request: RequestId) {
@@ -84,8 +78,6 @@ impl<C: Copy> WaitTable<C> {
         }
         self.drop_waiter(request);
     }
-
-    /// What a waiter has of a grant that it is yet to be told of, or to claim.
 
     /// Drops all that is known of a waiter that stands in no queue.
     pub(super) fn drop_waiter(&mut self, request: RequestId) {

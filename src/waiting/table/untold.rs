@@ -1,4 +1,4 @@
-//! Those who were given a grant and may turn out to be gone: what becomes of their holds then.
+//! Holds of clients that have not been told of their grant yet. Such a client may turn out to be gone.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::queue::RequestId;
 
-/// Those who were given a grant and may turn out to be gone, first come first.
+/// The holds of which nobody has been told yet, first come first.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct UntoldHolds {
@@ -91,7 +91,7 @@ impl UntoldHolds {
         }
     }
 
-    /// The same of all clients that are blocked.
+    /// All clients that are blocked have the grant without holds of their own.
     pub(super) fn share_with_blocked(&mut self) {
         for hold in self.holds.iter_mut().filter(|hold| !hold.to_claim) {
             self.sharing += u32::from(std::mem::take(&mut hold.own));

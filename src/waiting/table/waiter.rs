@@ -7,7 +7,7 @@ use super::queue::RequestId;
 use super::replication::Confirm;
 use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, Room};
 
-/// What a waiter is told.
+/// The answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Answer {
@@ -22,7 +22,7 @@ pub(crate) enum Answer {
     TimedOut,
     /// The lock is not this server's any more, or what it had been granted is over.
     Gone,
-    /// What it holds is extended: the first of its leases ends then.
+    /// The grants that it holds are extended: the first of its leases ends then.
     Extended {
         until: Deadline,
     },
@@ -30,7 +30,7 @@ pub(crate) enum Answer {
     NotHeld,
     /// Too few replicas have confirmed in time that it has the lock: it has it no more.
     GrantUnconfirmed,
-    /// The same of an extension, which stays.
+    /// Too few replicas have confirmed an extension in time. The extension stays.
     ExtensionUnconfirmed,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Told {
     pub(crate) ask: AcquireRequest<'static>,
     pub(crate) client_id: u64,
     pub(crate) answer: Answer,
-    /// What replicas have confirmed of it.
+    /// How many replicas have confirmed it.
     pub(crate) confirm: Option<Confirm>,
     /// Where, if not in the reply to its command.
     pub(crate) channel: Option<Channel>,
@@ -186,7 +186,7 @@ pub(crate) struct Arrival<C> {
     pub(crate) since: Micros,
     /// 0: without limit.
     pub(crate) timeout: Millis,
-    /// What replicas are to confirm before it is told of a grant.
+    /// How many replicas have to confirm a grant before it is told.
     pub(crate) confirm: Option<Confirm>,
 }
 

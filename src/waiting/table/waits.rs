@@ -1,11 +1,11 @@
-//! What waits for what: for those who ask whether a wait could ever end.
+//! Which request waits for which, for `DETECT`.
 
 use super::queue::RequestId;
 use super::waiter::Phase;
 use super::{LockId, LockRef, WaitTable};
 use crate::lock::{AcquireRequest, Fence, Owner, Room};
 
-/// One who stands in front of another in a queue.
+/// A waiter in front of another one in a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
     pub(crate) request: RequestId,
@@ -30,7 +30,7 @@ impl<C: Copy> WaitTable<C> {
         self.owners.has_several()
     }
 
-    /// What one asks for that stands in queues; none where its connection has closed.
+    /// What a waiter in a queue asks for; none where its connection has closed.
     pub(crate) fn ask_of(&self, request: RequestId) -> Option<AcquireRequest<'static>> {
         let waiter = self.waiters.get(&request).filter(|waiter| waiter.phase == Phase::Queued)?;
         (!self.connections.is_closed(waiter.client_id)).then(|| waiter.ask.clone())
@@ -42,7 +42,7 @@ impl<C: Copy> WaitTable<C> {
         locks.map(|lock| lock.id.clone()).collect()
     }
 
-    /// Who is served before that one, or before one who comes now: the next one first.
+    /// The waiters that are served before that one, or before one that comes now: the next one first.
     pub(crate) fn ahead_of(
         &self,
         at: LockRef<'_>,
