@@ -131,14 +131,14 @@ fn holders_of(ctx: &Ctx<'_>, waits: &WaitInfo, now: Now) -> Holders {
 
 fn show_waiter(ctx: &Ctx<'_>, waits: &WaitInfo, holders: &Holders, now: Now) {
     let Some(id) = waits.id() else { return };
-    let several = waits.places.len() > 1;
+    let several = waits.ids.len() > 1;
     ctx.reply_map(4 + WAITER + usize::from(several) + usize::from(holders.reserved_for.is_some()));
     field(ctx, "key", &id.key);
     count(ctx, "db", id.db.into());
     if several {
         ctx.reply_bytes(b"keys");
-        ctx.reply_array(waits.places.len());
-        waits.places.iter().for_each(|id| ctx.reply_bytes(&id.key));
+        ctx.reply_array(waits.ids.len());
+        waits.ids.iter().for_each(|id| ctx.reply_bytes(&id.key));
     }
     waiter(ctx, &waits.waiter);
     if let Some(owner) = &holders.reserved_for {

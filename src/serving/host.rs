@@ -25,9 +25,9 @@ pub(super) fn left_by() -> Option<Owner<'static>> {
 }
 
 /// Settles the other locks that an owner has given up with one.
-pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, places: &[LockId]) {
+pub(super) fn settle_left(ctx: &Ctx<'_>, owner: &Owner<'_>, ids: &[LockId]) {
     LEFT_BY.with(|left_by| *left_by = Some(owner.borrowed().into_owned()));
-    let keys = places.iter().map(|id| id.key.as_ref());
+    let keys = ids.iter().map(|id| id.key.as_ref());
     let words: Vec<&[u8]> = std::iter::once(b"-1".as_slice()).chain(keys).collect();
     ctx.call_write(SETTLE, &words);
     LEFT_BY.with(|left_by| *left_by = None);
@@ -107,13 +107,13 @@ impl Host for Server<'_> {
         }
     }
 
-    fn settle_together(&mut self, request: RequestId, places: &[LockId]) -> Settled {
-        if !places.first().is_some_and(|id| self.ctx.select_db(id.db)) {
+    fn settle_together(&mut self, request: RequestId, ids: &[LockId]) -> Settled {
+        if !ids.first().is_some_and(|id| self.ctx.select_db(id.db)) {
             return Settled::Refused;
         }
         let mut digits = itoa::Buffer::new();
         let request = digits.format(request.0.get()).as_bytes();
-        let keys = places.iter().map(|id| id.key.as_ref());
+        let keys = ids.iter().map(|id| id.key.as_ref());
         let words: Vec<&[u8]> = std::iter::once(request).chain(keys).collect();
         match self.ctx.call_write(SETTLE, &words) {
             Called::Done => Settled::Done,

@@ -88,6 +88,12 @@ pub(super) fn arm() {
     if TICK.with(|tick| tick.running || tick.answering) {
         return;
     }
+    #[cfg(debug_assertions)]
+    TABLE.with(|table| {
+        if table.is_small() {
+            table.check();
+        }
+    });
     let (answered, next, syncs) =
         TABLE.with(|table| (table.has_answered(), table.next_due(), table.awaits_replicas()));
     TICK.with(|tick| {

@@ -186,7 +186,7 @@ pub(crate) trait Host: Environment {
     fn settle(&mut self, id: &LockId) -> Settled;
 
     /// Settles all locks that one waiter waits for: it gets them all, or none.
-    fn settle_together(&mut self, request: RequestId, places: &[LockId]) -> Settled;
+    fn settle_together(&mut self, request: RequestId, ids: &[LockId]) -> Settled;
 
     /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
     fn settle_arriving(&mut self, id: &LockId);

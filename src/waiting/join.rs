@@ -122,8 +122,8 @@ fn may_end<B: LocksAccess>(
     now: Now,
 ) -> Result<(), Refusal> {
     let blocks = wait.channel.is_none();
-    let id = known_place(locks, ask).filter(|_| !blocks).map(|(request, _)| request);
-    let asker = Asker { ask, blocks, id };
+    let place = known_place(locks, ask).filter(|_| !blocks).map(|(request, _)| request);
+    let asker = Asker { ask, blocks, place };
     let Some(circle) = detect::circle(locks, caller, &asker, now) else { return Ok(()) };
     if let Some(lock) = locks.lock(0) {
         lock.note(LockEvent::Deadlocked);
@@ -182,8 +182,8 @@ fn take_place<B: LocksAccess, G>(
     let mut ask = ask.to_owned();
     // Until it is claimed, a grant lasts no longer than that; and the claim says what is to keep it alive.
     (ask.lease, ask.session) = (ask.lease.min(caller.claim()), false);
-    let id = known_place(locks, &ask);
-    let is_new = id.is_none_or(|(_, earlier)| earlier != client_id);
+    let place = known_place(locks, &ask);
+    let is_new = place.is_none_or(|(_, earlier)| earlier != client_id);
     if is_new && let Some(most) = caller.max_places() {
         let new = on_all(locks, |_, all| all.iter().copied().map(LockRef::weight).sum()).unwrap_or(0);
         may_hang(locks, client_id, new, most)?;
@@ -192,7 +192,7 @@ fn take_place<B: LocksAccess, G>(
     let (way, since) = (WaitKind::Notified(channel.clone()), now.micros);
     // The claim says what is to be confirmed.
     let arrival = Arrival { ask, way, client_id, since, timeout, confirm: None };
-    let request = match id {
+    let request = match place {
         Some((request, _)) => {
             let kept = |lock: &mut B::One, all: &[LockRef<'_>]| {
                 lock.table(|table| {

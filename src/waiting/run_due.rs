@@ -111,8 +111,8 @@ fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool
                 return Some(false);
             }
         }
-        if let Some((request, places)) = host.table(|table| table.overdue_try(now.millis())) {
-            try_one(host, request, &places, now.millis());
+        if let Some((request, ids)) = host.table(|table| table.overdue_try(now.millis())) {
+            try_one(host, request, &ids, now.millis());
         }
     }
     let ended = host.table(|table| table.time_out(now.millis()))?;
@@ -125,18 +125,18 @@ fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
     if matches!(rest, Deferral::Until(_)) {
         return false;
     }
-    let Some((request, places)) = host.table(|table| table.next_try()) else { return false };
+    let Some((request, ids)) = host.table(|table| table.next_try()) else { return false };
     // On a replica they are sent away.
     if rest == Deferral::None {
-        try_one(host, request, &places, now);
+        try_one(host, request, &ids, now);
     }
     true
 }
 
-fn try_one<H: Host>(host: &mut H, request: RequestId, places: &[LockId], now: Millis) {
-    if host.settle_together(request, places) != Settled::Done {
+fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Millis) {
+    if host.settle_together(request, ids) != Settled::Done {
         // Looking at each of its locks shows what has become of them.
-        host.table(|table| table.look_at_all(places, now.saturating_add(WHILE_REFUSED)));
+        host.table(|table| table.look_at_all(ids, now.saturating_add(WHILE_REFUSED)));
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Asker<'a> {
     /// It will be blocked.
     pub(crate) blocks: bool,
     /// The place that it has already.
-    pub(crate) id: Option<RequestId>,
+    pub(crate) place: Option<RequestId>,
 }
 
 /// The circle through a new wait for these locks, where it would never end.
@@ -28,18 +28,18 @@ pub(crate) fn circle<B: LocksAccess>(
     now: Now,
 ) -> Option<Circle> {
     let limits = locks.lock(0)?.limits();
-    let places = (0..locks.count()).filter_map(|number| {
+    let ids = (0..locks.count()).filter_map(|number| {
         let lock = locks.lock(number)?;
         Some(lock.here(|_, at| at.to_id()))
     });
-    let open: Vec<LockId> = places.collect();
+    let open: Vec<LockId> = ids.collect();
     let open_by_name = (0..).zip(&open).map(|(number, id)| (id.clone(), number)).collect();
     let graph = Graph {
         waits: vec![WaitNode { ask: asker.ask.to_owned(), needs: Vec::new() }],
         limits,
         now: now.start,
     };
-    let numbers = asker.id.into_iter().map(|request| (request, 0)).collect();
+    let numbers = asker.place.into_iter().map(|request| (request, 0)).collect();
     let blocked = asker.blocks.then(|| caller.id());
     let mut search = Search {
         locks,
@@ -50,7 +50,7 @@ pub(crate) fn circle<B: LocksAccess>(
         numbers,
         open,
         open_by_name,
-        found: vec![asker.id],
+        found: vec![asker.place],
         looked: 0,
     };
     search.go();
@@ -97,11 +97,11 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
 
     /// Takes note of who holds what a wait is for.
     fn look_at_holders(&mut self, number: Number) {
-        let places = match self.found.get(number).copied().flatten().filter(|_| number != 0) {
-            Some(request) => self.table(|table| table.places_of_wait(request)),
+        let ids = match self.found.get(number).copied().flatten().filter(|_| number != 0) {
+            Some(request) => self.table(|table| table.locks_of_wait(request)),
             None => self.open.clone(),
         };
-        for id in places {
+        for id in ids {
             if number != 0 && self.looked >= MOST {
                 return;
             }
@@ -168,8 +168,8 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         let request = self.found.get(number).copied().flatten();
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());
         for need in 0..needs {
-            let Some(id) = self.need(number, need).filter(|need| need.own.is_none()) else { continue };
-            let id = id.id.clone();
+            let free = self.need(number, need).filter(|need| need.own.is_none());
+            let Some(id) = free.map(|need| need.id.clone()) else { continue };
             let left = MOST.saturating_sub(self.looked);
             let ahead: Vec<_> = self.table(|table| {
                 // Where nobody waits elsewhere too, nobody says more than one who wants the lock alone.

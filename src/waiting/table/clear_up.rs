@@ -20,7 +20,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Takes one session and one place off a connection that has closed; whether there was such.
     pub(super) fn clear_closed(&mut self) -> bool {
-        let Some(Closed { client, session, id }) = self.connections.next_of_closed() else {
+        let Some(Closed { client, session, place }) = self.connections.next_of_closed() else {
             return false;
         };
         if let Some((id, fence)) = session {
@@ -28,7 +28,7 @@ impl<C: Copy> WaitTable<C> {
             self.change(id.to_ref(), |entry| entry.change_session(fence, |session| session.over = true));
             self.look_by(id.to_ref(), 0);
         }
-        if let Some(request) = id {
+        if let Some(request) = place {
             self.connections.remove_place(client, request);
             self.give_up(request);
         }

@@ -101,11 +101,10 @@ impl<C: Copy> WaitTable<C> {
         let (Answer::Granted { until } | Answer::Extended { until }) = answer else { return };
         let (Some(confirm), now) = (arrival.confirm, arrival.since / 1000) else { return };
         let is_grant = matches!(answer, Answer::Granted { .. });
-        let places: Vec<LockId> =
-            got.iter().map(|(at, _)| self.id(*at).unwrap_or_else(|| at.to_id())).collect();
-        let locks = match places.first() {
+        let ids: Vec<LockId> = got.iter().map(|(at, _)| self.id(*at).unwrap_or_else(|| at.to_id())).collect();
+        let locks = match ids.first() {
             Some(id) if !several => RequestedLocks::one(id.clone()),
-            _ => RequestedLocks::several(places.into_iter(), 0),
+            _ => RequestedLocks::several(ids.into_iter(), 0),
         };
         self.connections.block(arrival.client_id, request);
         let mut waiter = Waiter::new(locks, arrival);

@@ -25,7 +25,7 @@ pub(super) struct Closed {
     pub(super) client: u64,
     /// A grant that it kept alive.
     pub(super) session: Option<(LockId, Fence)>,
-    pub(super) id: Option<RequestId>,
+    pub(super) place: Option<RequestId>,
 }
 
 /// Connections on which nothing hangs are not here.
@@ -132,7 +132,38 @@ impl Connections {
         let client = *self.closed.first()?;
         let connection = self.by_client.get(&client)?;
         let session = connection.sessions.first().cloned();
-        Some(Closed { client, session, id: connection.places.last_key_value().map(|(request, _)| *request) })
+        Some(Closed {
+            client,
+            session,
+            place: connection.places.last_key_value().map(|(request, _)| *request),
+        })
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl Connections {
+    pub(super) fn has_session(&self, client: u64, id: &LockId, fence: Fence) -> bool {
+        let connection = self.by_client.get(&client);
+        connection.is_some_and(|connection| connection.sessions.contains(&(id.clone(), fence)))
+    }
+
+    pub(super) fn has_place(&self, client: u64, request: RequestId) -> bool {
+        self.by_client.get(&client).is_some_and(|connection| connection.places.contains_key(&request))
+    }
+
+    /// The sums are those of the connections, none of which has nothing.
+    pub(super) fn check(&self) {
+        let (mut sessions, mut places) = (0, 0);
+        for (client, connection) in &self.by_client {
+            let locks = connection.sessions.iter().map(|(id, _)| id.to_ref().weight());
+            let weight = locks.sum::<usize>() + connection.places.values().sum::<usize>();
+            assert_eq!(weight, connection.weight, "{client}");
+            assert!(!connection.sessions.is_empty() || !connection.places.is_empty(), "{client}");
+            sessions += connection.sessions.len();
+            places += connection.places.len();
+        }
+        assert_eq!((sessions, places), (self.sessions, self.places));
+        assert!(self.closed.iter().all(|client| self.by_client.contains_key(client)));
     }
 }
 

@@ -175,11 +175,14 @@ impl LockEntry {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, debug_assertions))]
 impl LockEntry {
     /// The counts beside the records agree with them.
     pub(super) fn check(&self) {
+        assert!(!self.is_over());
         self.grants.check();
+        let in_front = self.upgrader.iter().flat_map(|upgrader| &upgrader.requests);
+        assert!(in_front.into_iter().all(|request| self.queue.iter().any(|other| other == *request)));
         let untold = self.grants.iter().flat_map(|record| record.untold.iter());
         let unclaimed: u32 = untold.filter(|hold| hold.to_claim).map(|hold| hold.locks).sum();
         assert_eq!(unclaimed, self.unclaimed_locks);

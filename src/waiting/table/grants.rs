@@ -66,8 +66,8 @@ pub(crate) struct Expired {
 }
 
 /// How many records there are with something to be looked for, so that nobody looks where there is none.
-#[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(super) struct Counts {
     pub(super) undeliverable: u32,
     pub(super) sessions: u32,
@@ -268,7 +268,7 @@ impl GrantRecords {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, debug_assertions))]
 impl GrantRecords {
     /// The counts are those of the records, which stand in order, and none of which is over.
     pub(super) fn check(&self) {

@@ -241,20 +241,23 @@ impl Cursor {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, debug_assertions))]
 impl LockTable {
     fn entries(&self) -> impl Iterator<Item = (&LockId, &Entry)> {
         self.table.iter().flat_map(|table| std::iter::once(&table.first).chain(&table.others).flatten())
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&LockId, &LockEntry)> {
+        self.entries().map(|(id, entry)| (id, entry.entry.as_ref()))
+    }
+}
+
+#[cfg(test)]
+impl LockTable {
     fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         let tables = self.table.iter_mut();
         let parts = tables.flat_map(|table| std::iter::once(&mut table.first).chain(&mut table.others));
         parts.flat_map(IndexMap::values_mut)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&LockId, &LockEntry)> {
-        self.entries().map(|(id, entry)| (id, entry.entry.as_ref()))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &LockEntry> {

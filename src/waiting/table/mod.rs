@@ -23,6 +23,8 @@
 
 mod answers;
 mod busiest;
+#[cfg(any(test, debug_assertions))]
+mod check;
 mod clear_up;
 mod confirmations;
 mod connections;

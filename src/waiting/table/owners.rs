@@ -71,16 +71,16 @@ fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>, s
     HASHES.hash_one((owner, locks, several))
 }
 
+#[cfg(any(test, debug_assertions))]
+impl Owners {
+    /// How many wait, how many of them in places, and how many for several locks.
+    pub(super) fn lens(&self) -> (usize, usize, usize) {
+        (self.waits.len(), self.places.len(), self.several)
+    }
+}
+
 #[cfg(test)]
 impl Owners {
-    pub(super) fn places(&self) -> usize {
-        self.places.len()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.waits.len()
-    }
-
     pub(super) fn renumber_requests(&mut self, requests: &std::collections::BTreeMap<RequestId, RequestId>) {
         for index in [&mut self.waits, &mut self.places] {
             *index = index.iter().map(|(hash, request)| (*hash, requests[request])).collect();

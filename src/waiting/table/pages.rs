@@ -11,7 +11,7 @@ use crate::lock::{Micros, Millis, Now};
 /// A waiter, as it is shown.
 pub(crate) struct WaitInfo {
     /// All locks that it waits for.
-    pub(crate) places: Vec<LockId>,
+    pub(crate) ids: Vec<LockId>,
     /// The number of the one that keeps it waiting.
     pub(crate) stuck: usize,
     pub(crate) waiter: WaiterInfo,
@@ -20,7 +20,7 @@ pub(crate) struct WaitInfo {
 impl WaitInfo {
     pub(super) fn new<C>(waiter: &Waiter<C>, now: Now) -> Self {
         Self {
-            places: waiter.locks.all().iter().map(|lock| lock.id.clone()).collect(),
+            ids: waiter.locks.all().iter().map(|lock| lock.id.clone()).collect(),
             stuck: waiter.locks.stuck(),
             waiter: WaiterInfo::new(waiter, now),
         }
@@ -28,7 +28,7 @@ impl WaitInfo {
 
     /// The lock that keeps it waiting.
     pub(crate) fn id(&self) -> Option<&LockId> {
-        self.places.get(self.stuck)
+        self.ids.get(self.stuck)
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
         let page = table.page(None, 100, now(1));
         assert_eq!((page.waits.len(), page.last.is_some()), (5, true));
         let first = &page.waits[0];
-        assert_eq!((first.places.len(), first.id().map(|id| &id.key[..])), (1000, Some(&keys[3][..])));
+        assert_eq!((first.ids.len(), first.id().map(|id| &id.key[..])), (1000, Some(&keys[3][..])));
         assert_eq!(all(&mut table, None, 100).len(), 8);
     }
 

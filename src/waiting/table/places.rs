@@ -147,9 +147,9 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether that is a place whose connection has closed, and which has not been cleared up yet.
     pub(crate) fn is_gone(&self, request: RequestId) -> bool {
-        let id = || self.waiters.get(&request).filter(|waiter| waiter.channel().is_some());
+        let place = || self.waiters.get(&request).filter(|waiter| waiter.channel().is_some());
         self.connections.has_closed()
-            && id().is_some_and(|waiter| self.connections.is_closed(waiter.client_id))
+            && place().is_some_and(|waiter| self.connections.is_closed(waiter.client_id))
     }
 
     /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to

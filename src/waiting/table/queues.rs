@@ -90,8 +90,8 @@ impl<C: Copy> WaitTable<C> {
         request: RequestId,
         arrival: Arrival<C>,
     ) {
-        let places: Vec<LockId> = all.iter().map(|at| self.enqueue(*at, request, &arrival)).collect();
-        self.enter(RequestedLocks::several(places.into_iter(), stuck), request, arrival);
+        let ids: Vec<LockId> = all.iter().map(|at| self.enqueue(*at, request, &arrival)).collect();
+        self.enter(RequestedLocks::several(ids.into_iter(), stuck), request, arrival);
     }
 
     /// Puts a waiter into a queue.

@@ -86,9 +86,9 @@ impl Replication {
         let mut from = (NonZeroU32::MIN, Offset::MIN, RequestId::MIN);
         // For each number of replicas, the one that comes first in the stream.
         while let Some(&(replicas, offset, request)) = self.asked.range(from..).next() {
-            let id = (replicas.get() - 1) as usize;
+            let last = (replicas.get() - 1) as usize;
             // One that has not said anything yet stands at 0.
-            if acks.get(id).is_some_and(|&ack| ack > 0 && ack >= offset) {
+            if acks.get(last).is_some_and(|&ack| ack > 0 && ack >= offset) {
                 return Some(request);
             }
             from = (replicas.checked_add(1)?, Offset::MIN, RequestId::MIN);
@@ -103,6 +103,21 @@ pub(super) fn confirmed_by(within: u32, lease: Deadline, now: Millis) -> Millis 
     match lease {
         Deadline::At(last) => by.min(last),
         Deadline::Never => by,
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl Replication {
+    /// All that is pending is in one of the two indexes.
+    pub(super) fn check(&self) {
+        let (asked, unasked): (Vec<_>, Vec<_>) =
+            self.pending.iter().partition(|(_, pending)| pending.offset.is_some());
+        assert!(unasked.into_iter().map(|(request, _)| request).eq(&self.unasked));
+        let asked = asked.into_iter();
+        let asked: BTreeSet<_> = asked
+            .filter_map(|(request, pending)| Some((pending.replicas, pending.offset?, *request)))
+            .collect();
+        assert_eq!(asked, self.asked);
     }
 }
 

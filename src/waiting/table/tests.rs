@@ -40,28 +40,6 @@ impl<C: Copy> WaitTable<C> {
         asks.map(|(request, ask)| (request, ask.owner.clone(), ask.room)).collect()
     }
 
-    /// Whether the index by owner has all who stand in queues, and nobody else.
-    pub(crate) fn is_index_right(&self) -> bool {
-        for (id, entry) in self.entries.iter() {
-            entry.check();
-            self.timers.check(&entry.timers, id);
-        }
-        assert_eq!(self.timers.len(), self.entries.values().map(|entry| entry.timers.len()).sum::<usize>());
-        let queued = self.waiters.iter().filter(|(_, waiter)| waiter.phase == Phase::Queued);
-        let owners: Vec<_> = queued.clone().map(|(_, waiter)| &waiter.ask.owner).collect();
-        let mut places = queued.clone().filter(|(_, waiter)| waiter.channel().is_some());
-        places.clone().count() == self.owners.places()
-            && places.all(|(_, waiter)| {
-                let (all, several) = (waiter.locks.names().collect::<Vec<_>>(), waiter.locks.are_several());
-                self.place_for(&all, several, &waiter.ask.owner).is_some()
-            })
-            && queued.count() == self.owners.len()
-            && owners.iter().all(|owner| {
-                let same = owners.iter().filter(|other| other == &owner).count();
-                self.waits_of(owner, usize::MAX).unwrap().len() == same
-            })
-    }
-
     /// The grants of waiters that the server has not freed yet.
     pub(crate) fn given_grants(&self, at: LockRef<'_>) -> BTreeSet<(Fence, RequestId)> {
         let records = self.lock(at).grants.iter();

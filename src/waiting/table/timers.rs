@@ -278,22 +278,6 @@ impl Timers {
         self.last_tried = new.get(&self.last_tried).copied().unwrap_or(RequestId::MIN);
         self.timing_out = self.timing_out.and_then(|(request, seen)| Some((*new.get(&request)?, seen)));
     }
-
-    /// The timers of a lock are those that it says.
-    pub(super) fn check(&self, own: &LockTimers, id: &LockId) {
-        let set = |timers: &BTreeSet<(Millis, LockId)>| {
-            let its = timers.iter().filter(|(_, other)| other == id).map(|(time, _)| *time);
-            its.collect::<Vec<_>>()
-        };
-        let looks = [set(&self.at_once), set(&self.looks)].concat();
-        assert_eq!(looks, Vec::from_iter(own.look), "{id:?}");
-        assert_eq!(set(&self.renewals), Vec::from_iter(own.renewal), "{id:?}");
-    }
-
-    /// So many locks have timers.
-    pub(super) fn len(&self) -> usize {
-        self.at_once.len() + self.looks.len() + self.renewals.len()
-    }
 }
 
 #[cfg(test)]
@@ -305,7 +289,37 @@ impl LockTimers {
     pub(super) fn is_set(&self) -> bool {
         self.look.is_some() || self.renewal.is_some()
     }
+}
 
+#[cfg(any(test, debug_assertions))]
+impl Timers {
+    /// The timers of a lock are those that it says.
+    pub(super) fn check(&self, own: &LockTimers, id: &LockId) {
+        let set = |timers: &BTreeSet<(Millis, LockId)>| {
+            let its = timers.iter().filter(|(_, other)| other == id).map(|(time, _)| *time);
+            its.collect::<Vec<_>>()
+        };
+        let looks = [set(&self.at_once), set(&self.looks)].concat();
+        assert_eq!(looks, Vec::from_iter(own.look), "{id:?}");
+        assert_eq!(set(&self.renewals), Vec::from_iter(own.renewal), "{id:?}");
+    }
+
+    /// How many timers locks have.
+    pub(super) fn locks(&self) -> usize {
+        self.at_once.len() + self.looks.len() + self.renewals.len()
+    }
+
+    pub(super) fn timeouts(&self) -> impl Iterator<Item = &(Millis, RequestId)> {
+        self.timeouts.iter()
+    }
+
+    pub(super) fn tries(&self) -> impl Iterator<Item = &RequestId> {
+        self.tries.iter()
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl LockTimers {
     pub(super) fn len(&self) -> usize {
         usize::from(self.look.is_some()) + usize::from(self.renewal.is_some())
     }

@@ -24,7 +24,7 @@ impl<C: Copy> WaitTable<C> {
     pub(crate) fn next_try(&mut self) -> Option<(RequestId, Vec<LockId>)> {
         loop {
             let request = self.timers.take_try()?;
-            if let Some(found) = self.with_places(request) {
+            if let Some(found) = self.with_locks(request) {
                 return Some(found);
             }
         }
@@ -38,7 +38,7 @@ impl<C: Copy> WaitTable<C> {
         (self.timers.set_tries_aside(), is_due)
     }
 
-    fn with_places(&self, request: RequestId) -> Option<(RequestId, Vec<LockId>)> {
+    fn with_locks(&self, request: RequestId) -> Option<(RequestId, Vec<LockId>)> {
         let locks = &self.waiters.get(&request)?.locks;
         Some((request, locks.all().iter().map(|lock| lock.id.clone()).collect()))
     }
@@ -46,12 +46,12 @@ impl<C: Copy> WaitTable<C> {
     /// The request whose time was up first, and all its locks, where it is to be tried.
     pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
         let request = self.timers.first_timed_out(now)?;
-        if self.timers.cancel_try(request) { self.with_places(request) } else { None }
+        if self.timers.cancel_try(request) { self.with_locks(request) } else { None }
     }
 
     /// A waiter could not be tried: its locks are looked at then.
-    pub(crate) fn look_at_all(&mut self, places: &[LockId], time: Millis) {
-        for id in places {
+    pub(crate) fn look_at_all(&mut self, ids: &[LockId], time: Millis) {
+        for id in ids {
             self.look_by(id.to_ref(), time);
         }
     }

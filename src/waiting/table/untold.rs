@@ -112,13 +112,16 @@ impl UntoldHolds {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, debug_assertions))]
 impl UntoldHolds {
     pub(super) fn check(&self) {
         assert_eq!(self.holds.iter().filter(|hold| !hold.own).count(), self.sharing as usize);
         assert!(self.holds.iter().is_sorted_by(|one, next| one.request < next.request));
     }
+}
 
+#[cfg(test)]
+impl UntoldHolds {
     pub(super) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
         self.holds.iter_mut().for_each(|hold| hold.request = requests[&hold.request]);
     }

@@ -69,8 +69,8 @@ impl RequestedLocks {
         Self::One(RequestedLock::new(id))
     }
 
-    pub(super) fn several(places: impl Iterator<Item = LockId>, stuck: usize) -> Self {
-        Self::Several { locks: places.map(RequestedLock::new).collect(), stuck }
+    pub(super) fn several(ids: impl Iterator<Item = LockId>, stuck: usize) -> Self {
+        Self::Several { locks: ids.map(RequestedLock::new).collect(), stuck }
     }
 
     pub(crate) fn all(&self) -> &[RequestedLock] {

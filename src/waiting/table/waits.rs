@@ -37,7 +37,7 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// The locks that a waiter waits for.
-    pub(crate) fn places_of_wait(&self, request: RequestId) -> Vec<LockId> {
+    pub(crate) fn locks_of_wait(&self, request: RequestId) -> Vec<LockId> {
         let locks = self.waiters.get(&request).into_iter().flat_map(|waiter| waiter.locks.all());
         locks.map(|lock| lock.id.clone()).collect()
     }

@@ -275,6 +275,7 @@ impl Pair {
                 self.now += ms;
             }
         }
+        self.server.check();
         self.compare()
     }
 

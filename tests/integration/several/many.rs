@@ -146,7 +146,10 @@ fn nothing_stays_of_timeouts_kills_and_places() {
             wait_for("no places", || count(&mut client, "lock_places") == 0);
             mail.rest(&mut client);
             client.ask::<()>("FLUSHALL");
-            wait_for("no waiters", || count(&mut client, "lock_waiters") == 0);
+            // One whose connection has closed may be granted the locks before the server notices that.
+            for field in ["lock_waiters", "lock_sessions", "lock_keys"] {
+                wait_for(field, || count(&mut client, field) == 0);
+            }
         }
     });
 }

@@ -368,5 +368,8 @@ impl Drop for Server {
             eprintln!("--- log of the server on port {port}:\n{}--- end of log", self.log());
         }
         assert!(panicking() || !crashed, "the server ended by itself");
+        // A panic of the module, or a wrong index that its checks have found.
+        let failed = !self.setup.faults && self.log().contains("internal error in ");
+        assert!(panicking() || !failed, "{}", self.log());
     }
 }

@@ -245,10 +245,10 @@ impl Host for Turn<'_> {
         }
     }
 
-    fn settle_together(&mut self, request: RequestId, places: &[LockId]) -> Settled {
+    fn settle_together(&mut self, request: RequestId, ids: &[LockId]) -> Settled {
         match self.writes {
             Writes::Taken => {
-                let locks: Vec<Lock> = places.iter().map(number).collect();
+                let locks: Vec<Lock> = ids.iter().map(number).collect();
                 waiting::settle_together(
                     &mut self.server.turns(self.rules, self.now, &locks),
                     request,

@@ -80,9 +80,9 @@ impl Server {
         self.table.has_answered()
     }
 
-    /// Whether the server knows who waits.
-    pub(crate) fn is_index_right(&self) -> bool {
-        self.table.is_index_right()
+    /// Compares what is known of those who wait with the indexes of that.
+    pub(crate) fn check(&self) {
+        self.table.check();
     }
 
     /// The oldest grant within its lease.

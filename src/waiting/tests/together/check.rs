@@ -30,9 +30,7 @@ impl World {
     }
 
     pub(super) fn check(&mut self, before: &Self) {
-        if !self.server.is_index_right() {
-            self.faults.insert(Fault::WrongIndex);
-        }
+        self.server.check();
         for lock in LOCKS {
             self.check_exclusion(lock);
             self.check_new(lock, before);

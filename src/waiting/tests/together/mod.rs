@@ -91,8 +91,6 @@ enum Fault {
     WrongFence,
     /// A waiter stands in some of its queues only.
     HalfAPlace,
-    /// The server does not know who waits.
-    WrongIndex,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -236,6 +236,7 @@ impl Model for Size {
         if serves {
             next.see(*self);
         }
+        next.primary.check();
         next.primary.renumber(false);
         if let Some((old, _)) = &mut next.old {
             old.renumber(true);
