@@ -36,7 +36,7 @@ use turns::{Taste, watch, work};
 const CLIENTS: [(usize, Taste); 3] = [(10, Taste::Plain), (8, Taste::Mixed), (8, Taste::Several)];
 
 /// How many locks at a time are handed on where nobody looks.
-const RELAYS: [(usize, Taste); 3] = [(2, Taste::Plain), (1, Taste::Mixed), (1, Taste::Several)];
+const RELAYS: [(usize, Taste); 3] = [(2, Taste::Plain), (1, Taste::Mixed), (2, Taste::Several)];
 
 /// The lease of those who end it themselves, in ms: so long that one whose end the module has missed is found out first.
 const LONG: i64 = 10_000;

@@ -4,7 +4,7 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use super::clients::{Caller, Shared};
-use super::record::{Call, Reply};
+use super::record::{Call, Reply, Room};
 use super::turns::Taste;
 use super::wire::Locks;
 use crate::support::Rng;
@@ -52,6 +52,27 @@ fn relay(runners: Vec<Caller<'_>>, name: &str, taste: Taste, rng: &mut Rng) {
     });
 }
 
+/// Asks for a lock that is free together with one that is not, mostly: it gets neither, or gives both back.
+fn ask_in_vain(caller: &mut Caller<'_>, taken: &str, name: &str) -> Option<()> {
+    let (free, owner) = (format!("{name}-free"), format!("{name}-in-vain"));
+    let locks = Locks::all([&free[..], taken]);
+    let (lease, room) = (caller.long_lease(), Room::Plain);
+    let ask = Call::Acquire {
+        owner: owner.clone(),
+        lease,
+        block: None,
+        once: false,
+        session: false,
+        max_hold: None,
+        room,
+    };
+    match caller.ask(locks.clone(), ask)?[0] {
+        Reply::Granted { .. } => _ = caller.ask(locks, Call::Release { owner, all: true })?,
+        _ => _ = caller.look_at(&locks.keys)?,
+    }
+    Some(())
+}
+
 /// Waits for its locks, has them for a while, and ends that. None: the connection is gone, or they were not to be had.
 fn run(
     mut caller: Caller<'_>,
@@ -74,6 +95,9 @@ fn run(
     let mut locks = Locks::one(keys[0]);
     locks.add(&taste.some_of(keys, &mut rng));
     let owner = format!("{}-{place}", keys[0]);
+    if taste == Taste::Several && place > 0 {
+        ask_in_vain(&mut caller, keys[0], &owner)?;
+    }
     let session = matches!(end, End::Close);
     let room = taste.room(&mut rng);
     let ask =
