@@ -17,7 +17,7 @@ pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c
 
 pub(super) struct AcquireArgs<'a> {
     /// The owner as the client wrote it, where it named one.
-    owner: Option<Arg<'a>>,
+    pub(super) owner: Option<Arg<'a>>,
     pub(super) ask: AcquireRequest<'a>,
     pub(super) wait: WaitOptions,
 }

@@ -1,88 +1,165 @@
-//! Whatever a client, a primary or an append-only file says, what the parsers let through is in range.
+//! Whatever a client, a primary or an append-only file says, what the parsers let through is in range, and is what was said.
 
 use std::collections::BTreeSet;
+use std::str;
 
 use super::ask::AcquireArgs;
 use super::extend::ExtendRequest;
 use super::release::ReleaseRequest;
+use super::waits::COUNT;
 use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release, Waits};
+use crate::config;
 use crate::keyspace::Effect;
-use crate::lock::{Fence, LONGEST_LEASE, Owner};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Owner, Room};
 use crate::server::Arg;
 use crate::server::fuzzing::with_args;
+use crate::waiting::Confirm;
 
 pub(crate) fn parse(bytes: &[u8]) {
     let words: Vec<&[u8]> = bytes.split(|&byte| byte == b' ').collect();
+    let said = Said(&words);
     with_args(&words, |args| {
         if let Ok(acquire) = Acquire::parse(args) {
-            check_asked(&acquire.asked);
+            said.check_asked(&acquire.asked);
         }
         if let Ok(several) = Macquire::parse(args) {
-            check_keys(&several.keys);
-            check_asked(&several.asked);
+            said.check_keys(&several.keys);
+            said.check_asked(&several.asked);
         }
         if let Ok(leave) = Leave::parse(args) {
-            check_owner(&leave.owner);
+            said.check_owner(&leave.owner);
         }
         if let Ok(release) = Release::parse(args) {
-            check_given(&release.given);
+            said.check_given(&release.given);
         }
         if let Ok(several) = Mrelease::parse(args) {
-            check_keys(&several.keys);
-            check_given(&several.given);
+            said.check_keys(&several.keys);
+            said.check_given(&several.given);
         }
         if let Ok(extend) = Extend::parse(args) {
-            check_longer(&extend.longer);
+            said.check_longer(&extend.longer);
         }
         if let Ok(several) = Mextend::parse(args) {
-            check_keys(&several.keys);
-            check_longer(&several.longer);
+            said.check_keys(&several.keys);
+            said.check_longer(&several.longer);
         }
         if let Ok(waits) = Waits::parse(args) {
             assert!((1..=1_000).contains(&waits.count));
+            assert!(waits.count == COUNT || said.number(waits.count as i64));
         }
         if let Ok(break_) = Break::parse(args) {
-            assert_ne!(break_.fence, Some(0));
+            said.check_fence(break_.fence);
         }
-        if let Ok(Apply { effect: Effect::Alone(grant, _) | Effect::Among(grant, _), .. }) =
-            Apply::parse(args)
-        {
-            check_owner(&grant.owner());
-            assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
-            assert!(grant.holds() > 0);
-            assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
+        if let Ok(apply) = Apply::parse(args) {
+            said.check_effect(&apply.effect);
         }
     });
 }
 
-fn check_keys(keys: &[Arg<'_>]) {
-    let names: BTreeSet<&[u8]> = keys.iter().map(|key| key.bytes()).collect();
-    assert!((1..=1000).contains(&keys.len()));
-    assert_eq!(names.len(), keys.len());
-}
+/// The words of a command.
+struct Said<'a>(&'a [&'a [u8]]);
 
-fn check_asked(asked: &AcquireArgs<'_>) {
-    check_owner(&asked.ask.owner);
-    assert!((1..=LONGEST_LEASE).contains(&asked.ask.lease));
-    assert!(asked.ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
-    assert!(asked.wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time)));
-    assert!(asked.wait.channel.as_ref().is_none_or(|channel| (1..=512).contains(&channel.len())));
-}
+impl Said<'_> {
+    fn numbers(&self) -> impl Iterator<Item = i64> {
+        let is_apart = |byte: &u8| !byte.is_ascii_digit() && *byte != b'-';
+        let parts = self.0.iter().flat_map(move |word| word.split(is_apart));
+        parts.filter_map(|part| str::from_utf8(part).ok()?.parse().ok())
+    }
 
-fn check_given(given: &ReleaseRequest<'_>) {
-    check_owner(&given.owner);
-    assert_ne!(given.fence, Some(0));
-}
+    fn number(&self, number: i64) -> bool {
+        self.numbers().any(|said| said == number)
+    }
 
-fn check_longer(longer: &ExtendRequest<'_>) {
-    check_owner(&longer.owner);
-    assert!(longer.lease.is_none_or(|lease| (1..=LONGEST_LEASE).contains(&lease)));
-    assert_ne!(longer.fence, Some(0));
-}
+    fn check_keys(&self, keys: &[Arg<'_>]) {
+        let names: BTreeSet<&[u8]> = keys.iter().map(|key| key.bytes()).collect();
+        assert!((1..=config::max_keys()).contains(&keys.len()));
+        assert_eq!(names.len(), keys.len());
+        assert!(self.number(keys.len() as i64));
+    }
 
-/// An owner is the bytes that the client sent, and no others.
-fn check_owner(owner: &Owner<'_>) {
-    let text = owner.text();
-    assert!((1..=128).contains(&text.as_ref().len()));
-    assert_eq!(Owner::new(text.as_ref()).as_ref(), Some(owner));
+    fn check_asked(&self, asked: &AcquireArgs<'_>) {
+        let AcquireArgs { owner, ask, wait } = asked;
+        if let Some(owner) = owner {
+            assert_eq!(ask.owner.text().as_ref(), owner.bytes());
+            self.check_owner(&ask.owner);
+        }
+        self.check_lease(Some(ask.lease).filter(|lease| *lease != config::default_lease()));
+        assert!(ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
+        assert!(wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time) && self.number(time)));
+        let channel = wait.channel.as_deref();
+        assert!(channel.is_none_or(|name| (1..=512).contains(&name.len()) && self.0.contains(&name)));
+        self.check_room(ask.room, config::max_holders());
+        self.check_confirm(wait.confirm);
+    }
+
+    fn check_given(&self, given: &ReleaseRequest<'_>) {
+        self.check_owner(&given.owner);
+        self.check_fence(given.fence);
+    }
+
+    fn check_longer(&self, longer: &ExtendRequest<'_>) {
+        self.check_owner(&longer.owner);
+        self.check_lease(longer.lease);
+        self.check_fence(longer.fence);
+        self.check_confirm(longer.confirm);
+    }
+
+    /// An owner is the bytes that the client sent, and no others.
+    fn check_owner(&self, owner: &Owner<'_>) {
+        let text = owner.text();
+        assert!((1..=128).contains(&text.as_ref().len()));
+        assert!(self.0.contains(&text.as_ref()));
+    }
+
+    fn check_lease(&self, lease: Option<i64>) {
+        let Some(lease) = lease else { return };
+        assert!((1..=LONGEST_LEASE).contains(&lease));
+        assert!(self.number(lease) || lease % 1000 == 0 && self.number(lease / 1000));
+    }
+
+    fn check_fence(&self, fence: Option<u64>) {
+        assert!(fence.is_none_or(|fence| fence > 0 && self.number(fence.cast_signed())));
+    }
+
+    fn check_room(&self, room: Room, greatest: u32) {
+        let most = room.most().filter(|_| !room.is_exclusive());
+        assert!(most.is_none_or(|most| most <= greatest && self.number(most.into())));
+    }
+
+    fn check_confirm(&self, confirm: Option<Confirm>) {
+        let Some(Confirm { replicas, within }) = confirm else { return };
+        assert!(within > 0 && self.number(replicas.get().into()) && self.number(within.into()));
+    }
+
+    fn check_effect(&self, effect: &Effect) {
+        match effect {
+            Effect::Free => (),
+            Effect::Lease(deadline) => self.check_deadline(*deadline),
+            Effect::Alone(grant, deadline) | Effect::Among(grant, deadline) => {
+                self.check_grant(grant);
+                self.check_deadline(*deadline);
+            }
+            Effect::Ended(fence) => self.check_fence(Some(fence.get())),
+            Effect::Lapsed(time) => assert!(self.number(*time)),
+        }
+    }
+
+    fn check_grant(&self, grant: &Grant) {
+        let (owner, age) = (grant.owner(), grant.max_hold());
+        let owner = owner.text();
+        assert!((1..=128).contains(&owner.as_ref().len()));
+        assert!(self.0.iter().any(|word| word.ends_with(owner.as_ref())));
+        assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
+        self.check_fence(Some(grant.fence().get()));
+        assert!(grant.holds() > 0 && self.number(grant.holds().into()));
+        assert!(age.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
+        self.check_room(grant.room(), Room::MOST);
+    }
+
+    fn check_deadline(&self, deadline: Deadline) {
+        match deadline {
+            Deadline::At(at) => assert!(at >= 0 && self.number(at)),
+            Deadline::Never => assert!(self.numbers().any(|number| number < 0)),
+        }
+    }
 }

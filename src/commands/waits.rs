@@ -15,7 +15,7 @@ use crate::serving::{self, HolderInfo, Holders};
 use crate::waiting::{Page, RequestId, WaitInfo};
 
 /// How many waiters are shown where the client does not say.
-const COUNT: usize = 10;
+pub(super) const COUNT: usize = 10;
 
 /// The most on one page: each costs a look at a lock.
 const MOST: usize = 1_000;

@@ -1,41 +1,94 @@
 //! What is in a file or a payload is refused, or becomes a lock in range, which is written as it was read.
 
-use super::fences::{last_fence, next_fence};
-use crate::lock::{Deadline, Fence, LONGEST_LEASE, Value};
-use crate::server::NativeType;
-use crate::server::fuzzing::Stream;
+use super::effects::{self, Effect};
+use super::fences::{CLOCKS_DIFFER, forget_fences, last_fence, next_fence};
+use crate::lock::{Deadline, Fence, Held, LONGEST_LEASE, Value};
+use crate::server::fuzzing::{Item, Stream};
+use crate::server::{self, NativeType};
 
-/// The first byte is the encoding.
+/// The first byte is the encoding, and whether a client sends the rest.
 pub(crate) fn grant(bytes: &[u8]) {
-    let Some((&encoding, bytes)) = bytes.split_first() else { return };
-    let Ok(value) = Stream::from_bytes(bytes).read(|rdb| Value::load(rdb, encoding.into())) else {
-        return;
-    };
-    assert_eq!(i32::from(encoding), Value::ENCODING);
-    let count = value.all(Deadline::Never).count();
-    assert!(count > 0 && value.room().most().is_none_or(|most| count <= most as usize));
-    for grant in value.all(Deadline::Never).map(|held| held.grant) {
-        assert!((1..=128).contains(&grant.owner().text().as_ref().len()));
-        assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
-        assert!(grant.holds() > 0);
-        assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
-        assert!(last_fence() >= Some(grant.fence()));
-    }
+    let Some((&first, bytes)) = bytes.split_first() else { return };
+    let (encoding, from_client) = (i32::from(first & 0x7f), first & 0x80 != 0);
+    forget_fences();
+    let mut stream = Stream::from_bytes(bytes);
+    stream.is_from_client = from_client;
+    let loaded = stream.read(|rdb| Value::load(rdb, encoding));
+    let latest = loaded.iter().flat_map(|value| value.all(Deadline::Never)).map(|held| held.grant.fence());
+    let latest = latest.max();
+    // A client's counts when its key is there, and what is refused does not.
+    assert_eq!(last_fence(), latest.filter(|_| !from_client));
+    let Ok(value) = loaded else { return };
+    let soonest = server::now() + CLOCKS_DIFFER;
+    assert!(!from_client || latest.is_some_and(|fence| fence.granted_at() <= soonest));
+    assert_eq!(encoding, Value::ENCODING);
+    check(&value);
+    assert_eq!(said(&value), spelt(stream.taken()));
     let mut saved = Stream::default();
     saved.write(|rdb| value.save(rdb));
     assert_eq!(Stream::new(saved.items).read(|rdb| Value::load(rdb, Value::ENCODING)), Ok(value));
 }
 
-/// What is beside the keys in a file: the first byte is the encoding.
+/// The owner of each grant, its fence, holds and max-hold, the oldest first.
+fn said(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
+    let parts = |held: Held<'_>| {
+        let grant = held.grant;
+        let max_hold = grant.max_hold().unwrap_or(0).unsigned_abs();
+        (grant.owner().text().as_ref().to_vec(), [grant.fence().get(), grant.holds().into(), max_hold])
+    };
+    value.all(Deadline::Never).map(parts).collect()
+}
+
+/// The same as the stream has it: each owner is a string, with the numbers behind it.
+fn spelt(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
+    let parts = |window: &[Item]| match window {
+        [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {
+            Some((owner.clone(), [*fence, *holds, *max_hold]))
+        }
+        _ => None,
+    };
+    items.windows(4).filter_map(parts).collect()
+}
+
+fn check(value: &Value) {
+    let count = value.all(Deadline::Never).count();
+    assert!(count > 0 && value.room().most().is_none_or(|most| count <= most as usize));
+    for (number, held) in value.all(Deadline::At(i64::MAX)).enumerate() {
+        let grant = held.grant;
+        assert!((1..=128).contains(&grant.owner().text().as_ref().len()));
+        assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
+        assert!(grant.holds() > 0);
+        assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
+        assert!(grant.made_apart().is_none_or(|made| made >= 0));
+        // The same from an append-only file.
+        let state = effects::state(grant, held.deadline, number == 0);
+        match (Effect::parse(Some(&state), server::now), number) {
+            (Ok(Effect::Alone(told, end)), 0) | (Ok(Effect::Among(told, end)), 1..) => {
+                assert_eq!((&told, end), (grant, held.deadline.max(Deadline::At(0))));
+            }
+            _ => panic!("{}", state.escape_ascii()),
+        }
+    }
+}
+
+/// The first byte is the encoding. Then some fences, each as if a file had it, and what comes behind it.
 pub(crate) fn aux(bytes: &[u8]) {
     let Some((&encoding, bytes)) = bytes.split_first() else { return };
-    let before = last_fence();
-    let loaded = Stream::from_bytes(bytes).read(|rdb| Value::load_aux(rdb, encoding.into()));
-    let after = last_fence();
-    assert!(after >= before);
-    assert!(loaded.is_ok() || after == before);
-    match next_fence(0) {
-        Some(next) => assert!(Some(next) > after),
-        None => assert_eq!(after, Some(Fence::MAX)),
+    forget_fences();
+    let items = Stream::from_bytes(bytes).items;
+    for begin in 0..=items.len().min(4) {
+        let before = last_fence();
+        let rest: Vec<Item> = items.iter().skip(begin).take(2).cloned().collect();
+        let loaded = Stream::new(rest.clone()).read(|rdb| Value::load_aux(rdb, encoding.into()));
+        let said = match rest.first() {
+            Some(Item::Number(number)) if i32::from(encoding) == Value::ENCODING => Fence::new(*number),
+            _ => None,
+        };
+        assert_eq!(loaded.is_ok(), said.is_some());
+        assert_eq!(last_fence(), before.max(said));
+        match next_fence(0) {
+            Some(next) => assert!(Some(next) > before.max(said)),
+            None => assert_eq!(before.max(said), Some(Fence::MAX)),
+        }
     }
 }

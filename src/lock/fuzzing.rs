@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    AcquireRequest, Acquired, Deadline, Fence, FenceClock, Grant, LONGEST_LEASE, Limits, Millis, Others,
-    Owner, Released, Room, Value, acquire, extend, lengthen, release,
+    AcquireRequest, Acquired, Deadline, Fence, FenceClock, Grant, Held, LONGEST_LEASE, Limits, Millis,
+    Others, Owner, Released, Room, Value, acquire, extend, lengthen, release,
 };
 
 /// Numbers out of bytes; where those are used up, none.
@@ -174,10 +174,17 @@ fn end(lock: &mut Option<(Value, Deadline)>, fence: Fence) -> Option<()> {
 fn bear_each_other(value: &Value, until: Deadline) {
     let count = value.all(until).count();
     assert_eq!(count, value.count());
+    if let Value::Several(several) = value {
+        assert!(several.trees_agree());
+    }
     for held in value.all(until) {
         assert!(held.grant.room().most().is_none_or(|most| count <= most as usize));
         assert_eq!(value.grant_of(&held.grant.owner()), Some(held.grant));
         assert!(value.with_fence(held.grant.fence(), || until).is_some());
     }
-    assert!(value.first_end(until) <= until);
+    let both = |held: Held<'_>| (held.grant.room(), held.deadline);
+    let (rooms, ends): (Vec<_>, Vec<_>) = value.all(until).map(both).unzip();
+    assert_eq!(Some(value.room()), rooms.into_iter().min());
+    assert_eq!(Some(value.first_end(until)), ends.iter().copied().min());
+    assert!(ends.into_iter().all(|end| end <= until));
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 
@@ -19,13 +20,18 @@ pub(crate) enum Item {
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) items: Vec<Item>,
+    /// A client sends it (`RESTORE`); else it is a file.
+    pub(crate) is_from_client: bool,
     next: usize,
     failed: bool,
 }
 
+/// Of the stream that is read.
+static IS_FROM_CLIENT: AtomicBool = AtomicBool::new(false);
+
 impl Stream {
     pub(crate) fn new(items: Vec<Item>) -> Self {
-        Self { items, next: 0, failed: false }
+        Self { items, ..Self::default() }
     }
 
     /// Any bytes as a stream: a byte that says what follows, then eight bytes, or a length and as many.
@@ -46,12 +52,18 @@ impl Stream {
 
     pub(crate) fn read<R>(&mut self, body: impl FnOnce(&mut RdbReader) -> R) -> R {
         install();
+        IS_FROM_CLIENT.store(self.is_from_client, Ordering::Relaxed);
         body(&mut RdbReader(std::ptr::from_mut(self).cast()))
     }
 
     pub(crate) fn write(&mut self, body: impl FnOnce(&mut RdbWriter)) {
         install();
         body(&mut RdbWriter(std::ptr::from_mut(self).cast()));
+    }
+
+    /// What has been read so far.
+    pub(crate) fn taken(&self) -> &[Item] {
+        self.items.get(..self.next).unwrap_or(&self.items)
     }
 
     fn take(&mut self) -> Option<Item> {
@@ -81,7 +93,7 @@ fn install() {
         raw::RedisModule_LoadUnsigned = Some(load_number);
         raw::RedisModule_LoadStringBuffer = Some(load_bytes);
         raw::RedisModule_IsIOError = Some(has_failed);
-        raw::RedisModule_GetContextFlags = Some(loading);
+        raw::RedisModule_GetContextFlags = Some(context_flags);
         raw::RedisModule_SaveUnsigned = Some(save_number);
         raw::RedisModule_SaveStringBuffer = Some(save_bytes);
         raw::RedisModule_Free = Some(free);
@@ -156,9 +168,9 @@ unsafe extern "C" fn has_failed(io: *mut raw::RedisModuleIO) -> c_int {
     c_int::from(unsafe { stream(io) }.failed)
 }
 
-/// What is read is a file.
-unsafe extern "C" fn loading(_ctx: *mut raw::RedisModuleCtx) -> c_int {
-    raw::REDISMODULE_CTX_FLAGS_LOADING as c_int
+/// Whether what is read is a file.
+unsafe extern "C" fn context_flags(_ctx: *mut raw::RedisModuleCtx) -> c_int {
+    if IS_FROM_CLIENT.load(Ordering::Relaxed) { 0 } else { raw::REDISMODULE_CTX_FLAGS_LOADING as c_int }
 }
 
 unsafe extern "C" fn save_number(io: *mut raw::RedisModuleIO, number: u64) {
