@@ -121,7 +121,7 @@ impl KeyspaceEvents for Listener {
     }
 
     fn disconnected(client: u64) {
-        if TABLE.with(|table| table.disconnected(client)) {
+        if TABLE.with(|table| table.connections.close(client)) {
             tick::arm();
         }
     }

@@ -69,7 +69,7 @@ impl Tick {
         if syncs != self.acks.is_some() {
             self.acks = if syncs { Acks::listen::<Replicas>() } else { None };
         }
-        if TABLE.with(|table| table.is_to_ask()) {
+        if TABLE.with(|table| table.replication.is_to_ask()) {
             self.look_at_replicas(0);
         }
     }
@@ -95,7 +95,7 @@ pub(super) fn arm() {
         }
     });
     let (answered, next, syncs) =
-        TABLE.with(|table| (table.has_answered(), table.next_due(), table.awaits_replicas()));
+        TABLE.with(|table| (table.has_answered(), table.next_due(), !table.replication.is_empty()));
     TICK.with(|tick| {
         if syncs || tick.acks.is_some() {
             tick.see_to_replicas(syncs);

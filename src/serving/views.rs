@@ -82,12 +82,12 @@ pub(crate) fn totals() -> (u64, u64) {
 
 /// How many places there are without a blocked client, in queues or with a grant to claim.
 pub(crate) fn places() -> u64 {
-    TABLE.with(|table| table.places()) as u64
+    TABLE.with(|table| table.connections.places()) as u64
 }
 
 /// How many clients and renewals wait for replicas.
 pub(crate) fn syncing() -> u64 {
-    TABLE.with(|table| table.syncing()) as u64
+    TABLE.with(|table| table.replication.len()) as u64
 }
 
 /// How many waits have ended without a grant.

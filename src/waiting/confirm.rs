@@ -71,10 +71,10 @@ pub(super) fn hold_answer<B: LocksAccess>(
 /// has said how far it is, when there is something new and nothing is asked yet, and now and then. In how many ms to do so again,
 /// where there is more to be done; the replicas' answers are told of apart.
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
-    if !host.table(|table| table.awaits_replicas()) {
+    if host.table(|table| table.replication.is_empty()) {
         return None;
     }
-    host.table(|table| table.replicas_heard());
+    host.table(|table| table.replication.heard());
     let mut seen = host.replicas();
     seen.replicas.sort_unstable_by(|one, other| other.cmp(one));
     while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
@@ -89,11 +89,11 @@ pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
             return Some(0);
         }
     }
-    if host.table(|table| table.is_to_ask()) {
+    if host.table(|table| table.replication.is_to_ask()) {
         if !host.ask_replicas() {
             return Some(AGAIN);
         }
-        host.table(|table| table.replicas_asked(seen.written));
+        host.table(|table| table.replication.asked(seen.written));
     }
     None
 }

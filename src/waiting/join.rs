@@ -239,7 +239,7 @@ pub(super) fn may_keep<B: LocksAccess>(
 /// Whether so many more locks may hang on a connection.
 fn may_hang<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
     let Some(lock) = locks.lock(0).filter(|_| new > 0) else { return Ok(()) };
-    if lock.table(|table| table.weight_of(client)).saturating_add(new) > most {
+    if lock.table(|table| table.connections.weight_of(client)).saturating_add(new) > most {
         return Err(Refusal::MaxPlaces);
     }
     Ok(())

@@ -75,7 +75,7 @@ impl<C: Copy> WaitTable<C> {
     /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
     pub(crate) fn tell(&mut self, request: RequestId) -> Option<Told> {
         self.leave(request, Phase::Answered(Answer::TimedOut));
-        if self.awaits_replicas() {
+        if !self.replication.is_empty() {
             self.end_unconfirmed(request);
         }
         let Self { waiters, entries, .. } = self;

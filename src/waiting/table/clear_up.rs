@@ -3,7 +3,7 @@
 
 use super::connections::Closed;
 use super::lock_id::LockRef;
-use super::sweep::{Kind, Sweep};
+use super::sweep::{Kind, Next};
 use super::{LockId, WaitTable};
 
 impl<C: Copy> WaitTable<C> {
@@ -11,11 +11,6 @@ impl<C: Copy> WaitTable<C> {
     pub(crate) fn clear_up(&mut self) -> bool {
         let swept = self.sweep();
         self.clear_closed() || swept
-    }
-
-    /// A connection has closed: what it kept alive is to be released, and its places are given up. Whether there was anything.
-    pub(crate) fn disconnected(&mut self, client: u64) -> bool {
-        self.connections.close(client)
     }
 
     /// Takes one session and one place off a connection that has closed; whether there was such.
@@ -38,54 +33,32 @@ impl<C: Copy> WaitTable<C> {
     /// Something has happened to all keys of a database, or to all: locks that somebody waits for, or keeps alive, are looked
     /// at soon.
     pub(crate) fn touched_db(&mut self, db: Option<i32>) {
-        self.sweep_anew(Kind::Touched(db));
+        self.sweeps.start(Kind::Touched(db), self.entries.end());
     }
 
     /// A setting that holds for all locks has changed: a waiter may fit now.
     pub(crate) fn rules_changed(&mut self) {
-        self.sweep_anew(Kind::Rules);
+        self.sweeps.start(Kind::Rules, self.entries.end());
     }
 
     /// This server has become a replica, on which nothing is to be done.
     pub(crate) fn demoted(&mut self) {
-        self.sweep_anew(Kind::Demoted);
+        self.sweeps.start(Kind::Demoted, self.entries.end());
     }
 
     /// This server has become a primary: what it knew as one before is forgotten.
     pub(crate) fn promoted(&mut self) {
-        while self.sweeps.iter().any(|sweep| sweep.kind == Kind::Demoted) {
+        while self.sweeps.is_under_way(Kind::Demoted) {
             self.sweep();
         }
     }
 
-    /// Starts another way through all entries. If one for this kind is under way, the new one comes after it, so that no entry is left out
-    /// however often it happens.
-    fn sweep_anew(&mut self, kind: Kind) {
-        self.happened += 1;
-        let number = self.happened;
-        match self.sweeps.iter_mut().find(|sweep| sweep.kind == kind) {
-            Some(sweep) => sweep.again = Some(number),
-            None => self.sweeps.push(Sweep { kind, cursor: self.entries.end(), number, again: None }),
-        }
-    }
-
-    /// Whether something has happened to all keys of a database, since the given number, that not all of its locks have been
-    /// told of yet.
-    pub(super) fn is_touched_since(&self, db: i32, number: u64) -> bool {
-        let mut sweeps = self.sweeps.iter().filter(|sweep| sweep.kind.touches(db));
-        sweeps.any(|sweep| sweep.again.unwrap_or(sweep.number) > number)
-    }
-
     /// Does what is to be done to one more entry; whether there was anything to do.
     pub(super) fn sweep(&mut self) -> bool {
-        let Some(sweep) = self.sweeps.first_mut() else { return false };
-        let (kind, number) = (sweep.kind, sweep.number);
-        let Some(id) = self.entries.before(&mut sweep.cursor).cloned() else {
-            // A sweep that is to be done again comes after all others: flushes that keep coming hold nothing up.
-            let again = self.sweeps.remove(0).again;
-            let cursor = self.entries.end();
-            self.sweeps.extend(again.map(|number| Sweep { kind, cursor, number, again: None }));
-            return true;
+        let (kind, number, id) = match self.sweeps.next(&self.entries) {
+            Next::Nothing => return false,
+            Next::End => return true,
+            Next::Entry(kind, number, id) => (kind, number, id),
         };
         let done = match kind {
             Kind::Touched(_) if kind.touches(id.db) => {
@@ -99,8 +72,8 @@ impl<C: Copy> WaitTable<C> {
             }
             Kind::Demoted => self.demoted_at(&id),
         };
-        if let Some(sweep) = self.sweeps.first_mut().filter(|_| done) {
-            sweep.cursor.advance();
+        if done {
+            self.sweeps.advance();
         }
         true
     }
@@ -220,7 +193,7 @@ mod tests {
             table.touched_db(None);
             table.clear_up();
         }
-        assert!(table.sweeps.iter().all(|sweep| sweep.kind != Kind::Demoted));
+        assert!(!table.sweeps.is_under_way(Kind::Demoted));
         table.depart(request);
     }
 
@@ -230,11 +203,11 @@ mod tests {
         join(&mut table, 0, 1);
         join(&mut table, 1, 2);
         table.touched_db(Some(1));
-        assert!(table.is_touched_since(1, 0) && !table.is_touched_since(0, 0));
+        assert!(table.sweeps.is_touched_since(1, 0) && !table.sweeps.is_touched_since(0, 0));
         while table.clear_up() {}
         let timers = |db, number| &table.lock(LockRef { db, key: &key(number) }).timers;
         assert!(!timers(0, 1).is_set() && timers(1, 2).is_at_once());
-        assert!(!table.is_touched_since(1, 0));
+        assert!(!table.sweeps.is_touched_since(1, 0));
     }
 
     #[test]
@@ -247,7 +220,7 @@ mod tests {
             table.start_session(at, session);
         }
         assert_eq!(table.totals(), (0, 3));
-        assert!(table.disconnected(7) && !table.disconnected(8));
+        assert!(table.connections.close(7) && !table.connections.close(8));
         let is_alive = |table: &WaitTable<RequestId>, number| {
             table.session_client(LockRef { db: 0, key: &key(number) }, fence).is_some()
         };

@@ -7,43 +7,12 @@ use super::grants::Synced;
 use super::lock_id::{LockId, LockRef};
 use super::outgoing::Notice;
 use super::queue::RequestId;
-use super::replication::{Confirm, Offset, Pending, Replication, What, confirmed_by};
+use super::replication::{Confirm, Offset, Pending, What, confirmed_by};
 use super::untold::UntoldHold;
 use super::waiter::{Answer, Arrival, Confirmed, Phase, RequestedLocks, Waiter};
 use crate::lock::{Deadline, Got, Millis};
 
 impl<C: Copy> WaitTable<C> {
-    /// Whether replicas are to confirm something.
-    pub(crate) fn awaits_replicas(&self) -> bool {
-        !self.replication.pending.is_empty()
-    }
-
-    /// Whether replicas are to be asked now.
-    pub(crate) fn is_to_ask(&self) -> bool {
-        !self.replication.unasked.is_empty() && !self.replication.question
-    }
-
-    /// A replica has answered, or none does.
-    pub(crate) fn replicas_heard(&mut self) {
-        self.replication.question = false;
-    }
-
-    /// How many wait for replicas.
-    pub(crate) fn syncing(&self) -> usize {
-        self.replication.pending.len()
-    }
-
-    /// Replicas are asked: what has changed so far stands before that offset.
-    pub(crate) fn replicas_asked(&mut self, offset: Offset) {
-        let Replication { pending, unasked, asked, question, .. } = &mut self.replication;
-        *question = true;
-        for request in std::mem::take(unasked) {
-            let Some(pending) = pending.get_mut(&request) else { continue };
-            pending.offset = Some(offset);
-            asked.insert((pending.replicas, offset, request));
-        }
-    }
-
     /// One of those that enough replicas have; it is over with that. `acks`: how far each is, the one that is farthest first.
     pub(crate) fn next_confirmed(&mut self, acks: &[Offset]) -> Option<Confirmed> {
         let request = self.replication.confirmed(acks)?;
@@ -147,7 +116,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Nothing is to be confirmed any more for a client, since it has gone or been told.
     pub(super) fn stop_awaiting(&mut self, request: RequestId) {
-        if self.awaits_replicas() {
+        if !self.replication.is_empty() {
             self.end_pending(request);
         }
     }

@@ -31,7 +31,7 @@ pub(super) struct Closed {
 /// Connections on which nothing hangs are not here.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     by_client: BTreeMap<u64, Connection>,
     /// Those that have closed.
     closed: BTreeSet<u64>,
@@ -49,11 +49,13 @@ impl Connections {
         self.sessions
     }
 
-    pub(super) fn places(&self) -> usize {
+    /// How many places there are.
+    pub(crate) fn places(&self) -> usize {
         self.places
     }
 
-    pub(super) fn weight_of(&self, client: u64) -> usize {
+    /// How many locks hang on a connection: those that it has places for, and those that it keeps alive. See `LockRef::weight`.
+    pub(crate) fn weight_of(&self, client: u64) -> usize {
         self.by_client.get(&client).map_or(0, |connection| connection.weight)
     }
 
@@ -113,8 +115,8 @@ impl Connections {
         }
     }
 
-    /// Takes note that a connection has closed; whether anything hung on it.
-    pub(super) fn close(&mut self, client: u64) -> bool {
+    /// A connection has closed: what it kept alive is to be released, and its places are given up. Whether anything hung on it.
+    pub(crate) fn close(&mut self, client: u64) -> bool {
         self.by_client.contains_key(&client) && self.closed.insert(client)
     }
 

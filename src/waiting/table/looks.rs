@@ -26,8 +26,8 @@ impl<C: Copy> WaitTable<C> {
     /// Something has been done to a lock's key: it is looked at now, if anybody waits for it or keeps it alive; whether somebody
     /// does.
     pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
-        self.happened += 1;
-        self.touched_by(at, self.happened)
+        let number = self.sweeps.next_number();
+        self.touched_by(at, number)
     }
 
     /// Something has been done to a lock's key, or to all keys, under that number. A grant that was kept later is not meant.
@@ -74,7 +74,7 @@ impl<C: Copy> WaitTable<C> {
     pub(super) fn is_overdue(&self, id: &LockId, now: Millis) -> bool {
         let entry = self.lock(id.to_ref());
         let is_due = || entry.timers.is_due(now) || self.has_session_over(id.to_ref());
-        !entry.is_over() && (is_due() || self.is_touched_since(id.db, 0))
+        !entry.is_over() && (is_due() || self.sweeps.is_touched_since(id.db, 0))
     }
 
     /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or replicas have not confirmed. Whether

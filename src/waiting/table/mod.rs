@@ -67,7 +67,7 @@ use observers::Observers;
 use outgoing::Notice;
 use owners::Owners;
 use replication::Replication;
-use sweep::Sweep;
+use sweep::Sweeps;
 use waiter::Waiter;
 
 pub(crate) use busiest::Busy;
@@ -104,13 +104,11 @@ pub(crate) struct WaitTable<C> {
     entries: LockTable,
     waiters: BTreeMap<RequestId, Waiter<C>>,
     owners: Owners,
-    connections: Connections,
+    pub(crate) connections: Connections,
     pub(crate) timers: Timers,
-    sweeps: Vec<Sweep>,
-    /// The number of the last thing that happened to keys.
-    happened: u64,
+    sweeps: Sweeps,
     outgoing: VecDeque<Notice>,
-    replication: Replication,
+    pub(crate) replication: Replication,
     /// How many stand in queues.
     queued: usize,
     /// For those who look on.
@@ -126,8 +124,7 @@ impl<C: Copy> WaitTable<C> {
             owners: Owners::new(),
             connections: Connections::new(),
             timers: Timers::new(),
-            sweeps: Vec::new(),
-            happened: 0,
+            sweeps: Sweeps::new(),
             outgoing: VecDeque::new(),
             replication: Replication::new(),
             queued: 0,

@@ -9,16 +9,6 @@ use crate::lock::{Fence, Millis, Owner};
 use crate::waiting::Left;
 
 impl<C: Copy> WaitTable<C> {
-    /// How many locks hang on a connection: those that it has places for, and those that it keeps alive. See `LockRef::weight`.
-    pub(crate) fn weight_of(&self, client: u64) -> usize {
-        self.connections.weight_of(client)
-    }
-
-    /// How many places there are.
-    pub(crate) fn places(&self) -> usize {
-        self.connections.places()
-    }
-
     /// The last place that an owner has taken in a queue, and its connection.
     fn place_in_queue(&self, at: LockRef<'_>, owner: &Owner<'static>) -> Option<(RequestId, u64)> {
         let mut requests = self.lock(at).queue.all_of(owner).rev();

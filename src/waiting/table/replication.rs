@@ -44,7 +44,7 @@ pub(super) struct Pending {
 
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct Replication {
+pub(crate) struct Replication {
     pub(super) pending: BTreeMap<RequestId, Pending>,
     /// Those for which the replicas are still to be asked.
     pub(super) unasked: BTreeSet<RequestId>,
@@ -65,6 +65,36 @@ pub(crate) struct Moved {
 impl Replication {
     pub(super) const fn new() -> Self {
         Self { pending: BTreeMap::new(), unasked: BTreeSet::new(), asked: BTreeSet::new(), question: false }
+    }
+
+    /// Whether replicas have nothing to confirm.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// How many answers and renewals replicas are to confirm.
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether replicas are to be asked now.
+    pub(crate) fn is_to_ask(&self) -> bool {
+        !self.unasked.is_empty() && !self.question
+    }
+
+    /// Replicas are asked: what has changed so far is in front of that offset.
+    pub(crate) fn asked(&mut self, offset: Offset) {
+        self.question = true;
+        for request in std::mem::take(&mut self.unasked) {
+            let Some(pending) = self.pending.get_mut(&request) else { continue };
+            pending.offset = Some(offset);
+            self.asked.insert((pending.replicas, offset, request));
+        }
+    }
+
+    /// A replica has answered, or none does.
+    pub(crate) fn heard(&mut self) {
+        self.question = false;
     }
 
     pub(super) fn add(&mut self, request: RequestId, pending: Pending) {

@@ -91,7 +91,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_lapsed(&mut self, at: LockRef<'_>, grant: Grant) {
-        let (kept_at, fence) = (self.happened, grant.fence());
+        let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
         self.change(at, |entry| {
             let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
             entry.grants.open(fence, |record| record.expired = expired);
@@ -102,7 +102,7 @@ impl<C: Copy> WaitTable<C> {
     /// The grants that are kept so, and may be given back.
     pub(crate) fn kept_lapsed(&self, at: LockRef<'_>) -> Vec<Grant> {
         let may_be_given =
-            |expired: &&Expired| !expired.for_good && !self.is_touched_since(at.db, expired.kept_at);
+            |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
         self.lock(at).expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
@@ -113,7 +113,7 @@ impl<C: Copy> WaitTable<C> {
         }
         let mut all = Vec::new();
         self.change(at, |entry| entry.grants.change_all(|record| all.extend(record.expired.take())));
-        let touched = |expired: &Expired| self.is_touched_since(at.db, expired.kept_at);
+        let touched = |expired: &Expired| self.sweeps.is_touched_since(at.db, expired.kept_at);
         all.into_iter()
             .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired })
             .collect()

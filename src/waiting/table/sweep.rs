@@ -1,6 +1,7 @@
 //! Something that is being done to all locks of a database, or of all.
 
-use super::lock_table::Cursor;
+use super::lock_id::LockId;
+use super::lock_table::{Cursor, LockTable};
 
 /// What a sweep is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +18,92 @@ pub(super) enum Kind {
 /// A way through all entries.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct Sweep {
-    pub(super) kind: Kind,
-    pub(super) cursor: Cursor,
+struct Sweep {
+    kind: Kind,
+    cursor: Cursor,
     /// The number of what happened, or of the last such where it goes on.
-    pub(super) number: u64,
+    number: u64,
     /// It has happened once more since, with that number: all entries are to be seen again.
-    pub(super) again: Option<u64>,
+    again: Option<u64>,
+}
+
+/// All ways through the entries that are under way; and a number for each thing that happens to keys.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Sweeps {
+    sweeps: Vec<Sweep>,
+    last_number: u64,
+}
+
+/// What is to be done next.
+pub(super) enum Next {
+    Nothing,
+    /// One sweep has come to its end.
+    End,
+    /// An entry is to be seen, for what has that number.
+    Entry(Kind, u64, LockId),
+}
+
+impl Sweeps {
+    pub(super) const fn new() -> Self {
+        Self { sweeps: Vec::new(), last_number: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sweeps.is_empty()
+    }
+
+    pub(super) fn is_under_way(&self, kind: Kind) -> bool {
+        self.sweeps.iter().any(|sweep| sweep.kind == kind)
+    }
+
+    /// The number of the last thing that happened to keys.
+    pub(super) fn last_number(&self) -> u64 {
+        self.last_number
+    }
+
+    /// The number of what happens to keys now.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Starts another way through all entries. If one for this kind is under way, the new one comes after it, so that no entry is left out
+    /// however often it happens.
+    pub(super) fn start(&mut self, kind: Kind, cursor: Cursor) {
+        let number = self.next_number();
+        match self.sweeps.iter_mut().find(|sweep| sweep.kind == kind) {
+            Some(sweep) => sweep.again = Some(number),
+            None => self.sweeps.push(Sweep { kind, cursor, number, again: None }),
+        }
+    }
+
+    /// Whether something has happened to all keys of a database, since the given number, that not all of its locks have been
+    /// told of yet.
+    pub(super) fn is_touched_since(&self, db: i32, number: u64) -> bool {
+        let mut sweeps = self.sweeps.iter().filter(|sweep| sweep.kind.touches(db));
+        sweeps.any(|sweep| sweep.again.unwrap_or(sweep.number) > number)
+    }
+
+    /// The next entry to be seen.
+    pub(super) fn next(&mut self, entries: &LockTable) -> Next {
+        let Some(sweep) = self.sweeps.first_mut() else { return Next::Nothing };
+        if let Some(id) = entries.before(&mut sweep.cursor) {
+            return Next::Entry(sweep.kind, sweep.number, id.clone());
+        }
+        // A sweep that is to be done again comes after all others: flushes that keep coming hold nothing up.
+        let Sweep { kind, again, .. } = self.sweeps.remove(0);
+        let anew = |number| Sweep { kind, cursor: entries.end(), number, again: None };
+        self.sweeps.extend(again.map(anew));
+        Next::End
+    }
+
+    /// The entry has been seen.
+    pub(super) fn advance(&mut self) {
+        if let Some(sweep) = self.sweeps.first_mut() {
+            sweep.cursor.advance();
+        }
+    }
 }
 
 impl Kind {

@@ -20,7 +20,6 @@ impl<C: Hash> Hash for WaitTable<C> {
         self.connections.hash(hasher);
         self.timers.hash(hasher);
         self.sweeps.hash(hasher);
-        self.happened.hash(hasher);
         self.outgoing.hash(hasher);
         self.replication.hash(hasher);
     }
@@ -54,7 +53,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether something is confirmed by that, or is still to be asked for.
     pub(crate) fn is_to_confirm(&self, acks: &[Offset]) -> bool {
-        self.is_to_ask() || self.replication.confirmed(acks).is_some()
+        self.replication.is_to_ask() || self.replication.confirmed(acks).is_some()
     }
 
     /// Counts offsets from another one on; those from `most` on are alike.

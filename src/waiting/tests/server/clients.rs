@@ -138,7 +138,7 @@ impl Server {
         let request = self.ticket_of(conn);
         let old = std::mem::replace(&mut self.conns[usize::from(conn)], Connection::new(self.next_id));
         self.next_id += 1;
-        self.table.disconnected(old.id);
+        self.table.connections.close(old.id);
         if let Some(request) = request {
             self.send_away(rules, now, request);
         }
