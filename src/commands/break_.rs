@@ -49,7 +49,7 @@ impl<'a> Break<'a> {
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
         let broken = serving::break_(ctx, self.key, self.fence)?;
         for grant in &broken {
-            let entry = format!(
+            let line = format!(
                 "lock broken: owner \"{}\", fence {}, by {}, key \"{}\"",
                 grant.owner().text().as_ref().escape_ascii(),
                 grant.fence().get(),
@@ -57,7 +57,7 @@ impl<'a> Break<'a> {
                 // Last: the server cuts a line off after 1 kB.
                 self.key.bytes().escape_ascii(),
             );
-            ctx.log(LogLevel::Notice, &entry);
+            ctx.log(LogLevel::Notice, &line);
         }
         ctx.reply_integer(broken.len() as i64);
         Ok(())

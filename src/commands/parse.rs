@@ -13,7 +13,7 @@ use crate::waiting::{Channel, Confirm};
 pub(super) const NUMKEYS: Argument = Argument::integer(c"numkeys");
 pub(super) const KEYS: Argument = Argument::KEY.many();
 
-/// Who holds what is meant.
+/// The owner that a command names.
 pub(super) const OWNER: Argument = Argument::text(c"owner");
 
 /// How long a grant is to last.

@@ -42,7 +42,7 @@ pub(crate) enum Effect {
     Lapsed(Millis),
 }
 
-/// What is wrong with the words of an effect.
+/// The error in the words of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     Syntax,

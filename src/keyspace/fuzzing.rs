@@ -39,7 +39,7 @@ fn said(value: &Value) -> Vec<(Vec<u8>, [u64; 3])> {
     value.all(Deadline::Never).map(parts).collect()
 }
 
-/// The same as the stream has it: each owner is a string, with the numbers behind it.
+/// The owners as the stream has them: each owner is a string, with the numbers behind it.
 fn spelt(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
     let parts = |window: &[Item]| match window {
         [Item::Bytes(owner), Item::Number(fence), Item::Number(holds), Item::Number(max_hold)] => {
@@ -60,7 +60,7 @@ fn check(value: &Value) {
         assert!(grant.holds() > 0);
         assert!(grant.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age)));
         assert!(grant.made_apart().is_none_or(|made| made >= 0));
-        // The same from an append-only file.
+        // An append-only file has the grant as it is here.
         let state = effects::state(grant, held.deadline, number == 0);
         match (Effect::parse(Some(&state), server::now), number) {
             (Ok(Effect::Alone(told, end)), 0) | (Ok(Effect::Among(told, end)), 1..) => {

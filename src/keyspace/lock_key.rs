@@ -62,7 +62,7 @@ impl<'a> LockKey<'a> {
         self.key.name()
     }
 
-    /// Who holds the lock; none where it is free.
+    /// The grants of the lock; none where it is free.
     pub(crate) fn value(&self) -> Option<&Value> {
         self.key.value()
     }

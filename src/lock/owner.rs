@@ -1,4 +1,4 @@
-//! Who holds a lock: a byte string, kept in 16 bytes where it is a UUID in its canonical text.
+//! The name of a holder: a byte string, kept in 16 bytes where it is a UUID in its canonical text.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Who holds a lock: one grant, or several side by side.
+//! The grants of a lock: one, or several side by side.
 
 use super::several::Several;
 use super::{Deadline, Fence, Grant, Held, Millis, Others, Owner, Room};

@@ -16,7 +16,7 @@ use super::{Ctx, kind};
 // A client's number travels as a pointer.
 const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
-/// Who is told what becomes of blocked clients. Each has a number, chosen by whoever blocked it.
+/// Is told what becomes of blocked clients. Each client has a number, chosen by whoever blocked it.
 pub(crate) trait BlockedEvents {
     /// The client was unblocked by `Blocked::unblock`, or an operator sends it away as if its time were up
     /// (`CLIENT UNBLOCK ... TIMEOUT`): answer it now.

@@ -226,7 +226,7 @@ impl Ctx<'_> {
         !self.is_script() && self.user_of(self.client_id()).is_some()
     }
 
-    /// Who sent the running command, for the log.
+    /// The client that sent the running command, for the log.
     pub(crate) fn client(&self) -> String {
         let id = self.client_id();
         let user = match self.user_of(id) {

@@ -8,7 +8,7 @@ use redis_module::raw;
 use super::guard::guard;
 use super::{Arg, Ctx, audience, step};
 
-/// Who is told. The keyspace may be in the middle of a change: take note, and touch nothing.
+/// Is told of events. The keyspace may be in the middle of a change: take note, and touch nothing.
 pub(crate) trait KeyspaceEvents {
     /// A key of the selected database has expired.
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>);

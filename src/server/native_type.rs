@@ -44,7 +44,7 @@ pub(crate) trait NativeType: Sized + Send + 'static {
     fn heap_size(&self) -> usize;
 }
 
-/// Who is told what becomes of values of that type. The table of the module names it, so that the type itself need not know
+/// Is told what becomes of values of a type. The table of the module names it, so that the type itself need not know
 /// who listens.
 pub(crate) trait ValueEvents<T: NativeType> {
     /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called

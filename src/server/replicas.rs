@@ -10,7 +10,7 @@ use super::guard::guard;
 use super::section::Section;
 use super::{Arg, Ctx, detached};
 
-/// Who is told that a replica has said how far it is.
+/// Is told that a replica has said how far it is.
 pub(crate) trait AckEvents {
     /// It is about to be noted, and can be looked up when the commands that have already arrived are done.
     fn acked();

@@ -1,4 +1,4 @@
-//! Who holds a lock that somebody waits for: looked up where no command was given its key. Looking leaves no trace.
+//! The holders of a lock that somebody waits for: looked up where no command was given its key. Looking leaves no trace.
 
 use super::table::TABLE;
 use crate::keyspace::LockKey;
@@ -6,7 +6,7 @@ use crate::lock::{Deadline, Grant, Held, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::LockId;
 
-/// Who holds a lock that somebody waits for.
+/// The holders of a lock that somebody waits for.
 #[derive(Default)]
 pub(crate) struct Holders {
     pub(crate) count: usize,
@@ -23,7 +23,7 @@ pub(crate) struct HolderInfo {
     pub(crate) client: Option<u64>,
 }
 
-/// Who holds a lock of any database, so many at most.
+/// The holders of a lock of any database, `most` at most.
 pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
     let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
     TABLE.with(|table| {

@@ -17,7 +17,7 @@ use crate::waiting::{
 /// waits for; or 0, and one lock; or -1, and the other locks that an owner has given up with one (`LEFT_BY`).
 pub(crate) const SETTLE: &CStr = c"lock.settle";
 
-/// Who has given up several locks, in the command that runs now.
+/// The owner that gives up several locks in the command that runs now.
 static LEFT_BY: ServerCell<Option<Owner<'static>>> = ServerCell::new(None);
 
 pub(super) fn left_by() -> Option<Owner<'static>> {

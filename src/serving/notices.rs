@@ -34,12 +34,12 @@ pub(super) fn write_down(ctx: &Ctx<'_>) {
         0 => (),
         limit => long_waits(ctx, limit, now),
     }
-    for (ration, what) in [
+    for (rate, what) in [
         (&WAITS, "long waits"),
         (&LAPSES, "lapses that somebody waited for"),
         (&REFUSALS, "refused payloads"),
     ] {
-        match ration.with(|ration| ration.untold(now.millis())) {
+        match rate.with(|rate| rate.untold(now.millis())) {
             0 => (),
             more => ctx.log(LogLevel::Notice, &format!("{more} more {what} in the last seconds")),
         }
@@ -47,20 +47,20 @@ pub(super) fn write_down(ctx: &Ctx<'_>) {
 }
 
 fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
-    let most = WAITS.with(|ration| ration.left(now.millis()));
+    let most = WAITS.with(|rate| rate.left(now.millis()));
     let LongWaits { waits, others } = TABLE.with(|table| table.long_waits(limit, most, now));
     for wait in &waits {
         let Some(id) = wait.id() else { continue };
         let holders = holders_of(ctx, id, 1, now);
-        ctx.log(LogLevel::Notice, &entry(&wait.waiter, id, &holders, now));
+        ctx.log(LogLevel::Notice, &line(&wait.waiter, id, &holders, now));
     }
-    WAITS.with(|ration| {
-        waits.iter().for_each(|_| _ = ration.take(now.millis()));
-        ration.leave_out(others);
+    WAITS.with(|rate| {
+        waits.iter().for_each(|_| _ = rate.take(now.millis()));
+        rate.leave_out(others);
     });
 }
 
-fn entry(waiter: &WaiterInfo, id: &LockId, holders: &Holders, now: Now) -> String {
+fn line(waiter: &WaiterInfo, id: &LockId, holders: &Holders, now: Now) -> String {
     let (owner, client, waited) = (waiter.owner.text(), waiter.client_id, waiter.waited);
     let held = match (holders.first.first(), &holders.reserved_for) {
         (Some(HolderInfo { grant, .. }), _) => {

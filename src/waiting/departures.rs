@@ -58,13 +58,13 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
 /// sent it away. Then what it was told is taken back, unless the answer `arrived`, which the server knows by the connection
 /// and by whether the answer was given because it was due.
 pub(crate) fn ended<A: Environment>(
-    around: &mut A,
+    env: &mut A,
     request: RequestId,
     gone: bool,
     arrived: impl FnOnce(u64, bool) -> bool,
 ) {
-    let told = around.table(|table| table.told_client(request)).filter(|_| gone);
+    let told = env.table(|table| table.told_client(request)).filter(|_| gone);
     if told.is_some_and(|(client, unblocked)| !arrived(client, unblocked)) {
-        around.table(|table| table.depart(request));
+        env.table(|table| table.depart(request));
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct Conflict {
     pub(super) unsettled: bool,
 }
 
-/// Puts the client into the queues of all these locks, or refuses it where it doesn't want to wait or can't. `nots`: which of them
+/// Puts the client into the queues of all these locks, or refuses it where it doesn't want to wait or can't. `conflicts`: which of them
 /// it can't have now, by their numbers.
 pub(super) fn wait<B: LocksAccess, G>(
     locks: &mut B,

@@ -11,20 +11,20 @@ const LOOKS: usize = 200;
 /// changed hands since somebody asked last, and were held before by somebody who had them for longer: then it is the longest of those
 /// that were looked at, and the next answer goes on from there.
 pub(crate) fn longest_held<A: Environment>(
-    around: &mut A,
+    env: &mut A,
     now: Millis,
     mut look: impl FnMut(&mut A, &LockId) -> Option<Millis>,
 ) -> Millis {
     let mut longest = 0;
     for _ in 0..LOOKS {
-        let Some((noted, id)) = around.table(|table| table.longest_held()) else { break };
-        let held = look(around, &id);
+        let Some((noted, id)) = env.table(|table| table.longest_held()) else { break };
+        let held = look(env, &id);
         longest = held.map_or(longest, |since| longest.max(now.saturating_sub(since)));
         let since = held.unwrap_or(now);
         if since <= noted {
             break;
         }
-        around.table(|table| table.held_since(&id, since));
+        env.table(|table| table.held_since(&id, since));
     }
     longest
 }

@@ -60,32 +60,32 @@ mod tests {
 
     #[test]
     fn a_second_has_so_many_and_what_is_left_out_is_told_once_it_is_over() {
-        let mut ration = RateLimit::new();
-        let taken = (0..25).filter(|_| ration.take(5_100)).count();
-        assert_eq!((taken, ration.left(5_900)), (MOST, 0));
-        ration.leave_out(4);
-        assert_eq!(ration.untold(5_999), 0);
-        assert!(ration.take(6_000));
-        assert_eq!((ration.left(6_000), ration.untold(6_000), ration.untold(6_000)), (MOST - 1, 19, 0));
-        assert_eq!(ration.untold(9_000), 0);
+        let mut limit = RateLimit::new();
+        let taken = (0..25).filter(|_| limit.take(5_100)).count();
+        assert_eq!((taken, limit.left(5_900)), (MOST, 0));
+        limit.leave_out(4);
+        assert_eq!(limit.untold(5_999), 0);
+        assert!(limit.take(6_000));
+        assert_eq!((limit.left(6_000), limit.untold(6_000), limit.untold(6_000)), (MOST - 1, 19, 0));
+        assert_eq!(limit.untold(9_000), 0);
     }
 
     /// Nobody asks for some seconds.
     #[test]
     fn what_several_seconds_leave_out_adds_up() {
-        let mut ration = RateLimit::new();
+        let mut limit = RateLimit::new();
         for second in 1..=3 {
-            (0..MOST + 2).for_each(|_| _ = ration.take(second * 1000));
+            (0..MOST + 2).for_each(|_| _ = limit.take(second * 1000));
         }
-        assert_eq!(ration.untold(4_000), 6);
+        assert_eq!(limit.untold(4_000), 6);
     }
 
     /// By a clock that is set back, another second begins.
     #[test]
     fn a_clock_that_is_set_back_keeps_nothing_back() {
-        let mut ration = RateLimit::new();
-        (0..MOST + 1).for_each(|_| _ = ration.take(50_000));
-        assert!(ration.take(-1));
-        assert_eq!(ration.untold(-1), 1);
+        let mut limit = RateLimit::new();
+        (0..MOST + 1).for_each(|_| _ = limit.take(50_000));
+        assert!(limit.take(-1));
+        assert_eq!(limit.untold(-1), 1);
     }
 }

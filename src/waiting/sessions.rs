@@ -53,43 +53,43 @@ pub(super) fn bind<C: Copy>(
 /// Binds a grant to a waiter's connection though its lease is over, if another connection's session outlives that and has not given the
 /// grant back yet (see `outlives`). From now on the session is the waiter's, and gives the grant back as the other one would have.
 pub(super) fn bind_overdue<A: Environment>(
-    around: &mut A,
+    env: &mut A,
     at: LockRef<'_>,
     client: u64,
     fence: Fence,
     lease: Millis,
     now: Now,
 ) {
-    let session = around.table(|table| {
-        let is_kept = table.kept_lapsed(at).iter().any(|grant| grant.fence() == fence);
+    let session = env.table(|table| {
+        let is_kept = table.kept_expired(at).iter().any(|grant| grant.fence() == fence);
         if is_kept { table.session(at, fence) } else { table.overdue_session(at, fence, now.millis()) }
     });
-    if let Some(session) = session.filter(|session| !session.over && around.is_open(session.client)) {
-        around.table(|table| table.start_session(at, Session { client, lease, ..session }));
+    if let Some(session) = session.filter(|session| !session.over && env.is_open(session.client)) {
+        env.table(|table| table.start_session(at, Session { client, lease, ..session }));
     }
 }
 
 /// The server has found the lease of a lock to be over, and has deleted it. Whether the session of that grant outlives that: the
 /// renewal was due before, and this server stood still until now, so that nobody else could have been granted anything. The next
 /// step on the lock, which is set for now, gives it back: `revive`.
-pub(crate) fn outlives<A: Environment>(around: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
-    let outlives = overdue(around, at, grant, now).is_some();
+pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
+    let outlives = overdue(env, at, grant, now).is_some();
     if outlives {
-        around.table(|table| table.keep_lapsed(at, grant.clone()));
+        env.table(|table| table.keep_expired(at, grant.clone()));
     }
     outlives
 }
 
 /// The end that its session sets to the lease of a grant that is over, where it may.
-fn overdue<A: Environment>(around: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
-    let session = around.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
-    going_on(around, grant, &session, now)
+fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
+    let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
+    going_on(env, grant, &session, now)
 }
 
 /// The end that a session sets to the lease of a grant that outlives a stall; none where it may not.
-fn going_on<A: Environment>(around: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
-    let goes_on = !session.over && around.is_open(session.client);
-    goes_on.then(|| renewed(around, grant, session, now)).flatten()
+fn going_on<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
+    let goes_on = !session.over && env.is_open(session.client);
+    goes_on.then(|| renewed(env, grant, session, now)).flatten()
 }
 
 /// One of several grants whose session is overdue, while the key is there: its lease goes on. Whether it does.
@@ -109,38 +109,38 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
 /// The grants of a lock whose leases are over, which hold it nevertheless, since their sessions outlive a stall: for those who look
 /// before the next step on the lock gives them back (`revive`) or renews them (`renew_overdue`).
 pub(crate) fn outliving<A: Environment>(
-    around: &mut A,
+    env: &mut A,
     at: LockRef<'_>,
     value: Option<&Value>,
     until: Deadline,
     now: Now,
 ) -> Vec<Holder> {
     let Some(value) = value else {
-        let kept = around.table(|table| table.kept_lapsed(at)).into_iter();
+        let kept = env.table(|table| table.kept_expired(at)).into_iter();
         let outlives = |grant: Grant| {
-            let session = around.table(|table| table.session(at, grant.fence()))?;
-            let deadline = going_on(around, &grant, &session, now)?;
+            let session = env.table(|table| table.session(at, grant.fence()))?;
+            let deadline = going_on(env, &grant, &session, now)?;
             Some(Holder { grant, deadline })
         };
         return kept.filter_map(outlives).collect();
     };
     let outlives = |fence: Fence| {
         let grant = value.with_fence(fence, || until)?.grant;
-        let deadline = overdue(around, at, grant, now)?;
+        let deadline = overdue(env, at, grant, now)?;
         Some(Holder { grant: grant.clone(), deadline })
     };
     value.lapsed(until, now.millis()).filter_map(outlives).collect()
 }
 
 /// The end of the lease that a session sets now; none where it may not.
-fn renewed<A: Environment>(around: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
-    let limits = around.limits();
+fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
+    let limits = env.limits();
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.lengthen)
 }
 
 /// Gives what `outlives` kept of a lock back to its owners, with the same fences. That renews their sessions, too.
 pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
-    let expired = lock.here(|table, at| table.take_lapsed(at));
+    let expired = lock.here(|table, at| table.take_expired(at));
     let is_taken = lock.value().is_some();
     lock.spend(CHANGE.saturating_mul(expired.len() as u32));
     for Expired { grant, for_good, .. } in expired {

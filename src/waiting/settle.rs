@@ -45,7 +45,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         return !is_anything_over(lock, now);
     }
     let due = lock.here(|table, at| table.take_up(at, now.millis()));
-    if due.lapsed {
+    if due.expired {
         sessions::revive(lock, now);
     }
     let mut all = end_lapsed(lock, now);

@@ -29,7 +29,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether the table is so small that a check costs little.
     pub(crate) fn is_small(&self) -> bool {
-        self.waiters.len() <= 30 && self.entries.iter().take(31).count() <= 30
+        self.waiters.len() <= 30 && self.entries.len() <= 30
     }
 
     fn check_queue(&self, id: &LockId, entry: &LockEntry) {

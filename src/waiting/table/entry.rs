@@ -40,7 +40,7 @@ pub(super) struct Upgrader {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsettled {
     /// Grants whose leases ended while this server stood still.
-    pub(crate) lapsed: bool,
+    pub(crate) expired: bool,
     /// A grant whose waiter went away.
     pub(crate) undeliverable: bool,
     pub(crate) session: bool,

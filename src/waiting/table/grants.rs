@@ -11,8 +11,8 @@ use super::untold::{UntoldHold, UntoldHolds};
 use super::waiter::{Channel, Session};
 use crate::lock::{Fence, Grant, Owner};
 
-/// What is known of one grant beside its key. There is a record for each grant that somebody is yet to be told of, that a connection keeps alive, or
-/// whose holder hears what becomes of it.
+/// One grant, and all that its key does not say of it. There is a record for each grant that somebody is yet to be told of, that a
+/// connection keeps alive, or whose holder hears what becomes of it.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct GrantRecord {

@@ -147,6 +147,11 @@ impl LockTable {
         Self { table: None, len: 0 }
     }
 
+    #[cfg(debug_assertions)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }

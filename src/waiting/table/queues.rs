@@ -42,7 +42,7 @@ impl<C: Copy> WaitTable<C> {
         self.timers.cancel_due(&mut entry.timers, id, now);
         let (recheck, counts) = (std::mem::take(&mut entry.recheck), entry.grants.counts());
         Unsettled {
-            lapsed: counts.expired > 0,
+            expired: counts.expired > 0,
             undeliverable: counts.undeliverable > 0,
             session: counts.sessions > 0,
             // One is quickly looked at.

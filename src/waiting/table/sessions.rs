@@ -90,7 +90,7 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Keeps a grant whose lease ended while this server stood still.
-    pub(crate) fn keep_lapsed(&mut self, at: LockRef<'_>, grant: Grant) {
+    pub(crate) fn keep_expired(&mut self, at: LockRef<'_>, grant: Grant) {
         let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
         self.change(at, |entry| {
             let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
@@ -100,14 +100,14 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// The grants that are kept so, and may be given back.
-    pub(crate) fn kept_lapsed(&self, at: LockRef<'_>) -> Vec<Grant> {
+    pub(crate) fn kept_expired(&self, at: LockRef<'_>) -> Vec<Grant> {
         let may_be_given =
             |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
         self.lock(at).expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
     /// The grants that were kept so.
-    pub(crate) fn take_lapsed(&mut self, at: LockRef<'_>) -> Vec<Expired> {
+    pub(crate) fn take_expired(&mut self, at: LockRef<'_>) -> Vec<Expired> {
         if !self.lock(at).has_expired() {
             return Vec::new();
         }

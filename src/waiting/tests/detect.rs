@@ -98,14 +98,14 @@ impl WaitTable {
         }
         self.server.messages.clear();
         self.server.effects.clear();
-        let lock: Vec<Queued> =
-            LOCKS.flat_map(|lock| self.server.asks_of(lock)).map(|asked| asked.locks).collect();
+        let queued: Vec<Queued> =
+            LOCKS.flat_map(|lock| self.server.asks_of(lock)).map(|asked| asked.by).collect();
         let mut over = Vec::new();
         for (conn, waits) in (0..).zip(&mut self.waits) {
-            let locks = |(name, _): &mut (Name, Want)| {
-                !lock.contains(&Queued::Blocked(conn)) && !lock.contains(&Queued::Notified(owner(*name)))
+            let is_over = |(name, _): &mut (Name, Want)| {
+                !queued.contains(&Queued::Blocked(conn)) && !queued.contains(&Queued::Notified(owner(*name)))
             };
-            over.extend(waits.take_if(locks).map(|_| conn));
+            over.extend(waits.take_if(is_over).map(|_| conn));
         }
         over
     }
@@ -141,7 +141,7 @@ impl WaitTable {
             for conn in 0..self.waits.len() as Conn {
                 // One whose wait is over goes on.
                 let before = self.waits[usize::from(conn)];
-                if before.is_some_and(|(_, want)| !self.locks(conn, want)) {
+                if before.is_some_and(|(_, want)| !self.is_queued(conn, want)) {
                     self.waits[usize::from(conn)] = None;
                     active.extend(before.map(|(name, _)| name));
                 }
@@ -160,13 +160,13 @@ impl WaitTable {
         }
     }
 
-    fn locks(&self, conn: Conn, want: Want) -> bool {
-        let locks = |locks: &Queued| match locks {
+    fn is_queued(&self, conn: Conn, want: Want) -> bool {
+        let is_its = |queued: &Queued| match queued {
             Queued::Blocked(other) => *other == conn,
             Queued::Notified(owner) => self.waits[usize::from(conn)]
                 .is_some_and(|(name, want)| want.notify && *owner == self::owner(name)),
         };
-        want.locks.iter().any(|lock| self.server.asks_of(*lock).iter().any(|asked| locks(&asked.locks)))
+        want.locks.iter().any(|lock| self.server.asks_of(*lock).iter().any(|asked| is_its(&asked.by)))
     }
 
     /// Takes those of a name away, with all they have.
@@ -209,7 +209,7 @@ impl WaitTable {
         without.waits[usize::from(asker)].is_none() || without.ends(asker)
     }
 
-    /// The same, where some of the others may be taken away first.
+    /// Whether the wait would never end, where some of the others may be taken away first.
     fn is_circle_among_some(&self, asker: Conn) -> bool {
         let (own, _) = self.waits[usize::from(asker)].unwrap();
         (0..1_u32 << NAMES.len()).filter(|set| set & 1 << own == 0).any(|set| {
@@ -232,7 +232,7 @@ impl WaitTable {
                 })
                 .collect();
             let queue = self.server.asks_of(lock).into_iter();
-            (held, queue.map(|asked| (asked.locks, asked.owner, asked.room)).collect::<Vec<_>>())
+            (held, queue.map(|asked| (asked.by, asked.owner, asked.room)).collect::<Vec<_>>())
         });
         format!("{:?} {:?}", locks.collect::<Vec<_>>(), self.waits)
     }

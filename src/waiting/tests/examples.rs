@@ -126,7 +126,7 @@ fn what_lapsed_before_a_flush_is_not_given_back() {
     }
 }
 
-/// The same of a key that others have written and deleted since.
+/// A grant whose key others have written and deleted since its lease ended.
 #[test]
 fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
     for touched in [false, true] {

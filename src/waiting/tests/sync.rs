@@ -75,7 +75,7 @@ impl World {
         self.run_due(hears);
     }
 
-    /// The same for as long as that is so. The replica gets nothing.
+    /// Time goes by as long as that is so, and all that falls due is done. The replica gets nothing.
     fn pass_while(&mut self, is_so: impl Fn(&Self) -> bool) {
         let end = self.now + 1_000;
         while is_so(self) {

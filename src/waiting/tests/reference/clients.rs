@@ -16,7 +16,7 @@ impl Reference {
         answered
     }
 
-    /// The same before anything else that is due has been done.
+    /// Tells those who have an answer before anything else that is due has been done.
     pub(crate) fn tell_first(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);
         self.bind_told(&answered, now);

@@ -27,13 +27,13 @@ impl Reference {
         }
     }
 
-    /// The same on a server that refuses all writes: only waits end.
+    /// The server looks, and refuses all writes: only waits end.
     pub(crate) fn look_in_vain(&mut self, now: Millis) {
         self.time_out(now);
         self.rang = now;
     }
 
-    /// The same in a pause of the server: only waits end, and nothing else is looked at for a while.
+    /// The server looks in a pause: only waits end, and nothing else is looked at for a while.
     pub(crate) fn look_in_a_pause(&mut self, now: Millis) {
         self.time_out(now);
         self.quiet = now + 1;

@@ -19,7 +19,7 @@ impl Server {
         self.acquire_on(rules, now, conn, 0, ask, wait)
     }
 
-    /// The same of that lock.
+    /// `LOCK.ACQUIRE` of that lock.
     pub(crate) fn acquire_on(
         &mut self,
         rules: Rules,
@@ -131,7 +131,7 @@ impl Server {
         extended(waiting::extend(&mut turn, &mut client, &longer, time(now)))
     }
 
-    /// The same with `SYNC`: whether the client waits for replicas.
+    /// `LOCK.EXTEND` with `SYNC`: whether the client waits for replicas.
     pub(crate) fn extend_confirmed(
         &mut self,
         rules: Rules,

@@ -102,16 +102,16 @@ impl Reply {
     }
 }
 
-/// Who stands in the queue.
+/// How a client waits in a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Queued {
     Blocked(Conn),
     Notified(Owner<'static>),
 }
 
-/// The same, and what is asked for.
+/// A client in a queue, and what it asks for.
 pub(crate) struct QueuedRequest {
-    pub(crate) locks: Queued,
+    pub(crate) by: Queued,
     pub(crate) owner: Owner<'static>,
     pub(crate) room: Room,
 }
@@ -166,7 +166,7 @@ pub(crate) struct Server {
     /// How many effects have been sent to replicas, and how many the one that there is has said to have.
     pub(crate) written: Offset,
     pub(crate) acked: Offset,
-    /// The same of other replicas.
+    /// How many effects each of the other replicas has said to have.
     pub(crate) more_acked: Vec<Offset>,
 }
 

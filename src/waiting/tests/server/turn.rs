@@ -22,7 +22,7 @@ pub(super) struct Turn<'a> {
     changed: [bool; KEYS.len()],
 }
 
-/// The same with several locks open.
+/// A turn with several locks open.
 pub(super) struct Turns<'a> {
     turn: Turn<'a>,
     locks: &'a [Lock],

@@ -17,7 +17,7 @@ impl Server {
         self.holders_of(0, now)
     }
 
-    /// The same, without what replicas are still to confirm of their leases.
+    /// The grants, with the leases that replicas have confirmed.
     pub(crate) fn confirmed(&self, now: Millis) -> Vec<Held<'_>> {
         let holders = self.holders(now).into_iter();
         holders.filter_map(|held| self.table.confirmed(AT, held, now)).collect()
@@ -35,7 +35,7 @@ impl Server {
         shown
     }
 
-    /// The same of that lock.
+    /// The grants of that lock, within their leases.
     pub(crate) fn holders_of(&self, lock: Lock, now: Millis) -> Vec<Held<'_>> {
         let Some((value, until)) = self.locks[lock].as_ref().filter(|(_, until)| Deadline::At(now) <= *until)
         else {
@@ -49,7 +49,7 @@ impl Server {
         self.all_held_of(0)
     }
 
-    /// The same of that lock.
+    /// All grants of that lock, whether or not their leases are over.
     pub(crate) fn all_held_of(&self, lock: Lock) -> Vec<Held<'_>> {
         self.locks[lock].iter().flat_map(|(value, until)| value.all(*until)).collect()
     }
@@ -95,30 +95,30 @@ impl Server {
         self.table.is_unsettled(AT)
     }
 
-    /// Who stands in the queue, first come first.
+    /// The clients in the queue, first come first.
     pub(crate) fn queued(&self) -> Vec<Queued> {
-        self.asks().into_iter().map(|asked| asked.locks).collect()
+        self.asks().into_iter().map(|asked| asked.by).collect()
     }
 
-    /// Who is next: one who stands in front of the queue for less room than its grant has, or else the first.
+    /// The client that is next: one that is put in front for less room than its grant has, or else the first.
     pub(crate) fn next_in(&self, lock: Lock) -> Option<Queued> {
-        self.table.head(at(lock)).map(|(request, ask)| self.locks(request, &ask.owner))
+        self.table.head(at(lock)).map(|(request, ask)| self.queued_by(request, &ask.owner))
     }
 
-    /// The same, and what they ask for.
+    /// The clients in the queue, and what they ask for.
     pub(crate) fn asks(&self) -> Vec<QueuedRequest> {
         self.asks_of(0)
     }
 
-    /// The same for that lock.
+    /// The clients in the queue of that lock, and what they ask for.
     pub(crate) fn asks_of(&self, lock: Lock) -> Vec<QueuedRequest> {
         let queue = self.table.requests_of(at(lock)).into_iter();
         queue
-            .map(|(request, owner, room)| QueuedRequest { locks: self.locks(request, &owner), owner, room })
+            .map(|(request, owner, room)| QueuedRequest { by: self.queued_by(request, &owner), owner, room })
             .collect()
     }
 
-    fn locks(&self, request: RequestId, owner: &Owner<'static>) -> Queued {
+    fn queued_by(&self, request: RequestId, owner: &Owner<'static>) -> Queued {
         match self.blocked.get(&request) {
             Some(blocked) => Queued::Blocked(blocked.conn),
             None => Queued::Notified(owner.clone()),
@@ -140,7 +140,7 @@ impl Server {
         self.session_of(0, fence)
     }
 
-    /// The same of that lock.
+    /// The connection that keeps that grant of that lock alive.
     pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
         let session = self.table.session(at(lock), fence).filter(|session| !session.over)?;
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)

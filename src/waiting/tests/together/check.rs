@@ -16,11 +16,11 @@ impl World {
 
     /// The clients that stand in that queue, first come first.
     fn queue(&self, lock: Lock) -> Vec<Conn> {
-        self.server.asks_of(lock).iter().map(|asked| self.conn(&asked.locks)).collect()
+        self.server.asks_of(lock).iter().map(|asked| self.conn(&asked.by)).collect()
     }
 
-    fn conn(&self, locks: &Queued) -> Conn {
-        match locks {
+    fn conn(&self, queued: &Queued) -> Conn {
+        match queued {
             Queued::Blocked(conn) => *conn,
             // Each that has a place has a name of its own.
             Queued::Notified(owner) => {
@@ -92,9 +92,9 @@ impl World {
     fn check_quiet(&mut self) {
         for conn in 0..self.waits.len() as Conn {
             let Some(want) = self.waits[usize::from(conn)] else { continue };
-            let locks = |lock: &Lock| self.queue(*lock).contains(&conn);
-            let queues = LOCKS.filter(locks).count();
-            if queues > 0 && (queues != want.locks.len() || !want.locks.iter().all(locks)) {
+            let is_queued = |lock: &Lock| self.queue(*lock).contains(&conn);
+            let queues = LOCKS.filter(is_queued).count();
+            if queues > 0 && (queues != want.locks.len() || !want.locks.iter().all(is_queued)) {
                 self.faults.insert(Fault::HalfAPlace);
             }
         }
@@ -157,7 +157,7 @@ impl World {
             let ahead = queue.iter().take_while(|other| **other != conn);
             ahead.filter(|other| self.owner(**other) == owner).count() < 2
         };
-        let is_next = || self.server.next_in(lock).is_some_and(|locks| self.conn(&locks) == conn);
+        let is_next = || self.server.next_in(lock).is_some_and(|queued| self.conn(&queued) == conn);
         match own.first() {
             // Here a place re-enters only when nothing of the lock is left unclaimed.
             Some(_) if self.slow && want.notify && held.iter().any(is_unclaimed) => false,

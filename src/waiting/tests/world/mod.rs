@@ -91,7 +91,7 @@ pub(super) struct World {
     on_the_way: Vec<Effect>,
     /// The owners that connections wait for.
     waiting: Vec<Option<(Who, Kind)>>,
-    /// The same of connections to the old primary.
+    /// The owners that connections to the old primary wait for.
     waiting_old: Vec<Option<(Who, Kind)>>,
     /// Owners have replicas confirm what they ask for.
     confirms: bool,

@@ -88,7 +88,7 @@ pub(in crate::waiting::tests) enum Kind {
     WaitWithSession,
     /// Waits without limit by a place in the queue, and asks again to claim.
     Place,
-    /// The same for 1 ms.
+    /// Waits by a place for 1 ms, and asks again to claim.
     PlaceBriefly,
     /// With room for any number.
     Read,

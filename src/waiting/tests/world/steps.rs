@@ -37,7 +37,7 @@ impl World {
     }
 
     pub(super) fn leave(&mut self, size: Size, who: Who) {
-        self.arrivals.retain(|locks| *locks != Queued::Notified(owner(who)));
+        self.arrivals.retain(|queued| *queued != Queued::Notified(owner(who)));
         self.places[usize::from(who)] = None;
         self.step(size, Role::Primary, |server, rules, now| server.leave(rules, now, &owner(who)));
     }
@@ -78,7 +78,7 @@ impl World {
         self.extended(at, who, extended);
     }
 
-    /// The same, told once replicas have it.
+    /// Extends a grant, and is told once replicas have that.
     fn extend_confirmed(&mut self, size: Size, at: Role, who: Who, lease: Millis, confirm: Confirm) {
         let Some(conn) = (0..size.conns).find(|&conn| self.is_free(at, conn)) else { return };
         let owner = owner(who);
@@ -122,7 +122,7 @@ impl World {
         self.go(conn);
         for (who, place) in (0..).zip(&mut self.places) {
             if place.take_if(|place| *place == conn).is_some() {
-                self.arrivals.retain(|locks| *locks != Queued::Notified(owner(who)));
+                self.arrivals.retain(|queued| *queued != Queued::Notified(owner(who)));
             }
         }
         self.step(size, Role::Primary, |server, rules, now| server.close(rules, now, conn));
@@ -145,7 +145,7 @@ impl World {
         self.sessions[usize::from(conn)].clear();
         let mut asked = std::mem::take(&mut self.sent_away[usize::from(conn)]);
         asked.extend(waited);
-        self.arrivals.retain(|locks| *locks != Queued::Blocked(conn));
+        self.arrivals.retain(|queued| *queued != Queued::Blocked(conn));
         for (who, (belief, lost)) in (0..).zip(self.beliefs.iter_mut().zip(&mut self.lost)) {
             let asked = asked.contains(&who);
             let ended = belief
@@ -184,7 +184,7 @@ impl World {
     /// Clients that waited are told.
     fn hear(&mut self, size: Size, told: Vec<(Conn, Reply)>) {
         for (conn, reply) in told {
-            self.arrivals.retain(|locks| *locks != Queued::Blocked(conn));
+            self.arrivals.retain(|queued| *queued != Queued::Blocked(conn));
             match self.waiting[usize::from(conn)].take() {
                 Some((who, kind)) => {
                     // It can't know whether it had been told before, and has a session there.

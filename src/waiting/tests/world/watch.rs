@@ -74,13 +74,13 @@ impl World {
     /// New grants go to the first to come of those who wait, by our own list; and to nobody while a holder waits to have its grant
     /// with less room. A holder's own waiters re-enter wherever they stand.
     fn check_order(&mut self, size: Size, asked: Vec<QueuedRequest>, kept: Vec<Holder>, new: Vec<Holder>) {
-        let rank = |asked: &QueuedRequest| self.arrivals.iter().position(|locks| *locks == asked.locks);
+        let rank = |asked: &QueuedRequest| self.arrivals.iter().position(|queued| *queued == asked.by);
         let mut waits: Vec<_> = asked.iter().filter_map(|asked| Some((rank(asked)?, asked))).collect();
         waits.sort_by_key(|(rank, _)| *rank);
         let still = self.primary.queued();
         let upgrades = |asked: &QueuedRequest| {
             let less = |(_, holder, room): &Holder| *holder == asked.owner && asked.room < *room;
-            kept.iter().any(less) && still.contains(&asked.locks)
+            kept.iter().any(less) && still.contains(&asked.by)
         };
         if !new.is_empty() && waits.iter().any(|(_, asked)| upgrades(asked)) {
             self.faults.insert(Fault::NotTheFirst);
@@ -91,7 +91,7 @@ impl World {
             if next.is_some_and(|next| next.owner != holder) {
                 self.faults.insert(Fault::NotTheFirst);
             }
-            if next.is_some_and(|next| matches!(next.locks, Queued::Notified(_))) {
+            if next.is_some_and(|next| matches!(next.by, Queued::Notified(_))) {
                 self.to_claim.insert(fence);
                 let hears = Hears { fence, claimed: false, wanted: false };
                 let who = (0..size.owners).find(|who| owner(*who) == holder);
@@ -121,7 +121,7 @@ impl World {
             let ends =
                 |message: &Message| !matches!(message.kind, MessageKind::Lost(_) | MessageKind::Wanted(_));
             if self.arrivals.contains(&place) && !queued.contains(&place) {
-                self.arrivals.retain(|locks| *locks != place);
+                self.arrivals.retain(|queued| *queued != place);
                 if !holders.contains(&owner(who)) && !told.any(ends) {
                     self.faults.insert(Fault::PlaceLost);
                 }
@@ -234,7 +234,7 @@ impl World {
         if !self.hears.iter().flatten().all(heard) && !size.happens.refusals {
             self.faults.insert(Fault::NotHeard);
         }
-        let gone = |locks: &Queued| matches!(locks, Queued::Notified(_)) && !self.arrivals.contains(locks);
+        let gone = |queued: &Queued| matches!(queued, Queued::Notified(_)) && !self.arrivals.contains(queued);
         if self.primary.queued().iter().any(gone) {
             self.faults.insert(Fault::ToNobody);
         }
