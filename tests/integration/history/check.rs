@@ -3,6 +3,7 @@
 //! Only what is certain counts: `holds` has who holds a lock for certain. A grant was made at the time that its fence names.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::AddAssign;
 
 use super::dead::to_the_dead;
 use super::holds::{Hold, holds};
@@ -42,6 +43,39 @@ pub(crate) struct Figures {
     pub(crate) moments: usize,
     /// Pairs of waiters that were seen in more than one queue.
     pub(crate) pairs: usize,
+}
+
+impl Figures {
+    /// Whether there was so much to judge that a fault would have shown.
+    pub(crate) fn are_enough(&self) -> bool {
+        self.grants > 20
+            && self.holds > 20
+            && self.queued > 5
+            && self.waited > 20
+            && self.limited > 10
+            && self.beside > 10
+            && self.upgraded > 2
+            && self.together > 5
+            && self.moments > 20
+            && self.pairs > 2
+    }
+}
+
+impl AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.records += other.records;
+        self.grants += other.grants;
+        self.holds += other.holds;
+        self.queued += other.queued;
+        self.waited += other.waited;
+        self.killed += other.killed;
+        self.limited += other.limited;
+        self.beside += other.beside;
+        self.upgraded += other.upgraded;
+        self.together += other.together;
+        self.moments += other.moments;
+        self.pairs += other.pairs;
+    }
 }
 
 /// All faults of a history.

@@ -28,6 +28,7 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use crate::support::{Rng, Server, Setup, figure, freeze, size, wake};
+use check::Figures;
 use clients::{LEASE, Shared};
 use relay::relays;
 use turns::{Taste, watch, work};
@@ -41,14 +42,26 @@ const RELAYS: [(usize, Taste); 3] = [(2, Taste::Plain), (1, Taste::Mixed), (2, T
 /// The lease of those who end it themselves, in ms: so long that one whose end the module has missed is found out first.
 const LONG: i64 = 10_000;
 
+/// How many histories there are at most beyond those that are asked for.
+const MORE_ROUNDS: usize = 9;
+
 /// How long one history is.
 fn length() -> Duration {
     Duration::from_secs(size(3, 60))
 }
 
-/// How many of each kind.
-fn rounds() -> usize {
-    size(1, 20)
+/// Records and judges histories: 20 in the long form. On a busy machine little happens in one, so there are more until there was
+/// enough to judge.
+fn histories(mut one: impl FnMut() -> Figures) {
+    let rounds = size(1, 20);
+    let mut figures = Figures::default();
+    for round in 1.. {
+        figures += one();
+        if round >= rounds && figures.are_enough() {
+            return;
+        }
+        assert!(round < rounds + MORE_ROUNDS, "{figures:?}: nothing to judge");
+    }
 }
 
 /// Records a history while that is done to the server again and again, and judges it. No lease is longer than `longest`.
@@ -57,7 +70,7 @@ fn history(
     mut server: Server,
     longest: i64,
     mut trouble: impl FnMut(&mut Server, &Shared, &mut Rng),
-) {
+) -> Figures {
     let mut rng = Rng::new();
     let shared = Shared::new(server.port(), longest);
     let all = &shared;
@@ -81,7 +94,7 @@ fn history(
         }
         shared.over.store(true, Ordering::Relaxed);
     });
-    judge(name, &shared);
+    judge(name, &shared)
 }
 
 /// So many of each, numbered.
@@ -89,7 +102,7 @@ fn each(counts: [(usize, Taste); 3]) -> impl Iterator<Item = (usize, Taste)> {
     counts.into_iter().flat_map(|(count, taste)| std::iter::repeat_n(taste, count)).enumerate()
 }
 
-fn judge(name: &str, shared: &Shared) {
+fn judge(name: &str, shared: &Shared) -> Figures {
     let history = shared.history();
     let (faults, figures) = check::check(&history);
     let asked: usize = history.iter().filter(|record| record.owner().is_some()).count();
@@ -101,35 +114,23 @@ fn judge(name: &str, shared: &Shared) {
         println!("the history is in {}", path.display());
         panic!("{} faults, such as\n{}", faults.len(), faults[..faults.len().min(5)].join("\n"));
     }
-    assert!(
-        figures.grants > 20
-            && figures.holds > 20
-            && figures.queued > 5
-            && figures.waited > 20
-            && figures.limited > 10
-            && figures.beside > 10
-            && figures.upgraded > 2
-            && figures.together > 5
-            && figures.moments > 20
-            && figures.pairs > 2,
-        "{figures:?}: nothing to judge"
-    );
+    figures
 }
 
 #[test]
 fn soak_history_of_clients_alone() {
-    for _ in 0..rounds() {
+    histories(|| {
         let server = Server::start();
         // The server finds lapses by itself now and then, which would hide that the module does not.
         server.client().ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
-        history("clients alone", server, LONG, |_, _, _| {});
-    }
+        history("clients alone", server, LONG, |_, _, _| {})
+    });
 }
 
 #[test]
 fn soak_history_of_kills_and_stops() {
     let setup = Setup::new().set("appendonly", "yes").set("appendfsync", "always");
-    for _ in 0..rounds() {
+    histories(|| {
         history("kills and stops", setup.clone().start(), LONG, |server, _, rng| {
             if rng.percent(50) {
                 server.kill_and_restart();
@@ -138,8 +139,8 @@ fn soak_history_of_kills_and_stops() {
                 sleep(rng.up_to(1500));
                 wake(server);
             }
-        });
-    }
+        })
+    });
 }
 
 /// A replica for each primary, with a grace of the longest lease.
@@ -147,7 +148,7 @@ fn soak_history_of_kills_and_stops() {
 fn soak_history_of_failovers() {
     let args = format!("lock.max-lease {LEASE} lock.default-lease {LEASE} lock.failover-grace {LEASE}");
     let setup = Setup::new().module_args(&args);
-    for _ in 0..rounds() {
+    histories(|| {
         let primary = setup.clone().start();
         let mut replica = primary.replica_with(setup.clone());
         history("failovers", primary, LEASE, |primary, shared, rng| {
@@ -157,8 +158,8 @@ fn soak_history_of_failovers() {
             shared.port.store(replica.port(), Ordering::Relaxed);
             let next = replica.replica_with(setup.clone());
             *primary = std::mem::replace(&mut replica, next);
-        });
-    }
+        })
+    });
 }
 
 /// A history from a file, of any run.
