@@ -5,6 +5,7 @@ This blocks in `IO` alone. With threads, coroutines of `IO` block instead of sus
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Coroutine
@@ -16,6 +17,8 @@ from uuid import uuid4
 from redis import exceptions
 
 from ._request import Cancelled, Key, LockError, LockLost, NotAcquired, Request, Seconds, Words, ms, seconds
+
+log = logging.getLogger("redislock")
 
 ASK_AGAIN = 4.0  # less than lock.claim: a message that is lost costs seconds, never the lock
 TRY_AGAIN = 0.1  # after a lost connection
@@ -143,7 +146,7 @@ class Core:
         end = math.inf if wait is None else monotonic() + wait
         tries = 0
         while not handle._cancelled:
-            handle._woken.clear()
+            handle._woken.clear()  # before the command is sent: the message may come before the reply
             began, error, pause = monotonic(), None, ASK_AGAIN
             block = None if wait == 0 else 0 if wait is None else ms(end - began)
             handle._unsure = True
@@ -268,7 +271,10 @@ class Core:
                 handle._state, handle._error = "lost", LockLost(f"{handle._request}: {reason}")
         if held and handle._error is not None:
             for listener in listeners:
-                listener(handle._error)
+                try:
+                    listener(handle._error)
+                except Exception:  # the thread that found out serves all other locks as well
+                    log.exception("a listener of %s failed", handle._request)
 
     # The end
 
@@ -353,7 +359,8 @@ class Core:
                 elif message["type"] == "message":
                     data = message["data"]
                     self._heard(data if isinstance(data, bytes) else data.encode(errors="surrogateescape"))
-            except PASSING:
+            except Exception as error:
+                log.log(logging.DEBUG if isinstance(error, PASSING) else logging.ERROR, "subscribing again: %r", error)
                 with suppress(Exception):
                     await self.io.unsubscribe()
                 alive = silent = False

@@ -14,7 +14,7 @@ import redis
 from redis.retry import Retry
 
 from . import _own
-from ._core import SILENCE, Core, Handle
+from ._core import SILENCE, Core, Handle, log
 from ._request import Key, Request, Seconds
 
 if TYPE_CHECKING:
@@ -100,9 +100,14 @@ class _Threads:
 
     def _work(self) -> None:
         while (job := self.jobs.get()) is not None:
-            run(job)
+            try:
+                run(job)
+            except Exception:
+                log.exception("a renewal or a release failed")
 
     def close(self) -> None:
+        if self.process != os.getpid():
+            return
         run(self.core.end())
         self.core.closed = True
         self.core.tick.set()
@@ -122,12 +127,14 @@ class Lock(Handle):
     _core: Core
 
     def acquire(self) -> Lock:
+        self._process = os.getpid()
         run(self._core.acquire(self))
         return self
 
     def release(self) -> None:
         """Raises `LockLost` if the lock was lost meanwhile."""
-        run(self._core.release(self))
+        if self._process == os.getpid():  # in a child after a fork, the lock is the parent's
+            run(self._core.release(self))
 
     def extend(self, lease: Seconds | None = None) -> None:
         """Sets the lease again, counted from now, and is the length of renewals from then on."""
