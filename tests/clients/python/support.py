@@ -1,7 +1,7 @@
 """What the tests share: a server, connections to it, worker processes that end with the test, and waiting.
 
-With REDISLOCK_TEST_WITHOUT_LOCK=1 every LOCK.ACQUIRE and LOCK.RELEASE seems to succeed and does nothing. Each test
-fails then, but for the control, which sets it for its own workers and shows that the race is real.
+With REDISLOCK_TEST_WITHOUT_LOCK=1 every lock seems to be held, and does nothing. Tests of work under a lock fail then, but for
+the control, which sets it for its own workers and shows that the race is real.
 """
 
 import asyncio
@@ -11,9 +11,10 @@ import socket
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
-from lock import Locks
-from redis import BlockingConnectionPool, Redis
+import redislock
+from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
@@ -22,14 +23,7 @@ fork = multiprocessing.get_context("fork")
 
 
 class WithoutLock(Redis):
-    """A client whose lock commands do nothing. It expects LOCK.ACQUIRE key OWNER owner PX milliseconds ..."""
-
-    def execute_command(self, *args, **options):
-        if args[0] == "LOCK.ACQUIRE":
-            return [args[3], 1, 1, args[5]]
-        if args[0] == "LOCK.RELEASE":
-            return 0
-        return super().execute_command(*args, **options)
+    """A client whose locks do nothing."""
 
 
 def connect(port, **options):
@@ -38,19 +32,21 @@ def connect(port, **options):
     return client("127.0.0.1", port, **{"decode_responses": True, "socket_timeout": None, **options})
 
 
-def locks(client, wait_ms=600_000):
-    """The locks of docs/clients/python.md; here they wait as long as it takes. A process of one thread needs no second client."""
-    return Locks(client, client, wait_ms)
+def locks(client):
+    """The package's locks of that client."""
+    if "locks" not in vars(client):
+        client.locks = redislock.Locks(client)
+    return client.locks
 
 
+@contextmanager
 def held(client, key, lease_ms=10_000, wait_ms=600_000):
-    return locks(client, wait_ms).hold(key, lease_ms=lease_ms)
-
-
-def locks_for_threads(client, server, waits=100):
-    """The locks of docs/clients/python.md with a client of their own for the waits, as there."""
-    pool = BlockingConnectionPool.from_url(server.url, max_connections=waits, timeout=60, socket_timeout=65)
-    return Locks(client, Redis.from_pool(pool), wait_ms=60_000)
+    """Holds a lock that is not renewed, and gives its fence."""
+    if isinstance(client, WithoutLock):
+        yield 1
+        return
+    with locks(client).lock(key, lease=lease_ms / 1000, wait=wait_ms / 1000, renew=False) as lock:
+        yield lock.fence
 
 
 def run_threads(count, work):

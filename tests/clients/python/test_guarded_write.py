@@ -5,15 +5,16 @@ import threading
 
 import pytest
 import redis
-from guarded_write import LockLost, write
-from lock import Locks, connect
+from guarded_write import write
+from redislock import LockLost, Locks
 
-from support import info, locks_for_threads, run_threads, wait_for
+from support import info, locks, run_threads, wait_for
 
 
 @pytest.fixture(params=[2, 3], ids=["RESP2", "RESP3"])
 def client(server, request):
-    with connect(server.url, protocol=request.param) as client:
+    pool = redis.BlockingConnectionPool.from_url(server.url, max_connections=100, timeout=30, protocol=request.param)
+    with redis.Redis.from_pool(pool) as client:
         yield client
 
 
@@ -29,14 +30,12 @@ def set_to(value):
 
 def test_three_hundred_threads_write_under_their_locks_at_once(client, server):
     """Each counts by reading first, so whoever wrote beside the holder of the lock would make a count too low."""
-    locks = locks_for_threads(client, server)
-
     def work(number):
         key = f"count:{{{number % 30}}}"
         for _ in range(3):
-            with locks.hold(f"{key}:lock") as fence:
+            with locks(client).lock(f"{key}:lock") as held:
                 count = int(client.get(key) or 0) + 1
-                write(client, f"{key}:lock", fence, lambda pipe: pipe.set(key, count))
+                write(client, f"{key}:lock", held.fence, lambda pipe: pipe.set(key, count))
 
     run_threads(300, work)
     assert [client.get(f"count:{{{number}}}") for number in range(30)] == [b"30"] * 30
@@ -100,15 +99,14 @@ def test_a_session_is_renewed_and_all_is_written(client, server, other):
 
 
 def test_threads_write_on_a_cluster():
-    with redis.RedisCluster.from_url(os.environ["CLUSTER_URL"]) as client:
-        locks = Locks(client, client, wait_ms=0)
+    with redis.RedisCluster.from_url(os.environ["CLUSTER_URL"]) as client, Locks(client) as locks:
 
         def work(number):
             key = f"guarded:{{{number}}}"
-            with locks.hold(f"{key}:lock") as fence:
-                write(client, f"{key}:lock", fence, lambda pipe: pipe.set(key, number))
+            with locks.lock(f"{key}:lock") as held:
+                write(client, f"{key}:lock", held.fence, lambda pipe: pipe.set(key, number))
             with pytest.raises(LockLost):
-                write(client, f"{key}:lock", fence, lambda pipe: pipe.set(key, "stale"))
+                write(client, f"{key}:lock", held.fence, lambda pipe: pipe.set(key, "stale"))
             assert client.get(key) == str(number).encode()
 
         run_threads(20, work)

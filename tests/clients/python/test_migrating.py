@@ -14,19 +14,19 @@ def client(server):
 
 
 def test_both_keep_out_those_that_know_one_only(client):
-    with both(locks(client), "job") as fence:
+    with both(client, locks(client), "job") as fence:
         assert fence > 0
         with pytest.raises(LockError), client.lock("lock:job", blocking=False):
             pytest.fail("two at work: both and old")
         with pytest.raises(TimeoutError), held(client, "redislock:job", wait_ms=1):
             pytest.fail("two at work: both and new")
-        with pytest.raises(LockError), both(locks(client, 1), "job"):
+        with pytest.raises(LockError), both(client, locks(client), "job", wait=0.001):
             pytest.fail("two at work: both and both")
-    with client.lock("lock:job", timeout=30), pytest.raises(LockError), both(locks(client, 1), "job"):
+    with client.lock("lock:job", timeout=30), pytest.raises(LockError), both(client, locks(client), "job", wait=0.001):
         pytest.fail("two at work: old and both")
-    with held(client, "redislock:job"), pytest.raises(TimeoutError), both(locks(client, 1), "job"):
+    with held(client, "redislock:job"), pytest.raises(TimeoutError), both(client, locks(client), "job", wait=0.001):
         pytest.fail("two at work: new and both")
-    with both(locks(client), "job") as later:
+    with both(client, locks(client), "job") as later:
         assert later > fence
     assert client.keys() == []
 

@@ -17,11 +17,11 @@ import pytest
 import redis
 import redis.asyncio
 from cache import Cache
-from lock import Locks
-from locks import Locks as AsyncLocks
 from redis.exceptions import RedisError, ResponseError
+from redislock import Locks
+from redislock.asyncio import Locks as AsyncLocks
 
-from support import info, locks_for_threads, run_threads, wait_for
+from support import info, run_threads, wait_for
 
 READERS, WRITERS, WORKERS, LIMIT = 100, 5, 200, 10
 
@@ -104,15 +104,15 @@ def other(server):
 
 
 def test_a_hundred_threads_read_and_five_write(server, client, other, book):
-    locks = locks_for_threads(client, server)
+    locks = Locks(client)
 
     def work(number):
         for round in range(4):
             if number < WRITERS:
-                with locks.hold("book"), book.writing():
+                with locks.lock("book"), book.writing():
                     book.write_page(number * 100 + round, lambda: time.sleep(0.001))
             else:
-                with locks.hold("book", "SHARED"), book.reading():
+                with locks.lock("book", shared=True), book.reading():
                     time.sleep(0.02)
 
     run_threads(WRITERS + READERS, work)
@@ -125,12 +125,12 @@ def test_a_hundred_tasks_read_and_five_write(server, other, book):
     async def work(locks, number):
         for round in range(4):
             if number < WRITERS:
-                async with locks.lock("book", wait_ms=60_000):
+                async with locks.lock("book"):
                     with book.writing():
                         book.write_page(number * 100 + round, lambda: None)
                         await asyncio.sleep(0.001)
             else:
-                async with locks.lock("book", "SHARED", wait_ms=60_000):
+                async with locks.lock("book", shared=True):
                     with book.reading():
                         await asyncio.sleep(0.02)
 
@@ -154,12 +154,12 @@ def lose_permits(server, count):
 
 
 def test_two_hundred_threads_share_ten_permits(server, client, other):
-    locks, room = locks_for_threads(client, server), Room()
+    locks, room = Locks(client), Room()
     clients, lost = lose_permits(server, 5)
     threading.Timer(0.3, lambda: [other.client_kill_filter(_id=number) for number in clients]).start()
 
     def work(number):
-        with locks.hold("service", "LIMIT", LIMIT):
+        with locks.lock("service", limit=LIMIT):
             room.enter()
             time.sleep(0.02)
             room.leave()
@@ -179,7 +179,7 @@ def test_two_hundred_tasks_share_ten_permits(server, other):
         async with redis.asyncio.Redis.from_url(server.url) as client, AsyncLocks(client) as locks:
 
             async def work(number):
-                async with locks.lock("service", "LIMIT", LIMIT, wait_ms=60_000):
+                async with locks.lock("service", limit=LIMIT):
                     room.enter()
                     await asyncio.sleep(0.02)
                     room.leave()
@@ -204,14 +204,14 @@ class ForReaders:
     def __init__(self, locks):
         self.locks = locks
 
-    def hold(self, key, *options):
-        assert options == ("SHARED",), "torn"
-        return self.locks.hold(key, *options)
+    def lock(self, key, **options):
+        assert options == {"shared": True}, "torn"
+        return self.locks.lock(key, **options)
 
 
 def test_a_cache_that_a_hundred_read_is_never_torn_though_five_rebuild_it(server, client, tmp_path):
     """It is always too old for five, and never for a hundred."""
-    locks, builds = locks_for_threads(client, server), Counter()
+    locks, builds = Locks(client), Counter()
 
     def build(fence):
         builds[fence] += 1
@@ -232,8 +232,8 @@ def test_a_cache_that_a_hundred_read_is_never_torn_though_five_rebuild_it(server
 
 def read_cache(url, folder, reads, counted):
     """A process of its own, with twenty threads."""
-    client, waiting = redis.Redis.from_url(url), redis.Redis.from_url(url, socket_timeout=65)
-    cache = Cache(Locks(client, waiting, wait_ms=60_000), folder, lambda fence: {"only": [client.incr(counted)]})
+    client = redis.Redis.from_url(url)
+    cache = Cache(Locks(client), folder, lambda fence: {"only": [client.incr(counted)]})
     run_threads(20, lambda _: [cache.read() for _ in range(reads)])
 
 
@@ -246,7 +246,7 @@ def test_a_cache_is_built_once_for_all_processes(server, workers, other, tmp_pat
 
 
 def test_a_cache_that_a_late_writer_wrote_is_rebuilt(server, client, tmp_path):
-    locks, fences = locks_for_threads(client, server), []
+    locks, fences = Locks(client), []
 
     def build(fence):
         fences.append(fence)
@@ -267,7 +267,7 @@ def test_a_cache_that_a_late_writer_wrote_is_rebuilt(server, client, tmp_path):
 
 @pytest.mark.parametrize("later", [{"eur": [2]}, {}, {"eur": [2], "eur/usd": [2], "..": [2], "index": [2]}])
 def test_a_cache_may_have_other_parts_each_time(server, client, tmp_path, later):
-    locks, builds = locks_for_threads(client, server), Counter()
+    locks, builds = Locks(client), Counter()
 
     def build(fence):
         builds[fence] += 1
@@ -283,7 +283,7 @@ def test_a_cache_may_have_other_parts_each_time(server, client, tmp_path, later)
 
 @pytest.mark.parametrize("before", [None, {"eur": [0]}, {"eur": [0], "usd": [0], "yen": [0]}])
 def test_a_cache_whose_writer_stopped_half_way_is_rebuilt(server, client, tmp_path, before):
-    locks, whole = locks_for_threads(client, server), {"eur": [2], "usd": [2]}
+    locks, whole = Locks(client), {"eur": [2], "usd": [2]}
     if before:
         Cache(locks, tmp_path, lambda _: before).read()
     builds = [{"eur": [1], "usd": [object()]}, whole]  # the first can't be written

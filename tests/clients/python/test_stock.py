@@ -4,7 +4,7 @@ import time
 
 import redis
 
-from support import connect, held, info, locks_for_threads, run_threads
+from support import connect, held, info, locks, run_threads
 
 
 def buy(port, sku, buyers):
@@ -57,13 +57,12 @@ def test_five_hundred_buyers_of_five_articles_in_one_process(server):
     """A thread for each buyer, all on the default pool."""
     articles, pieces = [f"article:{number}" for number in range(5)], 40
     with redis.Redis.from_url(server.url) as client:
-        locks = locks_for_threads(client, server)
         client.mset(dict.fromkeys(articles, pieces))
         sold = dict.fromkeys(articles, 0)
 
         def buy(number):
             article = articles[number % 5]
-            with locks.hold(f"lock:{article}"):
+            with locks(client).lock(f"lock:{article}"):
                 left = int(client.get(article))
                 time.sleep(0.002)  # the others' chance
                 if left > 0:

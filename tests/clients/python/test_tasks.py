@@ -9,14 +9,14 @@ import pytest
 import redis
 from tasks import Tasks
 
-from support import locks_for_threads, run_threads
+from support import locks, run_threads
 
 KEYS = ["a", "b", "c", "d"]
 
 
 @pytest.fixture
 def tasks(client, server):
-    return Tasks(client, locks_for_threads(client, server).waiting, wait_ms=60_000)
+    return Tasks(locks(client), wait=60)
 
 
 @contextmanager
@@ -54,24 +54,6 @@ def test_two_hundred_tasks_cross_and_all_are_done(tasks, other):
     assert other.info("lock")["lock_deadlocks"] > 0
     assert other.info("lock")["lock_timeouts"] == 0
     assert [other.execute_command("LOCK.INFO", key) for key in KEYS] == [None] * 4
-
-
-def test_more_threads_than_connections_for_waits_are_all_done(client, server, other):
-    tasks = Tasks(client, locks_for_threads(client, server, waits=3).waiting, wait_ms=5_000)
-    done = []
-
-    def task(number):
-        def work(take):
-            for key in random.Random(number).sample(KEYS, 2):
-                take(key)
-                time.sleep(0.001)
-
-        tasks.run(work)
-        done.append(number)
-
-    run_threads(30, task)
-    assert sorted(done) == list(range(30))
-    assert other.info("lock")["lock_timeouts"] == 0
 
 
 def test_one_of_two_that_cross_is_told_and_the_other_goes_on(tasks, other):
@@ -114,7 +96,7 @@ def test_another_error_is_passed_on_and_nothing_stays_held(tasks, other):
 
 def test_a_wait_that_ends_is_an_error(client, server, other):
     other.execute_command("LOCK.ACQUIRE", "b", "OWNER", "someone", "PX", 600_000)
-    tasks = Tasks(client, client, wait_ms=50)
+    tasks = Tasks(locks(client), wait=0.05)
 
     def work(take):
         take("a")

@@ -1,0 +1,399 @@
+"""How locks are waited for, kept and given up, for threads and for asyncio alike: docs/protocol.md tells it in full.
+
+This blocks in `IO` alone. With threads, coroutines of `IO` block instead of suspending, so that `_threads.run` can end them in one go.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Protocol
+from uuid import uuid4
+
+from redis import exceptions
+
+from ._request import Cancelled, Key, LockError, LockLost, NotAcquired, Request, Seconds, Words, ms, seconds
+
+log = logging.getLogger("redislock")
+
+ASK_AGAIN = 4.0  # less than lock.claim: a message that is lost costs seconds, never the lock
+TRY_AGAIN = 0.1  # after a lost connection
+SILENCE = 4.0  # after it the subscription is pinged, and after another one made anew
+
+# What passes: the connection is lost, or the server is about to be another one.
+PASSING = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.ReadOnlyError,
+    exceptions.TryAgainError,
+    exceptions.ClusterError,
+    exceptions.RedisClusterException,
+    OSError,
+)
+
+
+class Signal(Protocol):
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class IO(Protocol):
+    """What differs between threads and asyncio."""
+
+    def signal(self) -> Signal: ...
+    async def start(self) -> None: ...
+    async def send(self, words: Words, session: bool) -> Any: ...
+    async def finish(self, work: Coroutine[Any, Any, object]) -> None: ...
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
+    async def subscribe(self) -> None: ...
+    async def receive(self) -> Any: ...
+    async def ping(self) -> None: ...
+    async def unsubscribe(self) -> None: ...
+
+
+class Handle:
+    """One acquire: the wait, then the grant. What both kinds of `Lock` have."""
+
+    def __init__(self, core: Core, request: Request) -> None:
+        self._core, self._request, self._woken = core, request, core.io.signal()
+        self._state = "new"  # waiting, held, lost, parting, over
+        self._fences: list[int] = []
+        self._slots: list[int] = []
+        self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
+        self._lease = 30.0
+        self._place = self._unsure = self._doubt = self._cancelled = False
+        self._heard_lost: set[int] = set()
+        self._error: LockLost | None = None
+        self._listeners: list[Callable[[LockLost], object]] = []
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        return self._request.keys
+
+    @property
+    def owner(self) -> bytes:
+        return self._request.name
+
+    @property
+    def fence(self) -> int:
+        """Rises with each grant. A resource that checks it refuses a holder that was too slow. Of several locks: the greatest."""
+        return max(self._fences)
+
+    @property
+    def fences(self) -> list[int]:
+        return list(self._fences)
+
+    @property
+    def slot(self) -> int | None:
+        """The number of this holder's place among those of `limit`, where the server has them."""
+        return self._slots[0] if self._slots else None
+
+    @property
+    def lost(self) -> LockLost | None:
+        """Why the lock was lost, if it was."""
+        return self._error
+
+    def check(self) -> None:
+        """Raises `LockLost` if the lock was lost."""
+        if self._error is not None:
+            raise self._error
+
+    def on_lost(self, listener: Callable[[LockLost], object]) -> None:
+        """Calls it as soon as the lock is lost, from the thread that finds out."""
+        with self._core.mutex:
+            if self._error is None:
+                self._listeners.append(listener)
+                return
+        listener(self._error)
+
+
+class Core:
+    def __init__(self, io: IO) -> None:
+        self.io = io
+        self.closed = False
+        self.tick = io.signal()
+        self.reset()
+
+    def reset(self) -> None:
+        self.channel = f"redislock:{uuid4()}"
+        self.handles: dict[bytes, list[Handle]] = {}
+        self.mutex = threading.Lock()
+        self.next_look = math.inf
+
+    # The wait
+
+    async def acquire(self, handle: Handle) -> None:
+        if handle._state != "new" or self.closed:
+            raise LockError("this lock was used already, or its locks are closed")
+        await self.io.start()
+        with self.mutex:
+            handle._state = "waiting"
+            self.handles.setdefault(handle.owner, []).append(handle)
+        try:
+            await self._ask(handle)
+        except BaseException:
+            await self.io.finish(self._part(handle))
+            raise
+
+    async def _ask(self, handle: Handle) -> None:
+        request = handle._request
+        wait = request.until_asked
+        end = math.inf if wait is None else monotonic() + wait
+        tries = 0
+        while not handle._cancelled:
+            handle._woken.clear()  # before the command is sent: the message may come before the reply
+            began, error, pause = monotonic(), None, ASK_AGAIN
+            block = None if wait == 0 else 0 if wait is None else ms(end - began)
+            handle._unsure = True
+            try:
+                reply = await self.io.send(request.acquire(self.channel, block, request.lease), request.session)
+            except exceptions.AuthenticationError:
+                raise
+            except PASSING as passing:
+                error, pause = passing, TRY_AGAIN
+            except exceptions.ResponseError as refusal:
+                handle._unsure = False
+                handle._place |= str(refusal).startswith("NOREPLICAS")  # it may be there still, and unclaimed
+                raise request.explained(refusal) from refusal
+            else:
+                handle._unsure = False
+                if isinstance(reply, list):
+                    self._hold(handle, reply, began)
+                    if not handle._cancelled:
+                        return
+                else:
+                    handle._place = reply is not None
+            tries += 1
+            if handle._cancelled:
+                continue
+            if monotonic() >= end and (error is None or tries > 1):
+                raise error or NotAcquired(f"someone else holds {request}")
+            await handle._woken.sleep(max(0.0, min(pause, end - monotonic())))
+            if monotonic() >= end and wait:
+                raise error or NotAcquired(f"someone else holds {request}")
+        raise Cancelled(f"no longer wanted: {request}")
+
+    def _hold(self, handle: Handle, reply: list[Any], began: float) -> None:
+        with self.mutex:
+            handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
+            slots = reply[4] if len(reply) > 4 and reply[4] is not None else []
+            handle._slots = slots if isinstance(slots, list) else [slots]
+            handle._state = "held"
+            lost = not handle._heard_lost.isdisjoint(handle._fences)
+        self._renewed(handle, reply[3], began)
+        if lost:
+            self._lose(handle, "the server says that it has ended")
+
+    # The grant
+
+    def _renewed(self, handle: Handle, lease: int, began: float) -> None:
+        handle._lease = lease / 1000 if lease >= 0 else 30.0
+        handle._until = began + lease / 1000 if lease >= 0 else math.inf
+        renewed = handle._request.renew or handle._request.session
+        self._plan(handle, began + handle._lease / 3 if renewed else math.inf)
+
+    def _plan(self, handle: Handle, due: float) -> None:
+        handle._due = due
+        if min(due, handle._until) < self.next_look:
+            self.tick.set()
+
+    async def clock(self) -> None:
+        """One timer for all: renewals, leases that end, and what is to be sent again."""
+        while not self.closed:
+            self.tick.clear()
+            self.next_look, now = math.inf, monotonic()
+            with self.mutex:
+                handles = [handle for those in self.handles.values() for handle in those if handle._state != "waiting"]
+            for handle in handles:
+                if now >= handle._until:
+                    self._lose(handle, "its lease is over, and no renewal came through")
+                elif now >= handle._due:
+                    handle._due = math.inf
+                    self.io.spawn(self._renew(handle) if handle._state == "held" else self._part(handle))
+            self.next_look = min((min(handle._until, handle._due) for handle in handles), default=math.inf)
+            await self.tick.sleep(min(60.0, max(0.0, self.next_look - monotonic())))
+
+    async def _renew(self, handle: Handle) -> None:
+        request, began, asks = handle._request, monotonic(), handle._doubt
+        # In doubt whether the server knows of us as it did: ask as for a new grant. Its fence tells whether the lock was lost.
+        # That never shortens a lease, so a lock that is not to be renewed asks for the least one.
+        lease = request.lease if request.renew or request.session else 0.001
+        words = request.acquire(self.channel, None, lease) if asks else request.extend(handle._fences, request.lease)
+        try:
+            reply = await self.io.send(words, request.session and asks)
+        except PASSING:
+            self._plan(handle, monotonic() + min(TRY_AGAIN, handle._lease / 10))
+        except exceptions.ResponseError as refusal:
+            if str(refusal).startswith("NOTHELD"):
+                self._lose(handle, str(refusal))
+            else:  # the grant lasts while its lease does; GRACE wants to be asked
+                handle._doubt = str(refusal).startswith("GRACE")
+                self._plan(handle, monotonic() + handle._lease / 10)
+        else:
+            fences = reply[1] if isinstance(reply, list) else []
+            fences = fences if isinstance(fences, list) else [fences]
+            if asks and fences and (fences != handle._fences or handle._state != "held"):
+                other = Handle(self, request)  # granted anew, unknown to the block
+                other._fences = fences
+                await self._part(other)
+            if asks and fences != handle._fences:
+                self._lose(handle, "it was free, or someone else's, meanwhile")
+            else:
+                handle._doubt = False
+                self._renewed(handle, reply[3] if asks else reply, began)
+
+    async def extend(self, handle: Handle, lease: Seconds | None) -> float:
+        handle.check()
+        if lease is not None:
+            seconds("lease", lease)
+            handle._request.lease = lease
+        began = monotonic()
+        try:
+            reply = await self.io.send(handle._request.extend(handle._fences, handle._request.lease), False)
+        except exceptions.ResponseError as refusal:
+            if str(refusal).startswith("NOTHELD"):
+                self._lose(handle, str(refusal))
+                handle.check()
+            raise handle._request.explained(refusal) from refusal
+        self._renewed(handle, reply, began)
+        return handle._lease
+
+    def _lose(self, handle: Handle, reason: str) -> None:
+        with self.mutex:
+            held, listeners = handle._state == "held", handle._listeners
+            self._forget(handle)
+            if held:
+                handle._state, handle._error = "lost", LockLost(f"{handle._request}: {reason}")
+        if held and handle._error is not None:
+            for listener in listeners:
+                try:
+                    listener(handle._error)
+                except Exception:  # the thread that found out serves all other locks as well
+                    log.exception("a listener of %s failed", handle._request)
+
+    # The end
+
+    async def release(self, handle: Handle) -> None:
+        if handle._state == "lost":
+            self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
+            handle.check()
+        if handle._state == "held" and await self._part(handle):
+            handle._error = LockLost(f"{handle._request}: found out when it was released")
+            handle.check()
+
+    async def _part(self, handle: Handle) -> bool:
+        """Gives up the grant or the place. What can't be sent now is sent later. True: the grant was gone already."""
+        request, again, gone = handle._request, handle._state == "parting", False
+        with self.mutex:
+            mine = self.handles.get(handle.owner, [])
+            used = any(other is not handle and other._state in ("waiting", "held") and set(other.keys) == set(handle.keys)
+                       and other._fences in ([], handle._fences) for other in mine)
+            handle._state = "parting"
+        try:
+            if handle._fences and not used:
+                reply = await self.io.send(request.release(handle._fences), False)
+                gone = isinstance(reply, list) and None in reply
+            elif not used and (handle._place or handle._unsure):
+                left = await self.io.send(request.leave(), False)
+                if not left and handle._unsure and request.owner is None:
+                    await self.io.send(request.release([]), False)
+        except PASSING:
+            with self.mutex:
+                if handle not in mine:
+                    self.handles.setdefault(handle.owner, []).append(handle)
+            if not again:
+                handle._until = monotonic() + handle._lease
+            self._plan(handle, monotonic() + TRY_AGAIN)
+            return False
+        except exceptions.ResponseError as refusal:
+            gone = str(refusal).startswith("NOTHELD")
+        with self.mutex:
+            handle._state = "over"
+            self._forget(handle)
+        return gone and not again
+
+    def _forget(self, handle: Handle) -> None:
+        mine = self.handles.get(handle.owner, [])
+        if handle in mine:
+            mine.remove(handle)
+        if not mine:
+            self.handles.pop(handle.owner, None)
+
+    async def end(self) -> None:
+        """Releases what is held. What waits gives up."""
+        with self.mutex:
+            handles = [handle for those in self.handles.values() for handle in those]
+        for handle in handles:
+            if handle._state == "waiting":
+                handle._cancelled = True
+                handle._woken.set()
+            else:
+                await self._part(handle)
+
+    # The messages
+
+    async def subscribe(self) -> None:
+        await self.io.subscribe()
+        if await self.io.receive() is None:
+            raise exceptions.TimeoutError("the subscription was not confirmed")
+
+    async def listen(self) -> None:
+        idle, pause, silent, alive = self.io.signal(), 0.0, False, True
+        while not self.closed:
+            try:
+                if not alive:
+                    await self.subscribe()
+                    self._subscribed()
+                    alive, pause = True, 0.0
+                message = await self.io.receive()
+                if message is None and silent:
+                    raise exceptions.ConnectionError("the subscription is dead")
+                silent = message is None
+                if silent:
+                    await self.io.ping()
+                elif message["type"] == "message":
+                    data = message["data"]
+                    self._heard(data if isinstance(data, bytes) else data.encode(errors="surrogateescape"))
+            except Exception as error:
+                log.log(logging.DEBUG if isinstance(error, PASSING) else logging.ERROR, "subscribing again: %r", error)
+                with suppress(Exception):
+                    await self.io.unsubscribe()
+                alive = silent = False
+                await idle.sleep(pause)
+                pause = min(1.0, pause + TRY_AGAIN)
+        with suppress(Exception):
+            await self.io.unsubscribe()
+
+    def _subscribed(self) -> None:
+        """Messages were lost: all that wait ask again, all that is held is looked at."""
+        with self.mutex:
+            handles = [handle for those in self.handles.values() for handle in those]
+        for handle in handles:
+            self._doubtful(handle)
+
+    def _doubtful(self, handle: Handle) -> None:
+        if handle._state == "held":
+            handle._doubt = True
+            self._plan(handle, 0)
+        else:
+            handle._woken.set()
+
+    def _heard(self, message: bytes) -> None:
+        word, _, owner = message.partition(b" ")
+        fence = b"0"
+        if word in (b"granted", b"lost", b"wanted"):
+            fence, _, owner = owner.partition(b" ")
+        with self.mutex:
+            handles = list(self.handles.get(owner, ()))
+            for handle in handles if word == b"lost" else ():
+                handle._heard_lost.add(int(fence))  # the reply with its fence may still be on its way
+        for handle in handles:
+            if word == b"lost" and int(fence) in handle._fences:
+                self._lose(handle, "the server says that it has ended")
+            elif word == b"gone" or (word in (b"granted", b"timeout") and handle._state == "waiting"):
+                self._doubtful(handle)

@@ -1,0 +1,169 @@
+"""What is asked of the server, in its own words, and what its errors mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypedDict, Union
+from uuid import uuid4
+
+from redis import exceptions
+
+Key = Union[str, bytes]
+Seconds = Union[int, float, timedelta]
+Words = list[Any]
+
+
+class LockError(Exception):
+    """What all errors of this package are."""
+
+
+class NotAcquired(LockError, TimeoutError):
+    """Others held the lock until the wait was over."""
+
+
+class LockLost(LockError):
+    """The lock has ended without a release: somebody else may hold it now."""
+
+
+class Cancelled(LockError):
+    """The wait was given up by `cancel`, or because the locks were closed."""
+
+
+class Deadlock(LockError):
+    """This wait would never end. `cycle` tells who waits for whom."""
+
+    def __init__(self, cycle: str) -> None:
+        super().__init__(cycle)
+        self.cycle = cycle
+
+
+class NotConfirmed(LockError):
+    """Too few replicas confirmed the lock in time (`sync`)."""
+
+
+class NoModule(LockError):
+    """The server has no lock commands."""
+
+
+class TooOld(LockError):
+    """The server's Redislock doesn't know an option."""
+
+
+class Options(TypedDict, total=False):
+    wait: Seconds | None
+    lease: Seconds | None
+    shared: bool
+    limit: int | None
+    label: str | None
+    detect: bool
+    sync: tuple[int, Seconds] | None
+    session: bool
+    owner: Key | None
+    max_hold: Seconds | None
+    renew: bool
+
+
+def seconds(name: str, value: Seconds, least: float = 0.001) -> float:
+    number = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(number, bool) or not math.isfinite(number) or number < least:
+        raise ValueError(f"{name} must be {'at least a millisecond' if least else 'None, 0 or more seconds'}: {value!r}")
+    return number
+
+
+def ms(number: float) -> int:
+    return max(1, round(number * 1000))
+
+
+@dataclass
+class Request:
+    """One lock, or several at once, as somebody wants it. Bad input is refused here, before anything is sent."""
+
+    keys: tuple[Key, ...]
+    wait: Seconds | None = None
+    lease: Seconds | None = None
+    shared: bool = False
+    limit: int | None = None
+    label: str | None = None
+    detect: bool = False
+    sync: tuple[int, Seconds] | None = None
+    session: bool = False
+    owner: Key | None = None
+    max_hold: Seconds | None = None
+    renew: bool = True
+    name: bytes = field(init=False)
+    until_asked: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.keys or len(set(self.keys)) < len(self.keys):
+            raise ValueError("a lock needs a key, and each key once")
+        if self.shared and self.limit is not None:
+            raise ValueError("shared and limit exclude each other")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1: {self.limit!r}")
+        if self.sync is not None and self.sync[0] < 1:
+            raise ValueError(f"sync must name at least one replica: {self.sync!r}")
+        owner = str(uuid4()) if self.owner is None else self.owner
+        self.name = owner.encode() if isinstance(owner, str) else owner
+        if not 1 <= len(self.name) <= 128:
+            raise ValueError("owner must be 1 to 128 bytes long")
+        self.until_asked = None if self.wait is None else seconds("wait", self.wait, 0)
+        of_sync = () if self.sync is None else (self.sync[1],)
+        for name, value in [("lease", self.lease), ("max_hold", self.max_hold), *(("sync", given) for given in of_sync)]:
+            if value is not None:
+                seconds(name, value)
+
+    def acquire(self, channel: str, block: int | None, lease: Seconds | None) -> Words:
+        words: Words = ["OWNER", self.name, "NOTIFY", channel, "ONCE", *self._px(lease), *self._sync()]
+        words += ["SHARED"] if self.shared else []
+        words += [] if self.limit is None else ["LIMIT", self.limit]
+        words += ["SESSION"] if self.session else []
+        words += ["DETECT"] if self.detect else []
+        words += [] if self.max_hold is None else ["MAXHOLD", ms(seconds("max_hold", self.max_hold))]
+        words += [] if self.label is None else ["LABEL", self.label]
+        words += [] if block is None else ["BLOCK", block]
+        return [*self._command("ACQUIRE"), *words]
+
+    def extend(self, fences: Sequence[int], lease: Seconds | None) -> Words:
+        return [*self._command("EXTEND"), self.name, *self._px(lease), *_fence(fences), *self._sync()]
+
+    def release(self, fences: Sequence[int]) -> Words:
+        return [*self._command("RELEASE"), self.name, *_fence(fences)]
+
+    def leave(self) -> Words:
+        return ["LOCK.LEAVE", self.keys[0], self.name]
+
+    def explained(self, error: exceptions.ResponseError) -> Exception:
+        """The package's own error for what the server said, or that itself."""
+        code, _, rest = str(error).partition(" ")
+        if code == "DEADLOCK":
+            return Deadlock(rest)
+        if code == "NOREPLICAS" and self.sync:
+            return NotConfirmed(rest)
+        if code == "GRACE":
+            return NotAcquired(f"{self}: {rest}")
+        if "unknown command" in str(error).lower():
+            return NoModule("this server has no Redislock module: load libredislock.so into it (loadmodule), or connect to one that has it")
+        if "syntax error" in str(error):
+            return TooOld("this server's Redislock doesn't know one of these options: upgrade the module, or leave the option out")
+        return error
+
+    def __str__(self) -> str:
+        return ", ".join(key if isinstance(key, str) else key.decode(errors="replace") for key in self.keys)
+
+    def _command(self, verb: str) -> Words:
+        return [f"LOCK.{verb}", *self.keys] if len(self.keys) == 1 else [f"LOCK.M{verb}", len(self.keys), *self.keys]
+
+    @staticmethod
+    def _px(lease: Seconds | None) -> Words:
+        return [] if lease is None else ["PX", ms(seconds("lease", lease))]
+
+    def _sync(self) -> Words:
+        return [] if self.sync is None else ["SYNC", self.sync[0], ms(seconds("sync", self.sync[1]))]
+
+
+def _fence(fences: Sequence[int]) -> Words:
+    """Grants that were made together have one fence. Others can't be named by it."""
+    return ["FENCE", fences[0]] if len(set(fences)) == 1 else []

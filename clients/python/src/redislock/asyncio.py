@@ -1,0 +1,188 @@
+"""Locks for tasks of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Union
+
+import redis.asyncio as redis
+from redis.asyncio.retry import Retry
+
+from . import _own
+from ._core import SILENCE, Core, Handle
+from ._request import Key, LockLost, Request, Seconds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._request import Options
+
+Client = Union["redis.Redis", "redis.RedisCluster"]
+
+
+class _Signal(asyncio.Event):
+    async def sleep(self, seconds: float) -> None:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.wait(), seconds)
+
+
+class _Tasks:
+    """IO for one event loop. Two tasks serve it: one hears messages, one is the clock."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.serving: list[asyncio.Task[Any]] = []
+        self.turns, self.session_turn = asyncio.Semaphore(_own.COMMANDS), asyncio.Semaphore(1)
+        self.starting = asyncio.Lock()
+        self.pubsub: Any = None
+        if isinstance(client, redis.RedisCluster):
+            self.commands: Any = client
+            self.sessions: Any = client
+        else:
+            self.commands, self.sessions = self._client(_own.COMMANDS), self._client(1)
+        self.core = Core(self)
+
+    def _client(self, connections: int) -> redis.Redis:
+        return redis.Redis(connection_pool=redis.ConnectionPool(max_connections=connections, **_own.settings(self.client, Retry)))
+
+    def signal(self) -> _Signal:
+        return _Signal()
+
+    async def send(self, words: list[Any], session: bool) -> Any:
+        # redis-py closes the connection of a command that is cancelled, and all places on it would end. The answer also decides
+        # what there is to give up.
+        task = self._task(self._send(words, session))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+
+    async def _send(self, words: list[Any], session: bool) -> Any:
+        async with self.session_turn if session else self.turns:
+            return await (self.sessions if session else self.commands).execute_command(*words)
+
+    def _task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited for it knows
+
+    async def finish(self, work: Coroutine[Any, Any, object]) -> None:
+        await asyncio.shield(self._task(work))
+
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        self._task(work)
+
+    async def start(self) -> None:
+        async with self.starting:
+            if not self.serving:
+                await self.core.subscribe()
+                self.serving = [self._task(self.core.listen()), self._task(self.core.clock())]
+
+    async def subscribe(self) -> None:
+        source: Any = self._client(1) if self.commands is not self.client else await self.client.initialize()
+        self.pubsub = source.pubsub()
+        await self.pubsub.subscribe(self.core.channel)
+
+    async def receive(self) -> Any:
+        return await self.pubsub.get_message(timeout=SILENCE)
+
+    async def ping(self) -> None:
+        await self.pubsub.ping()
+
+    async def unsubscribe(self) -> None:
+        await self.pubsub.aclose()
+
+    async def close(self) -> None:
+        await self.core.end()
+        self.core.closed = True
+        for task in self.serving:
+            task.cancel()
+        await asyncio.gather(*self.serving, return_exceptions=True)
+        while self.tasks:
+            await asyncio.wait(set(self.tasks))
+        with suppress(Exception):
+            await self.unsubscribe()
+        if self.commands is not self.client:
+            await self.commands.connection_pool.disconnect()
+            await self.sessions.connection_pool.disconnect()
+
+
+class Lock(Handle):
+    """A lock that is held for a block, which is cancelled when the lock is lost; or from `acquire` to `release`. It is used once."""
+
+    _inside: asyncio.Task[Any] | None = None
+    _struck = False
+
+    async def acquire(self) -> Lock:
+        await self._core.acquire(self)
+        return self
+
+    async def release(self) -> None:
+        """Raises `LockLost` if the lock was lost meanwhile."""
+        await self._core.io.finish(self._core.release(self))
+        self.check()
+
+    async def extend(self, lease: Seconds | None = None) -> None:
+        """Sets the lease again, counted from now, and is the length of renewals from then on."""
+        await self._core.extend(self, lease)
+
+    def _strike(self, _: LockLost) -> None:
+        if self._inside is not None:
+            self._struck = True
+            self._inside.cancel()
+
+    async def __aenter__(self) -> Lock:
+        await self.acquire()
+        self._inside = asyncio.current_task()
+        self.on_lost(self._strike)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        task, self._inside = self._inside, None
+        if self._struck and task is not None:
+            if not isinstance(error, asyncio.CancelledError):
+                with suppress(asyncio.CancelledError):  # ours, which has not come yet
+                    await asyncio.sleep(0)
+            others = task.uncancel() if hasattr(task, "uncancel") else 0
+            with suppress(Exception):
+                await self.release()
+            if error is None or (isinstance(error, asyncio.CancelledError) and not others):
+                raise self.lost or LockLost(str(self._request)) from error
+            return
+        try:
+            await self.release()
+        except Exception:
+            if error is None:  # what went wrong in the block tells more
+                raise
+
+
+class Locks:
+    """The locks of an event loop: make one, and share it between all tasks. `client` is a `Redis`, of Sentinel too, or a `RedisCluster`."""
+
+    def __init__(self, client: Client) -> None:
+        self._io = _Tasks(client)
+
+    def lock(self, *keys: Key, **options: Unpack[Options]) -> Lock:
+        """`async with locks.lock("invoice:42", wait=10) as held: ...`. Times are seconds or `timedelta`."""
+        return Lock(self._io.core, Request(keys, **options))
+
+    async def close(self) -> None:
+        """Releases what is held, and ends all waits."""
+        await self._io.close()
+
+    async def __aenter__(self) -> Locks:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

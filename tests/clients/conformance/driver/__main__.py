@@ -1,0 +1,68 @@
+"""Runs scenarios with the program of one language, variant by variant. Exit code 1: one failed.
+
+    python3 driver START VARIANTS CANNOT quick|all [FILTER]
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import scenarios_kinds  # noqa: F401
+import scenarios_losses  # noqa: F401
+import scenarios_network  # noqa: F401
+import scenarios_waits  # noqa: F401
+from stage import Skip, Stage, scenarios
+
+SIDE_BY_SIDE = 4
+
+
+def play(scenario, command):
+    """(result, seconds, what there is to read)"""
+    stage, begin, result, said = Stage(command, Path(tempfile.mkdtemp(prefix="conformance-"))), time.monotonic(), "ok", ""
+    try:
+        scenario.run(stage)
+    except Skip as skip:
+        result = f"skipped: {skip}"
+    except Exception:
+        result, said = "FAILED", traceback.format_exc()
+        said += "".join(f"--- {what}\n{text[-5000:]}\n--- end\n" for what, text in stage.logs())
+    finally:
+        stage.end()
+        shutil.rmtree(stage.folder, ignore_errors=True)
+    return result, time.monotonic() - begin, said
+
+
+def main(start, variants, cannot, form, wanted=""):
+    chosen = [each for each in scenarios.values() if wanted in each.name and (form == "all" or each.quick)]
+    excused = dict(line.split(None, 1) for line in Path(cannot).read_text().splitlines()) if Path(cannot).exists() else {}
+    failed, count = 0, 0
+    for variant in Path(variants).read_text().split():
+        command = [Path(start).resolve(), variant]
+        begin = time.monotonic()
+
+        def show(scenario, outcome):
+            nonlocal failed, count
+            result, took, said = outcome
+            failed, count = failed + (result == "FAILED"), count + (result == "ok")
+            print(f"{variant} {scenario.name}: {result}, {took:.1f} s\n{said}", end="", flush=True)
+
+        for each in [each for each in chosen if each.name in excused]:
+            show(each, (f"can't: {excused[each.name]}", 0, ""))
+        able = [each for each in chosen if each.name not in excused]
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            played = [(each, pool.submit(play, each, command)) for each in able if not each.alone]
+            for each, outcome in played:
+                show(each, outcome.result())
+        for each in [each for each in able if each.alone]:
+            show(each, play(each, command))
+        print(f"{variant}: {time.monotonic() - begin:.0f} s", flush=True)
+    print(f"{count} passed, {failed} failed")
+    return 1 if failed or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,144 @@
+"""The small program of a language: what it is told, and what it says. README.md has the words."""
+
+import itertools
+import json
+import signal
+import subprocess
+import threading
+import time
+
+numbers = itertools.count(1)
+
+
+class Stalls:
+    """How long the machine kept everybody from running: bounds on time leave that out."""
+
+    def __init__(self):
+        self.total = 0.0
+        threading.Thread(target=self._measure, daemon=True).start()
+
+    def _measure(self):
+        while True:
+            begin = time.monotonic()
+            time.sleep(0.002)
+            self.total += max(0.0, time.monotonic() - begin - 0.003)
+
+
+stalls = Stalls()
+
+
+class Watch:
+    """A time in ms, from now on, and how much of it the machine was busy with others."""
+
+    def __init__(self):
+        self.begin, self.stalls = time.monotonic(), stalls.total
+
+    def within(self, least, most, what):
+        took, stalled = (time.monotonic() - self.begin) * 1000, (stalls.total - self.stalls) * 1000
+        assert took >= least - 1, f"{what}: too soon, after {took:.0f} ms instead of {least}"
+        assert took <= most + 3 * stalled, f"{what}: {took:.0f} ms instead of at most {most}, and {stalled:.0f} ms of stalls"
+
+
+class Task:
+    def __init__(self, program, name):
+        self.program, self.name, self.events = program, name, []
+
+    def next(self, *names, seconds=30):
+        """The task's next event, which must be one of these."""
+        event = self.program.await_event(self.events, f"{self.name}: {' or '.join(names)}", seconds)
+        assert event["event"] in names, f"instead of {' or '.join(names)}: {event}"
+        return event
+
+    def silent(self):
+        """It has not said anything."""
+        assert not self.events, f"unexpected: {self.events}"
+        return True
+
+    def acquired(self, seconds=30):
+        self.owner, self.fences = (event := self.next("acquired", seconds=seconds))["owner"], event["fences"]
+        self.slot = event.get("slot")
+        return self
+
+    def release(self, *events):
+        self.program.tell(do="release", task=self.name)
+        return self.next(*events or ["released"])
+
+    def cancel(self):
+        self.program.tell(do="cancel", task=self.name)
+        return self.next("cancelled")
+
+    def extend(self, lease, *events):
+        self.program.tell(do="extend", task=self.name, lease=lease)
+        return self.next(*events or ["extended"])
+
+
+class Program:
+    def __init__(self, command, folder, environment):
+        self.said, self.tasks, self.general = threading.Condition(), {}, []
+        self.errors = open(folder / f"program-{next(numbers)}.log", "w+")
+        self.process = subprocess.Popen(command, cwd=command[0].parent, env=environment, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            event = json.loads(line)
+            with self.said:
+                task = self.tasks.get(event.get("task"))
+                (task.events if task else self.general).append(event)
+                self.said.notify_all()
+        with self.said:
+            self.said.notify_all()
+
+    def await_event(self, events, what, seconds):
+        end = time.monotonic() + seconds
+        with self.said:
+            while not events:
+                left = end - time.monotonic()
+                assert left > 0, f"not within {seconds} s: {what}"
+                assert self.process.poll() is None or left < seconds - 1, f"the program ended: {what}"
+                self.said.wait(min(left, 0.5))
+            return events.pop(0)
+
+    def tell(self, **command):
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+
+    def open(self, kind, urls, **more):
+        self.tell(do="open", kind=kind, urls=urls, **more)
+        event = self.await_event(self.general, "opened", 60)
+        assert event["event"] == "opened", event
+        return self
+
+    def task(self, do, **fields):
+        task = Task(self, f"t{next(numbers)}")
+        self.tasks[task.name] = task
+        self.tell(do=do, task=task.name, **fields)
+        return task
+
+    def acquire(self, *keys, **options):
+        return self.task("acquire", keys=list(keys), **options)
+
+    def crowd(self, tasks, keys, rounds, **options):
+        return self.task("crowd", tasks=tasks, keys=keys, rounds=rounds, **options)
+
+    def close(self):
+        self.tell(do="close")
+        event = self.await_event(self.general, "closed", 30)
+        assert event["event"] == "closed", event
+        self.process.stdin.close()
+        assert self.process.wait(30) == 0, f"its exit code is {self.process.returncode}"
+
+    def freeze(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def log(self):
+        self.errors.seek(0)
+        return self.errors.read()

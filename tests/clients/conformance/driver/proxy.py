@@ -1,0 +1,105 @@
+"""A proxy before a server. It can cut connections, refuse new ones, hold replies back, and swallow them."""
+
+import select
+import socket
+import threading
+
+KINDS = ("commands", "subscription")
+
+
+class Pair:
+    """A client's connection and ours to the server. It is a subscription once the client has said so."""
+
+    def __init__(self, client, server):
+        self.client, self.server, self.kind = client, server, "commands"
+
+    def cut(self):
+        for end in (self.client, self.server):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+class Proxy:
+    def __init__(self, port):
+        self.target, self.pairs, self.refuses, self.ended = port, [], False, False
+        self.mode, self.changed = dict.fromkeys(KINDS, "pass"), threading.Condition()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}"
+
+    def cut(self, *kinds):
+        """Closes connections of these kinds, or all. Replies that are held back are lost."""
+        for pair in list(self.pairs):
+            if not kinds or pair.kind in kinds:
+                pair.cut()
+
+    def refuse(self, refuses=True):
+        """From now on, connections end as soon as they are made."""
+        self.refuses = refuses
+        if refuses:
+            self.cut()
+
+    def replies(self, mode, *kinds):
+        """What becomes of what the server sends: `pass`, `hold` (until they pass again) or `swallow`."""
+        with self.changed:
+            self.mode.update(dict.fromkeys(kinds or KINDS, mode))
+            self.changed.notify_all()
+
+    def end(self):
+        self.ended = True
+        self.replies("pass")
+        self.listener.close()
+        self.cut()
+
+    def _accept(self):
+        while not self.ended:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                if self.refuses:
+                    raise OSError("refused")
+                pair = Pair(client, socket.create_connection(("127.0.0.1", self.target)))
+            except OSError:
+                client.close()
+                continue
+            for end in (pair.client, pair.server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.pairs.append(pair)
+            for work in (self._to_server, self._to_client):
+                threading.Thread(target=work, args=(pair,), daemon=True).start()
+
+    def _to_server(self, pair):
+        try:
+            while data := pair.client.recv(65536):
+                if b"SUBSCRIBE" in data.upper():
+                    pair.kind = "subscription"
+                pair.server.sendall(data)
+        except OSError:
+            pass
+        self._close(pair)
+
+    def _to_client(self, pair):
+        try:
+            while data := pair.server.recv(65536):
+                with self.changed:
+                    while self.mode[pair.kind] == "hold" and not select.select([pair.client], [], [], 0)[0]:
+                        self.changed.wait(0.02)
+                    swallowed = self.mode[pair.kind] == "swallow"
+                if not swallowed:
+                    pair.client.sendall(data)
+        except OSError:
+            pass
+        self._close(pair)
+
+    def _close(self, pair):
+        pair.cut()
+        if pair in self.pairs:
+            self.pairs.remove(pair)

@@ -1,0 +1,194 @@
+"""Kinds of locks, options, and what is refused."""
+
+import time
+
+from program import Watch
+from scenarios_waits import free, hold, queued
+from servers import until
+from stage import Skip, scenario
+
+
+@scenario()
+def readers_share_and_a_writer_waits(stage):
+    server = stage.server()
+    program = stage.program(server)
+    readers = [program.acquire("k", shared=True).acquired() for _ in range(2)]
+    writer = program.acquire("k")
+    queued(server, "k", 1)
+    late = program.acquire("k", shared=True)
+    queued(server, "k", 2)
+    assert writer.silent()
+    for reader in readers:
+        reader.release()
+    writer.acquired()
+    assert late.silent()
+    writer.release()
+    late.acquired().release()
+
+
+@scenario()
+def n_at_a_time(stage):
+    server = stage.server()
+    program = stage.program(server)
+    holders = [program.acquire("k", limit=2).acquired() for _ in range(2)]
+    third = program.acquire("k", limit=2)
+    queued(server, "k", 1)
+    holders[0].release()
+    third.acquired()
+    third.release()
+    holders[1].release()
+    assert server.lock("k") is None
+
+
+@scenario()
+def slots_of_a_limit(stage):
+    server = stage.server()
+    if not server.knows("SLOT"):
+        raise Skip("this server does not number the holders of LIMIT yet")
+    program = stage.program(server)
+    holders = [program.acquire("k", limit=3).acquired() for _ in range(3)]
+    assert [holder.slot for holder in holders] == [1, 2, 3]
+    holders[1].release()
+    assert program.acquire("k", limit=3).acquired().slot == 2
+
+
+@scenario()
+def label_is_passed_on(stage):
+    server = stage.server()
+    if not server.knows("LABEL"):
+        raise Skip("this server does not know LABEL yet")
+    stage.program(server).acquire("k", label="host 7").acquired()
+    assert "host 7" in repr(server("LOCK.INFO", "k", "FULL"))
+
+
+@scenario()
+def option_that_the_server_does_not_know(stage):
+    server = stage.server()
+    if server.knows("LABEL"):
+        raise Skip("this server knows all options of the packages")
+    event = stage.program(server).acquire("k", label="host 7").next("too_old")
+    assert "upgrade" in event["message"], event
+
+
+@scenario()
+def several_locks_all_or_none(stage):
+    server = stage.server()
+    program = stage.program(server)
+    hold(server, "{x}b")
+    both = program.acquire("{x}a", "{x}b")
+    queued(server, "{x}b", 1)
+    assert "owner" not in (server.lock("{x}a") or {})
+    free(server, "{x}b")
+    both.acquired()
+    assert len(both.fences) == 2
+    assert [server.lock(key)["owner"] for key in ("{x}a", "{x}b")] == [both.owner] * 2
+    both.release()
+    assert [server.lock(key) for key in ("{x}a", "{x}b")] == [None] * 2
+
+
+@scenario()
+def several_locks_are_renewed_and_lost(stage):
+    server = stage.server()
+    task = stage.program(server).acquire("a", "b", lease=1000).acquired()
+    until(lambda: server.calls("lock.mextend") >= 4, "renewals over more than the lease")
+    assert task.silent()
+    server("LOCK.BREAK", "b")
+    task.next("lost", seconds=5)
+    until(lambda: server.lock("a") is None, "the other one is given back", seconds=5)
+
+
+@scenario()
+def deadlock_is_told(stage):
+    server = stage.server()
+    program = stage.program(server)
+    program.acquire("a", owner="alice", detect=True).acquired()
+    program.acquire("b", owner="bob", detect=True).acquired()
+    first = program.acquire("b", owner="alice", detect=True)
+    queued(server, "b", 1)
+    event = program.acquire("a", owner="bob", detect=True).next("deadlock")
+    assert "alice" in event["cycle"] and "bob" in event["cycle"], event
+    assert first.silent() and server.waiters("a") == 0
+
+
+@scenario()
+def owner_enters_again(stage):
+    server = stage.server()
+    program = stage.program(server)
+    outer = program.acquire("k", owner="alice").acquired()
+    inner = program.acquire("k", owner="alice").acquired()
+    assert inner.fences == outer.fences
+    inner.release()
+    assert server.lock("k")["owner"] == "alice"
+    outer.release()
+    assert server.lock("k") is None
+
+
+@scenario()
+def owner_goes_on_in_another_process(stage):
+    server = stage.server()
+    first, second = stage.program(server), stage.program(server)
+    before = first.acquire("k", owner="alice").acquired()
+    first.kill()
+    after = second.acquire("k", owner="alice", wait=0).acquired()
+    assert after.fences == before.fences
+    after.release()
+    assert server.lock("k") is None
+
+
+@scenario()
+def session_ends_with_its_process(stage):
+    server = stage.server()
+    first, second = stage.program(server), stage.program(server)
+    first.acquire("k", session=True, lease=60_000).acquired()
+    waiting = second.acquire("k")
+    queued(server, "k", 1)
+    watch = Watch()
+    first.kill()
+    waiting.acquired()
+    watch.within(0, 1000, "the lock of a process that was killed")
+
+
+@scenario()
+def session_waits_and_lasts(stage):
+    server = stage.server()
+    program = stage.program(server)
+    hold(server, "k")
+    task = program.acquire("k", session=True, lease=1000)
+    queued(server, "k", 1)
+    free(server, "k")
+    task.acquired()
+    begin = time.monotonic()
+    until(lambda: time.monotonic() - begin > 2.5, "more than two leases")
+    assert task.silent() and server.lock("k")["fence"] == task.fences[0] and server.lock("k")["session"]
+    task.release()
+
+
+@scenario()
+def confirmed_by_replicas(stage):
+    server = stage.server()
+    program = stage.program(server)
+    program.acquire("k", sync=[1, 100]).next("not_confirmed")
+    assert server.lock("k") is None
+    replica = stage.server("--replicaof", "127.0.0.1", server.port)
+    until(lambda: replica.connection.info("replication")["master_link_status"] == "up", "the replica follows")
+    task = program.acquire("k", sync=[1, 5000]).acquired()
+    assert replica.lock("k")["owner"] == task.owner
+    task.release()
+
+
+@scenario()
+def bad_input_is_refused_before_anything_is_sent(stage):
+    server = stage.server()
+    program = stage.program(server)
+    bad = [dict(owner=""), dict(owner="x" * 129), dict(lease=0), dict(wait=-1), dict(max_hold=0), dict(limit=0),
+           dict(shared=True, limit=2), dict(sync=[0, 100])]
+    for options in bad:
+        program.acquire("k", **options).next("refused")
+    program.acquire().next("refused")
+    assert server.calls("lock.acquire") == 0
+
+
+@scenario()
+def server_without_the_module(stage):
+    event = stage.program(stage.server(module=False)).acquire("k", wait=5000).next("no_module")
+    assert "module" in event["message"].lower(), event

@@ -1,0 +1,141 @@
+"""Leases: renewed, lost, and how soon the holder is told."""
+
+import time
+
+from program import Watch
+from scenarios_waits import free, hold, queued
+from servers import until
+from stage import scenario
+
+
+@scenario(quick=False)
+def renewed_over_ten_leases(stage):
+    server = stage.server()
+    task = stage.program(server).acquire("k", lease=1000).acquired()
+    begin = time.monotonic()
+    until(lambda: time.monotonic() - begin > 10.5, "ten leases")
+    assert task.silent() and server.lock("k")["fence"] == task.fences[0]
+    assert 20 <= server.calls("lock.extend") <= 60, server.calls("lock.extend")
+    task.release()
+
+
+@scenario()
+def renewal_goes_on_while_others_wait(stage):
+    server = stage.server()
+    program = stage.program(server)
+    task = program.acquire("k", lease=600).acquired()
+    others = [program.acquire("k") for _ in range(20)]
+    until(lambda: server.calls("lock.extend") >= 6, "two leases")
+    assert task.silent() and server.lock("k")["fence"] == task.fences[0] and all(other.silent() for other in others)
+
+
+@scenario()
+def broken_is_told_at_once(stage):
+    server = stage.server()
+    task = stage.program(server).acquire("k").acquired()
+    watch = Watch()
+    server("LOCK.BREAK", "k")
+    task.next("lost")
+    watch.within(0, 50, "the loss")
+
+
+@scenario()
+def loss_of_a_waited_for_lock_is_told_at_once(stage):
+    server = stage.server()
+    hold(server, "k")
+    task = stage.program(server).acquire("k")
+    queued(server, "k", 1)
+    free(server, "k")
+    task.acquired()
+    watch = Watch()
+    server("DEL", "k")
+    task.next("lost")
+    watch.within(0, 50, "the loss")
+
+
+@scenario()
+def unrenewed_lock_ends_with_its_lease(stage):
+    server = stage.server()
+    watch = Watch()
+    task = stage.program(server).acquire("k", renew=False, lease=700).acquired()
+    task.next("lost")
+    watch.within(700, 3000, "the lease")
+    assert server.calls("lock.extend") == 0
+
+
+@scenario()
+def extended_by_hand(stage):
+    server = stage.server()
+    task = stage.program(server).acquire("k", renew=False, lease=1000).acquired()
+    assert task.extend(60_000)["lease"] == 60_000
+    assert server("PTTL", "k") > 50_000
+    server("LOCK.BREAK", "k")
+    task.next("lost")
+
+
+@scenario()
+def maximum_age_ends_it(stage):
+    server = stage.server()
+    watch = Watch()
+    task = stage.program(server).acquire("k", lease=600, max_hold=1500).acquired()
+    task.next("lost")
+    watch.within(1500, 3000, "the maximum age")
+    until(lambda: server.lock("k") is None, "the lock is free")
+
+
+@scenario()
+def frozen_holder_is_told_when_it_wakes(stage):
+    server = stage.server()
+    frozen, other = stage.program(server), stage.program(server)
+    task = frozen.acquire("k", lease=1000).acquired()
+    waiting = other.acquire("k")
+    queued(server, "k", 1)
+    frozen.freeze()
+    waiting.acquired()
+    assert waiting.fences[0] > task.fences[0]
+    watch = Watch()
+    frozen.thaw()
+    task.next("lost")
+    watch.within(0, 100, "the loss")
+    assert server.lock("k")["fence"] == waiting.fences[0]
+
+
+@scenario()
+def killed_holder_leaves_by_its_lease(stage):
+    server = stage.server()
+    killed, other = stage.program(server), stage.program(server)
+    killed.acquire("k", lease=1500).acquired()
+    waiting = other.acquire("k")
+    queued(server, "k", 1)
+    killed.kill()
+    assert server.lock("k")["owner"] != waiting.name and waiting.silent()
+    waiting.acquired(seconds=10)
+
+
+@scenario()
+def killed_waiter_leaves_the_queue(stage):
+    server = stage.server()
+    killed, other = stage.program(server), stage.program(server)
+    hold(server, "k")
+    killed.acquire("k")
+    queued(server, "k", 1)
+    waiting = other.acquire("k")
+    queued(server, "k", 2)
+    killed.kill()
+    queued(server, "k", 1)
+    free(server, "k")
+    waiting.acquired().release()
+
+
+@scenario()
+def close_releases_what_is_held(stage):
+    server = stage.server()
+    program = stage.program(server)
+    tasks = [program.acquire(key).acquired() for key in "abc"]
+    program.acquire("s", session=True).acquired()
+    hold(server, "w")
+    program.acquire("w")
+    queued(server, "w", 1)
+    program.close()
+    assert [server.lock(key) for key in "abcs"] == [None] * 4 and tasks
+    assert server.waiters("w") == 0

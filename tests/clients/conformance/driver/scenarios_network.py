@@ -1,0 +1,303 @@
+"""Lost connections, lost messages, servers that end or change."""
+
+import servers
+from program import Watch
+from scenarios_waits import LONG, free, hold, judge_crowd, queued
+from servers import until
+from stage import scenario
+
+
+def told_at_once(server, task, key="k"):
+    """The holder still hears of its loss, without waiting for a renewal."""
+    watch = Watch()
+    server("LOCK.BREAK", key)
+    task.next("lost")
+    watch.within(0, 100, "the loss")
+
+
+def heard_again(server, proxy, count=1):
+    """The subscription is there again."""
+    until(lambda: sum(pair.kind == "subscription" for pair in proxy.pairs) >= count
+          and int(server.connection.info("clients").get("pubsub_clients", count)) >= count
+          and len(server("PUBSUB", "CHANNELS")) >= count, "the subscription")
+
+
+@scenario()
+def cut_commands_while_waiting(stage):
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    hold(server, "k")
+    tasks = [program.acquire("k") for _ in range(20)]
+    queued(server, "k", 20)
+    proxy.cut("commands")
+    queued(server, "k", 20)
+    free(server, "k")
+    for _ in tasks:
+        now = until(lambda: next((task for task in tasks if task.events), None), "the next one", seconds=15)
+        now.acquired().release()
+        tasks = [task for task in tasks if task is not now]
+    assert server.lock("k") is None
+
+
+@scenario()
+def cut_subscription_while_waiting(stage):
+    """The grant's message is lost with the subscription: the task asks again as soon as that is back."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    hold(server, "k")
+    task = program.acquire("k")
+    queued(server, "k", 1)
+    watch = Watch()
+    proxy.cut("subscription")
+    free(server, "k")
+    task.acquired()
+    watch.within(0, 2500, "the lock")
+    heard_again(server, proxy)
+    told_at_once(server, task)
+
+
+@scenario()
+def cut_subscription_while_held(stage):
+    server = stage.server()
+    proxy = stage.proxy(server)
+    task = stage.program(proxy).acquire("k").acquired()
+    proxy.cut("subscription")
+    heard_again(server, proxy)
+    assert task.silent()
+    told_at_once(server, task)
+
+
+@scenario()
+def loss_while_the_subscription_was_away(stage):
+    """Nobody heard the message: found out when the subscription is back, not at the next renewal."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    task = stage.program(proxy).acquire("k", lease=60_000).acquired()
+    watch = Watch()
+    proxy.replies("swallow", "subscription")
+    server("LOCK.BREAK", "k")
+    proxy.cut("subscription")
+    proxy.replies("pass")
+    task.next("lost")
+    watch.within(0, 2500, "the loss")
+
+
+@scenario()
+def cut_both_while_held(stage):
+    server = stage.server()
+    proxy = stage.proxy(server)
+    task = stage.program(proxy).acquire("k", lease=2000).acquired()
+    before = server.calls("lock.extend")
+    proxy.cut()
+    heard_again(server, proxy)
+    until(lambda: server.calls("lock.extend") > before + 3, "renewals go on")
+    assert task.silent() and server.lock("k")["fence"] == task.fences[0]
+    told_at_once(server, task)
+
+
+@scenario()
+def cut_longer_than_the_lease(stage):
+    """A holder that can't reach the server is told when its lease is over."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    task = stage.program(proxy).acquire("k", lease=1200).acquired()
+    watch = Watch()
+    proxy.refuse()
+    task.next("lost")
+    watch.within(700, 1250, "the lease")
+
+
+@scenario()
+def silent_longer_than_the_lease(stage):
+    """As before, but connections stay open: nothing comes through."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    task = stage.program(proxy).acquire("k", lease=1200).acquired()
+    watch = Watch()
+    proxy.replies("swallow")
+    task.next("lost")
+    watch.within(700, 2450, "the lease, perhaps renewed once more without an answer")
+
+
+@scenario(quick=False)
+def swallowed_message_costs_seconds(stage):
+    """It asks again before the claim is over, so the grant is its own all the same."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program, other = stage.program(proxy), stage.program(server)
+    hold(server, "k")
+    task = program.acquire("k")
+    queued(server, "k", 1)
+    behind = other.acquire("k")
+    queued(server, "k", 2)
+    proxy.replies("swallow", "subscription")
+    free(server, "k")
+    task.acquired(seconds=10)
+    assert behind.silent()
+    task.release()
+    behind.acquired().release()
+
+
+@scenario(quick=False)
+def subscription_that_died_unnoticed_is_made_anew(stage):
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    task = program.acquire("k", lease=60_000).acquired()
+    dead = [pair for pair in proxy.pairs if pair.kind == "subscription"]
+    proxy.replies("swallow", "subscription")
+    until(lambda: dead[0] not in proxy.pairs, "the program gives it up", seconds=40)
+    proxy.replies("pass")
+    heard_again(server, proxy)
+    assert task.silent()
+    told_at_once(server, task)
+
+
+@scenario()
+def answer_to_an_acquire_is_lost(stage):
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    program.acquire("other").acquired().release()
+    proxy.replies("swallow", "commands")
+    task = program.acquire("k")
+    until(lambda: server.lock("k"), "the grant")
+    proxy.cut("commands")
+    proxy.replies("pass")
+    task.acquired(seconds=15)
+    assert server.lock("k")["holds"] == 1
+    task.release()
+    assert server.lock("k") is None
+
+
+@scenario()
+def answer_to_a_release_is_lost(stage):
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    task = program.acquire("k", owner="alice").acquired()
+    proxy.replies("swallow", "commands")
+    program.tell(do="release", task=task.name)
+    until(lambda: server.lock("k") is None, "the release")
+    server("LOCK.ACQUIRE", "k", "OWNER", "alice", "PX", LONG)
+    proxy.cut("commands")
+    proxy.replies("pass")
+    task.next("released")
+    until(lambda: server.calls("lock.release") >= 2, "it is sent again")
+    assert server.lock("k")["owner"] == "alice", "a late release ended another grant"
+
+
+@scenario()
+def release_while_the_server_is_away(stage):
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    task = program.acquire("k", lease=60_000).acquired()
+    proxy.refuse()
+    program.tell(do="release", task=task.name)
+    proxy.refuse(False)
+    task.next("released")
+    until(lambda: server.lock("k") is None, "it is released when the server is back", seconds=10)
+
+
+@scenario()
+def restarted_with_its_data(stage):
+    server = stage.server("--appendonly", "yes", "--appendfsync", "always")
+    program = stage.program(server)
+    held = program.acquire("k", lease=20_000).acquired()
+    waiting = program.acquire("k")
+    queued(server, "k", 1)
+    server.kill()
+    server.start()
+    queued(server, "k", 1)
+    assert held.silent() and server.lock("k")["fence"] == held.fences[0]
+    until(lambda: server("PUBSUB", "CHANNELS"), "the subscription")
+    until(lambda: server.calls("lock.acquire") >= 2, "the holder has asked as well")
+    held.release()
+    waiting.acquired(seconds=10)
+    told_at_once(server, waiting)
+
+
+@scenario()
+def restarted_without_its_data(stage):
+    server = stage.server()
+    program = stage.program(server)
+    held = program.acquire("k", lease=60_000).acquired()
+    server.kill()
+    server.start()
+    held.next("lost", seconds=15)
+    until(lambda: server.lock("k") is None, "the lock is free")
+    program.acquire("k").acquired().release()
+
+
+@scenario(quick=False)
+def failed_over_by_sentinel(stage):
+    first = stage.server()
+    second, sentinel = stage.sentinels(first)
+    program = stage.program(sentinel, kind="sentinel")
+    held = program.acquire("k", lease=30_000).acquired()
+    waiting = program.acquire("k")
+    queued(first, "k", 1)
+    until(lambda: second.lock("k"), "the replica has the lock")
+    sentinel("SENTINEL", "FAILOVER", "locks")
+    until(lambda: second.connection.info("replication")["role"] == "master", "the failover")
+    until(lambda: second.waiters("k") == 1, "the waiter asks the new primary", seconds=60)
+    until(lambda: second.calls("lock.acquire") >= 2, "the holder has asked as well", seconds=60)
+    assert held.silent() and second.lock("k")["fence"] == held.fences[0]
+    held.release()
+    waiting.acquired()
+    told_at_once(second, waiting)
+
+
+@scenario(quick=False)
+def primary_killed_and_failed_over_by_sentinel(stage):
+    first = stage.server()
+    second, sentinel = stage.sentinels(first)
+    program = stage.program(sentinel, kind="sentinel")
+    held = program.acquire("k", lease=30_000).acquired()
+    waiting = program.acquire("k")
+    queued(first, "k", 1)
+    until(lambda: second.lock("k"), "the replica has the lock")
+    first.kill()
+    until(lambda: second.connection.info("replication")["role"] == "master", "the failover", seconds=60)
+    until(lambda: second.waiters("k") == 1, "the waiter asks the new primary", seconds=60)
+    assert held.silent() and second.lock("k")["fence"] == held.fences[0]
+    held.release()
+    waiting.acquired(seconds=15).release()
+
+
+@scenario()
+def cluster_of_three(stage):
+    nodes = stage.cluster()
+    program = stage.program(nodes, kind="cluster")
+    keys = ["{a}1", "{b}2", "{c}3", "{d}4"]
+    program.crowd(40, keys, 4).next("done", seconds=60)
+    for key in keys:
+        owner = next(node for node in nodes if _serves(node, key))
+        judge_crowd(owner, [key], 40)
+    both = program.acquire("{a}x", "{a}y").acquired()
+    both.release()
+
+
+@scenario()
+def slot_moved(stage):
+    nodes = stage.cluster()
+    program = stage.program(nodes, kind="cluster")
+    source = next(node for node in nodes if _serves(node, "k"))
+    target = next(node for node in nodes if node is not source)
+    held = program.acquire("k").acquired()
+    waiting = program.acquire("k")
+    queued(source, "k", 1)
+    servers.move_slot("k", source, target)
+    until(lambda: target.waiters("k") == 1, "the waiter asks the new node")
+    assert held.silent() and target.lock("k")["fence"] == held.fences[0]
+    held.release()
+    waiting.acquired()
+    told_at_once(target, waiting)
+
+
+def _serves(node, key):
+    slot = node("CLUSTER", "KEYSLOT", key)
+    return any(first <= slot <= last and nodes[1] == node.port for first, last, nodes, *_ in node("CLUSTER", "SLOTS"))

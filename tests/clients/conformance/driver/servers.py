@@ -1,0 +1,137 @@
+"""Real servers on ports that the system chose: single ones, sentinels, a cluster."""
+
+import os
+import socket
+import subprocess
+import time
+
+from resp import Connection
+
+
+def until(condition, what, seconds=30):
+    """The condition's value, as soon as it is true."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.005)
+    return value
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Server:
+    def __init__(self, folder, *options, module=True, sentinel=None):
+        self.folder, self.options, self.module, self.sentinel = folder, options, module, sentinel
+        self.process = self.connection = None
+        folder.mkdir(parents=True)
+        for _ in range(5):
+            self.port = free_port()
+            self.start()
+            if self.process.poll() is None:
+                return
+            if "in use" not in self.log():
+                break
+        raise AssertionError(f"the server ended at once:\n{self.log()}")
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self):
+        if self.connection:
+            self.connection.close()
+            self.connection = None
+        words = ["--port", self.port, "--bind", "127.0.0.1", "--dir", self.folder, "--logfile", self.folder / "log"]
+        if self.sentinel:
+            conf = self.folder / "sentinel.conf"
+            conf.write_text("\n".join([f"port {self.port}", "bind 127.0.0.1", f"dir {self.folder}", f"logfile {self.folder}/log",
+                                       "sentinel resolve-hostnames no", *self.sentinel]) + "\n")
+            words = [conf, "--sentinel"]
+        else:
+            words += ["--save", "", *self.options]
+            words += ["--loadmodule", os.environ["REDISLOCK_SO"]] if self.module else []
+        self.process = subprocess.Popen([os.environ["REDISLOCK_SERVER"], *map(str, words)], stdout=subprocess.DEVNULL)
+        until(lambda: self.process.poll() is not None or self.answers(), "the server answers")
+
+    def answers(self):
+        try:
+            connection = Connection(self.port)
+            if connection.info("server")["process_id"] != str(self.process.pid) or connection.info("persistence").get("loading", "0") != "0":
+                connection.close()
+                return False
+        except (OSError, KeyError):
+            return False
+        self.connection = connection
+        return True
+
+    def __call__(self, *words):
+        return self.connection(*words)
+
+    def lock(self, key):
+        """What LOCK.INFO says, or None if the lock is free."""
+        return self.connection.fields("LOCK.INFO", key)
+
+    def waiters(self, key):
+        return (self.lock(key) or {}).get("waiters", 0)
+
+    def calls(self, command):
+        """How often clients have sent that command."""
+        line = self.connection.info("commandstats").get(f"cmdstat_{command.lower()}", "calls=0,")
+        return int(line.split("=")[1].split(",")[0])
+
+    def knows(self, option):
+        """Whether LOCK.ACQUIRE has that option: the server's own documentation names it."""
+        return f"'{option}'" in repr(self("COMMAND", "DOCS", "LOCK.ACQUIRE"))
+
+    def log(self):
+        log = self.folder / "log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def sentinels(folder, name, first, start):
+    """A replica of the first server, and a sentinel that watches both. Gives the replica and the sentinel."""
+    replica = start(folder / "replica", "--replicaof", "127.0.0.1", first.port)
+    until(lambda: replica.connection.info("replication")["master_link_status"] == "up", "the replica follows")
+    watched = [f"sentinel monitor {name} 127.0.0.1 {first.port} 1", f"sentinel down-after-milliseconds {name} 1000",
+               f"sentinel failover-timeout {name} 5000"]
+    sentinel = start(folder / "sentinel", module=False, sentinel=watched)
+    until(lambda: len(sentinel("SENTINEL", "REPLICAS", name)) == 1, "the sentinel knows the replica")
+    return replica, sentinel
+
+
+def cluster(folder, start):
+    """Three nodes that have a third of the slots each."""
+    nodes = [start(folder / str(at), "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
+                   "--cluster-port", free_port()) for at in range(3)]
+    bounds = [0, 5461, 10923, 16384]
+    for at, node in enumerate(nodes):
+        node("CLUSTER", "ADDSLOTSRANGE", bounds[at], bounds[at + 1] - 1)
+        node("CLUSTER", "SET-CONFIG-EPOCH", at + 1)
+    for node in nodes[1:]:
+        bus = nodes[0].options[nodes[0].options.index("--cluster-port") + 1]
+        node("CLUSTER", "MEET", "127.0.0.1", nodes[0].port, bus)
+    for node in nodes:
+        until(lambda: "cluster_state:ok" in node("CLUSTER", "INFO") and "cluster_known_nodes:3" in node("CLUSTER", "INFO")
+              and len(node("CLUSTER", "SLOTS")) == 3, "the cluster is whole")
+    return nodes
+
+
+def move_slot(key, source, target):
+    """Moves the key's slot, with all its keys."""
+    slot = source("CLUSTER", "KEYSLOT", key)
+    names = source("CLUSTER", "MYID"), target("CLUSTER", "MYID")
+    target("CLUSTER", "SETSLOT", slot, "IMPORTING", names[0])
+    source("CLUSTER", "SETSLOT", slot, "MIGRATING", names[1])
+    while keys := source("CLUSTER", "GETKEYSINSLOT", slot, 100):
+        source("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+    for node in (target, source):
+        node("CLUSTER", "SETSLOT", slot, "NODE", names[1])

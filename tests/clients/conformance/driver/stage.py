@@ -1,0 +1,82 @@
+"""What a scenario stands on, and the list of scenarios."""
+
+import os
+from dataclasses import dataclass
+
+import servers
+from program import Program
+from proxy import Proxy
+
+SERVICE = "locks"
+
+
+@dataclass
+class Scenario:
+    name: str
+    run: object
+    quick: bool
+    alone: bool
+
+
+scenarios = {}
+
+
+def scenario(quick=True, alone=False):
+    """Names a scenario by its function. `quick`: a second or so. `alone`: nothing else runs beside it."""
+
+    def add(function):
+        scenarios[function.__name__] = Scenario(function.__name__, function, quick, alone)
+        return function
+
+    return add
+
+
+class Skip(Exception):
+    pass
+
+
+class Stage:
+    """Servers, proxies and programs of one scenario. They end with it."""
+
+    def __init__(self, command, folder):
+        self.command, self.folder = command, folder
+        self.servers, self.proxies, self.programs = [], [], []
+
+    def server(self, *options, **more):
+        return self.start(self.folder / f"server-{len(self.servers)}", *options, **more)
+
+    def start(self, folder, *options, **more):
+        self.servers.append(servers.Server(folder, *options, **more))
+        return self.servers[-1]
+
+    def sentinels(self, first):
+        return servers.sentinels(self.folder / "sentinels", SERVICE, first, self.start)
+
+    def cluster(self):
+        return servers.cluster(self.folder / "cluster", self.start)
+
+    def proxy(self, server):
+        self.proxies.append(Proxy(server.port))
+        return self.proxies[-1]
+
+    def program(self, server, kind="single", **more):
+        """A program that has opened that server, or a proxy, or the nodes in that list."""
+        program = Program(self.command, self.folder, dict(os.environ))
+        self.programs.append(program)
+        urls = [each.url for each in (server if isinstance(server, list) else [server])]
+        return program.open(kind, urls, **({"service": SERVICE} if kind == "sentinel" else {}), **more)
+
+    def end(self):
+        for program in self.programs:
+            program.thaw()
+            program.kill()
+        for proxy in self.proxies:
+            proxy.end()
+        for server in self.servers:
+            server.kill()
+
+    def logs(self):
+        for at, program in enumerate(self.programs):
+            yield f"standard error of program {at}", program.log()
+        for server in self.servers:
+            yield f"log of the server on port {server.port}", server.log()

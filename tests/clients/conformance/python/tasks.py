@@ -1,0 +1,109 @@
+"""The program of the conformance scenarios for asyncio."""
+
+import asyncio
+import json
+import sys
+import time
+from contextlib import suppress
+
+import redis.asyncio as redis
+from redis.asyncio.sentinel import Sentinel
+from redislock.asyncio import Locks
+
+from words import acquired, options, say, tell
+
+
+def connect(command):
+    more = {"max_connections": command["pool"]} if "pool" in command else {}
+    address = command["urls"][0].removeprefix("redis://").split(":")
+    if command["kind"] == "cluster":
+        return redis.RedisCluster.from_url(command["urls"][0], **more)
+    if command["kind"] == "sentinel":
+        return Sentinel([(address[0], int(address[1]))]).master_for(command["service"], **more)
+    pool = redis.BlockingConnectionPool if more else redis.ConnectionPool
+    return redis.Redis(connection_pool=pool(host=address[0], port=int(address[1]), **more))
+
+
+class Task:
+    def __init__(self, locks, command):
+        self.name, self.over = command["task"], asyncio.Event()
+        try:
+            self.lock = locks.lock(*command["keys"], **options(command))
+        except Exception as error:
+            return tell(self.name, error)
+        self.task = asyncio.ensure_future(self.run())
+
+    async def run(self):
+        try:
+            async with self.lock as held:
+                acquired(self.name, held)
+                await self.over.wait()
+            say("released", task=self.name)
+        except asyncio.CancelledError:
+            say("cancelled", task=self.name)
+        except Exception as error:
+            tell(self.name, error)
+
+    async def release(self):
+        self.over.set()
+
+    async def cancel(self):
+        self.task.cancel()
+
+    async def extend(self, lease):
+        try:
+            await self.lock.extend(lease / 1000)
+            say("extended", task=self.name, lease=lease)
+        except Exception as error:
+            tell(self.name, error)
+
+
+async def crowd(locks, client, command):
+    keys, wanted, longest = command["keys"], options(command), 0.0
+
+    async def work(number):
+        nonlocal longest
+        for turn in range(command["rounds"]):
+            key, begin = keys[(number + turn) % len(keys)], time.monotonic()
+            async with locks.lock(key, **wanted) as held:
+                longest = max(longest, time.monotonic() - begin)
+                count = int(await client.get(f"count:{key}") or 0)
+                await client.set(f"count:{key}", count + 1)
+                await client.rpush(f"fences:{key}", held.fence)
+
+    try:
+        await asyncio.gather(*map(work, range(command["tasks"])))
+        say("done", task=command["task"], longest_wait=round(longest * 1000))
+    except Exception as error:
+        tell(command["task"], error)
+
+
+async def main():
+    tasks, locks, client, running = {}, None, None, set()
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    while line := await lines.readline():
+        command = json.loads(line)
+        do = command["do"]
+        if do == "open":
+            client = connect(command)
+            locks = Locks(client)
+            say("opened")
+        elif do == "acquire":
+            tasks[command["task"]] = Task(locks, command)
+        elif do == "close":
+            await locks.close()
+            say("closed")
+        else:
+            if do == "crowd":
+                work = crowd(locks, client, command)
+            else:
+                arguments = [command["lease"]] if do == "extend" else []
+                work = getattr(tasks[command["task"]], do)(*arguments)
+            running.add(task := asyncio.ensure_future(work))
+            task.add_done_callback(running.discard)
+    with suppress(Exception):
+        await client.aclose()
+
+
+asyncio.run(main())

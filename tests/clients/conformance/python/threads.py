@@ -1,0 +1,114 @@
+"""The program of the conformance scenarios for threads."""
+
+import json
+import sys
+import threading
+import time
+
+import redis
+import redis.sentinel
+import redislock
+
+from words import acquired, options, say, tell
+
+
+def connect(command):
+    more = {"max_connections": command["pool"]} if "pool" in command else {}
+    address = command["urls"][0].removeprefix("redis://").split(":")
+    if command["kind"] == "cluster":
+        return redis.RedisCluster.from_url(command["urls"][0], **more)
+    if command["kind"] == "sentinel":
+        return redis.sentinel.Sentinel([(address[0], int(address[1]))]).master_for(command["service"], **more)
+    pool = redis.BlockingConnectionPool if more else redis.ConnectionPool
+    return redis.Redis(connection_pool=pool(host=address[0], port=int(address[1]), **more))
+
+
+class Task:
+    def __init__(self, locks, command):
+        self.name, self.over, self.cancelled = command["task"], threading.Event(), False
+        try:
+            self.lock = locks.lock(*command["keys"], **options(command))
+        except Exception as error:
+            return tell(self.name, error)
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        try:
+            with self.lock as held:
+                held.on_lost(lambda lost: (tell(self.name, lost), self.over.set()))
+                acquired(self.name, held)
+                self.over.wait()
+            say("cancelled" if self.cancelled else "released", task=self.name)
+        except redislock.LockLost as lost:
+            if not self.over.is_set() or self.cancelled or self.lost_at_release:
+                tell(self.name, lost)
+        except Exception as error:
+            tell(self.name, error)
+
+    lost_at_release = False
+
+    def release(self):
+        self.lost_at_release = self.lock.lost is None
+        self.over.set()
+
+    def cancel(self):
+        self.cancelled = True
+        self.lock.cancel()
+        self.over.set()
+
+    def extend(self, lease):
+        try:
+            self.lock.extend(lease / 1000)
+            say("extended", task=self.name, lease=lease)
+        except Exception as error:
+            tell(self.name, error)
+
+
+def crowd(locks, client, command):
+    keys, wanted, longest, errors = command["keys"], options(command), [0.0], []
+
+    def work(number):
+        try:
+            for turn in range(command["rounds"]):
+                key, begin = keys[(number + turn) % len(keys)], time.monotonic()
+                with locks.lock(key, **wanted) as held:
+                    longest[0] = max(longest[0], time.monotonic() - begin)
+                    count = int(client.get(f"count:{key}") or 0)
+                    client.set(f"count:{key}", count + 1)
+                    client.rpush(f"fences:{key}", held.fence)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(command["tasks"])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        tell(command["task"], errors[0])
+    else:
+        say("done", task=command["task"], longest_wait=round(longest[0] * 1000))
+
+
+def main():
+    tasks, locks, client = {}, None, None
+    for line in sys.stdin:
+        command = json.loads(line)
+        do = command["do"]
+        if do == "open":
+            client = connect(command)
+            locks = redislock.Locks(client)
+            say("opened")
+        elif do == "acquire":
+            tasks[command["task"]] = Task(locks, command)
+        elif do == "crowd":
+            threading.Thread(target=crowd, args=(locks, client, command), daemon=True).start()
+        elif do == "close":
+            locks.close()
+            say("closed")
+        else:
+            arguments = [command["lease"]] if do == "extend" else []
+            threading.Thread(target=getattr(tasks[command["task"]], do), args=arguments, daemon=True).start()
+
+
+main()

@@ -1,0 +1,40 @@
+"""What both programs share: options and errors, from JSON to the package and back."""
+
+import json
+import threading
+
+import redislock
+
+writing = threading.Lock()
+
+
+def say(event, **fields):
+    with writing:
+        print(json.dumps({"event": event, **fields}), flush=True)
+
+
+def options(command):
+    """Milliseconds become seconds."""
+    found = {name: command[name] for name in ("shared", "limit", "label", "detect", "session", "owner", "renew") if name in command}
+    found |= {name: command[name] / 1000 for name in ("wait", "lease", "max_hold") if name in command}
+    if "sync" in command:
+        found["sync"] = (command["sync"][0], command["sync"][1] / 1000)
+    return found
+
+
+def acquired(task, held):
+    say("acquired", task=task, owner=held.owner.decode(), fences=held.fences, slot=held.slot)
+
+
+EVENTS = {
+    redislock.NotAcquired: "not_acquired", redislock.LockLost: "lost", redislock.Cancelled: "cancelled",
+    redislock.NotConfirmed: "not_confirmed", redislock.NoModule: "no_module", redislock.TooOld: "too_old",
+    ValueError: "refused",
+}
+
+
+def tell(task, error):
+    if isinstance(error, redislock.Deadlock):
+        return say("deadlock", task=task, cycle=error.cycle)
+    event = next((event for kind, event in EVENTS.items() if isinstance(error, kind)), "error")
+    say(event, task=task, message=f"{type(error).__name__}: {error}", reason=str(error))

@@ -1,0 +1,64 @@
+"""What the conformance scenarios can't try, since it is Python's: forks, clients of all kinds, listeners that fail."""
+
+import os
+
+import pytest
+import redis
+import redislock
+
+from support import info, wait_for
+
+
+def test_a_child_holds_nothing_and_begins_anew(server, other):
+    with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
+        with pytest.raises(redislock.LockLost), locks.lock("door") as held:
+            child = os.fork()
+            if not child:
+                code = 1
+                try:
+                    held.release()  # as the end of the block does
+                    with pytest.raises(redislock.NotAcquired), locks.lock("door", wait=0.05):
+                        pass
+                    with locks.lock("other", wait=1):
+                        code = 0
+                finally:
+                    os._exit(code)
+            assert os.waitpid(child, 0)[1] == 0
+            assert info(other, "door")["fence"] == held.fence
+            other.execute_command("LOCK.BREAK", "door")
+            wait_for(lambda: held.lost, "the parent still hears")
+
+
+def test_a_listener_that_fails_hinders_no_other(server, other):
+    with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
+        first, second, heard = locks.lock("first").acquire(), locks.lock("second").acquire(), []
+        first.on_lost(lambda lost: 1 / 0)
+        first.on_lost(heard.append)
+        second.on_lost(heard.append)
+        for key in ("first", "second"):
+            other.execute_command("LOCK.BREAK", key)
+        wait_for(lambda: len(heard) == 2, "both are told")
+
+
+@pytest.mark.parametrize("options", [{"decode_responses": True}, {"encoding": "latin-1"}, {"single_connection_client": True}])
+def test_any_client_will_do(server, other, options):
+    with redis.Redis.from_url(server.url, **options) as client, redislock.Locks(client) as locks:
+        with pytest.raises(redislock.LockLost), locks.lock("d\u00f6\u00f6r", owner=b"\xff \x00") as held:
+            waiting = locks.lock("d\u00f6\u00f6r", wait=0.01)
+            with pytest.raises(redislock.NotAcquired):
+                waiting.acquire()
+            client.execute_command("LOCK.BREAK", "d\u00f6\u00f6r")
+            wait_for(lambda: held.lost, "an owner of any bytes hears", 2)
+
+
+def test_a_lock_is_used_once(server):
+    with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
+        with locks.lock("door") as held:
+            pass
+        with pytest.raises(redislock.LockError):
+            held.acquire()
+
+
+def test_a_server_that_is_not_there_is_told_at_once():
+    with redis.Redis(port=1) as client, redislock.Locks(client) as locks, pytest.raises(redis.ConnectionError):
+        locks.lock("door").acquire()
