@@ -1,0 +1,113 @@
+// What this package needs of a client, and where ioredis and node-redis have it.
+
+/** Any client that has this can be used. */
+export interface Connection {
+  /** Sends a command, all of them over one connection, in order. `key` tells a cluster which node it is for. */
+  send(key: string, words: string[]): Promise<unknown>;
+  /** Hears messages until the signal, over another connection that is made anew when it is lost: then it calls `again`. */
+  subscribe(channel: string, hear: (message: string) => void, again: () => void, signal: AbortSignal): Promise<void>;
+  /** Calls `lost` when the connection for commands is lost, `again` when it is there again. Returns what ends that. */
+  watch(lost: () => void, again: () => void): () => void;
+  /** Whether the client was closed for good. */
+  readonly closed: boolean;
+}
+
+type Listener = (...args: any[]) => void;
+interface Emitter {
+  on(event: string, listener: Listener): unknown;
+  off(event: string, listener: Listener): unknown;
+}
+
+/** `Redis` and `Cluster` of ioredis. */
+export interface IoredisClient extends Emitter {
+  readonly status: string;
+  readonly isCluster: boolean;
+  call(command: string, ...args: string[]): Promise<unknown>;
+  duplicate(...overrides: any[]): any;
+}
+
+/** What `createClient`, `createCluster` and `createSentinel` of node-redis make. */
+export interface NodeRedisClient extends Emitter {
+  readonly isOpen: boolean;
+  sendCommand(...args: any[]): Promise<unknown>;
+  duplicate(...overrides: any[]): any;
+}
+
+export type Client = IoredisClient | NodeRedisClient | Connection;
+
+const ignore = () => {};
+
+function listen(emitter: Emitter, events: Record<string, Listener>) {
+  for (const [event, listener] of Object.entries(events)) emitter.on(event, listener);
+  return () => {
+    for (const [event, listener] of Object.entries(events)) emitter.off(event, listener);
+  };
+}
+
+/** Opens what the signal, or a failure, ends. */
+async function opened(signal: AbortSignal, end: () => void, open: () => Promise<void>) {
+  signal.addEventListener("abort", end, { once: true });
+  try {
+    await open();
+  } catch (error) {
+    signal.removeEventListener("abort", end);
+    end();
+    throw error;
+  }
+}
+
+export function connectionOf(client: Client): Connection {
+  if ("send" in client) return client;
+  if ("call" in client) return ioredis(client);
+  if ("sendCommand" in client && !("totalClients" in client)) return nodeRedis(client);
+  throw new TypeError("no client of ioredis or node-redis, nor a Connection. A pool can't be used: its connections come and go");
+}
+
+function ioredis(client: IoredisClient): Connection {
+  return {
+    send: (_, [command, ...words]) => client.call(command!, ...words),
+    subscribe(channel, hear, again, signal) {
+      const own = { lazyConnect: false, enableOfflineQueue: true, maxRetriesPerRequest: null, keyPrefix: "" };
+      const subscriber = client.isCluster ? client.duplicate([], own) : client.duplicate(own);
+      subscriber.on("error", ignore);
+      subscriber.on("message", (_: string, message: string) => hear(message));
+      return opened(signal, () => subscriber.disconnect(), async () => {
+        await subscriber.subscribe(channel);
+        subscriber.on("ready", () => subscriber.subscribe(channel).then(again, ignore));
+      });
+    },
+    // The connections to a cluster's nodes come and go one by one.
+    watch: (lost, again) =>
+      listen(client, client.isCluster ? { ready: again, "+node": again, "-node": again } : { close: lost, ready: again }),
+    get closed() {
+      return client.status === "end";
+    },
+  };
+}
+
+function nodeRedis(client: NodeRedisClient): Connection {
+  const isCluster = "masters" in client, isSentinel = "acquire" in client;
+  const send = (key: string, words: string[]) => {
+    if (isCluster) return client.sendCommand(key, false, words);
+    return isSentinel ? client.sendCommand(false, words) : client.sendCommand(words);
+  };
+  return {
+    send,
+    subscribe(channel, hear, again, signal) {
+      const subscriber = client.duplicate();
+      subscriber.on("error", ignore);
+      return opened(signal, () => subscriber.isOpen && subscriber.destroy(), async () => {
+        await subscriber.connect();
+        await subscriber.subscribe(channel, hear);
+        listen(subscriber, { ready: again, "node-ready": again, "topology-change": again });
+      });
+    },
+    watch(lost, again) {
+      if (isCluster) return listen(client, { "node-ready": again, "node-reconnecting": again, "node-disconnect": again });
+      return listen(client, isSentinel ? { ready: again, "topology-change": again } : { reconnecting: lost, end: lost, ready: again });
+    },
+    get closed() {
+      return !client.isOpen;
+    },
+  };
+}
