@@ -29,6 +29,7 @@ export interface IoredisClient extends Emitter {
 /** What `createClient`, `createCluster` and `createSentinel` of node-redis make. */
 export interface NodeRedisClient extends Emitter {
   readonly isOpen: boolean;
+  readonly options?: any;
   sendCommand(...args: any[]): Promise<unknown>;
   duplicate(...overrides: any[]): any;
 }
@@ -36,6 +37,9 @@ export interface NodeRedisClient extends Emitter {
 export type Client = IoredisClient | NodeRedisClient | Connection;
 
 const ignore = () => {};
+
+/** A subscription that died unnoticed is found out: each ping wants an answer. */
+const PING = 4000, SILENCE = 8000;
 
 function listen(emitter: Emitter, events: Record<string, Listener>) {
   for (const [event, listener] of Object.entries(events)) emitter.on(event, listener);
@@ -67,11 +71,13 @@ function ioredis(client: IoredisClient): Connection {
   return {
     send: (_, [command, ...words]) => client.call(command!, ...words),
     subscribe(channel, hear, again, signal) {
-      const own = { lazyConnect: false, enableOfflineQueue: true, maxRetriesPerRequest: null, keyPrefix: "" };
+      const own = { lazyConnect: false, enableOfflineQueue: true, maxRetriesPerRequest: null, keyPrefix: "", socketTimeout: SILENCE };
       const subscriber = client.isCluster ? client.duplicate([], own) : client.duplicate(own);
       subscriber.on("error", ignore);
       subscriber.on("message", (_: string, message: string) => hear(message));
-      return opened(signal, () => subscriber.disconnect(), async () => {
+      const pings = setInterval(() => subscriber.status === "ready" && subscriber.ping().catch(ignore), PING);
+      const end = () => (clearInterval(pings), subscriber.disconnect());
+      return opened(signal, end, async () => {
         await subscriber.subscribe(channel);
         subscriber.on("ready", () => subscriber.subscribe(channel).then(again, ignore));
       });
@@ -94,7 +100,9 @@ function nodeRedis(client: NodeRedisClient): Connection {
   return {
     send,
     subscribe(channel, hear, again, signal) {
-      const subscriber = client.duplicate();
+      const { options } = client;
+      const subscriber = client.duplicate(
+        isCluster || isSentinel ? {} : { pingInterval: PING, socket: { ...options?.socket, socketTimeout: SILENCE } });
       subscriber.on("error", ignore);
       return opened(signal, () => subscriber.isOpen && subscriber.destroy(), async () => {
         await subscriber.connect();

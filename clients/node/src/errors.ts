@@ -54,7 +54,7 @@ export function explained(cause: unknown, keys: readonly string[]): unknown {
     return new NoModuleError(text, { cause });
   }
   if (said.startsWith("ERR syntax error")) {
-    const text = "this server's Redislock doesn't know an option that was used: update the module, or leave the option out";
+    const text = "this server's Redislock doesn't know an option that was used: upgrade the module, or leave the option out";
     return new TooOldError(text, { cause });
   }
   return cause;
