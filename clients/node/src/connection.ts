@@ -40,6 +40,7 @@ const ignore = () => {};
 
 /** A subscription that died unnoticed is found out: each ping wants an answer. */
 const PING = 4000, SILENCE = 8000;
+const retry = (tries: number) => Math.min(100 * tries, 2000);
 
 function listen(emitter: Emitter, events: Record<string, Listener>) {
   for (const [event, listener] of Object.entries(events)) emitter.on(event, listener);
@@ -71,7 +72,10 @@ function ioredis(client: IoredisClient): Connection {
   return {
     send: (_, [command, ...words]) => client.call(command!, ...words),
     subscribe(channel, hear, again, signal) {
-      const own = { lazyConnect: false, enableOfflineQueue: true, maxRetriesPerRequest: null, keyPrefix: "", socketTimeout: SILENCE };
+      const own = {
+        lazyConnect: false, enableOfflineQueue: true, maxRetriesPerRequest: null, keyPrefix: "", socketTimeout: SILENCE,
+        retryStrategy: retry,
+      };
       const subscriber = client.isCluster ? client.duplicate([], own) : client.duplicate(own);
       subscriber.on("error", ignore);
       subscriber.on("message", (_: string, message: string) => hear(message));
@@ -100,9 +104,8 @@ function nodeRedis(client: NodeRedisClient): Connection {
   return {
     send,
     subscribe(channel, hear, again, signal) {
-      const { options } = client;
-      const subscriber = client.duplicate(
-        isCluster || isSentinel ? {} : { pingInterval: PING, socket: { ...options?.socket, socketTimeout: SILENCE } });
+      const socket = { ...client.options?.socket, socketTimeout: SILENCE, reconnectStrategy: retry };
+      const subscriber = client.duplicate(isCluster || isSentinel ? {} : { pingInterval: PING, socket });
       subscriber.on("error", ignore);
       return opened(signal, () => subscriber.isOpen && subscriber.destroy(), async () => {
         await subscriber.connect();
