@@ -49,18 +49,6 @@ function listen(emitter: Emitter, events: Record<string, Listener>) {
   };
 }
 
-/** Opens what the signal, or a failure, ends. */
-async function opened(signal: AbortSignal, end: () => void, open: () => Promise<void>) {
-  signal.addEventListener("abort", end, { once: true });
-  try {
-    await open();
-  } catch (error) {
-    signal.removeEventListener("abort", end);
-    end();
-    throw error;
-  }
-}
-
 export function connectionOf(client: Client): Connection {
   if ("send" in client) return client;
   if ("call" in client) return ioredis(client);
@@ -71,7 +59,7 @@ export function connectionOf(client: Client): Connection {
 function ioredis(client: IoredisClient): Connection {
   return {
     send: (_, [command, ...words]) => client.call(command!, ...words),
-    subscribe(channel, hear, again, signal) {
+    async subscribe(channel, hear, again, signal) {
       const own = {
         lazyConnect: false, enableOfflineQueue: true, maxRetriesPerRequest: null, keyPrefix: "", socketTimeout: SILENCE,
         retryStrategy: retry,
@@ -80,11 +68,9 @@ function ioredis(client: IoredisClient): Connection {
       subscriber.on("error", ignore);
       subscriber.on("message", (_: string, message: string) => hear(message));
       const pings = setInterval(() => subscriber.status === "ready" && subscriber.ping().catch(ignore), PING);
-      const end = () => (clearInterval(pings), subscriber.disconnect());
-      return opened(signal, end, async () => {
-        await subscriber.subscribe(channel);
-        subscriber.on("ready", () => subscriber.subscribe(channel).then(again, ignore));
-      });
+      signal.addEventListener("abort", () => (clearInterval(pings), subscriber.disconnect()));
+      await subscriber.subscribe(channel);
+      subscriber.on("ready", () => subscriber.subscribe(channel).then(again, ignore));
     },
     // The connections to a cluster's nodes come and go one by one.
     watch: (lost, again) =>
@@ -103,15 +89,14 @@ function nodeRedis(client: NodeRedisClient): Connection {
   };
   return {
     send,
-    subscribe(channel, hear, again, signal) {
+    async subscribe(channel, hear, again, signal) {
       const socket = { ...client.options?.socket, socketTimeout: SILENCE, reconnectStrategy: retry };
       const subscriber = client.duplicate(isCluster || isSentinel ? {} : { pingInterval: PING, socket });
       subscriber.on("error", ignore);
-      return opened(signal, () => subscriber.isOpen && subscriber.destroy(), async () => {
-        await subscriber.connect();
-        await subscriber.subscribe(channel, hear);
-        listen(subscriber, { ready: again, "node-ready": again, "topology-change": again });
-      });
+      signal.addEventListener("abort", () => subscriber.isOpen && subscriber.destroy());
+      await subscriber.connect();
+      await subscriber.subscribe(channel, hear);
+      listen(subscriber, { ready: again, "node-ready": again, "topology-change": again });
     },
     watch(lost, again) {
       if (isCluster) return listen(client, { "node-ready": again, "node-reconnecting": again, "node-disconnect": again });

@@ -1,4 +1,4 @@
-// What all locks of a process share: the connection, the subscription, the timer.
+// What all locks of a client share: the connection, the subscription, the timer.
 import { LockError, passes } from "./errors.js";
 import type { Connection } from "./connection.js";
 import type { Request } from "./request.js";
@@ -25,8 +25,6 @@ export interface Entry {
   doubt(): void;
   /** The connection for commands is lost. */
   cut(): void;
-  /** Another entry for the same grant is over, and leaves it to this one. */
-  inherit(fences: readonly number[]): void;
   /** The locks are closed. */
   end(reason: LockError): Promise<unknown>;
 }
@@ -35,34 +33,27 @@ export class Desk {
   readonly channel = `redislock:${crypto.randomUUID()}`;
   /** How often an answer may have been lost. */
   upsets = 0;
+  closed = false;
   readonly #connection: Connection;
   readonly #entries = new Map<string, Set<Entry>>(); // by owner
   readonly #unwatch: () => void;
-  readonly #closing = new AbortController();
   #subscription: Promise<void> | undefined;
+  #unsubscribe = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #next = Infinity;
 
   constructor(connection: Connection) {
     this.#connection = connection;
-    const lost = () => {
+    const watch = (tell: (entry: Entry) => void) => () => {
       this.upsets += 1;
-      for (const entry of this.#all()) entry.cut();
+      this.#all().forEach(tell);
     };
-    const again = () => {
-      this.upsets += 1;
-      this.#doubt();
-    };
-    this.#unwatch = connection.watch(lost, again);
+    this.#unwatch = connection.watch(watch((entry) => entry.cut()), watch((entry) => entry.doubt()));
   }
 
   #all() {
     return [...this.#entries.values()].flatMap((entries) => [...entries]);
   }
-
-  readonly #doubt = () => {
-    for (const entry of this.#all()) entry.doubt();
-  };
 
   add(entry: Entry) {
     const { owner } = entry.request;
@@ -77,11 +68,10 @@ export class Desk {
     if (!entries?.size) this.#entries.delete(owner);
   }
 
-  /** Another entry for the same grant. */
-  partner(entry: Entry) {
-    const { owner } = entry.request;
-    const isOne = (other: Entry) => other !== entry && !other.parting && other.request.sharesWith(entry.request);
-    return [...(this.#entries.get(owner) ?? [])].find(isOne);
+  /** Whether another one has the same grant, or will have it. */
+  hasPartner(entry: Entry) {
+    const isOne = (other: Entry) => other !== entry && !other.parting && other.request.id === entry.request.id;
+    return [...(this.#entries.get(entry.request.owner) ?? [])].some(isOne);
   }
 
   send(request: Request, words: string[]) {
@@ -108,12 +98,19 @@ export class Desk {
 
   /** There is one subscription, from the first lock on. */
   subscribed() {
-    const hear = (message: string) => this.#hear(message);
-    this.#subscription ??= this.#connection.subscribe(this.channel, hear, this.#doubt, this.#closing.signal).catch((error) => {
+    return (this.#subscription ??= this.#subscribe());
+  }
+
+  async #subscribe() {
+    const doubt = () => this.#all().forEach((entry) => entry.doubt());
+    try {
+      await this.#connection.subscribe(this.channel, (message) => this.#hear(message), doubt, this.#unsubscribe.signal);
+    } catch (error) {
+      this.#unsubscribe.abort();
+      this.#unsubscribe = new AbortController();
       this.#subscription = undefined;
       throw error;
-    });
-    return this.#subscription;
+    }
   }
 
   #hear(message: string) {
@@ -127,29 +124,24 @@ export class Desk {
     if (due >= this.#next) return;
     clearTimeout(this.#timer);
     this.#next = due;
-    this.#timer = setTimeout(this.#tick, Math.min(Math.max(due - now(), 0), 2 ** 31 - 1));
+    this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(due - now(), 0), 2 ** 31 - 1));
   }
 
-  readonly #tick = () => {
+  #tick() {
     this.#next = Infinity;
-    const time = now();
-    let next = Infinity;
-    for (const entry of this.#all()) {
+    const time = now(), entries = this.#all();
+    for (const entry of entries) {
       if (entry.due <= time) entry.tick();
-      next = Math.min(next, entry.due);
+      this.plan(entry.due);
     }
-    this.plan(next);
-  };
-
-  get closed() {
-    return this.#closing.signal.aborted;
   }
 
   async close() {
-    this.#closing.abort();
+    this.closed = true;
     const reason = new LockError("the locks were closed");
     await Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
     this.#unwatch();
+    this.#unsubscribe.abort();
     clearTimeout(this.#timer);
   }
 }

@@ -38,10 +38,10 @@ function whole(name: string, value: unknown, least: number, most = Number.MAX_SA
   if (!Number.isSafeInteger(value) || value < least || value > most) {
     throw new RangeError(`${name} must be a whole number from ${least} to ${most}: ${value}`);
   }
-  return String(value);
+  return value;
 }
 
-export const validLease = (lease: unknown) => whole("lease", lease, 1);
+export const leaseOf = (lease: unknown) => whole("lease", lease, 1);
 
 /** Acts only on that grant: a late retry can't touch a newer one. Locks that were re-entered have different fences. */
 const fenceOf = (fences: readonly number[]) => (new Set(fences).size === 1 ? ["FENCE", String(fences[0])] : []);
@@ -49,6 +49,10 @@ const fenceOf = (fences: readonly number[]) => (new Set(fences).size === 1 ? ["F
 export class Request {
   readonly keys: readonly string[];
   readonly owner: string;
+  /** What stands for one grant has the same. */
+  readonly id: string;
+  /** Its lease is to be renewed. */
+  readonly kept: boolean;
   readonly options: Readonly<Options>;
   readonly #mode: string[] = [];
   readonly #sync: string[] = [];
@@ -69,16 +73,17 @@ export class Request {
       throw new RangeError("owner must be 1 to 128 bytes long");
     }
     if (wait !== undefined) whole("wait", wait, 0);
-    if (lease !== undefined) validLease(lease);
-    if (sync && sync.length !== 2) throw new TypeError("sync must be [replicas, milliseconds]");
-    if (sync) this.#sync = ["SYNC", whole("sync[0]", sync[0], 1, 2 ** 32 - 1), whole("sync[1]", sync[1], 1, 2 ** 32 - 1)];
+    if (lease !== undefined) leaseOf(lease);
+    if (sync) this.#sync = ["SYNC", ...[0, 1].map((at) => `${whole(`sync[${at}]`, sync[at], 1, 2 ** 32 - 1)}`)];
     if (shared) this.#mode.push("SHARED");
-    if (limit !== undefined) this.#mode.push("LIMIT", whole("limit", limit, 1));
+    if (limit !== undefined) this.#mode.push("LIMIT", `${whole("limit", limit, 1)}`);
     if (session) this.#mode.push("SESSION");
-    if (maxHold !== undefined) this.#mode.push("MAXHOLD", whole("maxHold", maxHold, 1));
+    if (maxHold !== undefined) this.#mode.push("MAXHOLD", `${whole("maxHold", maxHold, 1)}`);
     if (detect) this.#mode.push("DETECT");
     if (label !== undefined) this.#mode.push("LABEL", label);
     this.owner = owner ?? crypto.randomUUID();
+    this.id = JSON.stringify([this.owner, [...this.keys].sort()]);
+    this.kept = options.renew !== false || session === true;
     this.options = options;
   }
 
@@ -98,11 +103,6 @@ export class Request {
 
   leave() {
     return ["LOCK.LEAVE", this.keys[0]!, this.owner];
-  }
-
-  /** Whether both stand for one grant. */
-  sharesWith(other: Request) {
-    return this.owner === other.owner && this.keys.length === other.keys.length && this.keys.every((key) => other.keys.includes(key));
   }
 
   #words(command: string, ...words: string[]) {

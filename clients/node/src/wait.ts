@@ -25,7 +25,6 @@ class Wait implements Entry {
   #unsure = false; // an answer was lost, so the lock may be held
   #trouble: unknown;
   readonly #lost = new Set<number>();
-  #inherited: readonly number[] | undefined;
 
   constructor(
     readonly desk: Desk,
@@ -60,10 +59,6 @@ class Wait implements Entry {
   }
 
   cut() {}
-
-  inherit(fences: readonly number[]) {
-    this.#inherited = fences;
-  }
 
   /** Has at most one request on its way. */
   async #ask() {
@@ -136,14 +131,10 @@ class Wait implements Entry {
     const { desk, request } = this;
     const until = now() + (request.options.lease ?? 30_000);
     const reply = await this.#asking?.catch((error) => void (this.#unsure ||= desk.passes(error)));
-    const fences = Array.isArray(reply) ? [reply[1]].flat().map(Number) : this.#inherited;
-    const partner = desk.partner(this);
-    if (partner) return fences && partner.inherit(fences);
-    if (this.#place && !Array.isArray(reply)) {
-      const left = await desk.deliver(request, request.leave(), until);
-      // An owner that the caller named may hold the lock in another process.
-      if (!left && this.#unsure && !request.options.owner) await desk.deliver(request, request.release([]), until);
-    }
-    if (fences) await desk.deliver(request, request.release(fences), until);
+    if (desk.hasPartner(this)) return;
+    if (Array.isArray(reply)) return desk.deliver(request, request.release([reply[1]].flat().map(Number)), until);
+    const left = this.#place && (await desk.deliver(request, request.leave(), until));
+    // An owner that the caller named may hold the lock in another process.
+    if (!left && this.#unsure && !request.options.owner) await desk.deliver(request, request.release([]), until);
   }
 }
