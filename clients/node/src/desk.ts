@@ -1,0 +1,147 @@
+// What all locks of a client share: the connection, the subscription, the timer.
+import { LockError, passes } from "./errors.js";
+import type { Connection } from "./connection.js";
+import type { Request } from "./request.js";
+
+/** After a lost connection. */
+export const TRY_AGAIN = 100;
+
+/** Never goes back, unlike the clock of the day. */
+export const now = () => performance.now();
+
+export const sleep = (milliseconds: number) => new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
+
+/** A wait, or a lock that is held. */
+export interface Entry {
+  readonly request: Request;
+  /** It is being released. */
+  readonly parting: boolean;
+  /** When there is something to do: `tick` does it. */
+  readonly due: number;
+  tick(): void;
+  /** A message for this owner. */
+  hear(word: string, fence: number): void;
+  /** Messages, and perhaps more, may be lost: find out how things are. */
+  doubt(): void;
+  /** The connection for commands is lost. */
+  cut(): void;
+  /** The locks are closed. */
+  end(reason: LockError): Promise<unknown>;
+}
+
+export class Desk {
+  readonly channel = `redislock:${crypto.randomUUID()}`;
+  /** How often an answer may have been lost. */
+  upsets = 0;
+  closed = false;
+  readonly #connection: Connection;
+  readonly #entries = new Map<string, Set<Entry>>(); // by owner
+  readonly #unwatch: () => void;
+  #subscription: Promise<void> | undefined;
+  #unsubscribe = new AbortController();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #next = Infinity;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+    const watch = (tell: (entry: Entry) => void) => () => {
+      this.upsets += 1;
+      this.#all().forEach(tell);
+    };
+    this.#unwatch = connection.watch(watch((entry) => entry.cut()), watch((entry) => entry.doubt()));
+  }
+
+  #all() {
+    return [...this.#entries.values()].flatMap((entries) => [...entries]);
+  }
+
+  add(entry: Entry) {
+    const { owner } = entry.request;
+    this.#entries.set(owner, (this.#entries.get(owner) ?? new Set()).add(entry));
+    this.plan(entry.due);
+  }
+
+  remove(entry: Entry) {
+    const { owner } = entry.request;
+    const entries = this.#entries.get(owner);
+    entries?.delete(entry);
+    if (!entries?.size) this.#entries.delete(owner);
+  }
+
+  /** Whether another one has the same grant, or will have it. */
+  hasPartner(entry: Entry) {
+    const isOne = (other: Entry) => other !== entry && !other.parting && other.request.id === entry.request.id;
+    return [...(this.#entries.get(entry.request.owner) ?? [])].some(isOne);
+  }
+
+  send(request: Request, words: string[]) {
+    return this.#connection.send(request.keys[0]!, words);
+  }
+
+  /** Sends it until it is answered, as long as that is worth it. */
+  async deliver(request: Request, words: string[], until: number) {
+    for (;;) {
+      try {
+        return await this.send(request, words);
+      } catch (error) {
+        if (!this.passes(error) || now() > until) throw error;
+        this.upsets += 1;
+        await sleep(TRY_AGAIN);
+      }
+    }
+  }
+
+  /** Whether it is worth to try again later. */
+  passes(error: unknown) {
+    return passes(error) && !this.#connection.closed;
+  }
+
+  /** There is one subscription, from the first lock on. */
+  subscribed() {
+    return (this.#subscription ??= this.#subscribe());
+  }
+
+  async #subscribe() {
+    const doubt = () => this.#all().forEach((entry) => entry.doubt());
+    try {
+      await this.#connection.subscribe(this.channel, (message) => this.#hear(message), doubt, this.#unsubscribe.signal);
+    } catch (error) {
+      this.#unsubscribe.abort();
+      this.#unsubscribe = new AbortController();
+      this.#subscription = undefined;
+      throw error;
+    }
+  }
+
+  #hear(message: string) {
+    // The owner comes last, because it may contain anything.
+    const [, word, fence, owner] = /^(granted|lost|timeout|gone)(?:(?<=granted|lost) (\d+))? (.*)$/s.exec(message) ?? [];
+    for (const entry of [...(this.#entries.get(owner ?? "") ?? [])]) entry.hear(word!, Number(fence));
+  }
+
+  /** One timer for all. */
+  plan(due: number) {
+    if (due >= this.#next) return;
+    clearTimeout(this.#timer);
+    this.#next = due;
+    this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(due - now(), 0), 2 ** 31 - 1));
+  }
+
+  #tick() {
+    this.#next = Infinity;
+    const time = now(), entries = this.#all();
+    for (const entry of entries) {
+      if (entry.due <= time) entry.tick();
+      this.plan(entry.due);
+    }
+  }
+
+  async close() {
+    this.closed = true;
+    const reason = new LockError("the locks were closed");
+    await Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
+    this.#unwatch();
+    this.#unsubscribe.abort();
+    clearTimeout(this.#timer);
+  }
+}

@@ -1,0 +1,61 @@
+// The errors of this package, and what those of the server mean.
+
+/** Base of all errors of this package, except for bad input, which is a TypeError or a RangeError. */
+export class LockError extends Error {
+  override get name() {
+    return this.constructor.name;
+  }
+}
+
+/** Others held the lock until the wait was over. `cause` is set if the server could not be reached at the end. */
+export class NotAcquiredError extends LockError {}
+
+/** The lock has ended without a release, so somebody else may hold it now. */
+export class LockLostError extends LockError {}
+
+/** This wait would never end: release what this task holds, and start over. */
+export class DeadlockError extends LockError {
+  /** Tells who waits for whom. */
+  readonly cycle: string;
+  constructor(message: string, cycle: string, options?: ErrorOptions) {
+    super(message, options);
+    this.cycle = cycle;
+  }
+}
+
+/** Too few replicas confirmed the lock or the extension in time (`sync`). */
+export class NotConfirmedError extends LockError {}
+
+/** The server has no lock commands. */
+export class NoModuleError extends LockError {}
+
+/** The server's Redislock is older than an option that was used. */
+export class TooOldError extends LockError {}
+
+const message = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+/** The code of an error that the server sent, such as NOTHELD. None if the error is of the client or the connection. */
+export const code = (error: unknown) => /^[A-Z][A-Z0-9]+(?= )/.exec(message(error))?.[0];
+
+/** Whether to ask again later: the connection is lost, or the server is not yet, or no longer, the one to ask. */
+export function passes(error: unknown) {
+  const said = code(error);
+  return said === undefined || ["CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "READONLY", "TRYAGAIN"].includes(said);
+}
+
+/** The error of this package for one that the server sent; any other error as it is. */
+export function explained(cause: unknown, keys: readonly string[]): unknown {
+  const said = message(cause), locks = keys.join(", ");
+  if (said.startsWith("NOTHELD")) return new LockLostError(`${locks}: ${said}`, { cause });
+  if (said.startsWith("DEADLOCK ")) return new DeadlockError(`${locks}: ${said}`, said.slice("DEADLOCK ".length), { cause });
+  if (said.startsWith("NOREPLICAS too few")) return new NotConfirmedError(`${locks}: ${said}`, { cause });
+  if (/^ERR unknown command/i.test(said)) {
+    const text = "this server has no Redislock module: load libredislock.so with loadmodule in its configuration, and check it with MODULE LIST";
+    return new NoModuleError(text, { cause });
+  }
+  if (said.startsWith("ERR syntax error")) {
+    const text = "this server's Redislock doesn't know an option that was used: upgrade the module, or leave the option out";
+    return new TooOldError(text, { cause });
+  }
+  return cause;
+}

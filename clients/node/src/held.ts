@@ -1,0 +1,201 @@
+// A lock that is held: renewed while it is, and told of its loss.
+import { LockLostError, code, explained } from "./errors.js";
+import { now, type Desk } from "./desk.js";
+import { leaseOf, type Request } from "./request.js";
+
+const numbers = (reply: unknown) => [reply].flat().map(Number);
+const isGone = (error: unknown) => ["NOTHELD", "WRONGTYPE"].includes(code(error) ?? "");
+
+/** To its desk, it is an entry. */
+export class Held {
+  readonly keys: readonly string[];
+  readonly owner: string;
+  /** Rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, the greatest one. */
+  readonly fence: number;
+  /** One for each key. Locks that were acquired together have the same one, unless they were held before. */
+  readonly fences: readonly number[];
+  /** With `limit`: which of the holders this one is, from 1, if the server tells. */
+  readonly slot: number | undefined;
+  /** Aborted as soon as the lock is lost. Its reason is a LockLostError. */
+  readonly signal: AbortSignal;
+  /** @internal */
+  parting = false;
+  private readonly aborter = new AbortController();
+  private lease: number | undefined;
+  private whole: number; // the lease that a renewal is to give
+  private until = 0; // when the lock may be gone
+  private renewal = Infinity; // when it is due
+  private renewing = false;
+  private doubted = false;
+  private trouble: unknown;
+  private released: Promise<void> | undefined;
+  private expire: (() => void) | undefined;
+
+  /** @internal */
+  constructor(private readonly desk: Desk, /** @internal */ readonly request: Request, reply: unknown[], began: number) {
+    this.keys = request.keys;
+    this.owner = request.owner;
+    this.fences = numbers(reply[1]);
+    this.fence = Math.max(...this.fences);
+    this.slot = reply[4] == null ? undefined : numbers(reply[4])[0];
+    this.signal = this.aborter.signal;
+    this.lease = request.options.lease;
+    this.whole = this.lease ?? Number(reply[3]);
+    this.granted(Number(reply[3]), began);
+    desk.add(this);
+  }
+
+  /** Sets the lease, counted from now. Renewals set the same from then on. Returns what the server gave. */
+  async extend(lease?: number) {
+    if (lease !== undefined) this.lease = this.whole = leaseOf(lease);
+    this.signal.throwIfAborted();
+    const began = now();
+    try {
+      const left = Number(await this.desk.send(this.request, this.request.extend(this.fences, this.lease)));
+      this.granted(left, began);
+      return left;
+    } catch (error) {
+      if (isGone(error)) this.lose((error as Error).message, error);
+      this.signal.throwIfAborted();
+      throw explained(error, this.keys);
+    }
+  }
+
+  /** Rejects with a LockLostError if the lock was lost before. */
+  release() {
+    return (this.released ??= this.part());
+  }
+
+  [Symbol.asyncDispose]() {
+    return this.release();
+  }
+
+  private async part() {
+    this.signal.throwIfAborted();
+    this.tick(); // a process that stood still finds out here
+    this.signal.throwIfAborted();
+    this.parting = true;
+    if (this.desk.hasPartner(this)) return this.desk.remove(this);
+    const { upsets } = this.desk;
+    try {
+      const answer = this.desk.deliver(this.request, this.request.release(this.fences), this.until);
+      const expiry = new Promise<void>((resolve) => (this.expire = resolve)); // then the lock is free without an answer
+      const reply = await Promise.race([answer, expiry]);
+      if (Array.isArray(reply) && reply.includes(null)) this.tell("one of the locks was gone when it was released");
+    } catch (error) {
+      if (!isGone(error)) throw explained(error, this.keys);
+      // If an answer may have been lost, the first try is what worked.
+      if (upsets === this.desk.upsets) this.tell((error as Error).message, error);
+    } finally {
+      this.desk.remove(this);
+    }
+    this.signal.throwIfAborted();
+  }
+
+  /** @internal */
+  get due() {
+    return Math.min(this.until, this.renewal);
+  }
+
+  /** @internal */
+  tick() {
+    const time = now();
+    if (this.parting) {
+      this.renewal = Infinity;
+      if (time >= this.until) this.expire?.();
+    } else if (time >= this.until && (this.renewing || !this.request.options.session)) {
+      this.lose("its lease is over, and no renewal came through", this.trouble);
+    } else if (time >= this.due) {
+      void this.renew();
+    }
+  }
+
+  /** @internal */
+  hear(word: string, fence: number) {
+    if (word === "lost" && this.fences.includes(fence)) this.lose("the server says that it has ended");
+    if (word === "gone") this.doubt();
+  }
+
+  /** @internal */
+  doubt() {
+    this.doubted = true;
+    if (!this.renewing) this.plan(0);
+  }
+
+  /** @internal */
+  cut() {
+    if (this.request.options.session) this.lose("the connection of its session was lost");
+  }
+
+  /** @internal */
+  async end(reason: Error) {
+    const released = this.release();
+    this.tell(reason.message, reason);
+    await released;
+  }
+
+  private granted(left: number, began: number) {
+    this.until = left < 0 ? Infinity : began + left; // somebody said PERSIST: it never ends
+    // A lease that comes out short has reached the maximum age: no renewal makes it longer.
+    this.renewal = this.request.kept && left >= this.whole / 2 ? began + left / 3 : Infinity;
+    this.desk.plan(this.due);
+  }
+
+  private plan(pause: number) {
+    this.renewal = now() + pause;
+    this.desk.plan(this.due);
+  }
+
+  /**
+   * In doubt it asks as for a new grant, so that the server knows this channel and this connection again. The fence tells
+   * whether it is still the old one.
+   */
+  private async renew() {
+    this.renewal = Infinity;
+    if (this.renewing) return;
+    const began = now(), asks = this.doubted, { kept, options } = this.request;
+    this.renewing = true;
+    this.doubted = false;
+    // The server renews it. What tells of its loss is an answer that does not come.
+    if (options.session) this.until = Math.max(this.until, began + this.whole);
+    try {
+      // To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one.
+      const words = asks
+        ? this.request.acquire(this.desk.channel, undefined, kept ? this.lease : 1)
+        : this.request.extend(this.fences, this.lease);
+      const reply = await this.desk.send(this.request, words);
+      const fences = Array.isArray(reply) ? numbers(reply[1]) : [];
+      if (!asks) this.granted(Number(reply), began);
+      else if (String(fences) === String(this.fences)) this.granted(Number((reply as unknown[])[3]), began);
+      else {
+        this.lose("it was free, or someone else's, meanwhile");
+        if (fences.length) this.giveBack(fences); // a new grant, which nobody asked for
+      }
+      if (this.doubted) this.plan(0);
+    } catch (error) {
+      if (isGone(error)) this.lose((error as Error).message, error);
+      this.trouble = error;
+      this.doubted ||= asks || code(error) === "GRACE";
+      this.plan(Math.min(1000, this.whole / 10));
+    } finally {
+      this.renewing = false;
+    }
+  }
+
+  private tell(why: string, cause?: unknown) {
+    this.aborter.abort(new LockLostError(`${this.keys.join(", ")}: ${why}`, { cause }));
+  }
+
+  private lose(why: string, cause?: unknown) {
+    if (this.signal.aborted) return;
+    this.tell(why, cause);
+    if (this.parting) return;
+    this.desk.remove(this);
+    this.giveBack(this.fences); // perhaps only the network failed, or there are others of several locks
+  }
+
+  private giveBack(fences: readonly number[]) {
+    if (this.desk.hasPartner(this)) return;
+    this.desk.deliver(this.request, this.request.release(fences), now() + this.whole).catch(() => {});
+  }
+}

@@ -1,0 +1,54 @@
+// Locks of a Redis or Valkey server with the module Redislock.
+import { connectionOf, type Client } from "./connection.js";
+import { Desk } from "./desk.js";
+import { LockError } from "./errors.js";
+import type { Held } from "./held.js";
+import { Request, type Options } from "./request.js";
+import { acquire } from "./wait.js";
+
+export type { Client, Connection, IoredisClient, NodeRedisClient } from "./connection.js";
+export { DeadlockError, LockError, LockLostError, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError } from "./errors.js";
+export type { Held } from "./held.js";
+export type { Options } from "./request.js";
+
+/** The locks of a process: make one for each client, and share it between all tasks. */
+export class Locks {
+  readonly #desk: Desk;
+
+  /** The client sends all commands. One more connection hears messages, from the first lock on. */
+  constructor(client: Client) {
+    this.#desk = new Desk(connectionOf(client));
+  }
+
+  /** Waits for a lock, or for several at once, all or none. Release it, or say `await using`. */
+  async acquire(keys: string | readonly string[], options: Options = {}): Promise<Held> {
+    const request = new Request(keys, options);
+    options.signal?.throwIfAborted();
+    if (this.#desk.closed) throw new LockError("the locks were closed");
+    return acquire(this.#desk, request);
+  }
+
+  /** Holds a lock while the body runs. What goes wrong in the body tells more than a failed release. */
+  async using<T>(keys: string | readonly string[], options: Options, body: (held: Held) => T | Promise<T>): Promise<T> {
+    const held = await this.acquire(keys, options);
+    let result: T;
+    try {
+      result = await body(held);
+    } catch (error) {
+      await held.release().catch(() => {});
+      const lost = held.signal.aborted && error instanceof Error && error.name === "AbortError";
+      throw lost ? held.signal.reason : error;
+    }
+    await held.release();
+    return result;
+  }
+
+  /** Releases what is held, and ends all waits. The client stays open. */
+  close() {
+    return this.#desk.close();
+  }
+
+  [Symbol.asyncDispose]() {
+    return this.close();
+  }
+}

@@ -1,0 +1,115 @@
+// What is asked of the server, in its own words. Bad input is refused here, before anything is sent.
+
+/** Times are whole milliseconds. */
+export interface Options {
+  /** How long to wait: for ever by default; 0 asks once; n waits at most n ms. */
+  wait?: number | undefined;
+  /** Ends the wait, and gives up the place in the queue. */
+  signal?: AbortSignal | undefined;
+  /** How long the lock outlives a holder that vanishes. By default the server's own default, 30 s. */
+  lease?: number | undefined;
+  /** False: the lock ends with its lease, unless `extend` is called. By default it is renewed until it is released. */
+  renew?: boolean | undefined;
+  /** The lock is never held for longer than this, however often it is renewed. */
+  maxHold?: number | undefined;
+  /** The server renews the lease, and the lock is free as soon as the client's connection closes. */
+  session?: boolean | undefined;
+  /** A reader: any number of readers hold the lock together. */
+  shared?: boolean | undefined;
+  /** At most so many hold the lock together. `slot` of the lock tells which of them this one is. */
+  limit?: number | undefined;
+  /** Who acquires the lock: to re-enter it, or to go on with it in another process. A fresh UUID by default. */
+  owner?: string | undefined;
+  /** Shown to those who look who holds the lock. */
+  label?: string | undefined;
+  /** Fails with a DeadlockError at once if the wait would never end. Name one owner for all locks of a task. */
+  detect?: boolean | undefined;
+  /** [n, ms]: the lock counts only once n replicas have it, within so many ms. */
+  sync?: readonly [replicas: number, milliseconds: number] | undefined;
+}
+
+const kinds: Record<keyof Options, string> = {
+  wait: "number", signal: "object", lease: "number", renew: "boolean", maxHold: "number", session: "boolean", shared: "boolean",
+  limit: "number", owner: "string", label: "string", detect: "boolean", sync: "object",
+};
+
+function whole(name: string, value: unknown, least: number, most = Number.MAX_SAFE_INTEGER) {
+  if (typeof value !== "number") throw new TypeError(`${name} must be a number: ${value}`);
+  if (!Number.isSafeInteger(value) || value < least || value > most) {
+    throw new RangeError(`${name} must be a whole number from ${least} to ${most}: ${value}`);
+  }
+  return value;
+}
+
+export const leaseOf = (lease: unknown) => whole("lease", lease, 1);
+
+/** Acts only on that grant: a late retry can't touch a newer one. Locks that were re-entered have different fences. */
+const fenceOf = (fences: readonly number[]) => (new Set(fences).size === 1 ? ["FENCE", String(fences[0])] : []);
+
+export class Request {
+  readonly keys: readonly string[];
+  readonly owner: string;
+  /** What stands for one grant has the same. */
+  readonly id: string;
+  /** Its lease is to be renewed. */
+  readonly kept: boolean;
+  readonly options: Readonly<Options>;
+  readonly #mode: string[] = [];
+  readonly #sync: string[] = [];
+
+  constructor(keys: string | readonly string[], options: Options) {
+    this.keys = typeof keys === "string" ? [keys] : [...keys];
+    if (!this.keys.length) throw new TypeError("a lock needs a key");
+    if (this.keys.some((key) => typeof key !== "string")) throw new TypeError("a key must be a string");
+    if (new Set(this.keys).size < this.keys.length) throw new TypeError("a key is named twice");
+    for (const [name, value] of Object.entries(options)) {
+      const kind = kinds[name as keyof Options];
+      if (!kind) throw new TypeError(`there is no option ${name}`);
+      if (value !== undefined && (value === null || typeof value !== kind)) throw new TypeError(`${name} must be a ${kind}: ${value}`);
+    }
+    const { wait, lease, maxHold, session, shared, limit, owner, label, detect, sync } = options;
+    if (shared && limit !== undefined) throw new TypeError("shared and limit exclude each other");
+    if (owner !== undefined && !(owner && new TextEncoder().encode(owner).length <= 128)) {
+      throw new RangeError("owner must be 1 to 128 bytes long");
+    }
+    if (wait !== undefined) whole("wait", wait, 0);
+    if (lease !== undefined) leaseOf(lease);
+    if (sync) this.#sync = ["SYNC", ...[0, 1].map((at) => `${whole(`sync[${at}]`, sync[at], 1, 2 ** 32 - 1)}`)];
+    if (shared) this.#mode.push("SHARED");
+    if (limit !== undefined) this.#mode.push("LIMIT", `${whole("limit", limit, 1)}`);
+    if (session) this.#mode.push("SESSION");
+    if (maxHold !== undefined) this.#mode.push("MAXHOLD", `${whole("maxHold", maxHold, 1)}`);
+    if (detect) this.#mode.push("DETECT");
+    if (label !== undefined) this.#mode.push("LABEL", label);
+    this.owner = owner ?? crypto.randomUUID();
+    this.id = JSON.stringify([this.owner, [...this.keys].sort()]);
+    this.kept = options.renew !== false || session === true;
+    this.options = options;
+  }
+
+  /** `block` as for the server: none asks once, 0 waits for ever. */
+  acquire(channel: string, block: number | undefined, lease: number | undefined) {
+    const wait = block === undefined ? [] : ["BLOCK", String(block)];
+    return this.#words("ACQUIRE", "OWNER", this.owner, ...px(lease), ...wait, "NOTIFY", channel, "ONCE", ...this.#mode, ...this.#sync);
+  }
+
+  extend(fences: readonly number[], lease: number | undefined) {
+    return this.#words("EXTEND", this.owner, ...px(lease), ...fenceOf(fences), ...this.#sync);
+  }
+
+  release(fences: readonly number[]) {
+    return this.#words("RELEASE", this.owner, ...fenceOf(fences));
+  }
+
+  leave() {
+    return ["LOCK.LEAVE", this.keys[0]!, this.owner];
+  }
+
+  #words(command: string, ...words: string[]) {
+    return this.keys.length === 1
+      ? [`LOCK.${command}`, this.keys[0]!, ...words]
+      : [`LOCK.M${command}`, String(this.keys.length), ...this.keys, ...words];
+  }
+}
+
+const px = (lease: number | undefined) => (lease === undefined ? [] : ["PX", String(lease)]);

@@ -1,0 +1,114 @@
+// The program of the conformance scenarios. Its argument is the client: ioredis or node-redis.
+import { createInterface } from "node:readline";
+import { Cluster, Redis } from "ioredis";
+import { createClient, createCluster, createSentinel } from "redis";
+import {
+  DeadlockError, LockLostError, Locks, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError,
+} from "redislock-client";
+
+const say = (event, fields) => process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
+const ignore = () => {};
+
+const address = (url) => ({ host: new URL(url).hostname, port: Number(new URL(url).port) });
+const clients = {
+  ioredis: {
+    single: ({ urls }) => new Redis(urls[0]),
+    sentinel: ({ urls, service }) => new Redis({ sentinels: urls.map(address), name: service }),
+    cluster: ({ urls }) => new Cluster(urls.map(address)),
+    end: (client) => client.disconnect(),
+  },
+  "node-redis": {
+    single: ({ urls }) => createClient({ url: urls[0] }),
+    sentinel: ({ urls, service }) => createSentinel({ name: service, sentinelRootNodes: urls.map(address) }),
+    cluster: ({ urls }) => createCluster({ rootNodes: urls.map((url) => ({ url })) }),
+    end: (client) => client.destroy(),
+  },
+}[process.argv[2]];
+
+const events = [
+  [NotAcquiredError, "not_acquired"], [LockLostError, "lost"], [DeadlockError, "deadlock"], [NotConfirmedError, "not_confirmed"],
+  [NoModuleError, "no_module"], [TooOldError, "too_old"], [TypeError, "refused"], [RangeError, "refused"],
+];
+
+function tell(task, error) {
+  const event = events.find(([kind]) => error instanceof kind)?.[1] ?? (error.name === "AbortError" ? "cancelled" : "error");
+  say(event, { task, message: String(error), reason: error.message, cycle: error.cycle });
+}
+
+function options({ wait, lease, max_hold: maxHold, shared, detect, session, renew, limit, label, owner, sync }) {
+  return { wait, lease, maxHold, shared, detect, session, renew, limit, label, owner, sync };
+}
+
+class Task {
+  #canceller = new AbortController();
+
+  constructor(locks, command) {
+    this.name = command.task;
+    this.over = new Promise((resolve) => (this.release = resolve));
+    this.#run(locks, command).catch((error) => tell(this.name, error));
+  }
+
+  async #run(locks, command) {
+    const { signal } = this.#canceller;
+    await locks.using(command.keys, { ...options(command), signal }, async (held) => {
+      this.held = held;
+      say("acquired", { task: this.name, owner: held.owner, fences: held.fences, slot: held.slot ?? null });
+      signal.addEventListener("abort", this.release);
+      held.signal.addEventListener("abort", this.release);
+      if (!held.signal.aborted) await this.over;
+    });
+    say(signal.aborted ? "cancelled" : "released", { task: this.name });
+  }
+
+  cancel() {
+    this.#canceller.abort();
+  }
+
+  extend({ lease }) {
+    this.held.extend(lease).then((given) => say("extended", { task: this.name, lease: given }), (error) => tell(this.name, error));
+  }
+}
+
+async function crowd(locks, client, { task, tasks, keys, rounds, ...more }) {
+  let longest = 0;
+  const rpush = client.rPush ? (key, value) => client.rPush(key, value) : (key, value) => client.rpush(key, value);
+  const work = async (number) => {
+    for (let round = 0; round < rounds; round += 1) {
+      const key = keys[(number + round) % keys.length], begin = performance.now();
+      await locks.using(key, options(more), async ({ fence }) => {
+        longest = Math.max(longest, performance.now() - begin);
+        const count = Number((await client.get(`count:${key}`)) ?? 0);
+        await client.set(`count:${key}`, String(count + 1));
+        await rpush(`fences:${key}`, String(fence));
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: tasks }, (_, number) => work(number)));
+  say("done", { task, longest_wait: Math.round(longest) });
+}
+
+let client, locks;
+const tasks = new Map();
+const commands = {
+  async open(command) {
+    client = clients[command.kind](command).on("error", ignore);
+    if (process.argv[2] === "node-redis") await client.connect();
+    locks = new Locks(client);
+    say("opened");
+  },
+  async close() {
+    await locks?.close();
+    if (client) clients.end(client);
+    locks = client = undefined;
+    say("closed");
+  },
+  acquire: (command) => tasks.set(command.task, new Task(locks, command)),
+  crowd: (command) => void crowd(locks, client, command).catch((error) => tell(command.task, error)),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const command = JSON.parse(line);
+  if (command.do in commands) await commands[command.do](command);
+  else tasks.get(command.task)[command.do](command);
+}
+await commands.close(); // then nothing keeps the process
