@@ -23,8 +23,8 @@ impl ValueEvents<Value> for Listener {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
         // A session may outlive it, or somebody is to hear of it.
         let matters = |table: &mut WaitTable<Blocked>| {
-            let overdue = table.overdue_sessions(at, now().millis());
-            (!overdue.is_empty() || table.lock(at).is_watched()).then_some(overdue)
+            let overdue = table.view().overdue_sessions(at, now().millis());
+            (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
         };
         let must_track = || if is_empty() { None } else { TABLE.with(matters) };
         keyspace::unlinked(value, from, must_track);
@@ -53,14 +53,14 @@ pub(super) fn listen(ctx: &Ctx<'_>) {
 }
 
 fn is_empty() -> bool {
-    TABLE.with(|table| table.is_empty())
+    TABLE.with(|table| table.locks.is_empty())
 }
 
 /// Looks at a lock again, soon: something happened to its key.
 fn rouse(at: LockRef<'_>) {
     // At a lapse a timer is due already, and stays.
     let now = now().millis();
-    if TABLE.with(|table| table.recheck_by(at, now)) {
+    if TABLE.with(|table| table.locks.recheck_by(at, now)) {
         tick::arm();
     }
 }
@@ -82,7 +82,7 @@ impl KeyspaceEvents for Listener {
 
     fn touched(ctx: &Ctx<'_>, key: Arg<'_>) {
         let at = LockRef { db: ctx.db(), key: key.bytes() };
-        if !is_empty() && TABLE.with(|table| table.touched(at)) {
+        if !is_empty() && TABLE.with(|table| table.locks.touched(at)) {
             tick::arm();
         }
     }
@@ -100,7 +100,7 @@ impl KeyspaceEvents for Listener {
         keyspace::warn_of_evictions(ctx);
         let most = config::MAX_HOLDERS.get();
         if MAX_HOLDERS.swap(most, Ordering::Relaxed) != most {
-            TABLE.with(|table| table.rules_changed());
+            TABLE.with(|table| table.locks.rules_changed());
             tick::arm();
         }
     }
@@ -110,7 +110,7 @@ impl KeyspaceEvents for Listener {
             heartbeat::begin();
             TABLE.with(|table| table.promoted());
         } else {
-            TABLE.with(|table| table.demoted());
+            TABLE.with(|table| table.locks.demoted());
             tick::arm();
         }
     }
@@ -127,14 +127,14 @@ impl KeyspaceEvents for Listener {
     }
 
     fn flushed(db: Option<i32>) {
-        TABLE.with(|table| table.touched_db(db));
+        TABLE.with(|table| table.locks.touched_db(db));
         tick::arm();
     }
 
     fn swapped(first: i32, second: i32) {
         TABLE.with(|table| {
-            table.touched_db(Some(first));
-            table.touched_db(Some(second));
+            table.locks.touched_db(Some(first));
+            table.locks.touched_db(Some(second));
         });
         tick::arm();
     }

@@ -14,7 +14,7 @@ static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
 /// How many wait for a lock of which a lease was over, and how loud the line about that is to be.
 pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
-    match TABLE.with(|table| table.lock(at).waiters()) {
+    match TABLE.with(|table| table.locks.lock(at).waiters()) {
         0 => (0, LogLevel::Verbose),
         waiters if LAPSES.with(|lapses| lapses.take(now().millis())) => (waiters, LogLevel::Notice),
         waiters => (waiters, LogLevel::Verbose),
@@ -48,7 +48,7 @@ pub(super) fn write_down(ctx: &Ctx<'_>) {
 
 fn long_waits(ctx: &Ctx<'_>, limit: i64, now: Now) {
     let most = WAITS.with(|rate| rate.left(now.millis()));
-    let LongWaits { waits, others } = TABLE.with(|table| table.long_waits(limit, most, now));
+    let LongWaits { waits, others } = TABLE.with(|table| table.shown().long_waits(limit, most, now));
     for wait in &waits {
         let Some(id) = wait.id() else { continue };
         let holders = holders_of(ctx, id, 1, now);

@@ -73,7 +73,7 @@ impl<'a> OpenLock<'a> {
     #[inline(never)]
     pub(super) fn look_again(&mut self) {
         let now = now().millis();
-        self.here(|table, at| table.recheck_by(at, now));
+        self.here(|table, at| table.locks.recheck_by(at, now));
     }
 
     /// Closes the lock: what is left to be told of it.
@@ -227,7 +227,7 @@ impl<'a> LockAccess for OpenLock<'a> {
             return self.idle == Some(true);
         }
         *self.idle.get_or_insert_with(|| {
-            TABLE.with(|table| table.is_empty()) || is_idle(self.ctx, self.lock.name())
+            TABLE.with(|table| table.locks.is_empty()) || is_idle(self.ctx, self.lock.name())
         })
     }
 }
@@ -236,7 +236,7 @@ impl<'a> LockAccess for OpenLock<'a> {
 #[inline(never)]
 fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
     let at = LockRef { db: ctx.db(), key: key.bytes() };
-    TABLE.with(|table| table.is_idle(at))
+    TABLE.with(|table| table.locks.is_idle(at))
 }
 
 /// Counts what has happened, and tells it to those who listen for keyspace events.

@@ -32,7 +32,7 @@ fn step_all<'a, R>(
 }
 
 fn look_out(ctx: &Ctx<'_>) {
-    if !TABLE.with(|table| table.is_empty()) {
+    if !TABLE.with(|table| table.locks.is_empty()) {
         listener::listen(ctx);
     }
     tick::arm();

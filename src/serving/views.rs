@@ -22,7 +22,7 @@ fn at<'a>(ctx: &Ctx<'_>, key: Arg<'a>) -> LockRef<'a> {
 /// How many wait for a lock.
 pub(crate) fn waiters_of(ctx: &Ctx<'_>, key: Arg<'_>) -> usize {
     let at = at(ctx, key);
-    TABLE.with(|table| table.lock(at).waiters())
+    TABLE.with(|table| table.locks.lock(at).waiters())
 }
 
 /// Those who hold a lock though their leases are over: this server has stood still, and their sessions have outlived that.
@@ -34,25 +34,25 @@ pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Hold
 /// Those who are next, so many at most.
 pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
     let at = at(ctx, key);
-    TABLE.with(|table| table.queue_of(at, most, now))
+    TABLE.with(|table| table.shown().queue_of(at, most, now))
 }
 
 /// For whom a free lock is reserved, who waits for others too.
 pub(crate) fn reserved_for(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Owner<'static>> {
     let at = at(ctx, key);
-    TABLE.with(|table| table.reserved_for(at))
+    TABLE.with(|table| table.view().reserved_for(at))
 }
 
 /// The connection that keeps the grant with that fence alive.
 pub(crate) fn session_client(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> Option<u64> {
     let at = at(ctx, key);
-    TABLE.with(|table| table.session_client(at, fence))
+    TABLE.with(|table| table.view().session_client(at, fence))
 }
 
 /// The grant as its holder may count on it; none where its lease is over without what replicas have not confirmed yet.
 pub(crate) fn confirmed<'a>(ctx: &Ctx<'_>, key: Arg<'_>, held: Held<'a>, now: Now) -> Option<Held<'a>> {
     let at = at(ctx, key);
-    TABLE.with(|table| table.confirmed(at, held, now.millis()))
+    TABLE.with(|table| table.locks.lock(at).confirmed(held, now.millis()))
 }
 
 /// Those who wait for any lock, or for that one, and came after that waiter: so many, the longest wait first.
@@ -64,8 +64,8 @@ pub(crate) fn page(
     now: Now,
 ) -> Page {
     match key.map(|key| at(ctx, key)) {
-        None => TABLE.with(|table| table.page(after, count, now)),
-        Some(at) => TABLE.with(|table| table.page_of(at, after, count, now)),
+        None => TABLE.with(|table| table.shown().page(after, count, now)),
+        Some(at) => TABLE.with(|table| table.shown().page_of(at, after, count, now)),
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn grace(ctx: &Ctx<'_>) -> Millis {
 
 /// How many clients wait for locks, and how many grants are kept alive by a connection.
 pub(crate) fn totals() -> (u64, u64) {
-    let (waiters, sessions) = TABLE.with(|table| table.totals());
+    let (waiters, sessions) = TABLE.with(|table| (table.waiters.queued(), table.connections.sessions()));
     (waiters as u64, sessions as u64)
 }
 
@@ -92,17 +92,17 @@ pub(crate) fn syncing() -> u64 {
 
 /// How many waits have ended without a grant.
 pub(crate) fn ungranted() -> u64 {
-    TABLE.with(|table| table.ungranted())
+    TABLE.with(|table| table.shown().ungranted())
 }
 
 /// How long somebody has waited, at most; 0 where nobody waits.
 pub(crate) fn oldest_wait(now: Now) -> Millis {
-    TABLE.with(|table| table.oldest_wait(now.micros))
+    TABLE.with(|table| table.shown().oldest_wait(now.micros))
 }
 
 /// So many of the locks that are waited for most often, after so many others, each with how many wait now; and whether there are more.
 pub(crate) fn busiest(after: usize, count: usize) -> (Vec<(LockId, Busy, usize)>, bool) {
-    TABLE.with(|table| table.busiest(after, count))
+    TABLE.with(|table| table.shown().busiest(after, count))
 }
 
 /// How long, in ms, the lock has been held that has been held longest of those that somebody waits for.

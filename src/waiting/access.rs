@@ -90,12 +90,12 @@ pub(crate) trait LockAccess: Environment {
 
     /// What is known of the lock beside its key.
     fn entry<R>(&mut self, body: impl FnOnce(&LockEntry) -> R) -> R {
-        self.here(|table, at| body(table.lock(at)))
+        self.here(|table, at| body(table.locks.lock(at)))
     }
 
     /// Changes what is known of the lock, where there is anything.
     fn change<R>(&mut self, body: impl FnOnce(&mut LockEntry) -> R) -> Option<R> {
-        self.here(|table, at| table.change(at, body))
+        self.here(|table, at| table.locks.change(at, body))
     }
 
     /// The grant of an owner and the end of its lease, where it holds the lock; and those of the others.

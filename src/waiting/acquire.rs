@@ -98,7 +98,7 @@ pub(super) fn keep<S: LockAccess>(
     }
     if let Some(channel) = &wait.channel {
         let owner = ask.owner.borrowed().into_owned();
-        lock.here(|table, at| table.watch(at, fence, owner, channel.clone()));
+        lock.here(|table, at| table.listeners().watch(at, fence, owner, channel.clone()));
         lease_moved(lock, fence, until, now);
     }
     if ask.session {

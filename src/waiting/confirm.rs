@@ -33,7 +33,7 @@ pub(super) fn take_confirmed<B: LocksAccess, G>(
         let Ok((got, end)) = take(lock, ask, verdict, fence, now) else { continue };
         if let Some(channel) = &wait.channel {
             let owner = ask.owner.borrowed().into_owned();
-            lock.here(|table, at| table.watch_untold(at, got.fence, owner, channel.clone()));
+            lock.here(|table, at| table.listeners().watch_untold(at, got.fence, owner, channel.clone()));
             lease_moved(lock, got.fence, end, now);
         }
         until = until.min(end);

@@ -17,11 +17,11 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
             if let Some(until) = host.look(id, fence, now.millis()) {
                 host.table(|table| {
                     sessions::bind(table, id.to_ref(), client, fence, lease, until, now.millis());
-                    table.confirm_session(id.to_ref(), fence, told.confirm);
+                    table.sessions().confirm(id.to_ref(), fence, told.confirm);
                     if confirmed < until {
                         // Somebody has made the lease longer since; or, of several locks, it is another one that ends first.
                         let moved = Moved { from: confirmed, to: until };
-                        table.await_renewal(id.to_ref(), fence, moved, now.millis());
+                        table.sessions().await_renewal(id.to_ref(), fence, moved, now.millis());
                     }
                 });
             } else if told.confirm.is_none() {
@@ -63,7 +63,7 @@ pub(crate) fn ended<A: Environment>(
     gone: bool,
     arrived: impl FnOnce(u64, bool) -> bool,
 ) {
-    let told = env.table(|table| table.told_client(request)).filter(|_| gone);
+    let told = env.table(|table| table.waiters.told_client(request)).filter(|_| gone);
     if told.is_some_and(|(client, unblocked)| !arrived(client, unblocked)) {
         env.table(|table| table.depart(request));
     }

@@ -129,8 +129,8 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
     check_upgrade(lock);
     loop {
         let next = |table: &mut WaitTable<S::Client>, at: LockRef<'_>| {
-            let (request, ask) = table.head(at)?;
-            Some((request, ask, table.is_gone(request), table.try_soon(at, request)))
+            let (request, ask) = table.view().head(at)?;
+            Some((request, ask, table.view().is_gone(request), table.waiters.try_soon(at, request)))
         };
         let Some((request, ask, is_gone, waits_for_several)) = lock.here(next) else { return granted };
         if is_gone {
@@ -189,8 +189,8 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
         }
     }
     lock.here(|table, at| {
-        if table.lock(at).waiters() > 0 {
-            table.look_by(at, 0);
+        if table.locks.lock(at).waiters() > 0 {
+            table.locks.look_by(at, 0);
         }
     });
     granted
@@ -210,7 +210,7 @@ pub(super) fn is_grace<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let grace = lock.grace().grants;
     if grace > 0 {
         let until = now.millis().saturating_add(grace.min(grace::LOOK_AGAIN));
-        lock.here(|table, at| table.look_by(at, until));
+        lock.here(|table, at| table.locks.look_by(at, until));
     }
     grace > 0
 }
@@ -220,12 +220,14 @@ pub(super) fn is_grace<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
     loop {
-        let Some((request, ask)) = lock.here(|table, at| table.next_of(at, owner, seen)) else { return };
+        let Some((request, ask)) = lock.here(|table, at| table.view().next_of(at, owner, seen)) else {
+            return;
+        };
         seen = Some(request);
         if lock.value().is_none_or(|value| value.grant_of(owner).is_none()) {
             return;
         }
-        if lock.table(|table| table.is_gone(request)) {
+        if lock.table(|table| table.view().is_gone(request)) {
             give_up(lock, request);
         } else if passed == PASSED {
             return;
@@ -244,8 +246,8 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
             break;
         }
     }
-    if lock.here(|table, at| table.next_of(at, owner, seen)).is_some() {
-        lock.here(|table, at| table.recheck_by(at, 0));
+    if lock.here(|table, at| table.view().next_of(at, owner, seen)).is_some() {
+        lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
 }
 
@@ -268,7 +270,10 @@ enum Reentry {
 /// Whether a waiter may be given a grant that its owner has already.
 pub(super) fn may_be_given<S: LockAccess>(lock: &mut S, request: RequestId) -> bool {
     let most = lock.most_unclaimed();
-    lock.here(|table, at| table.may_be_given(at, request, most))
+    lock.here(|table, at| {
+        !table.waiters.is_place(request)
+            || table.locks.change(at, |entry| entry.may_be_given(most)).unwrap_or(true)
+    })
 }
 
 fn reenter_one<S: LockAccess>(
@@ -277,7 +282,7 @@ fn reenter_one<S: LockAccess>(
     ask: &AcquireRequest<'static>,
     now: Now,
 ) -> Reentry {
-    if lock.here(|table, at| table.try_soon(at, request)) {
+    if lock.here(|table, at| table.waiters.try_soon(at, request)) {
         return Reentry::NotNow;
     }
     if !may_be_given(lock, request) {

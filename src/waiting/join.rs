@@ -87,11 +87,11 @@ fn look_again<B: LocksAccess>(locks: &mut B, conflicts: &[(usize, Conflict)], re
     for (number, conflict) in conflicts {
         let Some(lock) = locks.lock(*number) else { continue };
         if conflict.unsettled {
-            lock.here(|table, at| table.recheck_by(at, 0));
+            lock.here(|table, at| table.locks.recheck_by(at, 0));
         }
         if conflict.refused.is_some() {
             // There is room: it is looked at until the grace is over.
-            lock.here(|table, at| table.look_by(at, now.start.saturating_add(1)));
+            lock.here(|table, at| table.locks.look_by(at, now.start.saturating_add(1)));
         }
         if let Some(fence) = conflict.upgrade {
             lock.change(|entry| entry.upgrade_first(fence, request));
@@ -137,7 +137,7 @@ fn known_place<B: LocksAccess>(locks: &mut B, ask: &AcquireRequest<'_>) -> Optio
         return None;
     }
     let owner = ask.owner.borrowed().into_owned();
-    on_all(locks, |lock, all| lock.table(|table| table.place_for(all, B::SEVERAL, &owner))).flatten()
+    on_all(locks, |lock, all| lock.table(|table| table.waiters.place_for(all, B::SEVERAL, &owner))).flatten()
 }
 
 /// Blocks the client, which waits from now on; none where that can't be. If it isn't, nothing has been done.
@@ -164,7 +164,7 @@ pub(super) fn block<B: LocksAccess>(
     caller: &mut impl Caller<B::One>,
 ) -> Option<(RequestId, <B::One as Environment>::Client)> {
     let lock = locks.lock(0)?;
-    let request = lock.table(|table| table.next_request());
+    let request = lock.table(|table| table.waiters.next_request());
     Some((request, caller.block(lock, request)?))
 }
 
@@ -199,7 +199,7 @@ fn take_place<B: LocksAccess, G>(
                     table.keep_place(request, arrival);
                     if !ask_room.is_exclusive() {
                         // It may fit now.
-                        all.iter().for_each(|at| _ = table.look_by(*at, 0));
+                        all.iter().for_each(|at| _ = table.locks.look_by(*at, 0));
                     }
                 });
             };
@@ -209,7 +209,7 @@ fn take_place<B: LocksAccess, G>(
         None => {
             may_join(locks, caller)?;
             let Some(lock) = locks.lock(0) else { return Ok(None) };
-            let request = lock.table(|table| table.next_request());
+            let request = lock.table(|table| table.waiters.next_request());
             enter(locks, request, arrival, stuck, now);
             request
         }
@@ -228,7 +228,7 @@ pub(super) fn may_keep<B: LocksAccess>(
     for number in 0..locks.count() {
         let Some(lock) = locks.lock(number) else { break };
         let fence = lock.value().and_then(|value| value.grant_of(&ask.owner)).map(|grant| grant.fence());
-        let kept = |table: &mut WaitTable<_>, at: LockRef<'_>| table.session_client(at, fence?);
+        let kept = |table: &mut WaitTable<_>, at: LockRef<'_>| table.view().session_client(at, fence?);
         if lock.here(kept) != Some(caller.id()) {
             new += lock.here(|_, at| at.weight());
         }
@@ -280,11 +280,7 @@ fn enter<B: LocksAccess>(
     stuck: usize,
     now: Now,
 ) {
-    if B::SEVERAL {
-        on_all(locks, |lock, all| lock.table(|table| table.join_all(all, stuck, request, arrival)));
-    } else if let Some(lock) = locks.lock(0) {
-        lock.here(|table, at| table.join(at, request, arrival));
-    }
+    on_all(locks, |lock, all| lock.table(|table| table.join(all, B::SEVERAL, stuck, request, arrival)));
     for number in 0..locks.count() {
         if let Some(lock) = locks.lock(number) {
             look_when_one_ends(lock, now);

@@ -11,12 +11,12 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
         return;
     }
     lock.here(|table, at| {
-        if table.lock(at).is_watched() {
+        if table.locks.lock(at).is_watched() {
             // The key expires after its last millisecond.
-            table.look_by(at, last.saturating_add(1));
+            table.locks.look_by(at, last.saturating_add(1));
         }
-        if table.session(at, fence).is_some_and(|session| last < session.renew_at) {
-            table.renew_by(at, sessions::look_again(until.left(now.millis()), now.millis()));
+        if table.view().session(at, fence).is_some_and(|session| last < session.renew_at) {
+            table.locks.renew_by(at, sessions::look_again(until.left(now.millis()), now.millis()));
         }
     });
 }
@@ -35,11 +35,11 @@ pub(super) fn look_when_one_ends<S: LockAccess>(lock: &mut S, now: Now) {
     }
     lock.here(|table, at| {
         let (is_one, first, oldest) = held.unwrap_or((true, Deadline::Never, 0));
-        let is_watched = table.note_held(at, now.millis().saturating_sub(oldest));
+        let is_watched = table.locks.note_held(at, now.millis().saturating_sub(oldest));
         if let Deadline::At(last) = first
             && (!is_one || is_watched)
         {
-            table.look_by(at, last.saturating_add(1));
+            table.locks.look_by(at, last.saturating_add(1));
         }
     });
 }

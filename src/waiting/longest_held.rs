@@ -17,14 +17,14 @@ pub(crate) fn longest_held<A: Environment>(
 ) -> Millis {
     let mut longest = 0;
     for _ in 0..LOOKS {
-        let Some((noted, id)) = env.table(|table| table.longest_held()) else { break };
+        let Some((noted, id)) = env.table(|table| table.locks.longest_held()) else { break };
         let held = look(env, &id);
         longest = held.map_or(longest, |since| longest.max(now.saturating_sub(since)));
         let since = held.unwrap_or(now);
         if since <= noted {
             break;
         }
-        env.table(|table| table.held_since(&id, since));
+        env.table(|table| table.locks.held_since(&id, since));
     }
     longest
 }
@@ -85,13 +85,13 @@ mod tests {
                 session: false,
                 room: Room::ONE,
             };
-            let request = self.table.next_request();
+            let request = self.table.waiters.next_request();
             let way = WaitKind::Blocked(request);
             let arrival = Arrival { ask, way, client_id: 7, since: now * 1000, timeout: 0, confirm: None };
             let key = [lock];
             let at = LockRef { db: 0, key: &key };
-            self.table.join(at, request, arrival);
-            self.table.note_held(at, self.held.get(&lock).copied().unwrap_or(now));
+            self.table.join(&[at], false, 0, request, arrival);
+            self.table.locks.note_held(at, self.held.get(&lock).copied().unwrap_or(now));
             self.waiting.push((lock, request));
         }
 
@@ -153,7 +153,7 @@ mod tests {
             while !world.waiting.is_empty() {
                 world.leave(0);
             }
-            prop_assert!(world.table.longest_held().is_none());
+            prop_assert!(world.table.locks.longest_held().is_none());
         }
     }
 

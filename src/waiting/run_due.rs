@@ -34,7 +34,7 @@ const WHILE_REFUSED: Millis = 100;
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
-        host.table(|table| table.timers.pause_until(then));
+        host.table(|table| table.locks.timers.pause_until(then));
     }
     while host.table(|table| table.clear_up()) {
         host.spend(LOOK);
@@ -43,7 +43,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
         }
     }
     let (mut timeouts, mut answers) = (0_u64, 0);
-    let (mut kind, mut without) = (host.table(|table| table.timers.next_kind()), 0);
+    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind()), 0);
     loop {
         let done = match kind {
             0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
@@ -67,9 +67,9 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
             break;
         }
     }
-    host.table(|table| table.timers.go_on_with(kind));
+    host.table(|table| table.locks.timers.go_on_with(kind));
     if rest == Deferral::None {
-        host.table(|table| table.timers.end_run(now.millis()));
+        host.table(|table| table.locks.timers.end_run(now.millis()));
     }
     timeouts
 }
@@ -125,7 +125,7 @@ fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
     if matches!(rest, Deferral::Until(_)) {
         return false;
     }
-    let Some((request, ids)) = host.table(|table| table.next_try()) else { return false };
+    let Some((request, ids)) = host.table(|table| table.waiters.next_try()) else { return false };
     // On a replica they are sent away.
     if rest == Deferral::None {
         try_one(host, request, &ids, now);
@@ -136,7 +136,8 @@ fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
 fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Millis) {
     if host.settle_together(request, ids) != Settled::Done {
         // Looking at each of its locks shows what has become of them.
-        host.table(|table| table.look_at_all(ids, now.saturating_add(WHILE_REFUSED)));
+        let then = now.saturating_add(WHILE_REFUSED);
+        host.table(|table| ids.iter().for_each(|id| _ = table.locks.look_by(id.to_ref(), then)));
     }
 }
 
@@ -145,7 +146,7 @@ fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) 
     if matches!(rest, Deferral::Until(_)) {
         return false;
     }
-    let Some(id) = host.table(|table| table.take_due(lane, now)) else { return false };
+    let Some(id) = host.table(|table| table.locks.take_due(lane, now)) else { return false };
     look(host, rest, lane, &id, now);
     true
 }
@@ -158,11 +159,11 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
     };
     host.table(|table| match again {
         Some(again) => {
-            table.set_timer(lane, id.to_ref(), now.saturating_add(again));
+            table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
             // A command that arrives earlier must recheck the lock: more may be due than its timers say.
-            table.change(id.to_ref(), |entry| entry.recheck_next());
+            table.locks.change(id.to_ref(), |entry| entry.recheck_next());
         }
-        None => table.put_off(lane, id.to_ref(), now),
+        None => table.locks.put_off(lane, id.to_ref(), now),
     });
 }
 
@@ -188,9 +189,9 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 /// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
-    let sessions = host.table(|table| table.lock(id.to_ref()).session_fences());
+    let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.look(id, fence, Millis::MIN).is_some());
-    if alive || host.table(|table| table.lock(id.to_ref()).has_expired()) {
+    if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {
         host.settle_arriving(id);
         return None;
     }

@@ -25,8 +25,8 @@ pub(super) fn start<S: LockAccess>(
 ) {
     let lease = lock.limits().allowed(lease);
     lock.here(|table, at| {
-        table.change(at, |entry| entry.end_binds(fence));
-        table.confirm_session(at, fence, None);
+        table.locks.change(at, |entry| entry.end_binds(fence));
+        table.sessions().confirm(at, fence, None);
         bind(table, at, client, fence, lease, until, now.millis());
     });
 }
@@ -43,10 +43,10 @@ pub(super) fn bind<C: Copy>(
     now: Millis,
 ) {
     let renew_at = next_renewal(lease, now);
-    table.start_session(at, Session { client, fence, lease, renew_at, over: false });
+    table.sessions().start(at, Session { client, fence, lease, renew_at, over: false });
     // The lease may end before that: so it was allowed.
     if until < Deadline::At(renew_at) {
-        table.renew_by(at, look_again(until.left(now), now));
+        table.locks.renew_by(at, look_again(until.left(now), now));
     }
 }
 
@@ -61,11 +61,15 @@ pub(super) fn bind_overdue<A: Environment>(
     now: Now,
 ) {
     let session = env.table(|table| {
-        let is_kept = table.kept_expired(at).iter().any(|grant| grant.fence() == fence);
-        if is_kept { table.session(at, fence) } else { table.overdue_session(at, fence, now.millis()) }
+        let is_kept = table.locks.kept_expired(at).iter().any(|grant| grant.fence() == fence);
+        if is_kept {
+            table.view().session(at, fence)
+        } else {
+            table.view().overdue_session(at, fence, now.millis())
+        }
     });
     if let Some(session) = session.filter(|session| !session.over && env.is_open(session.client)) {
-        env.table(|table| table.start_session(at, Session { client, lease, ..session }));
+        env.table(|table| table.sessions().start(at, Session { client, lease, ..session }));
     }
 }
 
@@ -75,14 +79,14 @@ pub(super) fn bind_overdue<A: Environment>(
 pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(env, at, grant, now).is_some();
     if outlives {
-        env.table(|table| table.keep_expired(at, grant.clone()));
+        env.table(|table| table.locks.keep_expired(at, grant.clone()));
     }
     outlives
 }
 
 /// The end that its session sets to the lease of a grant that is over, where it may.
 fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
-    let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
+    let session = env.table(|table| table.view().overdue_session(at, grant.fence(), now.millis()))?;
     going_on(env, grant, &session, now)
 }
 
@@ -116,9 +120,9 @@ pub(crate) fn outliving<A: Environment>(
     now: Now,
 ) -> Vec<Holder> {
     let Some(value) = value else {
-        let kept = env.table(|table| table.kept_expired(at)).into_iter();
+        let kept = env.table(|table| table.locks.kept_expired(at)).into_iter();
         let outlives = |grant: Grant| {
-            let session = env.table(|table| table.session(at, grant.fence()))?;
+            let session = env.table(|table| table.view().session(at, grant.fence()))?;
             let deadline = going_on(env, &grant, &session, now)?;
             Some(Holder { grant, deadline })
         };
@@ -140,12 +144,13 @@ fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: N
 
 /// Gives what `outlives` kept of a lock back to its owners, with the same fences. That renews their sessions, too.
 pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
-    let expired = lock.here(|table, at| table.take_expired(at));
+    let expired = lock.here(|table, at| table.locks.take_expired(at));
     let is_taken = lock.value().is_some();
     lock.spend(CHANGE.saturating_mul(expired.len() as u32));
     for Expired { grant, for_good, .. } in expired {
         let fence = grant.fence();
-        let session = lock.here(|table, at| table.session(at, fence)).filter(|_| !for_good && !is_taken);
+        let session =
+            lock.here(|table, at| table.view().session(at, fence)).filter(|_| !for_good && !is_taken);
         let until = session.as_ref().and_then(|session| renewed(lock, &grant, session, now));
         let Some((session, until)) = session.zip(until) else {
             lock.note(LockEvent::Lapsed);

@@ -39,12 +39,12 @@ pub(super) fn settle_each<B: LocksAccess>(locks: &mut B, now: Now) -> Vec<usize>
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
-        if lock.here(|table, at| table.look_by(at, 0) && table.lock(at).has_expired()) {
+        if lock.here(|table, at| table.locks.look_by(at, 0) && table.locks.lock(at).has_expired()) {
             sessions::revive(lock, now);
         }
         return !is_anything_over(lock, now);
     }
-    let due = lock.here(|table, at| table.take_up(at, now.millis()));
+    let due = lock.here(|table, at| table.locks.take_up(at, now.millis()));
     if due.expired {
         sessions::revive(lock, now);
     }
@@ -59,7 +59,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         all &= settle_sessions(lock, due.sessions, now);
     }
     if !reenter_all(lock, due.recheck, now) || !all {
-        lock.here(|table, at| table.recheck_by(at, 0));
+        lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
     if lock.has_room() {
         grant_heads(lock, false, now);
@@ -67,7 +67,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     look_when_one_ends(lock, now);
     if due.watched {
         // Where an unclaimed hold has been taken back, the grant may go on by others.
-        lock.here(|table, at| table.tell_wanted(at));
+        lock.here(|table, at| table.listeners().tell_wanted(at));
     }
     all
 }
@@ -76,7 +76,9 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let has_lapsed =
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
-    has_lapsed || lock.here(|table, at| table.lock(at).has_undeliverable() || table.has_session_over(at))
+    has_lapsed
+        || lock
+            .here(|table, at| table.locks.lock(at).has_undeliverable() || table.view().has_session_over(at))
 }
 
 /// Where not all of a lock could be settled: settles the grant of one owner, so that its command finds what is so. Whether it has one.
@@ -87,7 +89,7 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
         if let Some(holds) = lock.change(|entry| entry.take_undeliverable_of(fence)).flatten() {
             take_back(lock, fence, holds, now);
         }
-        if let Some(session) = lock.here(|table, at| table.session(at, fence)) {
+        if let Some(session) = lock.here(|table, at| table.view().session(at, fence)) {
             settle_session(lock, session, now);
         }
     }
@@ -170,7 +172,7 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     let waiters = lock.entry(|entry| entry.waiters());
     match lock.value().filter(|value| value.count() < waiters) {
         Some(value) => value.all(lock.deadline()).map(|held| held.grant.owner().into_owned()).collect(),
-        None => lock.here(|table, at| table.owners_of(at)).into_iter().collect(),
+        None => lock.here(|table, at| table.view().owners_of(at)).into_iter().collect(),
     }
 }
 
@@ -198,17 +200,17 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
 /// the next step. Whether all those grants have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
-    while let Some(session) = lock.here(|table, at| table.next_session(at, seen, all)) {
+    while let Some(session) = lock.here(|table, at| table.view().next_session(at, seen, all)) {
         seen = Some(session.fence);
         if settle_session(lock, session, now)
             && !lock.pay(CHANGE)
-            && lock.here(|table, at| table.next_session(at, seen, all)).is_some()
+            && lock.here(|table, at| table.view().next_session(at, seen, all)).is_some()
         {
-            lock.here(|table, at| table.recheck_by(at, 0));
-            return lock.here(|table, at| table.next_session(at, seen, false)).is_none();
+            lock.here(|table, at| table.locks.recheck_by(at, 0));
+            return lock.here(|table, at| table.view().next_session(at, seen, false)).is_none();
         }
     }
-    lock.here(|table, at| table.renew_next(at));
+    lock.here(|table, at| table.locks.renew_next(at));
     true
 }
 
@@ -224,7 +226,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !lock.is_open(session.client) {
         // Some servers tell only after the timers have run: then the session is that waiter's.
-        if lock.here(|table, at| table.has_successor(at, fence)) {
+        if lock.here(|table, at| table.view().has_successor(at, fence)) {
             if session.renew_at <= now.millis() {
                 // It may be some time until that is told.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());
@@ -233,7 +235,8 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
             return false;
         }
         end_with_others(lock, fence, LockEvent::SessionEnded, now);
-    } else if let Some(moved) = lock.here(|table, at| table.take_unconfirmed_renewal(at, fence, now.millis()))
+    } else if let Some(moved) =
+        lock.here(|table, at| table.sessions().take_unconfirmed_renewal(at, fence, now.millis()))
     {
         set_back(lock, session, moved, now);
     } else if renew {
@@ -245,16 +248,16 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
         // In its last millisecond it is too late to ask replicas.
         let is_last = held.deadline <= Deadline::At(now.millis());
         let waits = lock.here(|table, at| {
-            table.lock(at).awaits_renewal(fence) || is_last && table.lock(at).is_synced(fence)
+            table.locks.lock(at).awaits_renewal(fence) || is_last && table.locks.lock(at).is_synced(fence)
         });
         if !waits {
             lock.update(fence, holds, room, moved.to);
         }
         let renew_at = sessions::next_renewal(lease, now.millis());
         lock.here(|table, at| {
-            table.start_session(at, Session { renew_at, ..session });
+            table.sessions().start(at, Session { renew_at, ..session });
             if !waits {
-                table.await_renewal(at, fence, moved, now.millis());
+                table.sessions().await_renewal(at, fence, moved, now.millis());
             }
         });
     } else {
@@ -273,5 +276,5 @@ fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: No
         lease_moved(lock, session.fence, until, now);
     }
     let renew_at = sessions::look_again(until.left(now.millis()), now.millis());
-    lock.here(|table, at| table.start_session(at, Session { renew_at, ..session }));
+    lock.here(|table, at| table.sessions().start(at, Session { renew_at, ..session }));
 }

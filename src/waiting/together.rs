@@ -63,15 +63,15 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
     let changed =
         was_due || (0..locks.count()).any(|number| locks.lock(number).is_some_and(|lock| lock.changed()));
     let Some(first) = locks.lock(0) else { return };
-    first.table(|table| table.timers.take_tries_up(aside, changed));
-    let Some(ask) = first.table(|table| table.take_try(request)) else { return };
-    if first.table(|table| table.is_gone(request)) {
+    first.table(|table| table.waiters.timers.take_tries_up(aside, changed));
+    let Some(ask) = first.table(|table| table.waiters.take_try(request)) else { return };
+    if first.table(|table| table.view().is_gone(request)) {
         first.table(|table| table.give_up(request));
         return;
     }
     if let Some(number) = unsettled {
         // It is tried again when that has been settled.
-        first.table(|table| table.stuck_at(request, number));
+        first.table(|table| table.waiters.stuck_at(request, number));
         return;
     }
     let mut verdicts = Vec::with_capacity(locks.count());
@@ -79,7 +79,7 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
         let Some(lock) = locks.lock(number) else { return };
         match judge(lock, &ask, Some(request), now) {
             Ok(Verdict::Not(conflict)) => {
-                lock.table(|table| table.stuck_at(request, number));
+                lock.table(|table| table.waiters.stuck_at(request, number));
                 if let Some(fence) = conflict.upgrade {
                     if lock.entry(|entry| entry.upgrader()).is_some_and(|other| other != fence) {
                         lock.note(LockEvent::Deadlocked);
@@ -93,7 +93,7 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
                 return;
             }
             Ok(Verdict::Again { .. }) if !may_be_given(lock, request) => {
-                lock.table(|table| table.stuck_at(request, number));
+                lock.table(|table| table.waiters.stuck_at(request, number));
                 return;
             }
             Ok(verdict) => verdicts.push(verdict),

@@ -98,7 +98,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
     /// Takes note of who holds what a wait is for.
     fn look_at_holders(&mut self, number: Number) {
         let ids = match self.found.get(number).copied().flatten().filter(|_| number != 0) {
-            Some(request) => self.table(|table| table.locks_of_wait(request)),
+            Some(request) => self.table(|table| table.waiters.locks_of(request)),
             None => self.open.clone(),
         };
         for id in ids {
@@ -141,7 +141,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         let owner = holder.grant.owner().into_owned();
         let left = MOST.saturating_sub(self.looked);
         // Of more than can be looked at, one may end.
-        let waits = self.table(|table| table.waits_of(&owner, left));
+        let waits = self.table(|table| table.waiters.waits_of(&owner, left));
         let all = waits.is_some();
         self.looked += waits.as_ref().map_or(left, Vec::len);
         let waits = waits.unwrap_or_default();
@@ -156,7 +156,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
 
     /// The wait in which the connection is blocked that keeps a grant alive.
     fn keeper(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
-        let (client, blocked) = self.table(|table| table.keeper(id.to_ref(), fence))?;
+        let (client, blocked) = self.table(|table| table.view().keeper(id.to_ref(), fence))?;
         if Some(client) == self.blocked {
             return Some(0);
         }
@@ -173,8 +173,8 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
             let left = MOST.saturating_sub(self.looked);
             let ahead: Vec<_> = self.table(|table| {
                 // Where nobody waits elsewhere too, nobody says more than one who wants the lock alone.
-                let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.has_several();
-                let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
+                let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.waiters.has_several();
+                let (mut over, ahead) = (false, table.view().ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.looked += ahead.len();
@@ -206,7 +206,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         if let Some(number) = self.numbers.get(&request) {
             return Some(*number);
         }
-        let ask = self.table(|table| table.ask_of(request))?;
+        let ask = self.table(|table| table.view().ask_of(request))?;
         let number = self.found.len();
         self.numbers.insert(request, number);
         self.found.push(Some(request));

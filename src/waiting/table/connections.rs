@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lock_id::LockId;
 use super::queue::RequestId;
+use super::waiter::Session;
 use crate::lock::Fence;
 
 #[derive(Debug, Default)]
@@ -45,7 +46,7 @@ impl Connections {
     }
 
     /// How many grants are kept alive.
-    pub(super) fn sessions(&self) -> usize {
+    pub(crate) fn sessions(&self) -> usize {
         self.sessions
     }
 
@@ -122,6 +123,11 @@ impl Connections {
 
     pub(super) fn is_closed(&self, client: u64) -> bool {
         !self.closed.is_empty() && self.closed.contains(&client)
+    }
+
+    /// Whether the connection of that session has closed.
+    pub(super) fn is_over(&self, session: &Session) -> bool {
+        session.over || self.is_closed(session.client)
     }
 
     pub(super) fn has_closed(&self) -> bool {

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::grants::{GrantRecord, GrantRecords};
+use super::outgoing::Message;
 use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;
 use super::untold::UntoldHold;
-use crate::lock::Fence;
+use crate::lock::{Fence, Owner};
 
 /// All that is known of one lock beside its key. Grants are told apart by their fences: no two grants of a lock have the same fence.
 #[derive(Debug)]
@@ -127,6 +128,59 @@ impl LockEntry {
     /// All that is known of the lock is compared with what it is when it is looked at next.
     pub(crate) fn recheck_next(&mut self) {
         self.recheck = true;
+    }
+
+    /// What is to be settled, now that it is. `renewal`: whether a session is to be renewed.
+    pub(super) fn take_up(&mut self, renewal: bool) -> Unsettled {
+        let (recheck, counts) = (std::mem::take(&mut self.recheck), self.grants.counts());
+        Unsettled {
+            expired: counts.expired > 0,
+            undeliverable: counts.undeliverable > 0,
+            session: counts.sessions > 0,
+            // One is quickly looked at.
+            sessions: recheck || renewal || counts.sessions == 1,
+            watched: counts.listeners > 0,
+            records: recheck || self.grants.len() == 1,
+            recheck,
+        }
+    }
+
+    /// A waiter leaves the queue. The queue that forms next is told of anew.
+    pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
+        self.queue.leave(request, owner);
+        self.withdraw_upgrade(request);
+        if self.queue.is_empty() && self.grants.counts().listeners > 0 {
+            self.grants.change_all(|record| {
+                record.listener.iter_mut().for_each(|listener| listener.told = false);
+            });
+        }
+    }
+
+    /// Whether the holders are to be told that somebody waits, and have not been: once for each queue that forms behind them.
+    pub(super) fn want(&mut self) -> bool {
+        let tell = !self.wanted && !self.queue.is_empty() && self.grants.counts().uninformed > 0;
+        self.wanted |= tell;
+        tell
+    }
+
+    /// The message to the next holder that somebody waits, unless the queue has dissolved meanwhile. Where `wanted` is left, others are
+    /// told after it.
+    pub(super) fn next_wanted(&mut self) -> Option<Message> {
+        self.wanted = false;
+        if self.queue.is_empty() {
+            return None;
+        }
+        let message = self.grants.inform_next()?;
+        self.wanted = self.grants.counts().uninformed > 0;
+        Some(message)
+    }
+
+    /// Whether a place may be given a grant that its owner has already: not while its owner, and others, have so many to claim. (One
+    /// claim is for all that an owner has been given of a lock.) If not, it is tried again when some of those are claimed.
+    pub(crate) fn may_be_given(&mut self, most: u32) -> bool {
+        let full = self.unclaimed_locks >= most;
+        self.put_off |= full;
+        !full
     }
 
     /// One that stood in front does so no more.

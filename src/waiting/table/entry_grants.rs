@@ -3,9 +3,10 @@
 use super::entry::LockEntry;
 use super::grants::{Expired, GrantRecord, Synced};
 use super::queue::RequestId;
+use super::replication::Moved;
 use super::untold::UntoldHold;
 use super::waiter::Session;
-use crate::lock::{Fence, Millis};
+use crate::lock::{Deadline, Fence, Held, Millis};
 
 impl LockEntry {
     /// The next grant of which something is known, by its fence.
@@ -78,6 +79,18 @@ impl LockEntry {
         self.grants.change(fence, |record| record.untold.end_binds());
     }
 
+    /// A waiter is told of that grant: whether its connection is to keep it alive. If the waiter turns out to be gone, what its connection
+    /// kept alive before is not that of this answer.
+    pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
+        let goes_on = self.grants.session(fence).is_none_or(|session| session.client != client);
+        let bind = |record: &mut GrantRecord| {
+            let binds = record.untold.get(request).is_some_and(|hold| hold.binds);
+            record.untold.set_binds(request, binds && goes_on);
+            binds
+        };
+        self.grants.change(fence, bind).unwrap_or_default()
+    }
+
     pub(super) fn synced(&self, fence: Fence) -> Option<&Synced> {
         self.grants.get(fence)?.synced.as_deref()
     }
@@ -100,9 +113,41 @@ impl LockEntry {
         self.synced(fence).is_some_and(|synced| synced.pending.is_some())
     }
 
+    /// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
+    /// is over without.
+    pub(crate) fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
+        let moved = self.synced(held.grant.fence()).and_then(Synced::unconfirmed);
+        // Somebody else may have moved the lease since.
+        match moved.filter(|moved| moved.to == held.deadline) {
+            None => Some(held),
+            Some(Moved { from, .. }) => {
+                (from >= Deadline::At(now)).then_some(Held { deadline: from, ..held })
+            }
+        }
+    }
+
     /// Whether a grant was kept whose lease ended while this server stood still.
     pub(crate) fn has_expired(&self) -> bool {
         self.grants.counts().expired > 0
+    }
+
+    /// Takes what was kept so.
+    pub(super) fn take_expired(&mut self) -> Vec<Box<Expired>> {
+        let mut all = Vec::new();
+        if self.has_expired() {
+            self.grants.change_all(|record| all.extend(record.expired.take()));
+        }
+        all
+    }
+
+    /// Something has been done to the key under that number: grants that were kept before are not given back.
+    pub(super) fn touched_by(&mut self, number: u64) {
+        if self.has_expired() {
+            self.grants.change_all(|record| {
+                let earlier = record.expired.iter_mut().filter(|expired| expired.kept_at < number);
+                earlier.for_each(|expired| expired.for_good = true);
+            });
+        }
     }
 
     /// The grants that were kept so.

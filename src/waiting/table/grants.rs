@@ -1,15 +1,14 @@
 //! Records of the grants of one lock, for all that its key does not hold: who has not been told yet, who keeps a grant alive, who hears
 //! what becomes of it.
 
-#[cfg(test)]
-use std::collections::BTreeMap;
 use std::collections::VecDeque;
 
+use super::outgoing::{Message, MessageKind};
 use super::queue::RequestId;
 use super::replication::{Confirm, Moved};
 use super::untold::{UntoldHold, UntoldHolds};
 use super::waiter::{Channel, Session};
-use crate::lock::{Fence, Grant, Owner};
+use crate::lock::{Fence, Grant, Millis, Owner};
 
 /// One grant, and all that its key does not say of it. There is a record for each grant that somebody is yet to be told of, that a
 /// connection keeps alive, or whose holder hears what becomes of it.
@@ -36,10 +35,28 @@ pub(super) struct GrantRecord {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Synced {
     pub(super) confirm: Confirm,
-    /// Under this number a renewal is to be confirmed.
-    pub(super) pending: Option<RequestId>,
+    /// A renewal that is to be confirmed, and by when.
+    pub(super) pending: Option<(Moved, Millis)>,
     /// A renewal that was not confirmed in time, and is to be undone.
     pub(super) failed: Option<Moved>,
+}
+
+impl Synced {
+    pub(super) fn new(confirm: Confirm) -> Self {
+        Self { confirm, pending: None, failed: None }
+    }
+
+    /// The renewal that replicas have not confirmed.
+    pub(super) fn unconfirmed(&self) -> Option<Moved> {
+        self.failed.or_else(|| Some(self.pending?.0))
+    }
+
+    /// The time is up in which replicas were to confirm a renewal: it is to be undone.
+    pub(super) fn fail(&mut self) {
+        if let Some((moved, _)) = self.pending.take() {
+            self.failed = Some(moved);
+        }
+    }
 }
 
 /// A holder that hears what becomes of its grant.
@@ -200,13 +217,19 @@ impl GrantRecords {
         self.records.iter().take(records).filter_map(|record| record.session.as_ref())
     }
 
-    /// The first grant whose holder knows of it, and not of the queue behind it.
-    pub(super) fn first_uninformed(&self) -> Option<Fence> {
+    /// The message to the first holder who knows of its grant, and not of the queue behind it. From now on it does.
+    pub(super) fn inform_next(&mut self) -> Option<Message> {
         if self.counts.uninformed == 0 {
             return None;
         }
-        let is_uninformed = |record: &&GrantRecord| record.counts().uninformed > 0;
-        self.records.iter().find(is_uninformed).map(|record| record.fence)
+        let number = self.records.iter().position(|record| record.counts().uninformed > 0)?;
+        let inform = |record: &mut GrantRecord| {
+            let listener = record.listener.as_deref_mut()?;
+            listener.told = true;
+            let (channel, owner) = (listener.channel.clone(), listener.owner.clone());
+            Some(Message { channel, kind: MessageKind::Wanted(record.fence), owner })
+        };
+        self.change_at(number, inform).flatten()
     }
 
     /// The first grant of which holds are to be taken back.
@@ -280,16 +303,6 @@ impl GrantRecords {
             assert!(!record.is_over(), "{record:?}");
             assert!(record.synced.is_none() || record.session.is_some(), "{record:?}");
             record.untold.check();
-        }
-    }
-}
-
-#[cfg(test)]
-impl GrantRecord {
-    pub(super) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
-        self.untold.renumber_requests(requests);
-        if let Some(synced) = &mut self.synced {
-            synced.pending = synced.pending.map(|old| requests[&old]);
         }
     }
 }

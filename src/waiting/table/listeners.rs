@@ -1,16 +1,25 @@
 //! Holders that want to hear what becomes of their grant.
 
-use super::grants::{GrantRecord, Listener};
-use super::outgoing::{Message, MessageKind, Notice};
+use std::collections::VecDeque;
+
+use super::grants::Listener;
+use super::lock_id::{LockId, LockRef};
+use super::locks::Locks;
+use super::outgoing::{Message, Notice};
 use super::waiter::Channel;
-use super::{LockId, LockRef, WaitTable};
 use crate::lock::{Fence, Owner};
 
-impl<C: Copy> WaitTable<C> {
+/// The holders that hear of their grants, and what they are to be told.
+pub(crate) struct Listeners<'a> {
+    pub(super) locks: &'a mut Locks,
+    pub(super) outgoing: &'a mut VecDeque<Notice>,
+}
+
+impl Listeners<'_> {
     /// The holder of that grant hears on that channel what becomes of it, and on no other. If somebody waits it is told so, again
     /// if need be: it may ask since it doubts that it heard.
     pub(crate) fn watch(&mut self, at: LockRef<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
-        self.set_listener(at, fence, Listener { owner, channel, claimed: true, told: false });
+        self.set(at, fence, Listener { owner, channel, claimed: true, told: false });
         self.tell_wanted(at);
     }
 
@@ -23,11 +32,11 @@ impl<C: Copy> WaitTable<C> {
         owner: Owner<'static>,
         channel: Channel,
     ) {
-        self.set_listener(at, fence, Listener { owner, channel, claimed: false, told: false });
+        self.set(at, fence, Listener { owner, channel, claimed: false, told: false });
     }
 
-    fn set_listener(&mut self, at: LockRef<'_>, fence: Fence, mut listener: Listener) {
-        let (_, entry) = self.open_entry(at);
+    fn set(&mut self, at: LockRef<'_>, fence: Fence, mut listener: Listener) {
+        let (_, entry) = self.locks.open(at);
         entry.grants.open(fence, |record| {
             // A holder that knew of its grant still knows of it.
             listener.claimed |= record.listener.as_ref().is_some_and(|known| known.claimed);
@@ -35,34 +44,28 @@ impl<C: Copy> WaitTable<C> {
         });
     }
 
-    /// Has the holders told that somebody waits, once for each queue that forms behind them.
-    pub(crate) fn tell_wanted(&mut self, at: LockRef<'_>) {
-        let Some((id, entry)) = self.entries.get_key_mut(at) else { return };
-        if entry.wanted || entry.queue.is_empty() || entry.grants.counts().uninformed == 0 {
-            return;
-        }
-        entry.wanted = true;
-        self.outgoing.push_back(Notice::Wanted(id.clone()));
+    /// The holder of that grant knows of it, and from now on what it is to give up.
+    pub(super) fn knows(&mut self, at: LockRef<'_>, fence: Fence) {
+        self.locks.change(at, |entry| entry.listener_knows(fence));
+        self.tell_wanted(at);
     }
 
-    /// The message to the next holder that somebody waits, unless the queue has dissolved meanwhile; the others are told after it.
-    pub(super) fn wanted(&mut self, id: LockId) -> Option<Message> {
-        let entry = self.entries.get_mut(id.to_ref())?;
-        entry.wanted = false;
-        if entry.queue.is_empty() {
-            return None;
+    /// Has the holders told that somebody waits, once for each queue that forms behind them.
+    pub(crate) fn tell_wanted(&mut self, at: LockRef<'_>) {
+        if let Some((id, entry)) = self.locks.entries.get_key_mut(at)
+            && entry.want()
+        {
+            self.outgoing.push_back(Notice::Wanted(id.clone()));
         }
-        let fence = entry.grants.first_uninformed()?;
-        let inform = |record: &mut GrantRecord| {
-            let listener = record.listener.as_deref_mut()?;
-            listener.told = true;
-            Some((listener.channel.clone(), listener.owner.clone()))
-        };
-        let (channel, owner) = entry.grants.change(fence, inform).flatten()?;
-        entry.wanted = entry.grants.counts().uninformed > 0;
+    }
+
+    /// The message to the next holder that somebody waits; the others are told after it.
+    pub(super) fn next_wanted(&mut self, id: LockId) -> Option<Message> {
+        let entry = self.locks.entries.get_mut(id.to_ref())?;
+        let message = entry.next_wanted()?;
         if entry.wanted {
             self.outgoing.push_front(Notice::Wanted(id));
         }
-        Some(Message { channel, kind: MessageKind::Wanted(fence), owner })
+        Some(message)
     }
 }

@@ -179,7 +179,7 @@ impl LockTable {
     pub(super) fn get_held_mut(
         &mut self,
         at: LockRef<'_>,
-    ) -> Option<(&LockId, &LockEntry, &mut Option<Since>)> {
+    ) -> Option<(&LockId, &mut LockEntry, &mut Option<Since>)> {
         let (id, Entry { entry, held }) = self.table.as_mut()?.entry_mut(at)?;
         Some((id, entry, held))
     }

@@ -1,33 +1,31 @@
 //! Who waits where, in memory. Nothing here changes anything in the server.
 //!
-//! - `entries`: by database and key, all that is known of one lock beside its key (`LockEntry`): its queue, and a record for each grant
-//!   of which there is something to know (`GrantRecord`). An entry of which nothing is left is dropped: a lock without an entry costs
-//!   one look-up.
-//! - `owners`: by owner, who stands in queues.
-//! - `waiters`: by the number of its request, everything about one waiter, from the time it joins until the server has freed it: also
-//!   for the moment after it left its queue, answered or departed.
-//! - `connections`: by connection, the locks whose grants live as long as it, and the waiters that are notified, in a queue or
-//!   with a grant to claim.
-//! - `timers`: when to look at which lock, whose lease to renew, who gives up, and who waits for several locks and may have them all
-//!   now.
-//! - `sweeps`: what is being done to all entries.
-//! - `observers`: what is kept for those who look on, and decides nothing.
-//! - `replication`: whose answer, and which renewals of sessions (`renewals`), replicas are to confirm.
-//! - `outgoing`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
+//! Calls go down only, and no part can reach one beside it:
 //!
-//! Each file has one way through them: `queues` who comes, is next and leaves; `answers` who is told what; `undeliverable` what becomes
-//! of a grant whose waiter went away; `sessions` which connection keeps which grants alive; `places` who waits without being
-//! blocked, and claims; `listeners` what holders hear; `looks` when to look again; `together` who waits for several locks;
-//! `waits` what waits for what; `pages`, `waited_for` and `long_waits` what is shown of all that wait; `clear_up` what is much at
-//! once, and done piece by piece.
+//! - `WaitTable` does what concerns waiters and locks at once: who comes (`arrivals`), is told (`answers`), keeps and claims a place
+//!   (`claims`), or has waited long enough (`due`); and how waits and grants end (`ends`).
+//! - `Sessions` and `Listeners` change what hangs on a grant: the connection that keeps it alive, and the holder that hears of it. `View` is
+//!   what the rules and `DETECT` read, `Shown` what operators do. All four borrow parts of the table.
+//! - `Locks`: by database and key, all that is known of one lock beside its key (`LockEntry`): its queue, its timers, and a record for
+//!   each grant of which there is something to know (`GrantRecord`). When to look at which lock (`Timers`), and what is being done to
+//!   all of them (`Sweeps`).
+//! - `Waiters`: by the number of its request, everything about one waiter; by owner, who stands in queues (`Owners`); who gives up when,
+//!   and who waits for several locks and may have them all now (`RequestTimers`).
+//! - `Connections`: by connection, the locks whose grants live as long as it, and the waiters that are notified, in a queue or
+//!   with a grant to claim.
+//! - `Replication`: whose answer, and which renewals of sessions, replicas are to confirm.
+//! - `outgoing`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
+//! - `Observers`: what is kept for those who look on, and decides nothing.
 
 mod answers;
+mod arrivals;
 mod busiest;
 #[cfg(any(test, debug_assertions))]
 mod check;
-mod clear_up;
-mod confirmations;
+mod claims;
 mod connections;
+mod due;
+mod ends;
 mod entry;
 mod entry_grants;
 mod grants;
@@ -35,55 +33,48 @@ mod held_since;
 mod listeners;
 mod lock_id;
 mod lock_table;
-mod long_waits;
-mod looks;
-mod observers;
+mod locks;
 mod outgoing;
 mod owners;
-mod pages;
-mod places;
 mod queue;
-mod queues;
-mod renewals;
 mod replication;
+mod request_timers;
 mod sessions;
+mod shown;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod together;
-mod undeliverable;
 mod untold;
-mod waited_for;
+mod view;
 mod waiter;
-mod waits;
+mod waiters;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::num::NonZeroU64;
+use std::collections::VecDeque;
 
 use connections::Connections;
-use lock_table::LockTable;
-use observers::Observers;
+use listeners::Listeners;
+use locks::Locks;
 use outgoing::Notice;
-use owners::Owners;
 use replication::Replication;
-use sweep::Sweeps;
-use waiter::Waiter;
+use sessions::Sessions;
+use shown::{Observers, Shown};
+use view::View;
+use waiters::Waiters;
 
 pub(crate) use busiest::Busy;
 pub(crate) use entry::LockEntry;
 pub(crate) use grants::Expired;
 pub(crate) use lock_id::{LockId, LockRef};
-pub(crate) use long_waits::LongWaits;
 pub(crate) use outgoing::{Message, MessageKind, Outgoing};
-pub(crate) use pages::{Page, WaitInfo};
 pub(crate) use queue::RequestId;
 pub(crate) use replication::{Confirm, Moved, Offset};
-pub(crate) use timers::{Lane, Timers};
+pub(crate) use shown::{LongWaits, Page, WaitInfo};
+pub(crate) use timers::Lane;
+pub(crate) use view::Ahead;
 pub(crate) use waiter::{
     Answer, Arrival, Channel, Confirmed, RequestedLock, RequestedLocks, Session, Told, WaitKind, WaiterInfo,
 };
-pub(crate) use waits::Ahead;
 
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
 pub(crate) const AT_ONCE: usize = 100;
@@ -101,76 +92,47 @@ pub(crate) enum Left {
 /// Who waits where; `C` is how the server knows a client that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 pub(crate) struct WaitTable<C> {
-    entries: LockTable,
-    waiters: BTreeMap<RequestId, Waiter<C>>,
-    owners: Owners,
+    pub(crate) locks: Locks,
+    pub(crate) waiters: Waiters<C>,
     pub(crate) connections: Connections,
-    pub(crate) timers: Timers,
-    sweeps: Sweeps,
-    outgoing: VecDeque<Notice>,
     pub(crate) replication: Replication,
-    /// How many stand in queues.
-    queued: usize,
-    /// For those who look on.
+    outgoing: VecDeque<Notice>,
     observers: Observers,
-    last_request: NonZeroU64,
 }
 
 impl<C: Copy> WaitTable<C> {
     pub(crate) const fn new() -> Self {
         Self {
-            entries: LockTable::new(),
-            waiters: BTreeMap::new(),
-            owners: Owners::new(),
+            locks: Locks::new(),
+            waiters: Waiters::new(),
             connections: Connections::new(),
-            timers: Timers::new(),
-            sweeps: Sweeps::new(),
-            outgoing: VecDeque::new(),
             replication: Replication::new(),
-            queued: 0,
+            outgoing: VecDeque::new(),
             observers: Observers::new(),
-            last_request: NonZeroU64::MIN,
         }
     }
 
-    /// Whether nobody waits for any lock and no connection keeps one alive, as on many servers at most times.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// What the rules read.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> View<'_, C> {
+        View { locks: &self.locks, waiters: &self.waiters, connections: &self.connections }
     }
 
-    /// Whether nobody waits for that lock, no connection keeps it alive, and nothing of it is left to take back.
-    pub(crate) fn is_idle(&self, at: LockRef<'_>) -> bool {
-        self.entries.lacks(at)
+    /// What operators are shown.
+    pub(crate) fn shown(&mut self) -> Shown<'_, C> {
+        Shown { locks: &self.locks, waiters: &self.waiters, observers: &mut self.observers }
     }
 
-    /// How many wait, and how many grants are kept alive by a connection.
-    pub(crate) fn totals(&self) -> (usize, usize) {
-        (self.queued, self.connections.sessions())
+    /// The grants that live as long as a connection.
+    #[inline(always)]
+    pub(crate) fn sessions(&mut self) -> Sessions<'_> {
+        let Self { locks, connections, replication, .. } = self;
+        Sessions { locks, connections, replication }
     }
 
-    /// The key holds something else: nobody waits for that, and nothing of a lock is left. How many grants that were kept have
-    /// lapsed by that.
-    pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
-        for _ in 0..AT_ONCE {
-            let Some((request, _)) = self.head(at) else { break };
-            self.answer(request, Answer::WrongType);
-        }
-        if self.head(at).is_some() {
-            self.look_by(at, 0);
-        }
-        let lapsed = self.lock(at).grants.counts().expired as usize;
-        self.end_grants(at, MessageKind::Lost);
-        lapsed
-    }
-
-    /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
-    /// when it comes back one day. Those who are notified are sent away. Who is left after that.
-    pub(crate) fn moved_away(&mut self, at: LockRef<'_>) -> Left {
-        let all = self.send_away(at);
-        match self.lock(at).waiters() {
-            _ if !all => Left::More,
-            0 => Left::Nobody,
-            _ => Left::Blocked,
-        }
+    /// The holders that hear what becomes of their grants.
+    #[inline(always)]
+    pub(crate) fn listeners(&mut self) -> Listeners<'_> {
+        Listeners { locks: &mut self.locks, outgoing: &mut self.outgoing }
     }
 }

@@ -25,28 +25,43 @@ impl Owners {
         Self { waits: BTreeSet::new(), places: BTreeSet::new(), several: 0 }
     }
 
-    pub(super) fn join(&mut self, owner: &Owner<'_>, request: RequestId, several: bool) {
+    pub(super) fn join(
+        &mut self,
+        owner: &Owner<'_>,
+        request: RequestId,
+        locks: &RequestedLocks,
+        place: bool,
+    ) {
         self.waits.insert((HASHES.hash_one(owner), request));
-        self.several += usize::from(several);
+        self.several += usize::from(locks.are_several());
+        if place {
+            self.places.insert((place_hash(owner, locks.names(), locks.are_several()), request));
+        }
     }
 
-    pub(super) fn leave(&mut self, owner: &Owner<'_>, request: RequestId, several: bool) {
+    pub(super) fn leave(
+        &mut self,
+        owner: &Owner<'_>,
+        request: RequestId,
+        locks: &RequestedLocks,
+        place: bool,
+    ) {
         self.waits.remove(&(HASHES.hash_one(owner), request));
-        self.several -= usize::from(several);
+        self.several -= usize::from(locks.are_several());
+        if place {
+            self.places.remove(&(place_hash(owner, locks.names(), locks.are_several()), request));
+        }
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waits.len()
     }
 
     /// The waits of that owner, and of any other that has the same hash, first come first.
     pub(super) fn perhaps(&self, owner: &Owner<'_>) -> impl Iterator<Item = RequestId> {
         let hash = HASHES.hash_one(owner);
         self.waits.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).map(|(_, request)| *request)
-    }
-
-    pub(super) fn add_place(&mut self, owner: &Owner<'_>, locks: &RequestedLocks, request: RequestId) {
-        self.places.insert((place_hash(owner, locks.names(), locks.are_several()), request));
-    }
-
-    pub(super) fn remove_place(&mut self, owner: &Owner<'_>, locks: &RequestedLocks, request: RequestId) {
-        self.places.remove(&(place_hash(owner, locks.names(), locks.are_several()), request));
     }
 
     /// The places of that owner for these locks, in any order, and perhaps others: the last one first.
@@ -74,7 +89,7 @@ fn place_hash<'a>(owner: &Owner<'_>, locks: impl Iterator<Item = LockRef<'a>>, s
 #[cfg(any(test, debug_assertions))]
 impl Owners {
     /// How many wait, how many of them in places, and how many for several locks.
-    pub(super) fn lens(&self) -> (usize, usize, usize) {
+    pub(super) fn counts(&self) -> (usize, usize, usize) {
         (self.waits.len(), self.places.len(), self.several)
     }
 }

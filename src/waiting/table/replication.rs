@@ -22,36 +22,37 @@ pub(crate) struct Confirm {
 }
 
 /// What replicas are to confirm.
-#[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) enum What {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Awaited {
     /// The answer of a client that is blocked.
-    Answer,
+    Answer(RequestId),
     /// A lease that a session has set anew.
-    Renewal { id: LockId, fence: Fence, moved: Moved },
+    Renewal(LockId, Fence),
 }
 
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) struct Pending {
-    pub(super) replicas: NonZeroU32,
+struct Pending {
+    replicas: NonZeroU32,
     /// None: the replicas are still to be asked.
-    pub(super) offset: Option<Offset>,
-    pub(super) what: What,
-    /// When it comes to its end without.
-    pub(super) ends: Millis,
+    offset: Option<Offset>,
+    /// When we stop waiting for the replicas.
+    ends: Millis,
 }
 
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Replication {
-    pub(super) pending: BTreeMap<RequestId, Pending>,
-    /// Those for which the replicas are still to be asked.
-    pub(super) unasked: BTreeSet<RequestId>,
+    pending: BTreeMap<Awaited, Pending>,
+    /// What the replicas are still to be asked for.
+    unasked: BTreeSet<Awaited>,
     /// The others: by the number of replicas, and the offset that they are to come to.
-    pub(super) asked: BTreeSet<(NonZeroU32, Offset, RequestId)>,
+    asked: BTreeSet<(NonZeroU32, Offset, Awaited)>,
+    /// All of them, by when we stop waiting.
+    ends: BTreeSet<(Millis, Awaited)>,
     /// A question is on its way: those who come meanwhile share the next one.
-    pub(super) question: bool,
+    question: bool,
 }
 
 /// A lease ended at one time, and ends at another now.
@@ -64,7 +65,13 @@ pub(crate) struct Moved {
 
 impl Replication {
     pub(super) const fn new() -> Self {
-        Self { pending: BTreeMap::new(), unasked: BTreeSet::new(), asked: BTreeSet::new(), question: false }
+        Self {
+            pending: BTreeMap::new(),
+            unasked: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            ends: BTreeSet::new(),
+            question: false,
+        }
     }
 
     /// Whether replicas have nothing to confirm.
@@ -85,10 +92,10 @@ impl Replication {
     /// Replicas are asked: what has changed so far is in front of that offset.
     pub(crate) fn asked(&mut self, offset: Offset) {
         self.question = true;
-        for request in std::mem::take(&mut self.unasked) {
-            let Some(pending) = self.pending.get_mut(&request) else { continue };
+        for awaited in std::mem::take(&mut self.unasked) {
+            let Some(pending) = self.pending.get_mut(&awaited) else { continue };
             pending.offset = Some(offset);
-            self.asked.insert((pending.replicas, offset, request));
+            self.asked.insert((pending.replicas, offset, awaited));
         }
     }
 
@@ -97,38 +104,61 @@ impl Replication {
         self.question = false;
     }
 
-    pub(super) fn add(&mut self, request: RequestId, pending: Pending) {
-        self.unasked.insert(request);
-        self.pending.insert(request, pending);
+    /// Replicas are to confirm that, at the latest when the lease ends that there is without. By when.
+    pub(super) fn add(&mut self, awaited: Awaited, confirm: Confirm, lease: Deadline, now: Millis) -> Millis {
+        let Confirm { replicas, within } = confirm;
+        let ends = confirmed_by(within, lease, now);
+        self.unasked.insert(awaited.clone());
+        self.ends.insert((ends, awaited.clone()));
+        let earlier = self.pending.insert(awaited, Pending { replicas, offset: None, ends });
+        debug_assert!(earlier.is_none(), "{earlier:?}");
+        ends
     }
 
-    pub(super) fn remove(&mut self, request: RequestId) -> Option<Pending> {
-        let pending = self.pending.remove(&request)?;
+    /// Nothing is to be confirmed any more of that; whether there was.
+    pub(super) fn remove(&mut self, awaited: &Awaited) -> bool {
+        // As on most servers at all times.
+        if self.is_empty() {
+            return false;
+        }
+        let Some((awaited, pending)) = self.pending.remove_entry(awaited) else { return false };
         match pending.offset {
-            None => _ = self.unasked.remove(&request),
-            Some(offset) => _ = self.asked.remove(&(pending.replicas, offset, request)),
+            None => _ = self.unasked.remove(&awaited),
+            Some(offset) => _ = self.asked.remove(&(pending.replicas, offset, awaited.clone())),
         }
-        Some(pending)
+        self.ends.remove(&(pending.ends, awaited))
     }
 
-    /// One that enough replicas have. `acks`: how far each is, the one that is farthest first.
-    pub(super) fn confirmed(&self, acks: &[Offset]) -> Option<RequestId> {
-        let mut from = (NonZeroU32::MIN, Offset::MIN, RequestId::MIN);
-        // For each number of replicas, the one that comes first in the stream.
-        while let Some(&(replicas, offset, request)) = self.asked.range(from..).next() {
-            let last = (replicas.get() - 1) as usize;
+    /// What we stop waiting for first, and when.
+    pub(super) fn first_end(&self) -> Option<&(Millis, Awaited)> {
+        self.ends.first()
+    }
+
+    /// Takes something that enough replicas have. `acks`: how far each is, the one that is farthest first.
+    pub(super) fn take_confirmed(&mut self, acks: &[Offset]) -> Option<Awaited> {
+        let awaited = self.confirmed(acks)?.clone();
+        self.remove(&awaited);
+        Some(awaited)
+    }
+
+    pub(super) fn confirmed(&self, acks: &[Offset]) -> Option<&Awaited> {
+        let mut replicas = NonZeroU32::MIN;
+        loop {
+            // For each number of replicas, the one that comes first in the stream.
+            let from = (replicas, Offset::MIN, Awaited::Answer(RequestId::MIN));
+            let (needed, offset, awaited) = self.asked.range(from..).next()?;
+            let last = (needed.get() - 1) as usize;
             // One that has not said anything yet stands at 0.
-            if acks.get(last).is_some_and(|&ack| ack > 0 && ack >= offset) {
-                return Some(request);
+            if acks.get(last).is_some_and(|ack| *ack > 0 && ack >= offset) {
+                return Some(awaited);
             }
-            from = (replicas.checked_add(1)?, Offset::MIN, RequestId::MIN);
+            replicas = needed.checked_add(1)?;
         }
-        None
     }
 }
 
 /// When it is too late to confirm something: when its time is up, or in the last millisecond of the lease that there is without it.
-pub(super) fn confirmed_by(within: u32, lease: Deadline, now: Millis) -> Millis {
+fn confirmed_by(within: u32, lease: Deadline, now: Millis) -> Millis {
     let by = now.saturating_add(within.into()).saturating_add(1);
     match lease {
         Deadline::At(last) => by.min(last),
@@ -138,32 +168,38 @@ pub(super) fn confirmed_by(within: u32, lease: Deadline, now: Millis) -> Millis 
 
 #[cfg(any(test, debug_assertions))]
 impl Replication {
-    /// All that is pending is in one of the two indexes.
+    /// All that is pending is in one of the two indexes, and has its end.
     pub(super) fn check(&self) {
         let (asked, unasked): (Vec<_>, Vec<_>) =
             self.pending.iter().partition(|(_, pending)| pending.offset.is_some());
-        assert!(unasked.into_iter().map(|(request, _)| request).eq(&self.unasked));
+        assert!(unasked.into_iter().map(|(awaited, _)| awaited).eq(&self.unasked));
         let asked = asked.into_iter();
         let asked: BTreeSet<_> = asked
-            .filter_map(|(request, pending)| Some((pending.replicas, pending.offset?, *request)))
+            .filter_map(|(awaited, pending)| Some((pending.replicas, pending.offset?, awaited.clone())))
             .collect();
         assert_eq!(asked, self.asked);
+        let ends = self.pending.iter().map(|(awaited, pending)| (pending.ends, awaited.clone()));
+        assert_eq!(ends.collect::<BTreeSet<_>>(), self.ends);
+    }
+
+    /// What is pending, and by when it is to be confirmed.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Awaited, Millis)> {
+        self.pending.iter().map(|(awaited, pending)| (awaited, pending.ends))
     }
 }
 
 #[cfg(test)]
 impl Replication {
     pub(super) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
-        self.pending = std::mem::take(&mut self.pending)
-            .into_iter()
-            .map(|(old, pending)| (requests[&old], pending))
-            .collect();
-        self.unasked = self.unasked.iter().map(|old| requests[old]).collect();
-        self.asked = self.asked.iter().map(|(count, offset, old)| (*count, *offset, requests[old])).collect();
-    }
-
-    pub(super) fn requests(&self) -> impl Iterator<Item = RequestId> {
-        self.pending.keys().copied()
+        let new = |awaited: &Awaited| match awaited {
+            Awaited::Answer(old) => Awaited::Answer(requests[old]),
+            renewal @ Awaited::Renewal(..) => renewal.clone(),
+        };
+        self.pending =
+            self.pending.iter().map(|(awaited, pending)| (new(awaited), pending.clone())).collect();
+        self.unasked = self.unasked.iter().map(new).collect();
+        self.asked = self.asked.iter().map(|(count, offset, old)| (*count, *offset, new(old))).collect();
+        self.ends = self.ends.iter().map(|(ends, old)| (*ends, new(old))).collect();
     }
 
     /// Counts offsets from another one on; those before it are alike, and so are those from `most` on.
@@ -172,6 +208,7 @@ impl Replication {
         for pending in self.pending.values_mut() {
             pending.offset = pending.offset.map(shift);
         }
-        self.asked = self.asked.iter().map(|(count, offset, old)| (*count, shift(*offset), *old)).collect();
+        let asked = self.asked.iter();
+        self.asked = asked.map(|(count, offset, old)| (*count, shift(*offset), old.clone())).collect();
     }
 }

@@ -1,121 +1,113 @@
-//! Which connection keeps which grants alive.
+//! Which connection keeps which grants alive, and which of their renewals replicas confirm.
+//!
+//! Such a renewal is made first, and set back if it is not confirmed in time: `settle` does that with the lock open.
 
-use super::grants::{Expired, GrantRecord, Synced};
-use super::waiter::{Phase, Session};
-use super::{LockId, LockRef, WaitTable};
-use crate::lock::{Fence, Grant, Millis};
+use super::connections::Connections;
+use super::grants::{GrantRecord, Synced};
+use super::lock_id::{LockId, LockRef};
+use super::locks::Locks;
+use super::replication::{Awaited, Confirm, Moved, Replication};
+use super::waiter::Session;
+use crate::lock::{Fence, Millis};
 
-impl<C: Copy> WaitTable<C> {
-    pub(crate) fn session(&self, at: LockRef<'_>, fence: Fence) -> Option<Session> {
-        self.lock(at).grants.session(fence).map(|session| self.as_it_is(session))
-    }
+/// The grants that live as long as a connection: what is to be changed of them.
+pub(crate) struct Sessions<'a> {
+    pub(super) locks: &'a mut Locks,
+    pub(super) connections: &'a mut Connections,
+    pub(super) replication: &'a mut Replication,
+}
 
-    fn as_it_is(&self, session: &Session) -> Session {
-        Session { over: session.over || self.connections.is_closed(session.client), ..*session }
-    }
-
-    /// The next session of a lock, by its fence; of one whose connection has closed only, where not all are to be looked at.
-    pub(crate) fn next_session(&self, at: LockRef<'_>, seen: Option<Fence>, all: bool) -> Option<Session> {
-        let unseen = self.lock(at).grants.after(seen).filter_map(|record| record.session.as_ref());
-        unseen.map(|session| self.as_it_is(session)).find(|session| all || session.over)
-    }
-
-    /// The connection that keeps the grant with that fence alive.
-    pub(crate) fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
-        self.session(at, fence).filter(|session| !session.over).map(|session| session.client)
-    }
-
-    /// Whether a connection that kept a grant of that lock alive has closed.
-    pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
-        self.lock(at).sessions().any(|session| self.as_it_is(session).over)
-    }
-
+impl Sessions<'_> {
     /// Has a connection keep a grant alive, in place of any other.
-    pub(crate) fn start_session(&mut self, at: LockRef<'_>, session: Session) {
-        let (id, entry) = self.open_entry(at);
+    pub(crate) fn start(&mut self, at: LockRef<'_>, session: Session) {
+        let (id, entry) = self.locks.open(at);
         let fence = session.fence;
         let earlier = entry.grants.open(fence, |record| record.session.replace(session)).flatten();
         if let Some(earlier) = earlier.filter(|earlier| earlier.client != session.client) {
             self.connections.remove_session(earlier.client, &id, fence);
         }
         self.connections.add_session(session.client, id, fence);
-        self.renew_by(at, session.renew_at);
-    }
-
-    /// Has the session of a lock looked at that is to be renewed first.
-    pub(crate) fn renew_next(&mut self, at: LockRef<'_>) {
-        if let Some(first) = self.lock(at).sessions().map(|session| session.renew_at).min() {
-            self.renew_by(at, first);
-        }
-    }
-
-    /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
-    /// at again.
-    pub(crate) fn has_successor(&self, at: LockRef<'_>, fence: Fence) -> bool {
-        let binding = self.lock(at).given(fence).filter(|hold| hold.binds);
-        let mut waiters = binding.filter_map(|hold| self.waiters.get(&hold.request));
-        waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
+        self.locks.renew_by(at, session.renew_at);
     }
 
     /// No connection keeps that grant alive any more.
-    pub(crate) fn end_session(&mut self, at: LockRef<'_>, fence: Fence) {
-        let Some(id) = self.id(at) else { return };
+    pub(super) fn end(&mut self, at: LockRef<'_>, fence: Fence) {
+        let id = self.locks.id(at);
         let take = |record: &mut GrantRecord| (record.session.take(), record.synced.take());
-        let ended = self.change(at, |entry| entry.grants.change(fence, take)).flatten();
+        let ended = self.locks.change(at, |entry| entry.grants.change(fence, take)).flatten();
         if let Some((Some(session), synced)) = ended {
-            self.session_ended(&id, &session, synced);
+            self.ended(&id, &session, synced);
         }
     }
 
-    pub(super) fn session_ended(&mut self, id: &LockId, session: &Session, synced: Option<Box<Synced>>) {
+    /// That session has ended with its grant.
+    pub(super) fn ended(&mut self, id: &LockId, session: &Session, synced: Option<Box<Synced>>) {
         self.connections.remove_session(session.client, id, session.fence);
-        if let Some(request) = synced.and_then(|synced| synced.pending) {
-            self.end_pending(request);
+        self.stop_awaiting(id, session.fence, synced);
+    }
+
+    fn stop_awaiting(&mut self, id: &LockId, fence: Fence, synced: Option<Box<Synced>>) {
+        if synced.is_some_and(|synced| synced.pending.is_some()) {
+            self.replication.remove(&Awaited::Renewal(id.clone(), fence));
         }
     }
 
-    /// The session of that grant, where its renewal has fallen due, and has not been seen to since though it could. Not one that
-    /// replicas confirm: who could not ask them may have been replaced.
-    pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
-        self.session(at, fence).filter(|session| {
-            !self.lock(at).is_synced(fence) && self.timers.is_overdue(session.renew_at, now)
-        })
-    }
-
-    /// The grants of a lock that have such a session.
-    pub(crate) fn overdue_sessions(&self, at: LockRef<'_>, now: Millis) -> Vec<Fence> {
-        let due =
-            self.lock(at).sessions().filter(|session| session.renew_at <= now).map(|session| session.fence);
-        due.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
-    }
-
-    /// Keeps a grant whose lease ended while this server stood still.
-    pub(crate) fn keep_expired(&mut self, at: LockRef<'_>, grant: Grant) {
-        let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
-        self.change(at, |entry| {
-            let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
-            entry.grants.open(fence, |record| record.expired = expired);
-        });
-        self.look_by(at, 0);
-    }
-
-    /// The grants that are kept so, and may be given back.
-    pub(crate) fn kept_expired(&self, at: LockRef<'_>) -> Vec<Grant> {
-        let may_be_given =
-            |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
-        self.lock(at).expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
-    }
-
-    /// The grants that were kept so.
-    pub(crate) fn take_expired(&mut self, at: LockRef<'_>) -> Vec<Expired> {
-        if !self.lock(at).has_expired() {
-            return Vec::new();
+    /// From now on replicas are to confirm so that a connection keeps that grant alive; or (none) they are not.
+    pub(crate) fn confirm(&mut self, at: LockRef<'_>, fence: Fence, confirm: Option<Confirm>) {
+        let synced = confirm.map(|confirm| Box::new(Synced::new(confirm)));
+        let replace = |record: &mut GrantRecord| match record.session {
+            Some(_) => std::mem::replace(&mut record.synced, synced),
+            None => None,
+        };
+        let earlier = self.locks.change(at, |entry| entry.grants.change(fence, replace)).flatten().flatten();
+        if earlier.is_some() {
+            self.stop_awaiting(&self.locks.id(at), fence, earlier);
         }
-        let mut all = Vec::new();
-        self.change(at, |entry| entry.grants.change_all(|record| all.extend(record.expired.take())));
-        let touched = |expired: &Expired| self.sweeps.is_touched_since(at.db, expired.kept_at);
-        all.into_iter()
-            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired })
-            .collect()
+    }
+
+    /// The lease of a session's grant has been moved: where replicas are to confirm that, they have until the lease would have ended.
+    pub(crate) fn await_renewal(&mut self, at: LockRef<'_>, fence: Fence, moved: Moved, now: Millis) {
+        let Some(confirm) = self.locks.lock(at).synced(fence).map(|synced| synced.confirm) else { return };
+        let awaited = Awaited::Renewal(self.locks.id(at), fence);
+        let ends = self.replication.add(awaited, confirm, moved.from, now);
+        self.locks
+            .change(at, |entry| entry.change_synced(fence, |synced| synced.pending = Some((moved, ends))));
+    }
+
+    /// Replicas have confirmed the renewal of that grant.
+    pub(super) fn renewed(&mut self, id: &LockId, fence: Fence) {
+        self.locks.change(id.to_ref(), |entry| entry.change_synced(fence, |synced| synced.pending = None));
+    }
+
+    /// The time is up in which replicas were to confirm the renewal of that grant: its lease is to be set back.
+    pub(super) fn renewal_failed(&mut self, id: &LockId, fence: Fence) {
+        self.locks.change(id.to_ref(), |entry| entry.change_synced(fence, Synced::fail));
+        self.locks.recheck_by(id.to_ref(), 0);
+    }
+
+    /// The renewal of that grant that is to be undone, since replicas have not confirmed it in time.
+    pub(crate) fn take_unconfirmed_renewal(
+        &mut self,
+        at: LockRef<'_>,
+        fence: Fence,
+        now: Millis,
+    ) -> Option<Moved> {
+        let (_, ends) = self.locks.lock(at).synced(fence)?.pending.unzip();
+        if ends.is_some_and(|ends| ends < now) {
+            // A command may come before the timer does.
+            let id = self.locks.id(at);
+            self.replication.remove(&Awaited::Renewal(id.clone(), fence));
+            self.renewal_failed(&id, fence);
+        }
+        let take = |synced: &mut Synced| synced.failed.take();
+        self.locks.change(at, |entry| entry.change_synced(fence, take)).flatten().flatten()
+    }
+
+    /// The connection of that session has closed.
+    pub(super) fn closed(&mut self, client: u64, id: &LockId, fence: Fence) {
+        self.connections.remove_session(client, id, fence);
+        let at = id.to_ref();
+        self.locks.change(at, |entry| entry.change_session(fence, |session| session.over = true));
+        self.locks.look_by(at, 0);
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
-use super::observers::Observers;
 use super::outgoing::Notice;
 use super::queue::{Queue, RequestId};
+use super::shown::Observers;
 use super::timers::Lane;
 use super::waiter::{Phase, WaitKind};
 use super::{LockRef, Offset, WaitTable};
@@ -14,12 +14,11 @@ use crate::lock::{Fence, Millis, Owner, Room};
 /// Hash maps have no order: by key, then.
 impl<C: Hash> Hash for WaitTable<C> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.entries.iter().collect::<BTreeMap<_, _>>().hash(hasher);
+        self.locks.entries.iter().collect::<BTreeMap<_, _>>().hash(hasher);
+        self.locks.timers.hash(hasher);
+        self.locks.sweeps.hash(hasher);
         self.waiters.hash(hasher);
-        self.owners.hash(hasher);
         self.connections.hash(hasher);
-        self.timers.hash(hasher);
-        self.sweeps.hash(hasher);
         self.outgoing.hash(hasher);
         self.replication.hash(hasher);
     }
@@ -28,26 +27,26 @@ impl<C: Hash> Hash for WaitTable<C> {
 impl<C: Copy> WaitTable<C> {
     /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
     pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
-        let entry = self.lock(at);
-        entry.has_undeliverable() || entry.has_expired() || self.has_session_over(at)
+        let entry = self.locks.lock(at);
+        entry.has_undeliverable() || entry.has_expired() || self.view().has_session_over(at)
     }
 
     /// Who stands in the queue, first come first, under which name, and for how many there is to be room.
     pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, Owner<'static>, Room)> {
-        let requests = self.lock(at).queue.iter();
-        let asks = requests.map(|request| (request, &self.waiters[&request].ask));
+        let requests = self.locks.lock(at).queue.iter();
+        let asks = requests.map(|request| (request, &self.waiters.by_request[&request].ask));
         asks.map(|(request, ask)| (request, ask.owner.clone(), ask.room)).collect()
     }
 
     /// The grants of waiters that the server has not freed yet.
     pub(crate) fn given_grants(&self, at: LockRef<'_>) -> BTreeSet<(Fence, RequestId)> {
-        let records = self.lock(at).grants.iter();
+        let records = self.locks.lock(at).grants.iter();
         records.flat_map(|record| record.untold.iter().map(|hold| (record.fence, hold.request))).collect()
     }
 
     /// Whether that grant is to be told once replicas have it.
     pub(crate) fn is_unconfirmed(&self, at: LockRef<'_>, fence: Fence) -> bool {
-        let mut waiters = self.lock(at).given(fence).filter_map(|hold| self.waiters.get(&hold.request));
+        let mut waiters = self.locks.lock(at).given(fence).filter_map(|hold| self.waiters.get(hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_)))
     }
 
@@ -63,20 +62,20 @@ impl<C: Copy> WaitTable<C> {
 
     /// The connections that the state knows of.
     pub(crate) fn clients(&self) -> impl Iterator<Item = u64> {
-        let entries = self.entries.values();
+        let entries = self.locks.entries.values();
         let sessions = entries.flat_map(|entry| entry.grants.sessions()).map(|session| session.client);
-        let waiters = self.waiters.values().map(|waiter| waiter.client_id);
+        let waiters = self.waiters.by_request.values().map(|waiter| waiter.client_id);
         sessions.chain(waiters).chain(self.connections.clients())
     }
 
     /// Gives the connections other numbers.
     pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
-        for entry in self.entries.values_mut() {
+        for entry in self.locks.entries.values_mut() {
             entry.grants.change_all(|record| {
                 record.session.iter_mut().for_each(|session| session.client = ids[&session.client]);
             });
         }
-        for waiter in self.waiters.values_mut() {
+        for waiter in self.waiters.by_request.values_mut() {
             waiter.client_id = ids[&waiter.client_id];
         }
         self.connections.renumber_clients(ids);
@@ -86,11 +85,11 @@ impl<C: Copy> WaitTable<C> {
 impl<C: Copy> WaitTable<C> {
     /// Gives what is due at once the least numbers, in the same order.
     fn renumber_at_once(&mut self) {
-        for id in self.timers.take_at_once() {
-            if let Some(entry) = self.entries.get_mut(id.to_ref()) {
+        for id in self.locks.timers.take_at_once() {
+            if let Some(entry) = self.locks.entries.get_mut(id.to_ref()) {
                 entry.timers.taken(Lane::Now);
             }
-            self.look_by(id.to_ref(), 0);
+            self.locks.look_by(id.to_ref(), 0);
         }
     }
 }
@@ -98,34 +97,37 @@ impl<C: Copy> WaitTable<C> {
 impl WaitTable<RequestId> {
     /// Gives the waiters the least numbers, in the same order; and forgets since when those wait whose time is not limited.
     pub(crate) fn renumber_requests(&mut self) -> BTreeMap<RequestId, RequestId> {
-        self.last_request = std::num::NonZeroU64::MIN;
+        self.waiters.last_request = std::num::NonZeroU64::MIN;
         // What counts is whether it was before the renewal of a session.
-        let renewals =
-            self.entries.values().flat_map(|entry| entry.grants.sessions()).map(|session| session.renew_at);
+        let renewals = self
+            .locks
+            .entries
+            .values()
+            .flat_map(|entry| entry.grants.sessions())
+            .map(|session| session.renew_at);
         let renewals: Vec<Millis> = renewals.collect();
-        self.timers.forget_last_run(&renewals);
+        self.locks.timers.forget_last_run(&renewals);
         // It decides nothing.
         self.observers = Observers::new();
-        self.entries.forget_held();
-        let old: BTreeSet<RequestId> =
-            self.waiters.keys().copied().chain(self.replication.requests()).collect();
+        self.locks.entries.forget_held();
+        let old: Vec<RequestId> = self.waiters.by_request.keys().copied().collect();
         let new: BTreeMap<RequestId, RequestId> =
-            old.into_iter().map(|request| (request, self.next_request())).collect();
-        for entry in self.entries.values_mut() {
+            old.into_iter().map(|request| (request, self.waiters.next_request())).collect();
+        for entry in self.locks.entries.values_mut() {
             let queued: Vec<RequestId> = entry.queue.iter().collect();
             entry.queue = Queue::new();
             for request in queued {
-                entry.queue.join(new[&request], self.waiters[&request].ask.owner.clone());
+                entry.queue.join(new[&request], self.waiters.by_request[&request].ask.owner.clone());
             }
             if let Some(upgrader) = &mut entry.upgrader {
                 upgrader.requests = upgrader.requests.iter().map(|request| new[request]).collect();
             }
-            entry.grants.change_all(|record| record.renumber_requests(&new));
+            entry.grants.change_all(|record| record.untold.renumber_requests(&new));
         }
-        self.timers.renumber_requests(&new);
+        self.waiters.timers.renumber_requests(&new);
         self.renumber_at_once();
         self.connections.renumber_requests(&new);
-        self.owners.renumber_requests(&new);
+        self.waiters.owners.renumber_requests(&new);
         self.replication.renumber_requests(&new);
         self.outgoing = std::mem::take(&mut self.outgoing)
             .into_iter()
@@ -134,7 +136,7 @@ impl WaitTable<RequestId> {
                 due => Some(due),
             })
             .collect();
-        self.waiters = std::mem::take(&mut self.waiters)
+        self.waiters.by_request = std::mem::take(&mut self.waiters.by_request)
             .into_iter()
             .map(|(request, mut waiter)| {
                 if let WaitKind::Blocked(client) = &mut waiter.way {

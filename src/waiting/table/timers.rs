@@ -1,13 +1,8 @@
-//! All that falls due: locks to be looked at, sessions to be renewed, requests whose time is up or that are to be tried. Timers know locks
-//! by name and requests by number, and nothing else.
+//! When locks are to be looked at, and their sessions renewed. Timers know locks by name, and nothing else.
 
-#[cfg(test)]
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 use super::lock_id::LockId;
-use super::queue::RequestId;
 use crate::lock::Millis;
 
 /// Why a lock is to be looked at. Each reason has a lane of its own. Lanes are served by turns, so that none holds up another.
@@ -36,20 +31,12 @@ const AT_ONCE: Millis = Millis::MIN;
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Timers {
-    /// Locks to be looked at, by lane.
+    /// By lane.
     at_once: BTreeSet<(Millis, LockId)>,
     looks: BTreeSet<(Millis, LockId)>,
     renewals: BTreeSet<(Millis, LockId)>,
     /// The last number of what is due at once.
     last_number: Millis,
-    /// When requests are given up. Ours, not the server's: some servers lose the answer of a client whose time is up in the very moment
-    /// in which it is unblocked.
-    timeouts: BTreeSet<(Millis, RequestId)>,
-    /// The request whose time is up, and how many of its locks have been looked at for the last time.
-    timing_out: Option<(RequestId, usize)>,
-    /// Requests for several locks that may have them all now.
-    tries: BTreeSet<RequestId>,
-    last_tried: RequestId,
     /// With which kind of work the next turn begins: see `run_due`.
     next_kind: u8,
     /// No lock is to be looked at before that.
@@ -92,10 +79,6 @@ impl Timers {
             looks: BTreeSet::new(),
             renewals: BTreeSet::new(),
             last_number: 0,
-            timeouts: BTreeSet::new(),
-            timing_out: None,
-            tries: BTreeSet::new(),
-            last_tried: RequestId::MIN,
             next_kind: 0,
             paused_until: 0,
             last_run: 0,
@@ -159,71 +142,6 @@ impl Timers {
         self.set(own, lane, id, now.saturating_add(1));
     }
 
-    pub(super) fn set_timeout(&mut self, request: RequestId, time: Option<Millis>) {
-        self.timeouts.extend(time.map(|time| (time, request)));
-    }
-
-    pub(super) fn cancel_timeout(&mut self, request: RequestId, time: Option<Millis>) {
-        if let Some(time) = time {
-            self.timeouts.remove(&(time, request));
-        }
-    }
-
-    /// The request whose time was up first.
-    pub(super) fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
-        self.timeouts.first().filter(|(time, _)| *time <= now).map(|(_, request)| *request)
-    }
-
-    /// Takes it off.
-    pub(super) fn take_timed_out(&mut self, now: Millis) -> Option<RequestId> {
-        let request = self.first_timed_out(now)?;
-        self.timeouts.pop_first();
-        self.timing_out = None;
-        Some(request)
-    }
-
-    /// How many locks of the request whose time was up first have been looked at for the last time.
-    pub(super) fn last_looks(&self, request: RequestId) -> usize {
-        self.timing_out.filter(|(last, _)| *last == request).map_or(0, |(_, seen)| seen)
-    }
-
-    pub(super) fn note_last_looks(&mut self, request: RequestId, seen: usize) {
-        self.timing_out = Some((request, seen));
-    }
-
-    /// A request for several locks may have them all now.
-    pub(super) fn try_soon(&mut self, request: RequestId) {
-        self.tries.insert(request);
-    }
-
-    /// Whether it was to be tried.
-    pub(super) fn cancel_try(&mut self, request: RequestId) -> bool {
-        self.tries.remove(&request)
-    }
-
-    /// The next one to be tried. By turns: one that is to be tried again and again keeps up nobody.
-    pub(super) fn take_try(&mut self) -> Option<RequestId> {
-        let next = self.tries.range((Bound::Excluded(self.last_tried), Bound::Unbounded)).next();
-        let request = next.or(self.tries.first()).copied()?;
-        self.tries.remove(&request);
-        self.last_tried = if self.tries.is_empty() { RequestId::MIN } else { request };
-        Some(request)
-    }
-
-    /// Sets aside who is to be tried, while one of them is.
-    pub(crate) fn set_tries_aside(&mut self) -> BTreeSet<RequestId> {
-        std::mem::take(&mut self.tries)
-    }
-
-    /// Takes them up again, and those who have been noted since where something has `changed` for them. Else they have been tried
-    /// with the locks as they are.
-    pub(crate) fn take_tries_up(&mut self, aside: BTreeSet<RequestId>, changed: bool) {
-        let since = std::mem::replace(&mut self.tries, aside);
-        if changed {
-            self.tries.extend(since);
-        }
-    }
-
     /// With which kind of work a turn begins.
     pub(crate) fn next_kind(&self) -> u8 {
         self.next_kind
@@ -249,12 +167,15 @@ impl Timers {
         renew_at <= now && self.last_run < renew_at && self.paused_until <= renew_at
     }
 
-    /// When something is to be done next; 0: now.
+    /// When something can be done that is due then.
+    pub(super) fn not_paused(&self, time: Millis) -> Millis {
+        time.max(self.paused_until).max(0)
+    }
+
+    /// When a lock is to be looked at next; 0: now.
     pub(super) fn next_due(&self) -> Option<Millis> {
         let looks = [self.at_once.first(), self.looks.first(), self.renewals.first()].into_iter().flatten();
-        let looks = looks.map(|(time, _)| *time).chain(self.tries.first().map(|_| 0));
-        let looks = looks.map(|time| time.max(self.paused_until).max(0));
-        looks.chain(self.timeouts.first().map(|(time, _)| *time)).min()
+        looks.map(|(time, _)| self.not_paused(*time)).min()
     }
 }
 
@@ -270,13 +191,6 @@ impl Timers {
     pub(super) fn forget_last_run(&mut self, renewals: &[Millis]) {
         let seen = renewals.iter().copied().filter(|renew_at| *renew_at <= self.last_run);
         self.last_run = seen.max().unwrap_or(0);
-    }
-
-    pub(super) fn renumber_requests(&mut self, new: &BTreeMap<RequestId, RequestId>) {
-        self.timeouts = self.timeouts.iter().map(|(time, request)| (*time, new[request])).collect();
-        self.tries = self.tries.iter().map(|request| new[request]).collect();
-        self.last_tried = new.get(&self.last_tried).copied().unwrap_or(RequestId::MIN);
-        self.timing_out = self.timing_out.and_then(|(request, seen)| Some((*new.get(&request)?, seen)));
     }
 }
 
@@ -307,14 +221,6 @@ impl Timers {
     /// How many timers locks have.
     pub(super) fn locks(&self) -> usize {
         self.at_once.len() + self.looks.len() + self.renewals.len()
-    }
-
-    pub(super) fn timeouts(&self) -> impl Iterator<Item = &(Millis, RequestId)> {
-        self.timeouts.iter()
-    }
-
-    pub(super) fn tries(&self) -> impl Iterator<Item = &RequestId> {
-        self.tries.iter()
     }
 }
 

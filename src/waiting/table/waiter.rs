@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::lock_id::{LockId, LockRef};
 use super::queue::RequestId;
 use super::replication::Confirm;
+use super::untold::UntoldHold;
 use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, Room};
 
 /// The answer to a waiter.
@@ -228,6 +229,12 @@ impl<C> Waiter<C> {
             WaitKind::Notified(channel) => Some(channel),
             WaitKind::Blocked(_) => None,
         }
+    }
+
+    /// The hold that it is given with a grant.
+    pub(super) fn hold(&self, request: RequestId) -> UntoldHold {
+        let (locks, to_claim) = (self.locks.all().len() as u32, self.channel().is_some());
+        UntoldHold { request, locks, own: true, binds: self.ask.session, to_claim }
     }
 
     /// How long it has waited, in ms.

@@ -24,12 +24,12 @@ impl Server {
     /// The database is flushed.
     pub(crate) fn flush(&mut self) {
         self.locks.fill(None);
-        self.table.touched_db(Some(AT.db));
+        self.table.locks.touched_db(Some(AT.db));
     }
 
     /// A primary becomes a replica.
     pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
-        self.table.demoted();
+        self.table.locks.demoted();
         self.run_due(rules, now, Writes::Replica);
     }
 
@@ -40,7 +40,7 @@ impl Server {
         {
             *deadline = Deadline::At(now);
             self.effects.push(Effect::Lease(*deadline));
-            self.table.recheck_by(AT, 0);
+            self.table.locks.recheck_by(AT, 0);
         }
     }
 
@@ -57,13 +57,13 @@ impl Server {
         let fence = self.fences.next(now * 1000);
         let grant = fence.map(|fence| Grant::new(owner, fence, 1, None, now));
         self.locks[0] = grant.map(|grant| (Value::One(grant), Deadline::after(now, lease)));
-        self.table.touched(AT);
+        self.table.locks.touched(AT);
     }
 
     /// The slot moves to another server, and comes back as it went: nothing is known of it then but the key.
     pub(crate) fn move_away(&mut self, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
         let lock = self.locks[0].take();
-        self.table.look_by(AT, 0);
+        self.table.locks.look_by(AT, 0);
         let told = self.run_due(rules, now, Writes::Elsewhere);
         self.locks[0] = lock;
         told
@@ -71,13 +71,13 @@ impl Server {
 
     /// A client does something to that key, and the lock is as it was.
     pub(crate) fn touch(&mut self, lock: Lock) {
-        self.table.touched(at(lock));
+        self.table.locks.touched(at(lock));
     }
 
     /// A client deletes that key.
     pub(crate) fn delete(&mut self, lock: Lock) {
         self.locks[lock] = None;
-        self.table.touched(at(lock));
+        self.table.locks.touched(at(lock));
     }
 
     /// A client writes something else over that key, and deletes that when all who waited have been sent away.

@@ -85,7 +85,7 @@ impl Turn<'_> {
         {
             self.server.effects.push(Effect::Free);
             // What the server says of a lock that it has taken out of the keyspace.
-            self.server.table.recheck_by(at(self.lock), self.now);
+            self.server.table.locks.recheck_by(at(self.lock), self.now);
             for held in value.all(until) {
                 waiting::outlives(self, at(self.lock), held.grant, time(self.now));
             }
@@ -209,7 +209,7 @@ impl LockAccess for Turn<'_> {
 
     /// One that is not is not until the turn is over, as for a real server.
     fn idle(&mut self) -> bool {
-        self.busy[self.lock] |= !self.server.table.is_idle(at(self.lock));
+        self.busy[self.lock] |= !self.server.table.locks.is_idle(at(self.lock));
         !self.busy[self.lock]
     }
 }

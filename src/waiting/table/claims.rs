@@ -1,0 +1,102 @@
+//! Places, which wait without being blocked, and the holds of which an owner learns: what it has been told of is not taken back.
+
+use super::queue::RequestId;
+use super::waiter::{Arrival, Phase, RequestedLocks};
+use super::{LockRef, WaitTable};
+use crate::lock::{Fence, Owner};
+use crate::waiting::Left;
+
+impl<C: Copy> WaitTable<C> {
+    /// An owner asks again for what it waits for: it keeps its place, on the terms that it names now.
+    pub(crate) fn keep_place(&mut self, request: RequestId, arrival: Arrival<C>) {
+        let client = arrival.client_id;
+        let Some((earlier, locks)) = self.waiters.ask_again(request, arrival) else { return };
+        self.connections.remove_place(earlier, request);
+        self.connections.add_place(client, request, locks.weight());
+        // Whether it waits in front of others is decided when it is tried.
+        for at in locks.names().filter(|_| locks.are_several()) {
+            self.locks.change(at, |entry| entry.withdraw_upgrade(request));
+            self.locks.look_by(at, 0);
+        }
+    }
+
+    /// An owner gives up its last place in that queue, or what it has not claimed of the grant with that fence.
+    pub(crate) fn leave_queue(
+        &mut self,
+        at: LockRef<'_>,
+        owner: &Owner<'static>,
+        held: Option<Fence>,
+    ) -> Left {
+        let entry = self.locks.lock(at);
+        let queued = entry.queue.all_of(owner).rev().find(|request| self.waiters.is_place(*request));
+        let is_its =
+            |request: &RequestId| self.waiters.get(*request).is_some_and(|waiter| waiter.ask.owner == *owner);
+        let granted = || entry.unclaimed(held?).find(is_its);
+        let Some(request) = queued.or_else(granted) else { return Left::default() };
+        let locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
+        let others = locks.filter(|lock| lock.got.is_some() && !lock.id.is(at));
+        let others = others.map(|lock| lock.id.clone()).collect();
+        self.give_up(request);
+        Left { any: true, others }
+    }
+
+    /// The owner of that grant has been told of it: whatever was to be claimed of it is.
+    fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
+        let unclaimed: Vec<RequestId> = self.locks.lock(at).unclaimed(fence).collect();
+        if unclaimed.is_empty() {
+            return;
+        }
+        for request in unclaimed {
+            let locks = self.waiters.get(request).map(|waiter| waiter.locks.clone());
+            self.drop_waiter(request);
+            // Its owner knows of all that it waited for at once.
+            for lock in locks.iter().filter(|locks| locks.are_several()).flat_map(RequestedLocks::all) {
+                if let Some(fence) = lock.fence() {
+                    self.listeners().knows(lock.id.to_ref(), fence);
+                }
+            }
+        }
+        self.listeners().knows(at, fence);
+    }
+
+    /// The owner has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it. What was
+    /// to be claimed is.
+    pub(crate) fn share_hold(&mut self, at: LockRef<'_>, fence: Fence) {
+        self.claim(at, fence);
+        self.locks
+            .change(at, |entry| entry.grants.change(fence, |record| record.untold.share_with_blocked()));
+    }
+
+    /// The owner has been told of one of so many holds of that grant. If it had been told of none before, one waiter shares its hold.
+    pub(crate) fn share_one_hold(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
+        self.claim(at, fence);
+        let mut given = self.locks.lock(at).given(fence).filter(|hold| hold.own).map(|hold| hold.request);
+        let (first, more) = (given.next(), given.count());
+        if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
+            self.locks.change(at, |entry| entry.share_hold_with(fence, first));
+        }
+    }
+
+    /// The server has freed a waiter: what is left of it is dropped.
+    pub(crate) fn forget(&mut self, request: RequestId) {
+        let Some(waiter) = self.waiters.get(request) else { return };
+        // Not told any more, whatever kept us from it.
+        if !matches!(waiter.phase, Phase::Told(_)) {
+            self.depart(request);
+        } else if waiter.phase.is_granted() {
+            let confirmed = waiter.confirm.is_some();
+            for lock in waiter.locks.clone().all() {
+                let Some(fence) = lock.fence() else { continue };
+                let at = lock.id.to_ref();
+                if self.locks.lock(at).hold(fence, request).is_some_and(|hold| !hold.own) {
+                    // It has been told of a hold that others were to be told of.
+                    self.share_hold(at, fence);
+                }
+                if confirmed {
+                    self.listeners().knows(at, fence);
+                }
+            }
+        }
+        self.drop_waiter(request);
+    }
+}

@@ -1,0 +1,346 @@
+//! What is done when its time has come; and work on many locks at once, which is done piece by piece: a connection has closed, a database
+//! was flushed, this server has become a replica.
+
+use std::collections::BTreeSet;
+
+use super::connections::Closed;
+use super::outgoing::{MessageKind, Notice};
+use super::queue::RequestId;
+use super::replication::Awaited;
+use super::sweep::Kind;
+use super::waiter::Answer;
+use super::{AT_ONCE, Left, LockId, LockRef, WaitTable};
+use crate::lock::Millis;
+
+impl<C: Copy> WaitTable<C> {
+    /// The request whose time was up first, where nothing that replicas were to confirm comes before it.
+    fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
+        let (time, request) = self.waiters.timers.first_timeout().filter(|(time, _)| *time <= now)?;
+        self.replication.first_end().is_none_or(|(ends, _)| time < *ends).then_some(request)
+    }
+
+    /// The next lock of the waiter whose time was up first that may have been free for some time: it is still to be looked at. Each of
+    /// them once, in as many turns as that takes.
+    pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
+        let request = self.first_timed_out(now)?;
+        let locks = self.waiters.get(request)?.locks.all();
+        let seen = self.waiters.timers.last_looks(request);
+        let mut unseen = (seen..).zip(locks.iter().skip(seen)).map(|(number, lock)| (number, &lock.id));
+        let next = unseen.find(|(_, id)| self.view().is_overdue(id, now));
+        let seen = next.map_or(locks.len(), |(number, _)| number + 1);
+        let id = next.map(|(_, id)| id.clone());
+        self.waiters.timers.note_last_looks(request, seen);
+        id
+    }
+
+    /// The request whose time was up first, and all its locks, where it is to be tried.
+    pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
+        let request = self.first_timed_out(now)?;
+        self.waiters.timers.cancel_try(request).then(|| (request, self.waiters.locks_of(request)))
+    }
+
+    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or replicas have not confirmed. Whether
+    /// it stood in its queue; none where nobody's time is up.
+    pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
+        let Some(request) = self.first_timed_out(now) else {
+            let (_, awaited) = self.replication.first_end().filter(|(ends, _)| *ends <= now)?.clone();
+            if self.end_unconfirmed(&awaited)
+                && let Awaited::Answer(request) = awaited
+            {
+                self.outgoing.push_back(Notice::Waiter(request));
+            }
+            return Some(false);
+        };
+        self.waiters.timers.take_first_timeout();
+        let queued = self.waiters.get_queued(request).is_some();
+        if queued {
+            self.answer(request, Answer::TimedOut);
+        } else {
+            self.give_up(request);
+        }
+        Some(queued)
+    }
+
+    /// Sets aside who is to be tried, while one of them is; and whether one of its locks was to be looked at anyway.
+    pub(crate) fn set_tries_aside(&mut self, request: RequestId, now: Millis) -> (BTreeSet<RequestId>, bool) {
+        let mut locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
+        let is_due = locks.any(|lock| self.view().is_overdue(&lock.id, now));
+        (self.waiters.timers.set_tries_aside(), is_due)
+    }
+
+    /// When something is to be done next; 0: now.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        if self.connections.has_closed() || !self.locks.sweeps.is_empty() {
+            return Some(0);
+        }
+        let timeout = self.waiters.timers.first_timeout().map(|(time, _)| time);
+        let end = self.replication.first_end().map(|(ends, _)| *ends);
+        let tries = self.waiters.timers.has_tries().then(|| self.locks.timers.not_paused(0));
+        [self.locks.timers.next_due(), timeout, end, tries].into_iter().flatten().min()
+    }
+
+    /// Does a little of what is to be done to many locks; whether there was anything to do.
+    pub(crate) fn clear_up(&mut self) -> bool {
+        let swept = self.sweep();
+        self.clear_closed() || swept
+    }
+
+    /// Takes one session and one place off a connection that has closed; whether there was such.
+    fn clear_closed(&mut self) -> bool {
+        let Some(Closed { client, session, place }) = self.connections.next_of_closed() else {
+            return false;
+        };
+        if let Some((id, fence)) = session {
+            self.sessions().closed(client, &id, fence);
+        }
+        if let Some(request) = place {
+            self.connections.remove_place(client, request);
+            self.give_up(request);
+        }
+        true
+    }
+
+    /// Does what is to be done to one more entry; whether there was anything to do.
+    fn sweep(&mut self) -> bool {
+        let (done, demoted) = self.locks.sweep();
+        if demoted.is_some_and(|id| self.demoted_at(&id)) {
+            self.locks.sweeps.advance();
+        }
+        done
+    }
+
+    /// On a replica nothing is to be done: the server sends away those who are blocked, and we the others; sessions end with
+    /// the lease, and the rest is the primary's to tell. Whether all are sent away.
+    pub(crate) fn demoted_at(&mut self, id: &LockId) -> bool {
+        let done = self.send_away(id.to_ref());
+        self.locks.cancel_timers(id.to_ref());
+        done
+    }
+
+    /// This server has become a primary: what it knew as one before is forgotten.
+    pub(crate) fn promoted(&mut self) {
+        while self.locks.sweeps.is_under_way(Kind::Demoted) {
+            self.sweep();
+        }
+    }
+
+    /// The key holds something else: nobody waits for that, and nothing of a lock is left. How many grants that were kept have
+    /// lapsed by that.
+    pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
+        for _ in 0..AT_ONCE {
+            let Some(request) = self.locks.lock(at).head() else { break };
+            self.answer(request, Answer::WrongType);
+        }
+        if self.locks.lock(at).waiters() > 0 {
+            self.locks.look_by(at, 0);
+        }
+        let lapsed = self.locks.lock(at).grants.counts().expired as usize;
+        self.end_grants(at, MessageKind::Lost);
+        lapsed
+    }
+
+    /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
+    /// when it comes back one day. Those who are notified are sent away. Who is left after that.
+    pub(crate) fn moved_away(&mut self, at: LockRef<'_>) -> Left {
+        let all = self.send_away(at);
+        match self.locks.lock(at).waiters() {
+            _ if !all => Left::More,
+            0 => Left::Nobody,
+            _ => Left::Blocked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::{Arrival, Lane, RequestId, Session, WaitKind, WaitTable};
+    use super::*;
+    use crate::lock::{AcquireRequest, Deadline, Fence, Got, Owner, Room};
+
+    fn key(number: u8) -> [u8; 1] {
+        [number]
+    }
+
+    /// Somebody waits for that lock, on a connection of its own number.
+    fn join(table: &mut WaitTable<RequestId>, db: i32, number: u8) -> RequestId {
+        let owner = Owner::new(b"a").unwrap().into_owned();
+        let ask =
+            AcquireRequest { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
+        let request = table.waiters.next_request();
+        let way = WaitKind::Blocked(request);
+        let arrival = Arrival { ask, way, client_id: number.into(), since: 0, timeout: 0, confirm: None };
+        table.join(&[LockRef { db, key: &key(number) }], false, 0, request, arrival);
+        request
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Sweep,
+        Again,
+        Join(u8),
+        Leave(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            Just(Step::Sweep),
+            Just(Step::Again),
+            (0..20u8).prop_map(Step::Join),
+            (0..20u8).prop_map(Step::Leave)
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever comes and goes meanwhile.
+        #[test]
+        fn a_sweep_leaves_out_no_lock(before in vec(0..20u8, 0..20), steps in vec(step(), 0..40)) {
+            let mut table = WaitTable::new();
+            let mut waiting: Vec<(u8, RequestId)> =
+                before.into_iter().map(|number| (number, join(&mut table, 0, number))).collect();
+            let mut to_be_seen = waiting.clone();
+            table.locks.touched_db(Some(0));
+            for step in steps {
+                match step {
+                    Step::Again => {
+                        to_be_seen = waiting.clone();
+                        table.locks.touched_db(Some(0));
+                    }
+                    Step::Sweep => _ = table.clear_up(),
+                    Step::Join(number) => waiting.push((number, join(&mut table, 0, number))),
+                    Step::Leave(number) => {
+                        to_be_seen.retain(|(waits, _)| *waits != number);
+                        for (_, request) in waiting.extract_if(.., |(waits, _)| *waits == number) {
+                            table.depart(request);
+                            table.forget(request);
+                        }
+                    }
+                }
+            }
+            while table.clear_up() {}
+            for (number, _) in to_be_seen {
+                let entry = table.locks.lock(LockRef { db: 0, key: &key(number) });
+                prop_assert!(entry.timers.is_at_once(), "lock {}", number);
+            }
+        }
+    }
+
+    #[test]
+    fn flushes_that_keep_coming_leave_out_no_lock() {
+        let mut table = WaitTable::new();
+        let locks = [1, 2, 3];
+        for number in locks {
+            join(&mut table, 0, number);
+        }
+        for _ in locks {
+            table.locks.touched_db(Some(0));
+            table.clear_up();
+        }
+        let timers = |number| &table.locks.lock(LockRef { db: 0, key: &key(number) }).timers;
+        assert!(locks.into_iter().all(|number| timers(number).is_at_once()));
+    }
+
+    #[test]
+    fn flushes_that_keep_coming_hold_up_no_demotion() {
+        let mut table = WaitTable::new();
+        let request = join(&mut table, 0, 1);
+        table.locks.touched_db(None);
+        table.locks.demoted();
+        for _ in 0..10 {
+            table.locks.touched_db(None);
+            table.clear_up();
+        }
+        assert!(!table.locks.sweeps.is_under_way(Kind::Demoted));
+        table.depart(request);
+    }
+
+    #[test]
+    fn a_flush_of_one_database_is_no_other_s_business() {
+        let mut table = WaitTable::new();
+        join(&mut table, 0, 1);
+        join(&mut table, 1, 2);
+        table.locks.touched_db(Some(1));
+        assert!(table.locks.sweeps.is_touched_since(1, 0) && !table.locks.sweeps.is_touched_since(0, 0));
+        while table.clear_up() {}
+        let timers = |db, number| &table.locks.lock(LockRef { db, key: &key(number) }).timers;
+        assert!(!timers(0, 1).is_set() && timers(1, 2).is_at_once());
+        assert!(!table.locks.sweeps.is_touched_since(1, 0));
+    }
+
+    #[test]
+    fn a_connection_that_closed_keeps_nothing_alive_from_then_on() {
+        let mut table = WaitTable::<RequestId>::new();
+        let fence = Fence::new(1).unwrap();
+        for number in 0..3 {
+            let at = LockRef { db: 0, key: &key(number) };
+            let session = Session { client: 7, fence, lease: 9, renew_at: 3, over: false };
+            table.sessions().start(at, session);
+        }
+        assert_eq!((table.waiters.queued(), table.connections.sessions()), (0, 3));
+        assert!(table.connections.close(7) && !table.connections.close(8));
+        let is_alive = |table: &WaitTable<RequestId>, number| {
+            table.view().session_client(LockRef { db: 0, key: &key(number) }, fence).is_some()
+        };
+        assert!((0..3).all(|number| !is_alive(&table, number)));
+        assert!(table.clear_up() && table.clear_up() && table.clear_up());
+        assert!(!table.clear_up());
+        assert_eq!(table.next_due(), Some(0));
+        assert!((0..3).all(|number| !is_alive(&table, number)));
+        assert_eq!((table.waiters.queued(), table.connections.sessions()), (0, 0));
+    }
+
+    /// Should the same grant come back to this server, it is whole.
+    #[test]
+    fn a_client_that_goes_after_its_lock_has_moved_away_takes_no_hold_with_it() {
+        let mut table = WaitTable::new();
+        let request = join(&mut table, 0, 1);
+        let at = LockRef { db: 0, key: &key(1) };
+        let fence = Fence::new(1).unwrap();
+        table.grant(request, &[Got { fence, holds: 1 }], Deadline::At(9), 1000);
+        table.moved_away(at);
+        table.depart(request);
+        assert_eq!(table.locks.change(at, |entry| entry.take_undeliverable()), None);
+        table.forget(request);
+        assert!(table.locks.is_empty());
+    }
+
+    #[test]
+    fn a_replica_forgets_what_it_knew_as_a_primary() {
+        let mut table = WaitTable::new();
+        let request = join(&mut table, 0, 1);
+        let fence = Fence::new(1).unwrap();
+        let at = LockRef { db: 0, key: &key(2) };
+        table.sessions().start(at, Session { client: 7, fence, lease: 9, renew_at: 3, over: false });
+        table.locks.demoted();
+        table.promoted();
+        assert_eq!(table.next_due(), None);
+        assert_eq!(table.view().session(at, fence).map(|session| session.client), None);
+        // The server sends it away.
+        table.depart(request);
+        table.forget(request);
+        assert!(table.locks.is_empty());
+        assert_eq!(request.0, NonZeroU64::new(2).unwrap());
+    }
+
+    /// What a turn has not come to has not been seen to.
+    #[test]
+    fn a_session_whose_renewal_is_left_for_the_next_turn_may_outlive_its_lease() {
+        let mut table = WaitTable::<RequestId>::new();
+        let fence = Fence::new(1).unwrap();
+        for (number, renew_at) in [(1, 3), (2, 4)] {
+            let session = Session { client: 7, fence, lease: 9, renew_at, over: false };
+            table.sessions().start(LockRef { db: 0, key: &key(number) }, session);
+        }
+        assert!(table.locks.take_due(Lane::Renewal, 5).is_some());
+        table.locks.timers.end_run(5);
+        let is_overdue =
+            |number| table.view().overdue_session(LockRef { db: 0, key: &key(number) }, fence, 5).is_some();
+        assert_eq!([1, 2].map(is_overdue), [false, true]);
+    }
+}

@@ -1,0 +1,173 @@
+//! How waits and grants end: who leaves its queues, whose grant is over, and what is then to be taken back.
+
+use super::grants::{GrantRecord, GrantRecords, Listener};
+use super::outgoing::{Message, MessageKind, Notice};
+use super::queue::RequestId;
+use super::replication::Awaited;
+use super::waiter::{Answer, Phase, RequestedLocks};
+use super::{AT_ONCE, LockId, LockRef, WaitTable};
+use crate::lock::Fence;
+
+impl<C: Copy> WaitTable<C> {
+    /// The one way out of its queues, for whatever reason; whether the waiter stood in them.
+    pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
+        let Self { waiters, locks, observers, .. } = self;
+        if !waiters.leave(request, next) {
+            return false;
+        }
+        observers.ungranted += u64::from(!next.is_granted());
+        let Some(waiter) = waiters.get(request) else { return false };
+        let (hold, several) = (waiter.hold(request), waiter.locks.are_several());
+        for lock in waiter.locks.all() {
+            let at = lock.id.to_ref();
+            let granted = lock.fence().filter(|_| next.is_granted());
+            let head = locks.leave(at, &waiter.ask.owner, hold, granted).and_then(|head| waiters.get(head));
+            // There may be room for those behind it; and what it did not get for want of another lock is free.
+            if head.is_some_and(|head| several || !head.ask.room.is_exclusive()) {
+                locks.look_by(at, 0);
+            }
+        }
+        true
+    }
+
+    /// Takes a waiter out of its queues, to be told that.
+    pub(crate) fn answer(&mut self, request: RequestId, answer: Answer) {
+        if self.leave(request, Phase::Answered(answer)) {
+            self.outgoing.push_back(Notice::Waiter(request));
+        }
+    }
+
+    /// A waiter can be told nothing any more.
+    pub(crate) fn depart(&mut self, request: RequestId) {
+        self.leave(request, Phase::Left);
+        self.replication.remove(&Awaited::Answer(request));
+        self.take_back(request);
+    }
+
+    /// A waiter has nothing of what it was granted. What was granted to one that cannot be told any more is taken back, or is another's.
+    pub(super) fn take_back(&mut self, request: RequestId) {
+        let Some(waiter) = self.waiters.get_mut(request) else { return };
+        let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
+        if !phase.is_granted() {
+            return;
+        }
+        let (locks, client, told) = (waiter.locks.clone(), waiter.client_id, matches!(phase, Phase::Told(_)));
+        for lock in locks.all() {
+            let Some(granted) = lock.fence() else { continue };
+            let at = lock.id.to_ref();
+            // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
+            let entry = self.locks.lock(at);
+            let keeps = entry.grants.session(granted).is_some_and(|session| session.client == client);
+            if keeps && told && entry.hold(granted, request).is_some_and(|hold| hold.binds) {
+                self.sessions().end(at, granted);
+            }
+            self.locks.look_by(at, 0);
+            self.locks.change(at, |entry| entry.lose_untold(granted, request));
+        }
+    }
+
+    /// Drops all that is known of a waiter that stands in no queue.
+    pub(super) fn drop_waiter(&mut self, request: RequestId) {
+        let Some(waiter) = self.waiters.remove(request) else { return };
+        self.replication.remove(&Awaited::Answer(request));
+        self.connections.remove_place(waiter.client_id, request);
+        if !waiter.phase.is_granted() {
+            return;
+        }
+        for lock in waiter.locks.all() {
+            let Some(fence) = lock.fence() else { continue };
+            let at = lock.id.to_ref();
+            let claimed = self.locks.change(at, |entry| {
+                entry.remove_untold(fence, request).is_some_and(|hold| hold.to_claim) && entry.recheck
+            });
+            if claimed == Some(true) {
+                self.locks.look_by(at, 0);
+            }
+        }
+    }
+
+    /// A place is given up. What it had been granted is taken back; the grant may live on by other holds of its owner. For how many
+    /// locks it was.
+    pub(crate) fn give_up(&mut self, request: RequestId) -> u32 {
+        let Some(waiter) = self.waiters.get(request) else { return 0 };
+        let locks = waiter.locks.all().len() as u32;
+        let granted = waiter.phase.is_granted().then(|| waiter.locks.clone());
+        self.depart(request);
+        self.drop_waiter(request);
+        for lock in granted.iter().flat_map(RequestedLocks::all) {
+            if let Some(fence) = lock.fence() {
+                self.locks.change(lock.id.to_ref(), |entry| {
+                    if entry.unclaimed(fence).next().is_none() {
+                        entry.listener_knows(fence);
+                    }
+                });
+            }
+        }
+        locks
+    }
+
+    /// A grant has ended: what is known of it is over. Its holder, if it hears of it, hears a message of that kind, and nobody has to claim
+    /// the grant any more. A place that has nothing else to claim is gone.
+    pub(crate) fn end_grant(
+        &mut self,
+        at: LockRef<'_>,
+        fence: Fence,
+        kind: Option<fn(Fence) -> MessageKind>,
+    ) {
+        let Some((id, entry)) = self.locks.entries.get_key_mut(at) else { return };
+        if let Some(record) = entry.end_grant(fence) {
+            let id = id.clone();
+            self.grant_ended(&id, record, kind);
+        }
+    }
+
+    /// Apart, since nothing hangs on most grants, and a handover ends one.
+    #[inline(never)]
+    fn grant_ended(&mut self, id: &LockId, record: GrantRecord, kind: Option<fn(Fence) -> MessageKind>) {
+        let at = id.to_ref();
+        let recheck = self.locks.change(at, |entry| entry.recheck).unwrap_or_default();
+        if let Some(session) = record.session {
+            self.sessions().ended(id, &session, record.synced);
+        }
+        let mut was_to_claim = false;
+        for hold in record.untold.iter().filter(|hold| hold.to_claim) {
+            was_to_claim = true;
+            let Some(waiter) = self.waiters.get_mut(hold.request) else { continue };
+            if let Some(lock) = waiter.locks.at_mut(at) {
+                lock.got = None;
+            }
+            if waiter.locks.all().iter().all(|lock| lock.got.is_none()) {
+                self.drop_waiter(hold.request);
+            }
+        }
+        if was_to_claim && recheck {
+            self.locks.look_by(at, 0);
+        }
+        if let (Some(listener), Some(kind)) = (record.listener, kind) {
+            let Listener { owner, channel, .. } = *listener;
+            self.outgoing.push_back(Notice::Message(Message { channel, kind: kind(record.fence), owner }));
+        }
+    }
+
+    /// Ends all grants of a lock.
+    pub(super) fn end_grants(&mut self, at: LockRef<'_>, kind: fn(Fence) -> MessageKind) {
+        let mut seen = None;
+        while let Some(fence) = self.locks.lock(at).next_known(seen) {
+            seen = Some(fence);
+            self.end_grant(at, fence, Some(kind));
+        }
+        self.locks.change(at, |entry| entry.grants = GrantRecords::new());
+    }
+
+    /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to
+    /// take back. Whether all are told.
+    pub(super) fn send_away(&mut self, at: LockRef<'_>) -> bool {
+        let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
+        let queued: Vec<RequestId> = places.take(AT_ONCE).collect();
+        for request in &queued {
+            self.answer(*request, Answer::Gone);
+        }
+        self.end_grants(at, |_| MessageKind::Gone);
+        queued.len() < AT_ONCE
+    }
+}

@@ -1,0 +1,258 @@
+//! What is known of each lock, and when to look at it. Nothing here knows of waiters, but for their numbers, or of connections.
+
+use super::entry::{LockEntry, Unsettled};
+use super::grants::Expired;
+use super::held_since::{HeldSince, Since};
+use super::lock_id::{LockId, LockRef};
+use super::lock_table::LockTable;
+use super::queue::RequestId;
+use super::sweep::{Kind, Next, Sweeps};
+use super::timers::{Lane, Timers};
+use super::untold::UntoldHold;
+use crate::lock::{Fence, Grant, Millis, Owner};
+
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
+pub(crate) struct Locks {
+    /// An entry of which nothing is left is dropped: a lock without an entry costs one look-up.
+    pub(super) entries: LockTable,
+    pub(crate) timers: Timers,
+    /// What is being done to all entries.
+    pub(super) sweeps: Sweeps,
+    /// Since when the locks are held that somebody waits for. It decides nothing.
+    pub(super) held: HeldSince,
+}
+
+impl Locks {
+    pub(super) const fn new() -> Self {
+        Self {
+            entries: LockTable::new(),
+            timers: Timers::new(),
+            sweeps: Sweeps::new(),
+            held: HeldSince::new(),
+        }
+    }
+
+    /// Whether nobody waits for any lock and no connection keeps one alive, as on many servers at most times.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether nobody waits for that lock, no connection keeps it alive, and nothing of it is left to take back.
+    pub(crate) fn is_idle(&self, at: LockRef<'_>) -> bool {
+        self.entries.lacks(at)
+    }
+
+    /// What is known of a lock; nothing, if it has no entry.
+    pub(crate) fn lock(&self, at: LockRef<'_>) -> &LockEntry {
+        static NOTHING: LockEntry = LockEntry::new();
+        self.entries.get(at).unwrap_or(&NOTHING)
+    }
+
+    /// Changes an entry, where there is one, and drops it if nothing is left of it.
+    pub(crate) fn change<R>(&mut self, at: LockRef<'_>, body: impl FnOnce(&mut LockEntry) -> R) -> Option<R> {
+        let entry = self.entries.get_mut(at)?;
+        let result = body(entry);
+        if entry.is_over() {
+            self.cancel_timers(at);
+            self.entries.remove(at);
+        }
+        Some(result)
+    }
+
+    /// The entry of a lock, made where there is none, and its name, shared with it.
+    pub(super) fn open(&mut self, at: LockRef<'_>) -> (LockId, &mut LockEntry) {
+        let id = self.id(at);
+        (id.clone(), self.entries.open(id))
+    }
+
+    /// The name of a lock, shared with its entry.
+    pub(super) fn id(&self, at: LockRef<'_>) -> LockId {
+        self.entries.id(at).unwrap_or_else(|| at.to_id())
+    }
+
+    /// Takes a waiter out of the queue of a lock, with that grant or without any. Returns the next one where it was first, and has no
+    /// grant.
+    pub(super) fn leave(
+        &mut self,
+        at: LockRef<'_>,
+        owner: &Owner<'static>,
+        hold: UntoldHold,
+        granted: Option<Fence>,
+    ) -> Option<RequestId> {
+        let (id, entry, held) = self.entries.get_held_mut(at)?;
+        let was_first = entry.head() == Some(hold.request);
+        entry.leave(hold.request, owner);
+        if entry.queue.is_empty() {
+            self.held.note(held, None, id);
+        }
+        if let Some(fence) = granted {
+            entry.add_untold(fence, hold);
+            return None;
+        }
+        let next = entry.head().filter(|_| was_first);
+        // A holder's own waiters pass over two of it at most.
+        if entry.queue.next_of(owner, Some(hold.request)).is_some() {
+            self.recheck_by(at, 0);
+        } else if entry.is_over() {
+            self.cancel_timers(at);
+            self.entries.remove(at);
+        }
+        next
+    }
+
+    /// What is to be settled of a lock. It is settled now, so its timers that are due are over.
+    pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
+        let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
+        let renewal = entry.timers.is_renewal_due(now);
+        self.timers.cancel_due(&mut entry.timers, id, now);
+        entry.take_up(renewal)
+    }
+
+    /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.
+    pub(crate) fn recheck_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
+        let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
+        entry.recheck = true;
+        self.timers.set(&mut entry.timers, Lane::Look, id, time);
+        true
+    }
+
+    /// Has a lock looked at at that time at the latest, 0: at once, if anybody waits for it or keeps it alive; whether somebody does.
+    pub(crate) fn set_timer(&mut self, lane: Lane, at: LockRef<'_>, time: Millis) -> bool {
+        let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
+        self.timers.set(&mut entry.timers, lane, id, time);
+        true
+    }
+
+    pub(crate) fn look_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
+        self.set_timer(Lane::Look, at, time)
+    }
+
+    /// Has the sessions of a lock looked at at that time at the latest.
+    pub(crate) fn renew_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
+        self.set_timer(Lane::Renewal, at, time)
+    }
+
+    /// Has the session of a lock looked at that is to be renewed first.
+    pub(crate) fn renew_next(&mut self, at: LockRef<'_>) {
+        if let Some(first) = self.lock(at).sessions().map(|session| session.renew_at).min() {
+            self.renew_by(at, first);
+        }
+    }
+
+    pub(super) fn cancel_timers(&mut self, at: LockRef<'_>) {
+        let Some((id, entry)) = self.entries.get_key_mut(at) else { return };
+        self.timers.cancel_all(&mut entry.timers, id);
+    }
+
+    /// The lock that is to be looked at first for that, if its time has come.
+    pub(crate) fn take_due(&mut self, lane: Lane, now: Millis) -> Option<LockId> {
+        let id = self.timers.take_due(lane, now)?;
+        if let Some(entry) = self.entries.get_mut(id.to_ref()) {
+            entry.timers.taken(lane);
+        }
+        Some(id)
+    }
+
+    /// A lock has been looked at, and is due as it was: see `Timers::put_off`.
+    pub(crate) fn put_off(&mut self, lane: Lane, at: LockRef<'_>, now: Millis) {
+        let Some((id, entry)) = self.entries.get_key_mut(at) else { return };
+        self.timers.put_off(&mut entry.timers, lane, id, now);
+    }
+
+    /// Something has been done to a lock's key: it is looked at now, if anybody waits for it or keeps it alive; whether somebody
+    /// does.
+    pub(crate) fn touched(&mut self, at: LockRef<'_>) -> bool {
+        let number = self.sweeps.next_number();
+        self.touched_by(at, number)
+    }
+
+    /// Something has been done to a lock's key, or to all keys, under that number. A grant that was kept later is not meant.
+    fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
+        self.change(at, |entry| entry.touched_by(number));
+        self.recheck_by(at, 0)
+    }
+
+    /// Something has happened to all keys of a database, or to all: locks that somebody waits for, or keeps alive, are looked
+    /// at soon.
+    pub(crate) fn touched_db(&mut self, db: Option<i32>) {
+        self.sweeps.start(Kind::Touched(db), self.entries.end());
+    }
+
+    /// A setting that holds for all locks has changed: a waiter may fit now.
+    pub(crate) fn rules_changed(&mut self) {
+        self.sweeps.start(Kind::Rules, self.entries.end());
+    }
+
+    /// This server has become a replica, on which nothing is to be done.
+    pub(crate) fn demoted(&mut self) {
+        self.sweeps.start(Kind::Demoted, self.entries.end());
+    }
+
+    /// Does what is to be done to one more entry, and whether there was anything to do. A lock whose waiters are to be sent away first is
+    /// returned: `swept` is to be called then.
+    pub(super) fn sweep(&mut self) -> (bool, Option<LockId>) {
+        let (kind, number, id) = match self.sweeps.next(&self.entries) {
+            Next::Nothing => return (false, None),
+            Next::End => return (true, None),
+            Next::Entry(Kind::Demoted, _, id) => return (true, Some(id)),
+            Next::Entry(kind, number, id) => (kind, number, id),
+        };
+        if kind == Kind::Rules {
+            self.recheck_by(id.to_ref(), 0);
+        } else if kind.touches(id.db) {
+            self.touched_by(id.to_ref(), number);
+        }
+        self.sweeps.advance();
+        (true, None)
+    }
+
+    /// Keeps a grant whose lease ended while this server stood still.
+    pub(crate) fn keep_expired(&mut self, at: LockRef<'_>, grant: Grant) {
+        let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
+        self.change(at, |entry| {
+            let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
+            entry.grants.open(fence, |record| record.expired = expired);
+        });
+        self.look_by(at, 0);
+    }
+
+    /// The grants that are kept so, and may be given back.
+    pub(crate) fn kept_expired(&self, at: LockRef<'_>) -> Vec<Grant> {
+        let may_be_given =
+            |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
+        self.lock(at).expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
+    }
+
+    /// The grants that were kept so.
+    pub(crate) fn take_expired(&mut self, at: LockRef<'_>) -> Vec<Expired> {
+        let all = self.change(at, LockEntry::take_expired).unwrap_or_default();
+        let touched = |expired: &Expired| self.sweeps.is_touched_since(at.db, expired.kept_at);
+        all.into_iter()
+            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired })
+            .collect()
+    }
+
+    /// A lock is held, by its oldest grant, since then; a free one from now on at the earliest. Noted if somebody waits for it.
+    /// Whether somebody is to hear of a lapse, as `is_watched`.
+    pub(crate) fn note_held(&mut self, at: LockRef<'_>, since: Millis) -> bool {
+        let Some((id, entry, held)) = self.entries.get_held_mut(at) else { return false };
+        let since = Since::new(since.max(1));
+        if !entry.queue.is_empty() && (held.is_none() || since < *held) {
+            self.held.note(held, since, id);
+        }
+        entry.is_watched()
+    }
+
+    /// The lock that may have been held longest, and since when at the earliest.
+    pub(crate) fn longest_held(&self) -> Option<(Millis, LockId)> {
+        self.held.first().map(|(since, id)| (since.get(), id.clone()))
+    }
+
+    /// It has been held since then only.
+    pub(crate) fn held_since(&mut self, id: &LockId, since: Millis) {
+        if let Some((id, _, held)) = self.entries.get_held_mut(id.to_ref()) {
+            self.held.note(held, Since::new(since.max(1)), id);
+        }
+    }
+}

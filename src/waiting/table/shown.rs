@@ -1,0 +1,183 @@
+//! What `LOCK.WAITS`, `INFO` and the log show of all that wait, over all locks. It decides nothing.
+//!
+//! The longest wait comes first, since the numbers of requests rise with the time of arrival. So waiters that have waited long are found
+//! once each, without a walk: there is one mark, and who is in front of it has been looked at.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Bound;
+
+use super::busiest::{Busiest, Busy};
+use super::lock_id::{LockId, LockRef};
+use super::locks::Locks;
+use super::queue::RequestId;
+use super::waiter::{Phase, Waiter, WaiterInfo};
+use super::waiters::Waiters;
+use crate::lock::{Micros, Millis, Now};
+
+/// What is kept for those who look on.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
+pub(super) struct Observers {
+    /// Nobody that came before that one stands in a queue.
+    first: RequestId,
+    /// The last waiter that is not to be found again among those who have waited long.
+    long_waits: RequestId,
+    /// How many waits have ended without a grant.
+    pub(super) ungranted: u64,
+    pub(super) busiest: Busiest,
+}
+
+impl Observers {
+    pub(super) const fn new() -> Self {
+        Self { first: RequestId::MIN, long_waits: RequestId::MIN, ungranted: 0, busiest: Busiest::new() }
+    }
+}
+
+/// The table, as it is shown.
+pub(crate) struct Shown<'a, C> {
+    pub(super) locks: &'a Locks,
+    pub(super) waiters: &'a Waiters<C>,
+    pub(super) observers: &'a mut Observers,
+}
+
+/// A waiter, as it is shown.
+pub(crate) struct WaitInfo {
+    /// All locks that it waits for.
+    pub(crate) ids: Vec<LockId>,
+    /// The number of the one that keeps it waiting.
+    pub(crate) stuck: usize,
+    pub(crate) waiter: WaiterInfo,
+}
+
+impl WaitInfo {
+    pub(super) fn new<C>(waiter: &Waiter<C>, now: Now) -> Self {
+        Self {
+            ids: waiter.locks.all().iter().map(|lock| lock.id.clone()).collect(),
+            stuck: waiter.locks.stuck(),
+            waiter: WaiterInfo::new(waiter, now),
+        }
+    }
+
+    /// The lock that keeps it waiting.
+    pub(crate) fn id(&self) -> Option<&LockId> {
+        self.ids.get(self.stuck)
+    }
+}
+
+/// Some of those who wait, in order.
+pub(crate) struct Page {
+    pub(crate) waits: Vec<WaitInfo>,
+    /// The last one that was looked at, where there are more.
+    pub(crate) last: Option<RequestId>,
+}
+
+/// How many waiters and names of locks are gone through for one page, at most: a place whose grant has not been claimed is passed
+/// over, and one waiter may wait for a thousand locks. Long names count more: see `LockRef::weight`.
+const PAGE: usize = 5_000;
+
+/// How many are looked at in one go, at most; the rest in the next.
+const LOOKS: usize = 5_000;
+
+/// The waiters that have come to wait that long since somebody asked last.
+#[derive(Default)]
+pub(crate) struct LongWaits {
+    pub(crate) waits: Vec<WaitInfo>,
+    /// So many more.
+    pub(crate) others: u64,
+}
+
+impl<C: Copy> Shown<'_, C> {
+    /// So many of those who wait for any lock, and came after that one; fewer where too much else is in between.
+    pub(crate) fn page(&mut self, after: Option<RequestId>, count: usize, now: Now) -> Page {
+        self.find_first();
+        let after = after.map_or(Bound::Included(self.observers.first), Bound::Excluded);
+        let waiters = self.waiters.range((after, Bound::Unbounded));
+        page(waiters, count, now)
+    }
+
+    /// A page of those who wait for that lock.
+    pub(crate) fn page_of(&self, at: LockRef<'_>, after: Option<RequestId>, count: usize, now: Now) -> Page {
+        let requests = self.locks.lock(at).queue.after(after);
+        page(requests.filter_map(|request| Some((request, self.waiters.get(request)?))), count, now)
+    }
+
+    /// How long somebody has waited, at most, in ms; 0 where nobody waits.
+    pub(crate) fn oldest_wait(&mut self, now: Micros) -> Millis {
+        let first = self.find_first().and_then(|request| self.waiters.get(request));
+        first.map_or(0, |waiter| waiter.waited(now))
+    }
+
+    /// How many waits have ended without a grant: a timeout, a client that went away, and the like.
+    pub(crate) fn ungranted(&self) -> u64 {
+        self.observers.ungranted
+    }
+
+    /// So many of the locks that are waited for most often, after so many others; with how many wait now. And whether there are
+    /// more.
+    pub(crate) fn busiest(&self, after: usize, count: usize) -> (Vec<(LockId, Busy, usize)>, bool) {
+        let mut rest = self.observers.busiest.all().skip(after);
+        let waiters = |at: LockRef<'_>| self.locks.lock(at).waiters();
+        let some =
+            rest.by_ref().take(count).map(|(id, busy)| (id.clone(), busy.clone(), waiters(id.to_ref())));
+        (some.collect(), rest.next().is_some())
+    }
+
+    /// The one who has waited longest. A waiter that stands in no queue any more is passed over once.
+    fn find_first(&mut self) -> Option<RequestId> {
+        let mut waiters = self.waiters.range(self.observers.first..);
+        let first = waiters.find(|(_, waiter)| waiter.phase == Phase::Queued).map(|(request, _)| request);
+        self.observers.first = first.unwrap_or(self.waiters.last_request());
+        first
+    }
+
+    /// The waiters that have waited for `limit` ms and were not found before; at most `most` of them are shown.
+    pub(crate) fn long_waits(&mut self, limit: Millis, most: usize, now: Now) -> LongWaits {
+        let mut found = LongWaits::default();
+        let seen = self.observers.long_waits;
+        for (request, waiter) in self.waiters.range((Bound::Excluded(seen), Bound::Unbounded)).take(LOOKS) {
+            if waiter.phase == Phase::Queued {
+                // One who came by a clock that has been set back since is left out, so that it holds nobody up.
+                let waited = now.micros.saturating_sub(waiter.since) / 1000;
+                if (0..limit).contains(&waited) {
+                    break;
+                }
+                match waited {
+                    ..0 => (),
+                    _ if found.waits.len() < most => found.waits.push(WaitInfo::new(waiter, now)),
+                    _ => found.others += 1,
+                }
+            }
+            self.observers.long_waits = request;
+        }
+        found
+    }
+
+    /// So many of those who wait for a lock: the next one first.
+    pub(crate) fn queue_of(&self, at: LockRef<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
+        let waiters = self.locks.lock(at).in_order().filter_map(|request| self.waiters.get(request));
+        waiters.take(most).map(|waiter| WaiterInfo::new(waiter, now)).collect()
+    }
+}
+
+fn page<'a, C: 'a>(
+    waiters: impl Iterator<Item = (RequestId, &'a Waiter<C>)>,
+    count: usize,
+    now: Now,
+) -> Page {
+    let (mut waits, mut last, mut left) = (Vec::new(), None, PAGE);
+    for (request, waiter) in waiters {
+        if waits.len() == count || left == 0 {
+            return Page { waits, last };
+        }
+        last = Some(request);
+        if waiter.phase == Phase::Queued {
+            left = left.saturating_sub(waiter.locks.weight());
+            waits.push(WaitInfo::new(waiter, now));
+        } else {
+            left -= 1;
+        }
+    }
+    Page { waits, last: None }
+}

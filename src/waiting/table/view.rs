@@ -1,0 +1,154 @@
+//! Who waits where, and whose connection keeps what alive: read only, for the rules and for `DETECT`.
+
+use std::collections::BTreeSet;
+
+use super::connections::Connections;
+use super::lock_id::{LockId, LockRef};
+use super::locks::Locks;
+use super::queue::RequestId;
+use super::waiter::{Phase, Session, Waiter};
+use super::waiters::Waiters;
+use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room};
+
+/// The table, to be read. What is said of a connection that has closed is what will be so once that has been cleared up.
+pub(crate) struct View<'a, C> {
+    pub(super) locks: &'a Locks,
+    pub(super) waiters: &'a Waiters<C>,
+    pub(super) connections: &'a Connections,
+}
+
+/// A waiter in front of another one in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) request: RequestId,
+    pub(crate) room: Room,
+    /// It waits for other locks too.
+    pub(crate) several: bool,
+}
+
+impl<'a, C: Copy> View<'a, C> {
+    /// The first waiter for a lock, and what it asks for.
+    pub(crate) fn head(&self, at: LockRef<'_>) -> Option<(RequestId, AcquireRequest<'static>)> {
+        self.asked(self.locks.lock(at).head()?)
+    }
+
+    /// The first waiter for a lock with that owner, behind that one, and what it asks for.
+    pub(crate) fn next_of(
+        &self,
+        at: LockRef<'_>,
+        owner: &Owner<'static>,
+        seen: Option<RequestId>,
+    ) -> Option<(RequestId, AcquireRequest<'static>)> {
+        self.asked(self.locks.lock(at).queue.next_of(owner, seen)?)
+    }
+
+    fn asked(&self, request: RequestId) -> Option<(RequestId, AcquireRequest<'static>)> {
+        Some((request, self.waiters.get(request)?.ask.clone()))
+    }
+
+    /// The owners who wait, each once.
+    pub(crate) fn owners_of(&self, at: LockRef<'_>) -> BTreeSet<Owner<'static>> {
+        let waiters = self.locks.lock(at).queue.iter().filter_map(|request| self.waiters.get(request));
+        waiters.map(|waiter| waiter.ask.owner.clone()).collect()
+    }
+
+    /// The owner for whom a lock is reserved when it is free, since it is next here and waits for others too.
+    pub(crate) fn reserved_for(&self, at: LockRef<'_>) -> Option<Owner<'static>> {
+        let next = self.locks.lock(at).head().and_then(|head| self.waiters.get(head));
+        next.filter(|waiter| waiter.locks.are_several()).map(|waiter| waiter.ask.owner.clone())
+    }
+
+    /// Whether that is a place whose connection has closed, and which has not been cleared up yet.
+    pub(crate) fn is_gone(&self, request: RequestId) -> bool {
+        let place = || self.waiters.get(request).filter(|waiter| waiter.channel().is_some());
+        self.connections.has_closed() && place().is_some_and(|waiter| self.is_closed(waiter))
+    }
+
+    fn is_closed(&self, waiter: &Waiter<C>) -> bool {
+        self.connections.is_closed(waiter.client_id)
+    }
+
+    /// The session of a grant.
+    pub(crate) fn session(&self, at: LockRef<'_>, fence: Fence) -> Option<Session> {
+        self.locks.lock(at).grants.session(fence).map(|session| self.as_it_is(session))
+    }
+
+    fn as_it_is(&self, session: &Session) -> Session {
+        Session { over: self.connections.is_over(session), ..*session }
+    }
+
+    /// The next session of a lock, by its fence; of one whose connection has closed only, where not all are to be looked at.
+    pub(crate) fn next_session(&self, at: LockRef<'_>, seen: Option<Fence>, all: bool) -> Option<Session> {
+        let unseen = self.locks.lock(at).grants.after(seen).filter_map(|record| record.session.as_ref());
+        unseen.map(|session| self.as_it_is(session)).find(|session| all || session.over)
+    }
+
+    /// The connection that keeps the grant with that fence alive.
+    pub(crate) fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
+        self.session(at, fence).filter(|session| !session.over).map(|session| session.client)
+    }
+
+    /// Whether a connection that kept a grant of that lock alive has closed.
+    pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
+        self.locks.lock(at).sessions().any(|session| self.connections.is_over(session))
+    }
+
+    /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
+    /// at again.
+    pub(crate) fn has_successor(&self, at: LockRef<'_>, fence: Fence) -> bool {
+        let binding = self.locks.lock(at).given(fence).filter(|hold| hold.binds);
+        let mut waiters = binding.filter_map(|hold| self.waiters.get(hold.request));
+        waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
+    }
+
+    /// The session of that grant, where its renewal has fallen due, and has not been seen to since though it could. Not one that
+    /// replicas confirm: who could not ask them may have been replaced.
+    pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
+        self.session(at, fence).filter(|session| {
+            !self.locks.lock(at).is_synced(fence) && self.locks.timers.is_overdue(session.renew_at, now)
+        })
+    }
+
+    /// The grants of a lock that have such a session.
+    pub(crate) fn overdue_sessions(&self, at: LockRef<'_>, now: Millis) -> Vec<Fence> {
+        let due = self.locks.lock(at).sessions().filter(|session| session.renew_at <= now);
+        let fences = due.map(|session| session.fence);
+        fences.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
+    }
+
+    /// Whether a lock is to be looked at now, be it that its turn has not come.
+    pub(super) fn is_overdue(&self, id: &LockId, now: Millis) -> bool {
+        let entry = self.locks.lock(id.to_ref());
+        let is_due = || entry.timers.is_due(now) || self.has_session_over(id.to_ref());
+        !entry.is_over() && (is_due() || self.locks.sweeps.is_touched_since(id.db, 0))
+    }
+
+    /// What a waiter in a queue asks for; none where its connection has closed.
+    pub(crate) fn ask_of(&self, request: RequestId) -> Option<AcquireRequest<'static>> {
+        let waiter = self.waiters.get_queued(request).filter(|waiter| !self.is_closed(waiter))?;
+        Some(waiter.ask.clone())
+    }
+
+    /// The waiters that are served before that one, or before one that comes now: the next one first.
+    pub(crate) fn ahead_of(
+        self,
+        at: LockRef<'_>,
+        request: Option<RequestId>,
+    ) -> impl Iterator<Item = Ahead> + use<'a, C> {
+        let ahead = self.locks.lock(at).in_order().take_while(move |other| Some(*other) != request);
+        ahead.filter_map(move |request| {
+            let waiter = self.waiters.get(request)?;
+            if self.is_closed(waiter) {
+                // It keeps nobody waiting.
+                return Some(Ahead { request, room: Room::ANY, several: false });
+            }
+            Some(Ahead { request, room: waiter.ask.room, several: waiter.locks.are_several() })
+        })
+    }
+
+    /// The connection that keeps a grant alive, and the last wait in which it was blocked. That may be over.
+    pub(crate) fn keeper(&self, at: LockRef<'_>, fence: Fence) -> Option<(u64, Option<RequestId>)> {
+        let client = self.session_client(at, fence)?;
+        Some((client, self.connections.blocked(client)))
+    }
+}

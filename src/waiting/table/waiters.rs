@@ -1,0 +1,230 @@
+//! All who wait, by the numbers of their requests; and which of them is to be seen to when.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+use std::ops::RangeBounds;
+
+use super::lock_id::{LockId, LockRef};
+use super::outgoing::Outgoing;
+use super::owners::Owners;
+use super::queue::RequestId;
+use super::request_timers::RequestTimers;
+use super::waiter::{Answer, Arrival, Phase, RequestedLock, RequestedLocks, WaitKind, Waiter};
+use crate::lock::{AcquireRequest, Millis, Owner};
+
+/// Who waits, from the time it joins until the server has freed it: also for the moment after it left its queues, answered or departed.
+/// `C` is how the server knows a client that waits.
+#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
+pub(crate) struct Waiters<C> {
+    pub(super) by_request: BTreeMap<RequestId, Waiter<C>>,
+    /// Those who stand in queues.
+    pub(super) owners: Owners,
+    pub(crate) timers: RequestTimers,
+    pub(super) last_request: NonZeroU64,
+}
+
+impl<C: Copy> Waiters<C> {
+    pub(super) const fn new() -> Self {
+        Self {
+            by_request: BTreeMap::new(),
+            owners: Owners::new(),
+            timers: RequestTimers::new(),
+            last_request: NonZeroU64::MIN,
+        }
+    }
+
+    /// The number of a waiter that comes now; never used twice.
+    pub(crate) fn next_request(&mut self) -> RequestId {
+        self.last_request = self.last_request.saturating_add(1);
+        RequestId(self.last_request)
+    }
+
+    /// The number of the one who came last.
+    pub(super) fn last_request(&self) -> RequestId {
+        RequestId(self.last_request)
+    }
+
+    /// How many stand in queues.
+    pub(crate) fn queued(&self) -> usize {
+        self.owners.len()
+    }
+
+    pub(super) fn get(&self, request: RequestId) -> Option<&Waiter<C>> {
+        self.by_request.get(&request)
+    }
+
+    pub(super) fn get_mut(&mut self, request: RequestId) -> Option<&mut Waiter<C>> {
+        self.by_request.get_mut(&request)
+    }
+
+    /// One who stands in queues.
+    pub(super) fn get_queued(&self, request: RequestId) -> Option<&Waiter<C>> {
+        self.get(request).filter(|waiter| waiter.phase == Phase::Queued)
+    }
+
+    pub(super) fn range(
+        &self,
+        requests: impl RangeBounds<RequestId>,
+    ) -> impl Iterator<Item = (RequestId, &Waiter<C>)> {
+        self.by_request.range(requests).map(|(request, waiter)| (*request, waiter))
+    }
+
+    /// Somebody comes who stands in the queues of all these locks.
+    pub(super) fn join(&mut self, request: RequestId, waiter: Waiter<C>) {
+        let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
+        self.owners.join(owner, request, locks, waiter.channel().is_some());
+        self.timers.set_timeout(request, waiter.ends);
+        self.by_request.insert(request, waiter);
+    }
+
+    /// Somebody comes who stands in no queue.
+    pub(super) fn insert(&mut self, request: RequestId, waiter: Waiter<C>) {
+        self.by_request.insert(request, waiter);
+    }
+
+    /// Somebody leaves its queues; whether it stood in them.
+    pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
+        let queued = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
+        let Some(waiter) = queued else { return false };
+        waiter.phase = next;
+        self.timers.cancel_timeout(request, waiter.ends.take());
+        self.timers.cancel_try(request);
+        self.owners.leave(&waiter.ask.owner, request, &waiter.locks, waiter.channel().is_some());
+        true
+    }
+
+    /// Drops all that is known of a waiter that stands in no queue.
+    pub(super) fn remove(&mut self, request: RequestId) -> Option<Waiter<C>> {
+        let waiter = self.by_request.remove(&request)?;
+        debug_assert!(waiter.phase != Phase::Queued);
+        self.timers.cancel_timeout(request, waiter.ends);
+        Some(waiter)
+    }
+
+    /// Somebody asks again for what it waits for: it keeps its place, on the terms that it names now. Returns its earlier connection, and
+    /// its locks.
+    pub(super) fn ask_again(
+        &mut self,
+        request: RequestId,
+        arrival: Arrival<C>,
+    ) -> Option<(u64, &RequestedLocks)> {
+        let waiter = self.by_request.get_mut(&request)?;
+        let ends = arrival.gives_up();
+        self.timers.cancel_timeout(request, std::mem::replace(&mut waiter.ends, ends));
+        self.timers.set_timeout(request, ends);
+        if waiter.locks.are_several() {
+            // It may have them all now.
+            self.timers.try_soon(request);
+        }
+        let Arrival { ask, way, client_id, timeout, .. } = arrival;
+        let earlier = std::mem::replace(&mut waiter.client_id, client_id);
+        (waiter.ask, waiter.way, waiter.timeout) = (ask, way, timeout);
+        Some((earlier, &waiter.locks))
+    }
+
+    /// A place has until then to claim what it has been granted.
+    pub(super) fn claim_by(&mut self, request: RequestId, ends: Millis) {
+        if let Some(waiter) = self.by_request.get_mut(&request) {
+            waiter.ends = Some(ends);
+            self.timers.set_timeout(request, Some(ends));
+        }
+    }
+
+    /// Whether that is a place, and not blocked.
+    pub(crate) fn is_place(&self, request: RequestId) -> bool {
+        self.get(request).is_some_and(|waiter| waiter.channel().is_some())
+    }
+
+    /// The last place that an owner has taken for exactly those locks, and its connection.
+    pub(crate) fn place_for(
+        &self,
+        all: &[LockRef<'_>],
+        several: bool,
+        owner: &Owner<'static>,
+    ) -> Option<(RequestId, u64)> {
+        let named: BTreeSet<_> = all.iter().map(|at| (at.db, at.key)).collect();
+        let is_named = |lock: &RequestedLock| named.contains(&(lock.id.db, lock.id.key.as_ref()));
+        let requests = self.owners.perhaps_places(owner, all.iter().copied(), several);
+        let mut waiters = requests.filter_map(|request| Some((request, self.get(request)?)));
+        waiters.find_map(|(request, waiter)| {
+            let locks = waiter.locks.all();
+            let same = locks.len() == named.len() && locks.iter().all(is_named);
+            let alike = same && waiter.locks.are_several() == several && waiter.ask.owner == *owner;
+            alike.then_some((request, waiter.client_id))
+        })
+    }
+
+    /// Whether that waiter waits for several locks. Then it is to be tried, where this lock has kept it waiting.
+    pub(crate) fn try_soon(&mut self, at: LockRef<'_>, request: RequestId) -> bool {
+        let Some(waiter) = self.by_request.get(&request) else { return false };
+        let RequestedLocks::Several { locks, stuck } = &waiter.locks else { return false };
+        if waiter.phase == Phase::Queued && locks.get(*stuck).is_some_and(|lock| lock.id.is(at)) {
+            self.timers.try_soon(request);
+        }
+        true
+    }
+
+    /// The next one to be tried, and all its locks.
+    pub(crate) fn next_try(&mut self) -> Option<(RequestId, Vec<LockId>)> {
+        loop {
+            let request = self.timers.take_try()?;
+            // While it was set aside, it may have gone.
+            if self.get(request).is_some() {
+                return Some((request, self.locks_of(request)));
+            }
+        }
+    }
+
+    /// What a waiter asks for that is being tried; none where it is in no queue any more.
+    pub(crate) fn take_try(&mut self, request: RequestId) -> Option<AcquireRequest<'static>> {
+        self.timers.cancel_try(request);
+        self.get_queued(request).map(|waiter| waiter.ask.clone())
+    }
+
+    /// The locks that a waiter waits for.
+    pub(crate) fn locks_of(&self, request: RequestId) -> Vec<LockId> {
+        let locks = self.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
+        locks.map(|lock| lock.id.clone()).collect()
+    }
+
+    /// The lock of that number keeps it waiting.
+    pub(crate) fn stuck_at(&mut self, request: RequestId, number: usize) {
+        let waiter = self.by_request.get_mut(&request);
+        if let Some(RequestedLocks::Several { stuck, .. }) = waiter.map(|waiter| &mut waiter.locks) {
+            *stuck = number;
+        }
+    }
+
+    /// Somebody is to be told now: how.
+    pub(super) fn answer_due(&mut self, request: RequestId) -> Option<Outgoing<C>> {
+        let waiter = self.by_request.get_mut(&request)?;
+        // A waiter that an operator sent away in this step has been told already.
+        waiter.unblocked = matches!(waiter.phase, Phase::Answered(_));
+        Some(match waiter.way {
+            WaitKind::Blocked(client) => Outgoing::Client(client),
+            WaitKind::Notified(_) => Outgoing::Place(request),
+        })
+    }
+
+    /// The connection of a waiter that has been told that it has the lock, and whether that was since its answer was due.
+    pub(crate) fn told_client(&self, request: RequestId) -> Option<(u64, bool)> {
+        let waiter = self.get(request)?;
+        matches!(waiter.phase, Phase::Told(Answer::Granted { .. }))
+            .then_some((waiter.client_id, waiter.unblocked))
+    }
+
+    /// The waits of an owner; none where they are more than that.
+    pub(crate) fn waits_of(&self, owner: &Owner<'_>, most: usize) -> Option<Vec<RequestId>> {
+        let mut perhaps = self.owners.perhaps(owner);
+        let is_its = |request: &RequestId| {
+            self.get(*request).is_some_and(|waiter| waiter.ask.owner.borrowed() == owner.borrowed())
+        };
+        let waits = perhaps.by_ref().take(most).filter(is_its).collect();
+        perhaps.next().is_none().then_some(waits)
+    }
+
+    /// Whether anybody waits for several locks.
+    pub(crate) fn has_several(&self) -> bool {
+        self.owners.has_several()
+    }
+}
