@@ -1,6 +1,6 @@
 //! Sets a lock right after something has happened to it.
 
-use super::access::{LockAccess, LockEvent, LocksAccess};
+use super::access::{LockAccess, LockEvent};
 use super::budget::{CHANGE, END, LOOK, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
@@ -24,15 +24,15 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
 }
 
-/// Settles each of several locks. Returns the numbers of those of which not all has ended.
-pub(super) fn settle_each<B: LocksAccess>(locks: &mut B, now: Now) -> Vec<usize> {
-    let mut unsettled = Vec::new();
-    for number in 0..locks.count() {
-        if locks.lock(number).is_some_and(|lock| !settle(lock, now)) {
-            unsettled.push(number);
-        }
+/// Settles a lock for a command of that owner: where not all can be settled, at least what the owner has, so that its command finds
+/// what is so. Whether all is settled.
+#[inline(always)]
+pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
+    let is_settled = settle(lock, now);
+    if !is_settled {
+        settle_own(lock, owner, now);
     }
-    unsettled
+    is_settled
 }
 
 /// Apart, so that an idle lock pays for the question alone.
@@ -79,7 +79,9 @@ fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     has_lapsed || lock.here(|table, at| table.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
-/// Where not all of a lock could be settled: settles the grant of one owner, so that its command finds what is so. Whether it has one.
+/// Settles the grant of one owner, and nothing else of the lock. Whether the owner has one.
+#[cold]
+#[inline(never)]
 pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
     let fence_of = |lock: &S| lock.value().and_then(|value| value.grant_of(owner)).map(Grant::fence);
     let Some(fence) = fence_of(lock) else { return false };
