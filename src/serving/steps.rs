@@ -102,17 +102,35 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
-/// What `LOCK.SETTLE` does with one lock; refused where no timer runs it.
-pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
-    let now = timer_now()?;
+/// What `LOCK.SETTLE` does with one lock, or with all locks that a waiter waits for; refused where no timer runs it.
+pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
+    if !tick::is_running() {
+        return Err(Error::NotAClientCommand);
+    }
+    let now = now();
     budget::begin_step();
-    let settle = |lock: &mut OpenLock<'_>| {
-        waiting::settle(lock, now);
-        Ok(())
+    let settled = match (waiter, keys) {
+        (None, [key]) => {
+            let settle = |lock: &mut OpenLock<'_>| {
+                waiting::settle(lock, now);
+                Ok(())
+            };
+            key.step(ctx, settle, look_out)
+        }
+        (None, _) => Err(Error::Syntax),
+        (Some(request), keys) => {
+            let settle = |locks: &mut OpenLocks<'_>| {
+                waiting::settle_together(locks, request, now);
+                Ok(())
+            };
+            keys.step(ctx, settle, look_out)
+        }
     };
-    match key.step(ctx, settle, look_out) {
+    match settled {
         Err(Error::WrongType) => {
-            overwritten(ctx, key);
+            // Then nobody waits for the one that holds something else.
+            let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
+            others.for_each(|key| overwritten(ctx, *key));
             Ok(())
         }
         settled => settled,
@@ -128,29 +146,6 @@ pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> 
         Ok(())
     };
     keys.step(ctx, leave, look_out)
-}
-
-/// What `LOCK.SETTLE` does with all locks that a waiter waits for.
-pub(crate) fn settle_together(ctx: &Ctx<'_>, request: RequestId, keys: &[Arg<'_>]) -> Result<(), Error> {
-    let now = timer_now()?;
-    budget::begin_step();
-    let settle = |locks: &mut OpenLocks<'_>| {
-        waiting::settle_together(locks, request, now);
-        Ok(())
-    };
-    match keys.step(ctx, settle, look_out) {
-        Err(Error::WrongType) => {
-            // Then nobody waits for the one that holds something else.
-            let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
-            others.for_each(|key| overwritten(ctx, *key));
-            Ok(())
-        }
-        settled => settled,
-    }
-}
-
-fn timer_now() -> Result<Now, Error> {
-    if tick::is_running() { Ok(now()) } else { Err(Error::NotAClientCommand) }
 }
 
 /// The key holds something else.

@@ -203,6 +203,16 @@ impl<S: LockAccess> LocksAccess for S {
     }
 
     #[inline(always)]
+    fn each<T>(&mut self, mut body: impl FnMut(&mut S) -> T) -> T {
+        body(self)
+    }
+
+    #[inline(always)]
+    fn with<T, U>(&mut self, each: &T, mut body: impl FnMut(&mut S, &T) -> U) -> U {
+        body(self, each)
+    }
+
+    #[inline(always)]
     fn all<T>(each: &T) -> &[T] {
         std::slice::from_ref(each)
     }
@@ -253,11 +263,8 @@ pub(crate) trait Host: Environment {
     /// Whether this turn has done as much as it may: see `budget`.
     fn is_turn_over(&mut self) -> bool;
 
-    /// Settles a lock by a command, so that the server applies what it applies to every write.
-    fn settle(&mut self, id: &LockId) -> Settled;
-
-    /// Settles all locks that one waiter waits for: it gets them all, or none.
-    fn settle_together(&mut self, request: RequestId, ids: &[LockId]) -> Settled;
+    /// Settles a lock by a command, so that the server applies what it applies to every write; or all locks that a waiter waits for.
+    fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
     /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
     fn settle_arriving(&mut self, id: &LockId);
@@ -298,7 +305,7 @@ pub(crate) enum Deferral {
     Until(Millis),
 }
 
-/// The result of settling a lock by a command.
+/// The result of settling locks by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,

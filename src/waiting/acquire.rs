@@ -2,7 +2,7 @@
 
 use super::access::{Caller, LockAccess, LocksAccess, Refusal};
 use super::confirm::tell_when_confirmed;
-use super::grant::{Granted, Recipient, carry_out, plan};
+use super::grant::{Granted, carry_out, plan};
 use super::join::{self, Outcome, WaitOptions};
 use super::leases::lease_moved;
 use super::sessions;
@@ -39,7 +39,7 @@ pub(crate) fn acquire<B: LocksAccess>(
             blocked => blocked,
         },
     };
-    let (granted, first_end) = carry_out(locks, ask, &planned, Recipient::Client, now);
+    let (granted, first_end) = carry_out::<false, B>(locks, ask, &planned, now);
     if let Some(blocked) = blocked {
         tell_when_confirmed(locks, caller.id(), blocked, ask, wait, (&granted, first_end), now);
         return Ok(Outcome::Waits);

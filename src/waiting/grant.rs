@@ -21,15 +21,6 @@ pub(super) struct Granted {
     pub(super) is_new: bool,
 }
 
-/// To whom locks are granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recipient {
-    /// To the client of the running command.
-    Client,
-    /// To one that has waited.
-    Waiter,
-}
-
 /// Gives each grant its fence: all new ones have the same. Nothing has been granted yet, so this may fail.
 #[inline(always)]
 pub(super) fn plan<B: LocksAccess>(
@@ -47,18 +38,18 @@ pub(super) fn plan<B: LocksAccess>(
     })
 }
 
-/// Makes the grants that are planned. Returns them, and the end of the lease that ends first.
+/// Makes the grants that are planned, to the client of the running command, or to a waiter (`WAITED`). Returns them, and the end of the
+/// lease that ends first.
 #[inline(always)]
-pub(super) fn carry_out<B: LocksAccess>(
+pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
     locks: &mut B,
     ask: &AcquireRequest<'_>,
     planned: &B::Each<Planned>,
-    recipient: Recipient,
     now: Now,
 ) -> (B::Each<Granted>, Deadline) {
     let mut first_end = Deadline::Never;
     let granted = locks.with(planned, |lock, planned| {
-        let granted = grant(lock, ask, *planned, recipient, now);
+        let granted = grant::<WAITED, _>(lock, ask, *planned, now);
         first_end = first_end.min(granted.until);
         granted
     });
@@ -66,11 +57,10 @@ pub(super) fn carry_out<B: LocksAccess>(
 }
 
 #[inline(always)]
-fn grant<S: LockAccess>(
+fn grant<const WAITED: bool, S: LockAccess>(
     lock: &mut S,
     ask: &AcquireRequest<'_>,
     planned: Planned,
-    recipient: Recipient,
     now: Now,
 ) -> Granted {
     let Planned { fence, decision: Decision { kind, holds, room, until } } = planned;
@@ -85,14 +75,9 @@ fn grant<S: LockAccess>(
         } else {
             lock.add(grant, until);
         }
-        match recipient {
-            Recipient::Client => {
-                lock.note(LockEvent::Acquired);
-                if kind == GrantKind::Beside {
-                    look_when_one_ends(lock, now);
-                }
-            }
-            Recipient::Waiter => lock.note(LockEvent::HandedOver),
+        lock.note(if WAITED { LockEvent::HandedOver } else { LockEvent::Acquired });
+        if kind == GrantKind::Beside && !WAITED {
+            look_when_one_ends(lock, now);
         }
     } else {
         lock.update(fence, holds, room, until);
@@ -114,7 +99,7 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     now: Now,
 ) -> Option<B::Each<Granted>> {
     let planned = plan(locks, decisions, now).ok()?;
-    let (granted, first_end) = carry_out(locks, ask, &planned, Recipient::Waiter, now);
+    let (granted, first_end) = carry_out::<true, B>(locks, ask, &planned, now);
     let all = locks.with(&granted, |_, granted| granted.got);
     let first = locks.first();
     if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), first_end, now.micros)) {

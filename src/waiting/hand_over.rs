@@ -169,7 +169,10 @@ fn may_have_again<S: LockAccess>(
     let answer = match verdict {
         Ok(Ok(decision)) => return Ok(decision),
         Ok(Err(Conflict { upgrade, refused, .. })) => {
-            let Some(fence) = upgrade else { return Err(Served::Waits) };
+            let Some(fence) = upgrade else {
+                debug_assert!(false, "its owner holds the lock");
+                return Err(Served::Waits);
+            };
             if lock.entry(|entry| entry.upgrader()).is_none_or(|other| other == fence) {
                 lock.change(|entry| entry.upgrade_first(fence, request));
                 if refused.is_some() {

@@ -37,15 +37,16 @@ fn release_one<S: LockAccess>(
         None => revive(lock, &now),
         Some(true) => (),
     }
-    let grant = lock.value().and_then(|value| value.grant_of(given.owner));
-    let released = lock::release(grant, given.fence, given.all).ok_or(Refusal::NotHeld)?;
+    let grant = lock.value().and_then(|value| value.grant_of(given.owner)).ok_or(Refusal::NotHeld)?;
+    let fence = grant.fence();
+    let released = lock::release(Some(grant), given.fence, given.all).ok_or(Refusal::NotHeld)?;
     if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
         // As most are.
         lock.note(LockEvent::Released);
         lock.free();
         return Ok(0);
     }
-    give_back(lock, given.owner, released, |lock, fence| pass_on(lock, fence, LockEvent::Released, now))
+    Ok(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
 }
 
 /// Releases one of several grants. What is over of the others does not count any more; but nobody is given their room before the
@@ -59,35 +60,31 @@ fn release_among<S: LockAccess>(
     end_lapsed(lock, now);
     let holds = settle_own(lock, owner, now);
     let grant = lock.value().and_then(|value| value.grant_of(owner)).filter(|_| holds);
-    let released = lock::release(grant, fence, all).ok_or(Refusal::NotHeld);
+    let released = grant.and_then(|grant| Some((grant.fence(), lock::release(Some(grant), fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
-    let left = released.and_then(|released| give_back(lock, owner, released, end));
+    let left = released.map(|(fence, released)| give_back(lock, fence, released, |lock| end(lock, fence)));
     // Where the budget is used up, nothing is handed over by that.
-    if settle(lock, now) && matches!(left, Ok(0)) {
+    if settle(lock, now) && left == Some(0) {
         grant_heads(lock, false, now);
     }
-    left
+    left.ok_or(Refusal::NotHeld)
 }
 
-/// Does to an owner's grant what a release comes to: the holds left.
+/// Does to a grant what a release comes to: the holds left.
 #[inline(always)]
-fn give_back<S: LockAccess>(
-    lock: &mut S,
-    owner: &Owner<'_>,
-    released: Released,
-    end: impl FnOnce(&mut S, Fence),
-) -> Result<u32, Refusal> {
-    let grant = lock.value().and_then(|value| value.grant_of(owner)).ok_or(Refusal::NotHeld)?;
-    let (fence, room) = (grant.fence(), grant.room());
+fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: impl FnOnce(&mut S)) -> u32 {
     match released {
         Released::Kept { holds } => {
-            let until = lock.with_fence(fence).map(|held| held.deadline).ok_or(Refusal::NotHeld)?;
-            lock.update(fence, holds, room, until);
-            Ok(holds)
+            let held = lock.with_fence(fence).map(|held| (held.grant.room(), held.deadline));
+            debug_assert!(held.is_some(), "its owner holds the lock");
+            if let Some((room, until)) = held {
+                lock.update(fence, holds, room, until);
+            }
+            holds
         }
         Released::Ended => {
-            end(lock, fence);
-            Ok(0)
+            end(lock);
+            0
         }
     }
 }

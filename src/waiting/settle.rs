@@ -241,7 +241,10 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     } else if renew {
         let limits = lock.limits();
         let lease = limits.allowed(session.lease);
-        let Some(held) = lock.with_fence(fence) else { return true };
+        let Some(held) = lock.with_fence(fence) else {
+            debug_assert!(false, "a grant ends by a step on its lock alone");
+            return true;
+        };
         let (holds, room) = (held.grant.holds(), held.grant.room());
         let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
         // In its last millisecond it is too late to ask replicas.
@@ -267,7 +270,10 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
 
 /// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. It is tried again.
 fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: Now) {
-    let Some(held) = lock.with_fence(session.fence) else { return };
+    let Some(held) = lock.with_fence(session.fence) else {
+        debug_assert!(false, "a grant ends by a step on its lock alone");
+        return;
+    };
     let (holds, room, mut until) = (held.grant.holds(), held.grant.room(), held.deadline);
     if until == moved.to {
         until = moved.from;

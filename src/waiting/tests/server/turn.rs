@@ -248,31 +248,20 @@ impl Host for Turn<'_> {
         self.budget.is_turn_over()
     }
 
-    fn settle(&mut self, place: &LockId) -> Settled {
-        match self.writes {
-            Writes::Taken => {
-                self.settle_arriving(place);
-                Settled::Done
-            }
-            Writes::Refused | Writes::Paused | Writes::Replica => Settled::Refused,
-            Writes::Elsewhere => Settled::Elsewhere,
-            Writes::Arriving => Settled::Arriving,
-        }
-    }
-
-    fn settle_together(&mut self, request: RequestId, ids: &[LockId]) -> Settled {
-        match self.writes {
-            Writes::Taken => {
+    fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled {
+        match (self.writes, waiter, ids) {
+            (Writes::Taken, None, [id]) => self.settle_arriving(id),
+            (Writes::Taken, Some(request), ids) => {
                 let locks: Vec<Lock> = ids.iter().map(number).collect();
-                waiting::settle_together(
-                    &mut self.server.turns(self.rules, self.now, &locks),
-                    request,
-                    time(self.now),
-                );
-                Settled::Done
+                let mut turns = self.server.turns(self.rules, self.now, &locks);
+                waiting::settle_together(&mut turns, request, time(self.now));
             }
-            _ => Settled::Refused,
+            (Writes::Taken, None, _) => panic!("several locks without a waiter"),
+            (Writes::Refused | Writes::Paused | Writes::Replica, ..) => return Settled::Refused,
+            (Writes::Elsewhere, ..) => return Settled::Elsewhere,
+            (Writes::Arriving, ..) => return Settled::Arriving,
         }
+        Settled::Done
     }
 
     fn settle_arriving(&mut self, place: &LockId) {
