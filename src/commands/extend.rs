@@ -91,9 +91,11 @@ impl<'a> ExtendRequest<'a> {
 
     /// Answers an extension.
     pub(super) fn answer(ctx: &Ctx<'_>, outcome: Outcome<Deadline>, now: Now) {
-        // Else it is answered when replicas have confirmed it.
-        if let Outcome::Granted(until) = outcome {
-            ctx.reply_integer(until.left(now.start));
+        match outcome {
+            Outcome::Granted(until) => ctx.reply_integer(until.left(now.start)),
+            // It is answered when replicas have confirmed it.
+            Outcome::Waits => (),
+            Outcome::Taken | Outcome::Queued => ctx.reply_null(),
         }
     }
 }

@@ -39,13 +39,13 @@ impl<'a> Mrelease<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let ReleaseRequest { owner, all, fence } = self.given;
-        let left = serving::release_all(ctx, &self.keys, &owner, fence, all)?;
+        let left = serving::release(ctx, self.keys.as_slice(), &self.given.asked())?;
         ctx.reply_array(left.len());
         for holds in left {
             match holds {
-                Some(holds) => ctx.reply_integer(holds.into()),
-                None => ctx.reply_null(),
+                Ok(holds) => ctx.reply_integer(holds.into()),
+                // The owner does not hold it.
+                Err(_) => ctx.reply_null(),
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::lock::Owner;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
+use crate::waiting;
 
 /// All holds.
 pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");
@@ -49,8 +50,7 @@ impl<'a> Release<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let ReleaseRequest { owner, all, fence } = self.given;
-        let left = serving::release(ctx, self.key, &owner, fence, all)?;
+        let left = serving::release(ctx, self.key, &self.given.asked())??;
         ctx.reply_integer(left.into());
         Ok(())
     }
@@ -76,5 +76,9 @@ impl<'a> ReleaseRequest<'a> {
             all: all.is_some(),
             fence: fence.map(parse::fence).transpose()?,
         })
+    }
+
+    pub(super) fn asked(&self) -> waiting::ReleaseRequest<'_> {
+        waiting::ReleaseRequest { owner: &self.owner, fence: self.fence, all: self.all }
     }
 }

@@ -30,8 +30,7 @@ impl Command for Settle {
         let waiter = parse::required(args, 1)?.integer().ok_or(Error::NotAnInteger)?;
         let keys: Vec<Arg<'_>> = args.skip(2).collect();
         match u64::try_from(waiter).map(NonZeroU64::new) {
-            Ok(None) => serving::settle(ctx, parse::required(args, 2)?)?,
-            Ok(Some(waiter)) => serving::settle_together(ctx, RequestId(waiter), &keys)?,
+            Ok(waiter) => serving::settle(ctx, &keys, waiter.map(RequestId))?,
             Err(_) => serving::settle_left(ctx, &keys)?,
         }
         ctx.reply_status(c"OK");

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
 use crate::server::{Blocked, Ctx};
-use crate::waiting::{self, Caller, Channel, Holder, LockAccess, LockId, RequestId};
+use crate::waiting::{self, Caller, Channel, Holder, LockAccess, LockId, RequestId, WaitLimits};
 
 /// The client of the running command.
 pub(super) struct Client<'a>(pub(super) &'a Ctx<'a>);
@@ -26,16 +26,12 @@ impl Caller<OpenLock<'_>> for Client<'_> {
         self.0.may_block()
     }
 
-    fn max_waiters(&self) -> Option<usize> {
-        config::max_waiters()
-    }
-
-    fn max_places(&self) -> Option<usize> {
-        config::max_places()
-    }
-
-    fn claim(&self) -> Millis {
-        config::CLAIM.get()
+    fn limits(&self) -> WaitLimits {
+        WaitLimits {
+            waiters: config::max_waiters(),
+            places: config::max_places(),
+            claim: config::CLAIM.get(),
+        }
     }
 
     fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<Blocked> {
@@ -43,7 +39,7 @@ impl Caller<OpenLock<'_>> for Client<'_> {
         Blocked::new::<Telling>(self.0, &parked_on, request.0)
     }
 
-    fn holders(&mut self, _site: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
+    fn holders(&mut self, _lock: &OpenLock<'_>, id: &LockId, now: Millis, most: usize) -> Vec<Holder> {
         let look = |lock: &LockKey<'_>| waiting::holders(lock.value(), lock.deadline(), now, most);
         holders::peek(self.0, id, look).unwrap_or_default()
     }

@@ -95,29 +95,19 @@ impl Host for Server<'_> {
         budget::is_turn_over()
     }
 
-    fn settle(&mut self, id: &LockId) -> Settled {
-        if !self.ctx.select_db(id.db) {
+    fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled {
+        let Some(first) = ids.first().filter(|id| self.ctx.select_db(id.db)) else {
             return Settled::Refused;
-        }
-        match self.ctx.call_write(SETTLE, &[b"0", &id.key]) {
-            Called::Done => Settled::Done,
-            Called::Elsewhere if self.ctx.slot_arrives(&id.key) => Settled::Arriving,
-            Called::Elsewhere => Settled::Elsewhere,
-            Called::Refused => Settled::Refused,
-        }
-    }
-
-    fn settle_together(&mut self, request: RequestId, ids: &[LockId]) -> Settled {
-        if !ids.first().is_some_and(|id| self.ctx.select_db(id.db)) {
-            return Settled::Refused;
-        }
+        };
         let mut digits = itoa::Buffer::new();
-        let request = digits.format(request.0.get()).as_bytes();
+        let waiter = digits.format(waiter.map_or(0, |request| request.0.get())).as_bytes();
         let keys = ids.iter().map(|id| id.key.as_ref());
-        let words: Vec<&[u8]> = std::iter::once(request).chain(keys).collect();
+        let words: Vec<&[u8]> = std::iter::once(waiter).chain(keys).collect();
         match self.ctx.call_write(SETTLE, &words) {
             Called::Done => Settled::Done,
-            Called::Elsewhere | Called::Refused => Settled::Refused,
+            Called::Elsewhere if self.ctx.slot_arrives(&first.key) => Settled::Arriving,
+            Called::Elsewhere => Settled::Elsewhere,
+            Called::Refused => Settled::Refused,
         }
     }
 

@@ -29,10 +29,7 @@ pub(crate) use budget::most_work;
 pub(crate) use holders::{HolderInfo, Holders, holders_of};
 pub(crate) use host::SETTLE;
 pub(crate) use listener::Listener;
-pub(crate) use steps::{
-    acquire, acquire_all, break_, extend, extend_all, leave, release, release_all, settle, settle_left,
-    settle_together,
-};
+pub(crate) use steps::{acquire, break_, extend, leave, release, settle, settle_left};
 pub(crate) use table::now;
 pub(crate) use views::{
     busiest, confirmed, grace, longest_held, look, oldest_wait, outliving, page, places, queue_of,

@@ -10,7 +10,7 @@ use crate::server::{self, Arg, Blocked, Ctx, Step, client_exists};
 use crate::stats;
 use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
 
-pub(super) struct OpenLock<'a> {
+pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
     /// What is known of `idle`.

@@ -1,34 +1,77 @@
-//! Several locks, open for one step.
+//! The locks that a command names, open for one step.
 
 use super::open_lock::{Closed, OpenLock};
 use crate::error::Error;
 use crate::server::{self, Arg, Ctx, Step};
 use crate::waiting::LocksAccess;
 
-/// No two of them are the same lock.
-pub(super) struct OpenLocks<'a>(Vec<OpenLock<'a>>);
+/// What a command names: a key, or several.
+pub(crate) trait Keys<'a> {
+    type Locks: LocksAccess<One = OpenLock<'a>>;
+
+    /// Opens these locks and runs a step on them. What others are to hear of it they hear afterwards; then `due` runs, if something may
+    /// have fallen due.
+    fn step<R>(
+        self,
+        ctx: &'a Ctx<'a>,
+        body: impl FnOnce(&mut Self::Locks) -> Result<R, Error>,
+        due: impl FnOnce(&Ctx<'_>),
+    ) -> Result<R, Error>;
+}
+
+impl<'a> Keys<'a> for Arg<'a> {
+    type Locks = OpenLock<'a>;
+
+    #[inline(always)]
+    fn step<R>(
+        self,
+        ctx: &'a Ctx<'a>,
+        body: impl FnOnce(&mut OpenLock<'a>) -> Result<R, Error>,
+        due: impl FnOnce(&Ctx<'_>),
+    ) -> Result<R, Error> {
+        OpenLock::step(ctx, self, body, due)
+    }
+}
+
+/// Several locks. No two of them are the same.
+pub(crate) struct OpenLocks<'a> {
+    first: OpenLock<'a>,
+    others: Vec<OpenLock<'a>>,
+}
 
 impl<'a> OpenLocks<'a> {
-    /// Opens these locks and runs a step on them; as `OpenLock::step`.
-    pub(super) fn step<R>(
+    fn open(ctx: &'a Ctx<'a>, keys: &[Arg<'a>]) -> Result<Self, Error> {
+        let (first, others) = keys.split_first().ok_or(Error::Syntax)?;
+        let open = |key: &Arg<'a>| OpenLock::open(ctx, *key, true);
+        Ok(Self { first: open(first)?, others: others.iter().map(open).collect::<Result<_, _>>()? })
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut OpenLock<'a>> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
+    }
+}
+
+impl<'a> Keys<'a> for &[Arg<'a>] {
+    type Locks = OpenLocks<'a>;
+
+    fn step<R>(
+        self,
         ctx: &'a Ctx<'a>,
-        keys: &[Arg<'a>],
-        body: impl FnOnce(&mut Self) -> Result<R, Error>,
+        body: impl FnOnce(&mut OpenLocks<'a>) -> Result<R, Error>,
         due: impl FnOnce(&Ctx<'_>),
     ) -> Result<R, Error> {
         let step = Step::begin().ok_or(Error::Nested)?;
-        let open = || keys.iter().map(|key| OpenLock::open(ctx, *key, true)).collect::<Result<_, _>>();
-        let mut locks: Vec<_> = open()?;
+        let mut locks = OpenLocks::open(ctx, self)?;
         if server::is_disturbed() {
-            locks = step.open_again(open)?.ok_or(Error::Disturbed)?;
+            locks = step.open_again(|| OpenLocks::open(ctx, self))?.ok_or(Error::Disturbed)?;
         }
-        let mut locks = Self(locks);
         let result = body(&mut locks);
         if server::is_disturbed() {
-            locks.0.iter_mut().for_each(OpenLock::look_again);
+            locks.iter_mut().for_each(OpenLock::look_again);
         }
         // All are closed before anybody hears of one.
-        let closed: Vec<Closed<'_>> = locks.0.into_iter().map(OpenLock::close).collect();
+        let all = std::iter::once(locks.first).chain(locks.others);
+        let closed: Vec<Closed<'_>> = all.map(OpenLock::close).collect();
         drop(step);
         let mut lent = false;
         for closed in closed {
@@ -44,12 +87,28 @@ impl<'a> OpenLocks<'a> {
 impl<'a> LocksAccess for OpenLocks<'a> {
     const SEVERAL: bool = true;
     type One = OpenLock<'a>;
+    type Each<T> = Vec<T>;
 
-    fn count(&self) -> usize {
-        self.0.len()
+    fn try_each<T, E>(&mut self, body: impl FnMut(&mut OpenLock<'a>) -> Result<T, E>) -> Result<Vec<T>, E> {
+        self.iter_mut().map(body).collect()
     }
 
-    fn lock(&mut self, number: usize) -> Option<&mut OpenLock<'a>> {
-        self.0.get_mut(number)
+    fn try_with<T, U, E>(
+        &mut self,
+        each: &Vec<T>,
+        mut body: impl FnMut(&mut OpenLock<'a>, &T) -> Result<U, E>,
+    ) -> Result<Vec<U>, E> {
+        debug_assert_eq!(each.len(), 1 + self.others.len());
+        self.iter_mut().zip(each).map(|(lock, of_it)| body(lock, of_it)).collect()
+    }
+
+    fn all<T>(each: &Vec<T>) -> &[T] {
+        each
+    }
+
+    fn lock(&mut self, number: usize) -> &mut OpenLock<'a> {
+        debug_assert!(number <= self.others.len(), "there are fewer locks");
+        let other = number.checked_sub(1).and_then(|number| self.others.get_mut(number));
+        other.unwrap_or(&mut self.first)
     }
 }

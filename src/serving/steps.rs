@@ -2,34 +2,31 @@
 
 use super::callers::{self, Client};
 use super::open_lock::{OpenLock, publish};
-use super::open_locks::OpenLocks;
+use super::open_locks::{Keys, OpenLocks};
 use super::table::{TABLE, now};
 use super::{budget, host, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{AcquireRequest, Deadline, Got, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
-use crate::waiting::{self, ExtendRequest, Left, LockEvent, LockRef, Outcome, RequestId, WaitOptions};
+use crate::waiting::{
+    self, ExtendRequest, Left, LockEvent, LockRef, LocksAccess, Outcome, Refusal, ReleaseRequest, RequestId,
+    WaitOptions,
+};
 
-/// A step on a lock, after which the timers are set for what is due.
-fn step<'a, R>(
+/// A step on what a command names, after which the timers are set for what is due.
+#[inline(always)]
+fn step<'a, K: Keys<'a>, R>(
     ctx: &'a Ctx<'a>,
-    key: Arg<'a>,
-    body: impl FnOnce(&mut OpenLock<'a>) -> Result<R, Error>,
+    keys: K,
+    body: impl FnOnce(&mut K::Locks) -> Result<R, Error>,
 ) -> Result<R, Error> {
     budget::begin_turn();
-    OpenLock::step(ctx, key, body, look_out)
+    keys.step(ctx, body, look_out)
 }
 
-/// A step on several locks.
-fn step_all<'a, R>(
-    ctx: &'a Ctx<'a>,
-    keys: &[Arg<'a>],
-    body: impl FnOnce(&mut OpenLocks<'a>) -> Result<R, Error>,
-) -> Result<R, Error> {
-    budget::begin_turn();
-    OpenLocks::step(ctx, keys, body, look_out)
-}
+/// Something of each lock that a command names.
+pub(crate) type Each<'a, K, T> = <<K as Keys<'a>>::Locks as LocksAccess>::Each<T>;
 
 fn look_out(ctx: &Ctx<'_>) {
     if !TABLE.with(|table| table.locks.is_empty()) {
@@ -38,28 +35,18 @@ fn look_out(ctx: &Ctx<'_>) {
     tick::arm();
 }
 
-/// Takes the lock for the client of the running command, or has it wait: what is granted, and the end of the lease.
-pub(crate) fn acquire(
-    ctx: &Ctx<'_>,
-    key: Arg<'_>,
+/// Takes these locks for the client of the running command, or has it wait: what is granted of each, and the end of the lease that ends
+/// first.
+#[inline(always)]
+pub(crate) fn acquire<'a, K: Keys<'a>>(
+    ctx: &'a Ctx<'a>,
+    keys: K,
     ask: &AcquireRequest<'_>,
     wait: &mut WaitOptions,
     now: Now,
-) -> Result<Outcome<(Got, Deadline)>, Error> {
+) -> Result<Outcome<(Each<'a, K, Got>, Deadline)>, Error> {
     may_be_kept(ctx, ask, wait)?;
-    step(ctx, key, |lock| Ok(waiting::acquire(lock, &mut Client(ctx), ask, wait, now)?))
-}
-
-/// Acquires all these locks, or none.
-pub(crate) fn acquire_all(
-    ctx: &Ctx<'_>,
-    keys: &[Arg<'_>],
-    ask: &AcquireRequest<'_>,
-    wait: &mut WaitOptions,
-    now: Now,
-) -> Result<Outcome<(Vec<Got>, Deadline)>, Error> {
-    may_be_kept(ctx, ask, wait)?;
-    step_all(ctx, keys, |locks| Ok(waiting::acquire_all(locks, &mut Client(ctx), ask, wait, now)?))
+    step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
 }
 
 /// Whether the client may have what is to hang on its connection or its user.
@@ -87,52 +74,27 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
     Ok(any)
 }
 
-/// Gives back one hold, or all: the holds left.
-pub(crate) fn release(
-    ctx: &Ctx<'_>,
-    key: Arg<'_>,
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    all: bool,
-) -> Result<u32, Error> {
-    step(ctx, key, |lock| Ok(waiting::release(lock, owner, fence, all, now)?))
+/// Releases one hold of each of these locks, or all: the holds left.
+#[inline(always)]
+pub(crate) fn release<'a, K: Keys<'a>>(
+    ctx: &'a Ctx<'a>,
+    keys: K,
+    given: &ReleaseRequest<'_>,
+) -> Result<Each<'a, K, Result<u32, Refusal>>, Error> {
+    step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 
-/// Gives back one hold of each of these locks, or all: the holds left; none where it is not held.
-pub(crate) fn release_all(
-    ctx: &Ctx<'_>,
-    keys: &[Arg<'_>],
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    all: bool,
-) -> Result<Vec<Option<u32>>, Error> {
-    step_all(ctx, keys, |locks| Ok(waiting::release_all(locks, owner, fence, all, now)))
-}
-
-/// Sets the lease to that long from now: its end.
-pub(crate) fn extend(
-    ctx: &Ctx<'_>,
-    key: Arg<'_>,
+/// Sets the leases of all these locks to that long from now, or of none: the end of the one that ends first.
+pub(crate) fn extend<'a, K: Keys<'a>>(
+    ctx: &'a Ctx<'a>,
+    keys: K,
     longer: &ExtendRequest<'_>,
     now: Now,
 ) -> Result<Outcome<Deadline>, Error> {
     if longer.confirm.is_some() {
         callers::may_be_told_later(ctx)?;
     }
-    step(ctx, key, |lock| Ok(waiting::extend(lock, &mut Client(ctx), longer, now)?))
-}
-
-/// Sets the leases of all these locks to that long from now, or of none: the first end.
-pub(crate) fn extend_all(
-    ctx: &Ctx<'_>,
-    keys: &[Arg<'_>],
-    longer: &ExtendRequest<'_>,
-    now: Now,
-) -> Result<Outcome<Deadline>, Error> {
-    if longer.confirm.is_some() {
-        callers::may_be_told_later(ctx)?;
-    }
-    step_all(ctx, keys, |locks| Ok(waiting::extend_all(locks, &mut Client(ctx), longer, now)?))
+    step(ctx, keys, |locks| Ok(waiting::extend(locks, &mut Client(ctx), longer, now)?))
 }
 
 /// Ends the grant with that fence, or all, whoever holds them: those grants.
@@ -140,47 +102,31 @@ pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }
 
-/// What `LOCK.SETTLE` does with one lock; refused where no timer runs it.
-pub(crate) fn settle(ctx: &Ctx<'_>, key: Arg<'_>) -> Result<(), Error> {
-    let now = timer_now()?;
-    budget::begin_step();
-    let settle = |lock: &mut OpenLock<'_>| {
-        waiting::settle(lock, now);
-        Ok(())
-    };
-    match OpenLock::step(ctx, key, settle, look_out) {
-        Err(Error::WrongType) => {
-            overwritten(ctx, key);
-            Ok(())
-        }
-        settled => settled,
+/// What `LOCK.SETTLE` does with one lock, or with all locks that a waiter waits for; refused where no timer runs it.
+pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>) -> Result<(), Error> {
+    if !tick::is_running() {
+        return Err(Error::NotAClientCommand);
     }
-}
-
-/// What `LOCK.SETTLE` does with the other locks that an owner has given up together with one.
-pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
-    let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
-    // A timer sees to what holds something else.
-    OpenLocks::step(
-        ctx,
-        keys,
-        |locks| {
-            waiting::leave_others(locks, &owner, now());
-            Ok(())
-        },
-        look_out,
-    )
-}
-
-/// What `LOCK.SETTLE` does with all locks that a waiter waits for.
-pub(crate) fn settle_together(ctx: &Ctx<'_>, request: RequestId, keys: &[Arg<'_>]) -> Result<(), Error> {
-    let now = timer_now()?;
+    let now = now();
     budget::begin_step();
-    let settle = |locks: &mut OpenLocks<'_>| {
-        waiting::settle_together(locks, request, now);
-        Ok(())
+    let settled = match (waiter, keys) {
+        (None, [key]) => {
+            let settle = |lock: &mut OpenLock<'_>| {
+                waiting::settle(lock, now);
+                Ok(())
+            };
+            key.step(ctx, settle, look_out)
+        }
+        (None, _) => Err(Error::Syntax),
+        (Some(request), keys) => {
+            let settle = |locks: &mut OpenLocks<'_>| {
+                waiting::settle_together(locks, request, now);
+                Ok(())
+            };
+            keys.step(ctx, settle, look_out)
+        }
     };
-    match OpenLocks::step(ctx, keys, settle, look_out) {
+    match settled {
         Err(Error::WrongType) => {
             // Then nobody waits for the one that holds something else.
             let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
@@ -191,8 +137,15 @@ pub(crate) fn settle_together(ctx: &Ctx<'_>, request: RequestId, keys: &[Arg<'_>
     }
 }
 
-fn timer_now() -> Result<Now, Error> {
-    if tick::is_running() { Ok(now()) } else { Err(Error::NotAClientCommand) }
+/// What `LOCK.SETTLE` does with the other locks that an owner has given up together with one.
+pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> {
+    let owner = host::left_by().ok_or(Error::NotAClientCommand)?;
+    // A timer sees to what holds something else.
+    let leave = |locks: &mut OpenLocks<'_>| {
+        waiting::leave_others(locks, &owner, now());
+        Ok(())
+    };
+    keys.step(ctx, leave, look_out)
 }
 
 /// The key holds something else.

@@ -3,6 +3,8 @@
 //!
 //! No model sees the code behind these methods. So they are few, and none of them decides.
 
+use std::convert::Infallible;
+
 use super::detect::{Circle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
 use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
@@ -118,33 +120,111 @@ pub(crate) trait LockAccess: Environment {
     }
 }
 
-/// Several locks, open for one step.
+/// The locks of a request, open for one step: one, or several. One lock is such a set by itself.
 pub(crate) trait LocksAccess {
     /// Whether a command named them together, be it one only.
     const SEVERAL: bool;
 
     type One: LockAccess;
 
-    /// How many.
-    fn count(&self) -> usize;
+    /// Something of each lock, in order: for one lock just that, so that one lock costs no list.
+    type Each<T>;
 
-    /// Lends one of them; they are numbered from 0.
-    fn lock(&mut self, number: usize) -> Option<&mut Self::One>;
-}
+    /// Does something with each lock, until that fails.
+    fn try_each<T, E>(
+        &mut self,
+        body: impl FnMut(&mut Self::One) -> Result<T, E>,
+    ) -> Result<Self::Each<T>, E>;
 
-/// One lock, where several may be open.
-pub(super) struct SingleLock<'a, S>(pub(super) &'a mut S);
+    /// Does something with each lock, by what there is of it, until that fails.
+    fn try_with<T, U, E>(
+        &mut self,
+        each: &Self::Each<T>,
+        body: impl FnMut(&mut Self::One, &T) -> Result<U, E>,
+    ) -> Result<Self::Each<U>, E>;
 
-impl<S: LockAccess> LocksAccess for SingleLock<'_, S> {
-    const SEVERAL: bool = false;
-    type One = S;
+    /// As a list.
+    fn all<T>(each: &Self::Each<T>) -> &[T];
 
-    fn count(&self) -> usize {
-        1
+    /// The lock of that number, from 0.
+    fn lock(&mut self, number: usize) -> &mut Self::One;
+
+    #[inline(always)]
+    fn each<T>(&mut self, mut body: impl FnMut(&mut Self::One) -> T) -> Self::Each<T> {
+        let Ok(each) = self.try_each(|lock| Ok::<T, Infallible>(body(lock)));
+        each
     }
 
-    fn lock(&mut self, number: usize) -> Option<&mut S> {
-        (number == 0).then_some(&mut *self.0)
+    #[inline(always)]
+    fn with<T, U>(
+        &mut self,
+        each: &Self::Each<T>,
+        mut body: impl FnMut(&mut Self::One, &T) -> U,
+    ) -> Self::Each<U> {
+        let Ok(each) = self.try_with(each, |lock, of_it| Ok::<U, Infallible>(body(lock, of_it)));
+        each
+    }
+
+    /// For what is about all of them.
+    #[inline(always)]
+    fn first(&mut self) -> &mut Self::One {
+        self.lock(0)
+    }
+
+    /// Does something in the table that is about all these locks.
+    fn here_all<R>(
+        &mut self,
+        body: impl FnOnce(&mut WaitTable<<Self::One as Environment>::Client>, &[LockRef<'_>]) -> R,
+    ) -> R {
+        let names = self.each(|lock| (lock.db(), lock.key()));
+        let names = Self::all(&names).iter();
+        let all: Vec<LockRef<'_>> = names.map(|(db, key)| LockRef { db: *db, key: key.as_ref() }).collect();
+        self.first().table(|table| body(table, &all))
+    }
+}
+
+impl<S: LockAccess> LocksAccess for S {
+    const SEVERAL: bool = false;
+    type One = S;
+    type Each<T> = T;
+
+    #[inline(always)]
+    fn try_each<T, E>(&mut self, mut body: impl FnMut(&mut S) -> Result<T, E>) -> Result<T, E> {
+        body(self)
+    }
+
+    #[inline(always)]
+    fn try_with<T, U, E>(
+        &mut self,
+        each: &T,
+        mut body: impl FnMut(&mut S, &T) -> Result<U, E>,
+    ) -> Result<U, E> {
+        body(self, each)
+    }
+
+    #[inline(always)]
+    fn each<T>(&mut self, mut body: impl FnMut(&mut S) -> T) -> T {
+        body(self)
+    }
+
+    #[inline(always)]
+    fn with<T, U>(&mut self, each: &T, mut body: impl FnMut(&mut S, &T) -> U) -> U {
+        body(self, each)
+    }
+
+    #[inline(always)]
+    fn all<T>(each: &T) -> &[T] {
+        std::slice::from_ref(each)
+    }
+
+    #[inline(always)]
+    fn lock(&mut self, number: usize) -> &mut S {
+        debug_assert_eq!(number, 0, "there is one lock");
+        self
+    }
+
+    fn here_all<R>(&mut self, body: impl FnOnce(&mut WaitTable<S::Client>, &[LockRef<'_>]) -> R) -> R {
+        self.here(|table, at| body(table, &[at]))
     }
 }
 
@@ -155,20 +235,25 @@ pub(crate) trait Caller<S: LockAccess> {
     /// Whether it can be blocked here: not in a transaction or a script, nor on a replica.
     fn may_block(&self) -> bool;
 
-    /// The most waiters that a queue takes, where there is a limit.
-    fn max_waiters(&self) -> Option<usize>;
-
-    /// The most locks that hang on a connection at a time, by its places and sessions, where there is a limit.
-    fn max_places(&self) -> Option<usize>;
-
-    /// How long, in ms, a grant may be left unclaimed.
-    fn claim(&self) -> Millis;
+    /// How many may wait, and for how long a grant may be left unclaimed. Asked for only where a client is to wait or has a session.
+    fn limits(&self) -> WaitLimits;
 
     /// Blocks the client, under that number; none where the server refuses.
     fn block(&mut self, lock: &S, request: RequestId) -> Option<S::Client>;
 
     /// The holders of another lock, which the command was not given, so many at most: to look at, no more. `lock` is open meanwhile.
     fn holders(&mut self, lock: &S, id: &LockId, now: Millis, most: usize) -> Vec<Holder>;
+}
+
+/// What the settings allow those who wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitLimits {
+    /// The most waiters that a queue takes, where there is a limit.
+    pub(crate) waiters: Option<usize>,
+    /// The most locks that hang on a connection at a time, by its places and sessions, where there is a limit.
+    pub(crate) places: Option<usize>,
+    /// How long, in ms, a grant may be left unclaimed.
+    pub(crate) claim: Millis,
 }
 
 /// The server between steps: what falls due, and who is to be told.
@@ -182,11 +267,8 @@ pub(crate) trait Host: Environment {
     /// Whether this turn has done as much as it may: see `budget`.
     fn is_turn_over(&mut self) -> bool;
 
-    /// Settles a lock by a command, so that the server applies what it applies to every write.
-    fn settle(&mut self, id: &LockId) -> Settled;
-
-    /// Settles all locks that one waiter waits for: it gets them all, or none.
-    fn settle_together(&mut self, request: RequestId, ids: &[LockId]) -> Settled;
+    /// Settles a lock by a command, so that the server applies what it applies to every write; or all locks that a waiter waits for.
+    fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled;
 
     /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
     fn settle_arriving(&mut self, id: &LockId);
@@ -227,7 +309,7 @@ pub(crate) enum Deferral {
     Until(Millis),
 }
 
-/// The result of settling a lock by a command.
+/// The result of settling locks by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,

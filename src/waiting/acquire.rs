@@ -1,97 +1,67 @@
-//! An acquire of one lock: granted, re-entered, refused, or put into the queue.
+//! An acquire, of one lock or of several: granted, re-entered, refused, or put into the queues.
 
-use super::access::{Caller, LockAccess, Refusal, SingleLock};
-use super::confirm::take_confirmed;
+use super::access::{Caller, LockAccess, LocksAccess, Refusal};
+use super::confirm::tell_when_confirmed;
+use super::grant::{Granted, carry_out, plan};
 use super::join::{self, Outcome, WaitOptions};
 use super::leases::lease_moved;
 use super::sessions;
-use super::settle::settle;
-use super::verdict::{Verdict, judge, judge_unsettled, take};
-use crate::lock::{AcquireRequest, Deadline, Fence, Got, Now};
+use super::settle::settle_for;
+use super::verdict::{Standing, judge, unsettled};
+use crate::lock::{AcquireRequest, Deadline, Got, Now};
 
-/// Takes a lock, or waits for it: what is granted, and the end of the lease.
-pub(crate) fn acquire<S: LockAccess>(
-    lock: &mut S,
-    caller: &mut impl Caller<S>,
+/// Takes all these locks, or waits for all of them: what is granted of each, and the end of the lease that ends first. New grants have
+/// one fence.
+pub(crate) fn acquire<B: LocksAccess>(
+    locks: &mut B,
+    caller: &mut impl Caller<B::One>,
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     now: Now,
-) -> Result<Outcome<(Got, Deadline)>, Refusal> {
+) -> Result<Outcome<(B::Each<Got>, Deadline)>, Refusal> {
     if ask.session {
-        join::may_keep(&mut SingleLock(lock), caller, ask)?;
+        join::may_keep(locks, caller, ask)?;
     }
-    if wait.confirm.is_some() {
-        return acquire_confirmed(lock, caller, ask, wait, now);
+    let settled = locks.each(|lock| settle_for(lock, &ask.owner, now));
+    let verdicts = locks.try_with(&settled, |lock, is_settled| {
+        let verdict = judge(lock, ask, Standing::New, now);
+        if *is_settled { verdict } else { verdict.map(unsettled) }
+    })?;
+    let Ok(decisions) = locks.try_with(&verdicts, |_, verdict| verdict.as_ref().copied().map_err(drop))
+    else {
+        return join::wait(locks, caller, ask, wait, B::all(&verdicts), now);
+    };
+    let planned = plan(locks, &decisions, now)?;
+    let blocked = match wait.confirm {
+        None => None,
+        Some(_) => match join::block(locks, caller) {
+            None => return Ok(Outcome::Taken),
+            blocked => blocked,
+        },
+    };
+    let (granted, first_end) = carry_out::<false, B>(locks, ask, &planned, now);
+    if let Some(blocked) = blocked {
+        tell_when_confirmed(locks, caller.id(), blocked, ask, wait, (&granted, first_end), now);
+        return Ok(Outcome::Waits);
     }
-    if !settle(lock, now) {
-        return acquire_unsettled(lock, caller, ask, wait, now);
-    }
-    let verdict = judge(lock, ask, None, now)?;
-    take_or_wait(lock, caller, ask, wait, verdict, now)
-}
-
-/// Acquires a lock of which not all could be settled. A function of its own, so that other acquires do not pay for it.
-#[cold]
-#[inline(never)]
-fn acquire_unsettled<S: LockAccess>(
-    lock: &mut S,
-    caller: &mut impl Caller<S>,
-    ask: &AcquireRequest<'_>,
-    wait: &WaitOptions,
-    now: Now,
-) -> Result<Outcome<(Got, Deadline)>, Refusal> {
-    let verdict = judge_unsettled(lock, ask, now)?;
-    take_or_wait(lock, caller, ask, wait, verdict, now)
-}
-
-#[inline(always)]
-fn take_or_wait<S: LockAccess>(
-    lock: &mut S,
-    caller: &mut impl Caller<S>,
-    ask: &AcquireRequest<'_>,
-    wait: &WaitOptions,
-    verdict: Verdict,
-    now: Now,
-) -> Result<Outcome<(Got, Deadline)>, Refusal> {
-    match verdict {
-        Verdict::Not(conflict) => join::wait(&mut SingleLock(lock), caller, ask, wait, &[(0, conflict)], now),
-        verdict => {
-            let (got, until) = take(lock, ask, verdict, None, now)?;
-            keep(lock, caller.id(), ask, wait, got.fence, until, now);
-            Ok(Outcome::Granted((got, until)))
-        }
-    }
-}
-
-/// Acquires a lock with `SYNC`. A function of its own, so that an acquire without `SYNC` does not pay for it.
-#[cold]
-#[inline(never)]
-fn acquire_confirmed<S: LockAccess, G>(
-    lock: &mut S,
-    caller: &mut impl Caller<S>,
-    ask: &AcquireRequest<'_>,
-    wait: &WaitOptions,
-    now: Now,
-) -> Result<Outcome<G>, Refusal> {
-    let is_settled = settle(lock, now);
-    let verdict = if is_settled { judge(lock, ask, None, now)? } else { judge_unsettled(lock, ask, now)? };
-    match verdict {
-        Verdict::Not(conflict) => join::wait(&mut SingleLock(lock), caller, ask, wait, &[(0, conflict)], now),
-        verdict => take_confirmed(&mut SingleLock(lock), caller, ask, wait, vec![verdict], now),
-    }
+    let got = locks.with(&granted, |lock, granted| {
+        keep(lock, caller.id(), ask, wait, granted, now);
+        granted.got
+    });
+    Ok(Outcome::Granted((got, first_end)))
 }
 
 /// Sets who hears what becomes of a grant of the running command, and which connection keeps it alive.
 #[inline(always)]
-pub(super) fn keep<S: LockAccess>(
+fn keep<S: LockAccess>(
     lock: &mut S,
     client: u64,
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
-    fence: Fence,
-    until: Deadline,
+    granted: &Granted,
     now: Now,
 ) {
+    let (fence, until) = (granted.got.fence, granted.until);
     if ask.once && !lock.idle() {
         // Its owner knows of it.
         lock.here(|table, at| table.share_hold(at, fence));

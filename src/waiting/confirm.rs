@@ -3,54 +3,45 @@
 //! The client is blocked meanwhile, like one that waits in a queue, and what becomes of it and of its grant is the same. Each question
 //! to the replicas is for all that has changed since the last one (`table::confirmations`).
 
-use super::access::{Caller, Environment, Host, LockAccess, LocksAccess, Refusal};
-use super::join::{Outcome, WaitOptions, block, on_all};
+use super::access::{Environment, Host, LockAccess, LocksAccess};
+use super::grant::{Granted, share_holds};
+use super::join::{Blocked, WaitOptions};
 use super::leases::lease_moved;
 use super::run_due::TURN;
 use super::table::{Answer, Arrival, Confirmed, LockRef, RequestId, RequestedLock, WaitKind};
-use super::verdict::{Verdict, new_fence, take};
 use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 
 /// How long in ms to wait before trying again what could not be done now.
 const AGAIN: Millis = 2;
 
-/// Does what verdicts say, and has the client told once replicas have confirmed it.
-pub(super) fn take_confirmed<B: LocksAccess, G>(
+/// Has the client of the running command, which is blocked, told of its grants once replicas have confirmed them. A function of its
+/// own, so that an acquire without `SYNC` does not pay for it.
+#[cold]
+#[inline(never)]
+pub(super) fn tell_when_confirmed<B: LocksAccess>(
     locks: &mut B,
-    caller: &mut impl Caller<B::One>,
+    client_id: u64,
+    (request, client): Blocked<B>,
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
-    verdicts: Vec<Verdict>,
+    (granted, until): (&B::Each<Granted>, Deadline),
     now: Now,
-) -> Result<Outcome<G>, Refusal> {
-    let fence = new_fence(locks, &verdicts, now)?;
-    let Some((request, client)) = block(locks, caller) else { return Ok(Outcome::Taken) };
-    let (mut all, mut again, mut until) = (Vec::with_capacity(verdicts.len()), Vec::new(), Deadline::Never);
-    for (number, verdict) in verdicts.into_iter().enumerate() {
-        let Some(lock) = locks.lock(number) else { break };
-        let is_again = matches!(verdict, Verdict::Again { .. });
-        // Each can be taken, and has its fence.
-        let Ok((got, end)) = take(lock, ask, verdict, fence, now) else { continue };
+) {
+    let got = locks.with(granted, |lock, granted| {
         if let Some(channel) = &wait.channel {
             let owner = ask.owner.borrowed().into_owned();
-            lock.here(|table, at| table.listeners().watch_untold(at, got.fence, owner, channel.clone()));
-            lease_moved(lock, got.fence, end, now);
+            lock.here(|table, at| {
+                table.listeners().watch_untold(at, granted.got.fence, owner, channel.clone())
+            });
+            lease_moved(lock, granted.got.fence, granted.until, now);
         }
-        until = until.min(end);
-        if ask.once && is_again {
-            again.push((number, got));
-        }
-        all.push(got);
-    }
-    let (ask, way, client_id) = (ask.to_owned(), WaitKind::Blocked(client), caller.id());
-    let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm: wait.confirm };
-    hold_answer(locks, request, arrival, &all, Answer::Granted { until });
-    for (number, got) in again {
-        if let Some(lock) = locks.lock(number) {
-            lock.change(|entry| entry.share_hold_with(got.fence, request));
-        }
-    }
-    Ok(Outcome::Waits)
+        granted.got
+    });
+    let (owned, way) = (ask.to_owned(), WaitKind::Blocked(client));
+    let arrival =
+        Arrival { ask: owned, way, client_id, since: now.micros, timeout: 0, confirm: wait.confirm };
+    hold_answer(locks, request, arrival, &got, Answer::Granted { until });
+    share_holds(locks, request, ask, granted);
 }
 
 /// Has a client that is blocked told once replicas have confirmed it.
@@ -58,12 +49,12 @@ pub(super) fn hold_answer<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,
     arrival: Arrival<<B::One as Environment>::Client>,
-    all: &[Got],
+    all: &B::Each<Got>,
     answer: Answer,
 ) {
-    on_all(locks, |lock, places| {
-        let got: Vec<(LockRef<'_>, Got)> = places.iter().copied().zip(all.iter().copied()).collect();
-        lock.table(|table| table.hold_answer(request, arrival, B::SEVERAL, &got, answer));
+    locks.here_all(|table, places| {
+        let got: Vec<(LockRef<'_>, Got)> = places.iter().copied().zip(B::all(all).iter().copied()).collect();
+        table.hold_answer(request, arrival, B::SEVERAL, &got, answer);
     });
 }
 

@@ -1,14 +1,15 @@
 //! An extension, of one lock or of several.
 
-use super::access::{Caller, LockAccess, LockEvent, LocksAccess, Refusal, SingleLock};
+use super::access::{Caller, LockAccess, LockEvent, LocksAccess, Refusal};
 use super::confirm::hold_answer;
 use super::join::{Outcome, block};
 use super::leases::lease_moved;
-use super::settle::{settle, settle_each, settle_own};
+use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
 use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, Millis, Now, Owner, Room};
 
-/// A request to set the lease of a grant.
+/// The lease of a grant can be set: so it is to be from now on.
+#[derive(Clone, Copy, Debug)]
 struct Extension {
     fence: Fence,
     holds: u32,
@@ -27,67 +28,35 @@ pub(crate) struct ExtendRequest<'a> {
     pub(crate) confirm: Option<Confirm>,
 }
 
-/// Sets the lease to that long from now: its end.
-pub(crate) fn extend<S: LockAccess>(
-    lock: &mut S,
-    caller: &mut impl Caller<S>,
-    longer: &ExtendRequest<'_>,
-    now: Now,
-) -> Result<Outcome<Deadline>, Refusal> {
-    if longer.confirm.is_some() {
-        return extend_all(&mut SingleLock(lock), caller, longer, now);
-    }
-    if !settle(lock, now) {
-        settle_own(lock, longer.owner, now);
-    }
-    let extension = may_extend(lock, longer, now)?;
-    let until = extension.until;
-    set(lock, extension, now);
-    Ok(Outcome::Granted(until))
-}
-
 /// Sets the leases of all these locks to that long from now, or of none: the end of the one that ends first.
-pub(crate) fn extend_all<B: LocksAccess>(
+pub(crate) fn extend<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
     longer: &ExtendRequest<'_>,
     now: Now,
 ) -> Result<Outcome<Deadline>, Refusal> {
-    for number in settle_each(locks, now) {
-        if let Some(lock) = locks.lock(number) {
-            settle_own(lock, longer.owner, now);
-        }
-    }
-    let mut extensions = Vec::with_capacity(locks.count());
-    for number in 0..locks.count() {
-        let Some(lock) = locks.lock(number) else { break };
-        extensions.push(may_extend(lock, longer, now)?);
-    }
+    locks.each(|lock| settle_for(lock, longer.owner, now));
+    let extensions = locks.try_each(|lock| may_extend(lock, longer, now))?;
     let blocked = match longer.confirm {
-        Some(_) => Some(block(locks, caller).ok_or(Refusal::NotHeld)?),
         None => None,
+        Some(_) => match block(locks, caller) {
+            // It can't be told later: so nothing is extended.
+            None => return Ok(Outcome::Taken),
+            blocked => blocked,
+        },
     };
-    let got: Vec<Got> = extensions.iter().map(Extension::got).collect();
-    let until = extensions.iter().map(|extension| extension.until).min().unwrap_or(Deadline::Never);
-    for (number, extension) in extensions.into_iter().enumerate() {
-        if let Some(lock) = locks.lock(number) {
-            set(lock, extension, now);
-        }
-    }
+    let first_end = B::all(&extensions).iter().map(|extension| extension.until).min();
+    let until = first_end.unwrap_or(Deadline::Never);
+    locks.with(&extensions, |lock, extension| set(lock, *extension, now));
     let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
     let ExtendRequest { owner, lease, confirm, .. } = *longer;
     let owner = owner.borrowed().into_owned();
     let ask = AcquireRequest { owner, lease, max_hold: None, once: true, session: false, room: Room::ONE };
     let (way, client_id) = (WaitKind::Blocked(client), caller.id());
     let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
+    let got = locks.with(&extensions, |_, &Extension { fence, holds, .. }| Got { fence, holds });
     hold_answer(locks, request, arrival, &got, Answer::Extended { until });
     Ok(Outcome::Waits)
-}
-
-impl Extension {
-    fn got(&self) -> Got {
-        Got { fence: self.fence, holds: self.holds }
-    }
 }
 
 /// Whether the lease may be set to that long from now. Nothing has been done yet.
@@ -98,13 +67,12 @@ fn may_extend<S: LockAccess>(
 ) -> Result<Extension, Refusal> {
     let ExtendRequest { owner, fence, lease, .. } = *longer;
     let limits = lock.limits();
-    let (held, _) = lock.seen_by(owner);
-    let until = lock::extend(held, fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
+    let held = lock.seen_by(owner).0.ok_or(Refusal::NotHeld)?;
+    let until = lock::extend(Some(held), fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
+    let (fence, holds, room) = (held.grant.fence(), held.grant.holds(), held.grant.room());
     if !limits.lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));
     }
-    let Some(grant) = held.map(|held| held.grant) else { return Err(Refusal::NotHeld) };
-    let (fence, holds, room) = (grant.fence(), grant.holds(), grant.room());
     // An upgrade may be lost, and its owner believe to be alone: it has to say what it wants, by asking again.
     if !room.is_exclusive()
         && let grace @ 1.. = lock.grace().grants

@@ -1,12 +1,12 @@
 //! A lock goes from one owner to the next, or to those next who fit.
 
-use super::access::{LockAccess, LockEvent};
+use super::access::{Environment, LockAccess, LockEvent, LocksAccess, Refusal};
 use super::budget::{CHANGE, LOOK};
 use super::grace;
-use super::leases::lease_moved;
-use super::sessions::lease_of;
+use super::grant::grant_to_waiter;
 use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
-use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Got, Now, Others, Owner, Room, Value};
+use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
+use crate::lock::{AcquireRequest, Fence, Now, Owner, Value};
 
 /// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
 /// them wait until one of those has it, or until they are at the head of the queue.
@@ -85,44 +85,124 @@ fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     lock.here(|table, at| table.end_grant(at, fence, lost.then_some(MessageKind::Lost)));
 }
 
-/// Gives the lock to one who asked for it: alone, or beside those who hold it.
-#[inline(always)]
-pub(super) fn give<S: LockAccess>(
-    lock: &mut S,
+/// What has become of a waiter that was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    /// It has all its locks, at least one of them by a new grant.
+    Granted,
+    /// It has what its owner holds, once more; or what it waits for can never be, and it is told so.
+    Answered,
+    /// It waits on.
+    Waits,
+}
+
+/// Serves a waiter: it gets all locks that it waits for, or waits on.
+pub(super) fn serve<B: LocksAccess>(
+    locks: &mut B,
+    request: RequestId,
     ask: &AcquireRequest<'_>,
-    fence: Fence,
-    until: Deadline,
-    alone: bool,
+    standing: Standing,
     now: Now,
-) {
-    let grant = ask.grant(fence, now);
-    if !ask.room.is_exclusive() {
-        lock.note(LockEvent::Shared);
+) -> Served {
+    // One that waits for others too is tried with all of them open.
+    if !B::SEVERAL && locks.first().here(|table, at| table.waiters.try_soon(at, request)) {
+        return Served::Waits;
     }
-    if alone {
-        lock.give(grant, until);
-    } else {
-        lock.add(grant, until);
+    let mut number = 0;
+    let judged = locks.try_each(|lock| {
+        let decision = may_have(lock, request, ask, standing, now)?;
+        number += 1;
+        Ok(decision)
+    });
+    let granted = match judged {
+        Ok(decisions) => grant_to_waiter(locks, request, ask, &decisions, now),
+        Err(Served::Waits) => {
+            if B::SEVERAL {
+                locks.first().table(|table| table.waiters.stuck_at(request, number));
+            }
+            return Served::Waits;
+        }
+        Err(served) => return served,
+    };
+    match granted {
+        None => Served::Waits,
+        Some(granted) if B::all(&granted).iter().any(|granted| granted.is_new) => Served::Granted,
+        Some(_) => Served::Answered,
     }
 }
 
-/// The holder has its grant once more.
-pub(super) fn enter_again<S: LockAccess>(
+/// Whether a waiter may have that lock now, and how. If not, it waits, for its turn or for one lock of several; or it can't have it at
+/// all, and is told so.
+#[inline(always)]
+fn may_have<S: LockAccess>(
     lock: &mut S,
-    fence: Fence,
-    holds: u32,
-    room: Room,
-    until: Deadline,
-    upgraded: bool,
-) {
-    lock.update(fence, holds, room, until);
-    lock.note(LockEvent::Reentered);
-    if upgraded {
-        lock.note(LockEvent::Upgraded);
+    request: RequestId,
+    ask: &AcquireRequest<'_>,
+    standing: Standing,
+    now: Now,
+) -> Result<Decision, Served> {
+    let verdict = match judge(lock, ask, standing, now) {
+        Ok(Ok(decision)) if decision.kind.earlier().is_none() => return Ok(decision),
+        Ok(Err(Conflict { upgrade: None, refused, .. })) => {
+            if refused.is_some() {
+                look_after_grace(lock, now);
+            }
+            return Err(Served::Waits);
+        }
+        verdict => verdict,
+    };
+    may_have_again(lock, request, verdict, now)
+}
+
+/// What the verdict about a waiter comes to whose owner holds the lock. A function of its own, so that a handover does not pay for it.
+#[inline(never)]
+fn may_have_again<S: LockAccess>(
+    lock: &mut S,
+    request: RequestId,
+    verdict: Result<Verdict, Refusal>,
+    now: Now,
+) -> Result<Decision, Served> {
+    let most = lock.most_unclaimed();
+    let may_be_given = lock.here(|table, at| {
+        !table.waiters.is_place(request)
+            || table.locks.change(at, |entry| entry.may_be_given(most)).unwrap_or(true)
+    });
+    if !may_be_given {
+        return Err(Served::Waits);
+    }
+    let answer = match verdict {
+        Ok(Ok(decision)) => return Ok(decision),
+        Ok(Err(Conflict { upgrade, refused, .. })) => {
+            let Some(fence) = upgrade else {
+                debug_assert!(false, "its owner holds the lock");
+                return Err(Served::Waits);
+            };
+            if lock.entry(|entry| entry.upgrader()).is_none_or(|other| other == fence) {
+                lock.change(|entry| entry.upgrade_first(fence, request));
+                if refused.is_some() {
+                    look_after_grace(lock, now);
+                }
+                return Err(Served::Waits);
+            }
+            lock.note(LockEvent::Deadlocked);
+            Answer::Deadlock
+        }
+        Err(_) => Answer::TooManyHolds,
+    };
+    lock.table(|table| table.answer(request, answer));
+    Err(Served::Answered)
+}
+
+/// Has the lock looked at again while nothing new is granted: its waiters wait on, though there is room.
+fn look_after_grace<S: LockAccess>(lock: &mut S, now: Now) {
+    let grace = lock.grace().grants;
+    if grace > 0 {
+        let until = now.millis().saturating_add(grace.min(grace::LOOK_AGAIN));
+        lock.here(|table, at| table.locks.look_by(at, until));
     }
 }
 
-/// Gives the lock to those at the head of its queue who fit; whether to anybody. `over`: what stands in the key has ended, and is
+/// Grants the lock to those at the head of its queue who fit; whether to anybody. `over`: what stands in the key has ended, and is
 /// replaced. The first one gets it whatever is left of the budget: a lock that somebody waits for is not left free.
 pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> bool {
     let mut granted = false;
@@ -130,9 +210,9 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
     loop {
         let next = |table: &mut WaitTable<S::Client>, at: LockRef<'_>| {
             let (request, ask) = table.view().head(at)?;
-            Some((request, ask, table.view().is_gone(request), table.waiters.try_soon(at, request)))
+            Some((request, ask, table.view().is_gone(request)))
         };
-        let Some((request, ask, is_gone, waits_for_several)) = lock.here(next) else { return granted };
+        let Some((request, ask, is_gone)) = lock.here(next) else { return granted };
         if is_gone {
             if !lock.pay(0) {
                 break;
@@ -140,51 +220,27 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
             give_up(lock, request);
             continue;
         }
-        if waits_for_several {
-            // It waits for others too: until it has them all, those behind it wait on, but for others of an owner that holds this.
-            // The grant that is over is still in the key: nobody holds the lock.
-            if granted || !over {
-                reenter(lock, &ask.owner, now);
-            }
-            return granted;
-        }
-        let alone = if granted { false } else { over || lock.value().is_none() };
-        let limits = lock.limits();
-        let (held, others) = if alone { (None, Others::NONE) } else { lock.seen_by(&ask.owner) };
-        let until = match lock::acquire(held, others, &ask, limits, now.start) {
-            Ok(Acquired::Granted { deadline }) => deadline,
-            Ok(Acquired::Refused) => return granted,
-            Ok(Acquired::UpgradeRefused) => {
-                // Others of its waiters may fit.
-                reenter(lock, &ask.owner, now);
+        // While the grant that is over is still in the key, nobody holds the lock.
+        let is_over = over && !granted;
+        match serve(lock, request, &ask, Standing::First { over: is_over }, now) {
+            Served::Waits => {
+                // Those behind it wait on, but for others of an owner that holds the lock: they may fit.
+                if !is_over {
+                    reenter(lock, &ask.owner, now);
+                }
                 return granted;
             }
-            Ok(Acquired::Upgraded { .. }) if is_grace(lock, now) => return granted,
-            // Only where its owner holds the lock.
-            Ok(Acquired::Reentered { .. } | Acquired::Upgraded { .. }) | Err(lock::TooManyHolds) => {
-                match reenter_one(lock, request, &ask, now) {
-                    Reentry::Done if lock.pay(CHANGE) => continue,
-                    Reentry::Done => break,
-                    Reentry::NotNow | Reentry::NotHeld => return granted,
+            Served::Answered => {}
+            Served::Granted => {
+                granted = true;
+                reenter(lock, &ask.owner, now);
+                if ask.room.is_exclusive() {
+                    lock.pay(CHANGE);
+                    return true;
                 }
             }
-        };
-        if is_grace(lock, now) {
-            return granted;
         }
-        // Once the greatest has been given: what is held can still be given back.
-        let Some(fence) = lock.next_fence(now) else { return granted };
-        give(lock, &ask, fence, until, alone, now);
-        granted = true;
-        lock.note(LockEvent::HandedOver);
-        granted_to(lock, request, Got { fence, holds: 1 }, until, now);
-        reenter(lock, &ask.owner, now);
-        lease_moved(lock, fence, until, now);
-        let may_go_on = lock.pay(CHANGE);
-        if ask.room.is_exclusive() {
-            return true;
-        }
-        if !may_go_on {
+        if !lock.pay(CHANGE) {
             break;
         }
     }
@@ -205,16 +261,6 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     }
 }
 
-/// Whether nothing new is granted now. Then the waiters wait on, though there is room, and are looked at again.
-pub(super) fn is_grace<S: LockAccess>(lock: &mut S, now: Now) -> bool {
-    let grace = lock.grace().grants;
-    if grace > 0 {
-        let until = now.millis().saturating_add(grace.min(grace::LOOK_AGAIN));
-        lock.here(|table, at| table.locks.look_by(at, until));
-    }
-    grace > 0
-}
-
 /// A holder's own waiters re-enter at once, wherever they stand in the queue. One that is to have less room than the other holders
 /// leave waits in front. Of many, the rest does in the next step.
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
@@ -231,16 +277,12 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
             give_up(lock, request);
         } else if passed == PASSED {
             return;
+        } else if serve(lock, request, &ask, Standing::Queued(request), now) == Served::Waits {
+            passed += 1;
+            lock.spend(LOOK);
+            continue;
         } else {
-            match reenter_one(lock, request, &ask, now) {
-                Reentry::Done => _ = lock.pay(CHANGE),
-                Reentry::NotNow => {
-                    passed += 1;
-                    lock.spend(LOOK);
-                    continue;
-                }
-                Reentry::NotHeld => return,
-            }
+            lock.pay(CHANGE);
         }
         if !lock.pay(0) {
             break;
@@ -255,81 +297,4 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
 fn give_up<S: LockAccess>(lock: &mut S, request: RequestId) {
     let locks = lock.table(|table| table.give_up(request));
     lock.pay(LOOK.saturating_mul(locks));
-}
-
-/// The decision about a waiter whose owner may hold the lock already.
-enum Reentry {
-    /// It is answered.
-    Done,
-    /// It waits on: for another lock too, for the other holders to go, or for its owner to claim what it has.
-    NotNow,
-    /// Its owner does not hold the lock.
-    NotHeld,
-}
-
-/// Whether a waiter may be given a grant that its owner has already.
-pub(super) fn may_be_given<S: LockAccess>(lock: &mut S, request: RequestId) -> bool {
-    let most = lock.most_unclaimed();
-    lock.here(|table, at| {
-        !table.waiters.is_place(request)
-            || table.locks.change(at, |entry| entry.may_be_given(most)).unwrap_or(true)
-    })
-}
-
-fn reenter_one<S: LockAccess>(
-    lock: &mut S,
-    request: RequestId,
-    ask: &AcquireRequest<'static>,
-    now: Now,
-) -> Reentry {
-    if lock.here(|table, at| table.waiters.try_soon(at, request)) {
-        return Reentry::NotNow;
-    }
-    if !may_be_given(lock, request) {
-        return Reentry::NotNow;
-    }
-    let limits = lock.limits();
-    let (held, others) = lock.seen_by(&ask.owner);
-    let Some((fence, room)) = held.map(|held| (held.grant.fence(), held.grant.room())) else {
-        return Reentry::NotHeld;
-    };
-    let (holds, room, until, upgraded) = match lock::acquire(held, others, ask, limits, now.start) {
-        Ok(Acquired::Reentered { holds, deadline }) => (holds, room, deadline, false),
-        Ok(Acquired::Upgraded { holds, deadline }) if !is_grace(lock, now) => {
-            (holds, ask.room, deadline, true)
-        }
-        Ok(Acquired::Upgraded { .. } | Acquired::UpgradeRefused) => {
-            return match lock.entry(|entry| entry.upgrader()) {
-                Some(other) if other != fence => {
-                    lock.note(LockEvent::Deadlocked);
-                    lock.table(|table| table.answer(request, Answer::Deadlock));
-                    Reentry::Done
-                }
-                _ => {
-                    lock.change(|entry| entry.upgrade_first(fence, request));
-                    Reentry::NotNow
-                }
-            };
-        }
-        Err(lock::TooManyHolds) => {
-            lock.table(|table| table.answer(request, Answer::TooManyHolds));
-            return Reentry::Done;
-        }
-        // For those who don't hold it.
-        Ok(Acquired::Granted { .. } | Acquired::Refused) => return Reentry::NotHeld,
-    };
-    let until = lease_of(lock, fence, until);
-    enter_again(lock, fence, holds, room, until, upgraded);
-    granted_to(lock, request, Got { fence, holds }, until, now);
-    if ask.once {
-        lock.change(|entry| entry.share_hold_with(fence, request));
-    }
-    Reentry::Done
-}
-
-/// Has a waiter told that it has the lock.
-fn granted_to<S: LockAccess>(lock: &mut S, request: RequestId, got: Got, until: Deadline, now: Now) {
-    if let Some(waited) = lock.table(|table| table.grant(request, &[got], until, now.micros)) {
-        lock.note(LockEvent::Waited(waited));
-    }
 }

@@ -1,7 +1,7 @@
 //! An owner that waits without being blocked gives up its place.
 
 use super::access::{LockAccess, LocksAccess};
-use super::settle::{settle, settle_each, settle_own};
+use super::settle::settle_for;
 use super::table::LockId;
 use crate::lock::{Now, Owner};
 
@@ -19,24 +19,16 @@ pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) ->
     if lock.idle() {
         return Left::default();
     }
-    if !settle(lock, now) {
-        settle_own(lock, owner, now);
-    }
+    settle_for(lock, owner, now);
     let owner = owner.borrowed().into_owned();
     let held = lock.value().and_then(|value| value.grant_of(&owner)).map(|grant| grant.fence());
     let left = lock.here(|table, at| table.leave_queue(at, &owner, held));
     // What it had been granted goes to the next.
-    if !settle(lock, now) {
-        settle_own(lock, &owner, now);
-    }
+    settle_for(lock, &owner, now);
     left
 }
 
 /// Ends what an owner had been granted of the other locks, in the same command.
 pub(crate) fn leave_others<B: LocksAccess>(locks: &mut B, owner: &Owner<'_>, now: Now) {
-    for number in settle_each(locks, now) {
-        if let Some(lock) = locks.lock(number) {
-            settle_own(lock, owner, now);
-        }
-    }
+    locks.each(|lock| settle_for(lock, owner, now));
 }

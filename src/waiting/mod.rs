@@ -29,6 +29,7 @@ mod departures;
 mod detect;
 mod extend;
 mod grace;
+mod grant;
 mod hand_over;
 mod join;
 mod leases;
@@ -47,20 +48,20 @@ mod verdict;
 
 pub(crate) use access::{
     Caller, Deferral, Environment, GraceLeft, Host, LockAccess, LockEvent, LocksAccess, Refusal, Replicas,
-    Settled,
+    Settled, WaitLimits,
 };
 pub(crate) use acquire::acquire;
 pub(crate) use budget::{Budget, CHANGE};
 pub(crate) use confirm::confirm;
 pub(crate) use departures::{ended, tell};
 pub(crate) use detect::{Circle, Holder, Link, holders};
-pub(crate) use extend::{ExtendRequest, extend, extend_all};
+pub(crate) use extend::{ExtendRequest, extend};
 pub(crate) use grace::{Grace, GraceLength, Moment};
 pub(crate) use join::{Outcome, WaitOptions};
 pub(crate) use leave::{Left, leave, leave_others};
 pub(crate) use longest_held::longest_held;
 pub(crate) use rate_limit::RateLimit;
-pub(crate) use release::{break_, release};
+pub(crate) use release::{ReleaseRequest, break_, release};
 pub(crate) use run_due::{answer, run_due};
 pub(crate) use sessions::{outlives, outliving};
 pub(crate) use settle::settle;
@@ -68,4 +69,4 @@ pub(crate) use table::{
     Answer, Busy, Channel, Confirm, LockId, LockRef, LongWaits, Message, MessageKind, Page, RequestId,
     RequestedLock, RequestedLocks, WaitInfo, WaitTable, WaiterInfo,
 };
-pub(crate) use together::{acquire_all, release_all, settle_together};
+pub(crate) use together::settle_together;

@@ -1,34 +1,52 @@
 //! A release, and an operator's break.
 
-use super::access::{LockAccess, LockEvent, Refusal};
+use super::access::{LockAccess, LockEvent, LocksAccess, Refusal};
 use super::hand_over::{end_with_others, grant_heads, pass_on, pass_on_all};
 use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
 use crate::lock::{self, Fence, Grant, Now, Owner, Released, Value};
 
-/// Gives back one hold, or all: the holds left. `now` is asked for only where it is needed: reading the time takes longer
-/// than the rest of a release.
-pub(crate) fn release<S: LockAccess>(
+/// What is released of each lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReleaseRequest<'a> {
+    pub(crate) owner: &'a Owner<'a>,
+    /// The one grant that is meant.
+    pub(crate) fence: Option<u64>,
+    /// All holds, not only one.
+    pub(crate) all: bool,
+}
+
+/// Releases one hold of each of these locks, or all: the holds left. `now` is asked for only where it is needed: reading the time takes
+/// longer than the rest of a release.
+pub(crate) fn release<B: LocksAccess>(
+    locks: &mut B,
+    given: &ReleaseRequest<'_>,
+    now: impl Fn() -> Now,
+) -> B::Each<Result<u32, Refusal>> {
+    locks.each(|lock| release_one(lock, given, &now))
+}
+
+#[inline(always)]
+fn release_one<S: LockAccess>(
     lock: &mut S,
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    all: bool,
+    given: &ReleaseRequest<'_>,
     now: impl Fn() -> Now,
 ) -> Result<u32, Refusal> {
     match lock.value().map(Value::is_one) {
-        Some(false) => return release_among(lock, owner, fence, all, now()),
+        Some(false) => return release_among(lock, given, now()),
         None => revive(lock, &now),
         Some(true) => (),
     }
-    let grant = lock.value().and_then(|value| value.grant_of(owner));
-    let released = lock::release(grant, fence, all).ok_or(Refusal::NotHeld)?;
+    let grant = lock.value().and_then(|value| value.grant_of(given.owner)).ok_or(Refusal::NotHeld)?;
+    let fence = grant.fence();
+    let released = lock::release(Some(grant), given.fence, given.all).ok_or(Refusal::NotHeld)?;
     if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
         // As most are.
         lock.note(LockEvent::Released);
         lock.free();
         return Ok(0);
     }
-    give_back(lock, owner, released, |lock, fence| pass_on(lock, fence, LockEvent::Released, now))
+    Ok(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
 }
 
 /// Releases one of several grants. What is over of the others does not count any more; but nobody is given their room before the
@@ -36,43 +54,37 @@ pub(crate) fn release<S: LockAccess>(
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
-    owner: &Owner<'_>,
-    fence: Option<u64>,
-    all: bool,
+    &ReleaseRequest { owner, fence, all }: &ReleaseRequest<'_>,
     now: Now,
 ) -> Result<u32, Refusal> {
     end_lapsed(lock, now);
     let holds = settle_own(lock, owner, now);
     let grant = lock.value().and_then(|value| value.grant_of(owner)).filter(|_| holds);
-    let released = lock::release(grant, fence, all).ok_or(Refusal::NotHeld);
+    let released = grant.and_then(|grant| Some((grant.fence(), lock::release(Some(grant), fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
-    let left = released.and_then(|released| give_back(lock, owner, released, end));
+    let left = released.map(|(fence, released)| give_back(lock, fence, released, |lock| end(lock, fence)));
     // Where the budget is used up, nothing is handed over by that.
-    if settle(lock, now) && matches!(left, Ok(0)) {
+    if settle(lock, now) && left == Some(0) {
         grant_heads(lock, false, now);
     }
-    left
+    left.ok_or(Refusal::NotHeld)
 }
 
-/// Does to an owner's grant what a release comes to: the holds left.
+/// Does to a grant what a release comes to: the holds left.
 #[inline(always)]
-fn give_back<S: LockAccess>(
-    lock: &mut S,
-    owner: &Owner<'_>,
-    released: Released,
-    end: impl FnOnce(&mut S, Fence),
-) -> Result<u32, Refusal> {
-    let grant = lock.value().and_then(|value| value.grant_of(owner)).ok_or(Refusal::NotHeld)?;
-    let (fence, room) = (grant.fence(), grant.room());
+fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: impl FnOnce(&mut S)) -> u32 {
     match released {
         Released::Kept { holds } => {
-            let until = lock.with_fence(fence).map(|held| held.deadline).ok_or(Refusal::NotHeld)?;
-            lock.update(fence, holds, room, until);
-            Ok(holds)
+            let held = lock.with_fence(fence).map(|held| (held.grant.room(), held.deadline));
+            debug_assert!(held.is_some(), "its owner holds the lock");
+            if let Some((room, until)) = held {
+                lock.update(fence, holds, room, until);
+            }
+            holds
         }
         Released::Ended => {
-            end(lock, fence);
-            Ok(0)
+            end(lock);
+            0
         }
     }
 }

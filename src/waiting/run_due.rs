@@ -134,7 +134,7 @@ fn try_next<H: Host>(host: &mut H, rest: Deferral, now: Millis) -> bool {
 }
 
 fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Millis) {
-    if host.settle_together(request, ids) != Settled::Done {
+    if host.settle(Some(request), ids) != Settled::Done {
         // Looking at each of its locks shows what has become of them.
         let then = now.saturating_add(WHILE_REFUSED);
         host.table(|table| ids.iter().for_each(|id| _ = table.locks.look_by(id.to_ref(), then)));
@@ -169,7 +169,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
 
 /// Settles a lock; where that could not be done, in how many ms to try again.
 fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    match host.settle(id) {
+    match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,
         Settled::Refused => Some(WHILE_REFUSED),
         Settled::Arriving => settle_arriving(host, id),

@@ -1,6 +1,6 @@
 //! Sets a lock right after something has happened to it.
 
-use super::access::{LockAccess, LockEvent, LocksAccess};
+use super::access::{LockAccess, LockEvent};
 use super::budget::{CHANGE, END, LOOK, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
@@ -24,15 +24,15 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
 }
 
-/// Settles each of several locks. Returns the numbers of those of which not all has ended.
-pub(super) fn settle_each<B: LocksAccess>(locks: &mut B, now: Now) -> Vec<usize> {
-    let mut unsettled = Vec::new();
-    for number in 0..locks.count() {
-        if locks.lock(number).is_some_and(|lock| !settle(lock, now)) {
-            unsettled.push(number);
-        }
+/// Settles a lock for a command of that owner: where not all can be settled, at least what the owner has, so that its command finds
+/// what is so. Whether all is settled.
+#[inline(always)]
+pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
+    let is_settled = settle(lock, now);
+    if !is_settled {
+        settle_own(lock, owner, now);
     }
-    unsettled
+    is_settled
 }
 
 /// Apart, so that an idle lock pays for the question alone.
@@ -81,7 +81,9 @@ fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
             .here(|table, at| table.locks.lock(at).has_undeliverable() || table.view().has_session_over(at))
 }
 
-/// Where not all of a lock could be settled: settles the grant of one owner, so that its command finds what is so. Whether it has one.
+/// Settles the grant of one owner, and nothing else of the lock. Whether the owner has one.
+#[cold]
+#[inline(never)]
 pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
     let fence_of = |lock: &S| lock.value().and_then(|value| value.grant_of(owner)).map(Grant::fence);
     let Some(fence) = fence_of(lock) else { return false };
@@ -242,7 +244,10 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     } else if renew {
         let limits = lock.limits();
         let lease = limits.allowed(session.lease);
-        let Some(held) = lock.with_fence(fence) else { return true };
+        let Some(held) = lock.with_fence(fence) else {
+            debug_assert!(false, "a grant ends by a step on its lock alone");
+            return true;
+        };
         let (holds, room) = (held.grant.holds(), held.grant.room());
         let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
         // In its last millisecond it is too late to ask replicas.
@@ -268,7 +273,10 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
 
 /// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. It is tried again.
 fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: Now) {
-    let Some(held) = lock.with_fence(session.fence) else { return };
+    let Some(held) = lock.with_fence(session.fence) else {
+        debug_assert!(false, "a grant ends by a step on its lock alone");
+        return;
+    };
     let (holds, room, mut until) = (held.grant.holds(), held.grant.room(), held.deadline);
     if until == moved.to {
         until = moved.from;

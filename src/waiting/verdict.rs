@@ -1,90 +1,132 @@
-//! Decides about a request for one lock, and carries that out.
+//! Decides about a request for one lock. Nothing here changes the lock.
 
-use super::access::{LockAccess, LockEvent, LocksAccess, Refusal};
-use super::hand_over::{enter_again, give};
-use super::join::Conflict;
-use super::leases::look_when_one_ends;
+use super::access::{LockAccess, Refusal};
 use super::sessions::lease_of;
-use super::settle::settle_own;
 use super::table::RequestId;
-use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Got, Now, Room};
+use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Now, Others, Room};
 
-/// The decision about a request for one lock. Nothing has been done yet.
-pub(super) enum Verdict {
-    /// There is room: a new grant, until then.
-    New {
-        until: Deadline,
-        alone: bool,
-    },
-    /// The owner holds it already, and is to hold it so from now on.
-    Again {
-        fence: Fence,
-        holds: u32,
-        room: Room,
-        until: Deadline,
-        upgraded: bool,
-    },
-    Not(Conflict),
+/// What comes of a request for one lock, if it asks for nothing that can't be.
+pub(super) type Verdict = Result<Decision, Conflict>;
+
+/// A lock can be granted: so it is to be held from now on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decision {
+    pub(super) kind: GrantKind,
+    pub(super) holds: u32,
+    pub(super) room: Room,
+    pub(super) until: Deadline,
 }
 
-/// The decision if the lock could not be settled: an owner still has what it has of the lock; for all others the lock counts as taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GrantKind {
+    /// A new grant of a lock that nobody holds.
+    Alone,
+    /// A new grant, beside others.
+    Beside,
+    /// The owner's grant, once more.
+    Again(Fence),
+    /// The owner's grant, with less room.
+    Upgrade(Fence),
+}
+
+impl GrantKind {
+    /// The grant by which its owner holds the lock already.
+    pub(super) fn earlier(self) -> Option<Fence> {
+        match self {
+            Self::Alone | Self::Beside => None,
+            Self::Again(fence) | Self::Upgrade(fence) => Some(fence),
+        }
+    }
+}
+
+/// Why a lock can't be granted now.
+#[derive(Debug)]
+pub(super) struct Conflict {
+    /// The error for a client that does not wait; none: the answer is null.
+    pub(super) refused: Option<Refusal>,
+    /// The grant by which the owner holds the lock, where it is to have it with less room: it waits in front of the queue. None where
+    /// the lock is not settled: another one that waits in front may be over.
+    pub(super) upgrade: Option<Fence>,
+    /// Some of the grants that are over have not been ended yet: the lock is looked at again at once.
+    pub(super) unsettled: bool,
+}
+
+/// Where a request stands that is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Standing {
+    /// Its client has just asked.
+    New,
+    /// It waits in the queue, perhaps behind others.
+    Queued(RequestId),
+    /// It is the first in the queue. `over`: the grant in the key has ended, and is to be replaced.
+    First { over: bool },
+}
+
+/// The verdict if the lock could not be settled: an owner still has what it has of the lock; for all others the lock counts as taken.
 #[cold]
 #[inline(never)]
-pub(super) fn judge_unsettled<S: LockAccess>(
-    lock: &mut S,
-    ask: &AcquireRequest<'_>,
-    now: Now,
-) -> Result<Verdict, Refusal> {
-    let verdict = if settle_own(lock, &ask.owner, now) { Some(judge(lock, ask, None, now)?) } else { None };
-    Ok(match verdict {
-        Some(Verdict::Not(conflict)) => Verdict::Not(Conflict { upgrade: None, unsettled: true, ..conflict }),
-        Some(verdict) => verdict,
-        None => Verdict::Not(Conflict { refused: None, upgrade: None, unsettled: true }),
-    })
+pub(super) fn unsettled(verdict: Verdict) -> Verdict {
+    match verdict {
+        Ok(decision) if decision.kind.earlier().is_some() => Ok(decision),
+        Ok(_) => Err(Conflict { refused: None, upgrade: None, unsettled: true }),
+        Err(Conflict { refused, upgrade, .. }) => {
+            Err(Conflict { refused: refused.filter(|_| upgrade.is_some()), upgrade: None, unsettled: true })
+        }
+    }
 }
 
-/// The decision about a request if the lock has been settled. `request`: the number of one that is in the queue already.
+/// The verdict about a request if the lock has been settled.
 #[inline(always)]
 pub(super) fn judge<S: LockAccess>(
     lock: &mut S,
     ask: &AcquireRequest<'_>,
-    request: Option<RequestId>,
+    standing: Standing,
     now: Now,
 ) -> Result<Verdict, Refusal> {
     let limits = lock.limits();
-    let (held, others) = lock.seen_by(&ask.owner);
-    let mine = held.map(|held| (held.grant.fence(), held.grant.room()));
-    let not = |refused, upgrade| Verdict::Not(Conflict { refused, upgrade, unsettled: false });
-    Ok(match (lock::acquire(held, others, ask, limits, now.start)?, mine) {
-        (Acquired::Granted { deadline: until }, _) => match may_grant(lock, request) {
-            Ok(()) => Verdict::New { until, alone: others.count == 0 },
+    let is_over = matches!(standing, Standing::First { over: true });
+    let (held, others) = if is_over { (None, Others::NONE) } else { lock.seen_by(&ask.owner) };
+    let earlier = held.map(|held| (held.grant.fence(), held.grant.room()));
+    let not = |refused, upgrade| Err(Conflict { refused, upgrade, unsettled: false });
+    Ok(match (lock::acquire(held, others, ask, limits, now.start)?, earlier) {
+        (Acquired::Granted { deadline: until }, _) => match may_grant(lock, standing) {
+            Ok(()) => {
+                let kind = if others.count == 0 { GrantKind::Alone } else { GrantKind::Beside };
+                Ok(Decision { kind, holds: 1, room: ask.room, until })
+            }
             Err(refused) => not(refused, None),
         },
         (Acquired::Reentered { holds, deadline }, Some((fence, room))) => {
             let until = lease_of(lock, fence, deadline);
-            Verdict::Again { fence, holds, room, until, upgraded: false }
+            Ok(Decision { kind: GrantKind::Again(fence), holds, room, until })
         }
         (Acquired::Upgraded { holds, deadline }, Some((fence, _))) => match lock.grace().grants {
             0 => {
                 let until = lease_of(lock, fence, deadline);
-                Verdict::Again { fence, holds, room: ask.room, until, upgraded: true }
+                Ok(Decision { kind: GrantKind::Upgrade(fence), holds, room: ask.room, until })
             }
             // Grants that another server made may be lost.
             left => not(Some(Refusal::Grace(left)), Some(fence)),
         },
         (Acquired::UpgradeRefused, Some((fence, _))) => not(None, Some(fence)),
-        _ => not(None, None),
+        (Acquired::Refused, _) => not(None, None),
+        (Acquired::Reentered { .. } | Acquired::Upgraded { .. } | Acquired::UpgradeRefused, None) => {
+            debug_assert!(false, "only an owner that holds the lock re-enters it");
+            not(None, None)
+        }
     })
 }
 
-/// Whether a request for which there is room may be granted now; otherwise, the error for a client that does not wait. In a grace, nobody is granted
-/// it. And not before those who wait, for whom a grace may have ended only just now.
+/// Whether a request for which there is room may be granted now; otherwise, the error for a client that does not wait. In a grace,
+/// nobody is granted it. And not before those who wait, for whom a grace may have ended only just now.
 #[inline(always)]
-fn may_grant<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Refusal>> {
-    match lock.grace().grants {
-        0 if lock.idle() => Ok(()),
-        0 => is_next(lock, request),
-        left => Err(Some(Refusal::Grace(left))),
+fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Refusal>> {
+    match (lock.grace().grants, standing) {
+        (0, Standing::First { .. }) => Ok(()),
+        (0, Standing::New) if lock.idle() => Ok(()),
+        (0, Standing::New) => is_next(lock, None),
+        (0, Standing::Queued(request)) => is_next(lock, Some(request)),
+        (left, _) => Err(Some(Refusal::Grace(left))),
     }
 }
 
@@ -100,45 +142,5 @@ fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<()
         Err(None)
     } else {
         Err(Some(Refusal::Grace(1)))
-    }
-}
-
-/// Does what a verdict says: what is granted by it, and the end of the lease. `fence`: of a new grant, where it is given already.
-#[inline(always)]
-pub(super) fn take<S: LockAccess>(
-    lock: &mut S,
-    ask: &AcquireRequest<'_>,
-    verdict: Verdict,
-    fence: Option<Fence>,
-    now: Now,
-) -> Result<(Got, Deadline), Refusal> {
-    match verdict {
-        Verdict::New { until, alone } => {
-            let fence = fence.or_else(|| lock.next_fence(now)).ok_or(Refusal::NoMoreFences)?;
-            give(lock, ask, fence, until, alone, now);
-            lock.note(LockEvent::Acquired);
-            if !alone {
-                look_when_one_ends(lock, now);
-            }
-            Ok((Got { fence, holds: 1 }, until))
-        }
-        Verdict::Again { fence, holds, room, until, upgraded } => {
-            enter_again(lock, fence, holds, room, until, upgraded);
-            Ok((Got { fence, holds }, until))
-        }
-        Verdict::Not(conflict) => Err(conflict.refused.unwrap_or(Refusal::NotHeld)),
-    }
-}
-
-/// The fence of all new grants, where there are such.
-pub(super) fn new_fence<B: LocksAccess>(
-    locks: &mut B,
-    verdicts: &[Verdict],
-    now: Now,
-) -> Result<Option<Fence>, Refusal> {
-    let is_new = verdicts.iter().any(|verdict| matches!(verdict, Verdict::New { .. }));
-    match locks.lock(0).filter(|_| is_new) {
-        Some(lock) => lock.next_fence(now).map(Some).ok_or(Refusal::NoMoreFences),
-        None => Ok(None),
     }
 }

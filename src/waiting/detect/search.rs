@@ -27,12 +27,8 @@ pub(crate) fn circle<B: LocksAccess>(
     asker: &Asker<'_>,
     now: Now,
 ) -> Option<Circle> {
-    let limits = locks.lock(0)?.limits();
-    let ids = (0..locks.count()).filter_map(|number| {
-        let lock = locks.lock(number)?;
-        Some(lock.here(|_, at| at.to_id()))
-    });
-    let open: Vec<LockId> = ids.collect();
+    let limits = locks.first().limits();
+    let open = locks.here_all(|_, all| all.iter().map(|at| at.to_id()).collect::<Vec<LockId>>());
     let open_by_name = (0..).zip(&open).map(|(number, id)| (id.clone(), number)).collect();
     let graph = Graph {
         waits: vec![WaitNode { ask: asker.ask.to_owned(), needs: Vec::new() }],
@@ -55,9 +51,7 @@ pub(crate) fn circle<B: LocksAccess>(
     };
     search.go();
     let (graph, looked) = (search.graph, search.looked);
-    if let Some(lock) = locks.lock(0) {
-        lock.spend(LOOK.saturating_mul(looked as u32));
-    }
+    locks.first().spend(LOOK.saturating_mul(looked as u32));
     graph.circle()
 }
 
@@ -125,14 +119,13 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
     /// The holders of a lock. One that the command has opened is not opened again: that might free what it has open.
     fn holders(&mut self, id: &LockId) -> Vec<Holder> {
         let (now, most) = (self.now.millis(), MOST.saturating_sub(self.looked));
-        let open = self.open_by_name.get(id).copied();
-        if let Some(lock) = open.and_then(|number| self.locks.lock(number)) {
+        if let Some(open) = self.open_by_name.get(id) {
+            let lock = self.locks.lock(*open);
             let holders = holders(lock.value(), lock.deadline(), now, most);
             self.looked += holders.len();
             return holders;
         }
-        let Some(lock) = self.locks.lock(0) else { return Vec::new() };
-        let holders = self.caller.holders(lock, id, now, most);
+        let holders = self.caller.holders(self.locks.first(), id, now, most);
         self.looked += 1 + holders.len();
         holders
     }
@@ -214,10 +207,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         Some(number)
     }
 
-    fn table<R: Default>(
-        &mut self,
-        body: impl FnOnce(&mut WaitTable<<B::One as Environment>::Client>) -> R,
-    ) -> R {
-        self.locks.lock(0).map(|lock| lock.table(body)).unwrap_or_default()
+    fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<<B::One as Environment>::Client>) -> R) -> R {
+        self.locks.first().table(body)
     }
 }

@@ -4,7 +4,7 @@ use super::clients::Blocked;
 use super::turn::{Client, number};
 use super::{Conn, Lock, Reply, Rules, Server, time};
 use crate::lock::{AcquireRequest, Deadline, Millis, Owner};
-use crate::waiting::{self, ExtendRequest, Left, Outcome, Refusal, WaitOptions};
+use crate::waiting::{self, ExtendRequest, Left, Outcome, Refusal, ReleaseRequest, WaitOptions};
 
 impl Server {
     /// `LOCK.ACQUIRE`.
@@ -53,7 +53,7 @@ impl Server {
     ) -> Reply {
         let mut client = self.client(rules, conn);
         let mut turns = self.turns(rules, now, locks);
-        let outcome = waiting::acquire_all(&mut turns, &mut client, ask, wait, time(now));
+        let outcome = waiting::acquire(&mut turns, &mut client, ask, wait, time(now));
         self.note_blocked(&client);
         match outcome {
             Ok(Outcome::Granted((all, until))) => Reply::All(all, until),
@@ -71,7 +71,9 @@ impl Server {
         all: bool,
     ) -> Vec<Option<u32>> {
         let mut turns = self.turns(rules, now, locks);
-        waiting::release_all(&mut turns, owner, None, all, || time(now))
+        let given = ReleaseRequest { owner, fence: None, all };
+        let left = waiting::release(&mut turns, &given, || time(now));
+        left.into_iter().map(Result::ok).collect()
     }
 
     /// `LOCK.MEXTEND`: the first new end of the leases; none: not all are held by this owner, or not now.
@@ -86,7 +88,7 @@ impl Server {
         let mut client = self.client(rules, 0);
         let longer = ExtendRequest { owner, fence: None, lease, confirm: None };
         let mut turns = self.turns(rules, now, locks);
-        extended(waiting::extend_all(&mut turns, &mut client, &longer, time(now)))
+        extended(waiting::extend(&mut turns, &mut client, &longer, time(now)))
     }
 
     /// `LOCK.LEAVE`: whether there was what to give up.
@@ -112,7 +114,7 @@ impl Server {
     ) -> Option<u32> {
         let mut turn = self.turn(rules, now);
         turn.expire();
-        waiting::release(&mut turn, owner, fence, all, || time(now)).ok()
+        waiting::release(&mut turn, &ReleaseRequest { owner, fence, all }, || time(now)).ok()
     }
 
     /// `LOCK.EXTEND`: the new end of the lease; none: not held by this owner, or not now.

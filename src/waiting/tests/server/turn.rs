@@ -5,7 +5,7 @@ use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis,
 use crate::waiting::table::Offset;
 use crate::waiting::{
     self, Budget, Caller, Deferral, Environment, GraceLeft, GraceLength, Holder, Host, LockAccess, LockEvent,
-    LockId, LocksAccess, Message, Replicas, RequestId, Settled, WaitTable,
+    LockId, LocksAccess, Message, Replicas, RequestId, Settled, WaitLimits, WaitTable,
 };
 
 /// A server in one turn of its event loop.
@@ -58,13 +58,28 @@ impl<'a> LocksAccess for Turns<'a> {
     const SEVERAL: bool = true;
     type One = Turn<'a>;
 
-    fn count(&self) -> usize {
-        self.locks.len()
+    type Each<T> = Vec<T>;
+
+    fn try_each<T, E>(&mut self, mut body: impl FnMut(&mut Turn<'a>) -> Result<T, E>) -> Result<Vec<T>, E> {
+        (0..self.locks.len()).map(|number| body(self.lock(number))).collect()
     }
 
-    fn lock(&mut self, number: usize) -> Option<&mut Turn<'a>> {
-        self.turn.lock = *self.locks.get(number)?;
-        Some(&mut self.turn)
+    fn try_with<T, U, E>(
+        &mut self,
+        each: &Vec<T>,
+        mut body: impl FnMut(&mut Turn<'a>, &T) -> Result<U, E>,
+    ) -> Result<Vec<U>, E> {
+        assert_eq!(each.len(), self.locks.len());
+        each.iter().enumerate().map(|(number, of_it)| body(self.lock(number), of_it)).collect()
+    }
+
+    fn all<T>(each: &Vec<T>) -> &[T] {
+        each
+    }
+
+    fn lock(&mut self, number: usize) -> &mut Turn<'a> {
+        self.turn.lock = self.locks[number];
+        &mut self.turn
     }
 }
 
@@ -233,31 +248,20 @@ impl Host for Turn<'_> {
         self.budget.is_turn_over()
     }
 
-    fn settle(&mut self, place: &LockId) -> Settled {
-        match self.writes {
-            Writes::Taken => {
-                self.settle_arriving(place);
-                Settled::Done
-            }
-            Writes::Refused | Writes::Paused | Writes::Replica => Settled::Refused,
-            Writes::Elsewhere => Settled::Elsewhere,
-            Writes::Arriving => Settled::Arriving,
-        }
-    }
-
-    fn settle_together(&mut self, request: RequestId, ids: &[LockId]) -> Settled {
-        match self.writes {
-            Writes::Taken => {
+    fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled {
+        match (self.writes, waiter, ids) {
+            (Writes::Taken, None, [id]) => self.settle_arriving(id),
+            (Writes::Taken, Some(request), ids) => {
                 let locks: Vec<Lock> = ids.iter().map(number).collect();
-                waiting::settle_together(
-                    &mut self.server.turns(self.rules, self.now, &locks),
-                    request,
-                    time(self.now),
-                );
-                Settled::Done
+                let mut turns = self.server.turns(self.rules, self.now, &locks);
+                waiting::settle_together(&mut turns, request, time(self.now));
             }
-            _ => Settled::Refused,
+            (Writes::Taken, None, _) => panic!("several locks without a waiter"),
+            (Writes::Refused | Writes::Paused | Writes::Replica, ..) => return Settled::Refused,
+            (Writes::Elsewhere, ..) => return Settled::Elsewhere,
+            (Writes::Arriving, ..) => return Settled::Arriving,
         }
+        Settled::Done
     }
 
     fn settle_arriving(&mut self, place: &LockId) {
@@ -317,16 +321,8 @@ impl Caller<Turn<'_>> for Client {
         true
     }
 
-    fn max_waiters(&self) -> Option<usize> {
-        None
-    }
-
-    fn max_places(&self) -> Option<usize> {
-        None
-    }
-
-    fn claim(&self) -> Millis {
-        self.claim
+    fn limits(&self) -> WaitLimits {
+        WaitLimits { waiters: None, places: None, claim: self.claim }
     }
 
     fn block(&mut self, _site: &Turn<'_>, request: RequestId) -> Option<RequestId> {

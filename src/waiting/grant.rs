@@ -1,0 +1,128 @@
+//! Grants the locks of a request: to the client of the running command, or to a waiter. No other code grants a lock.
+
+use super::access::{Environment, LockAccess, LockEvent, LocksAccess, Refusal};
+use super::leases::{lease_moved, look_when_one_ends};
+use super::table::RequestId;
+use super::verdict::{Decision, GrantKind};
+use crate::lock::{AcquireRequest, Deadline, Fence, Got, Now};
+
+/// A grant of one lock that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned {
+    fence: Fence,
+    decision: Decision,
+}
+
+/// A grant that has been made, or that its owner has once more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted {
+    pub(super) got: Got,
+    pub(super) until: Deadline,
+    pub(super) is_new: bool,
+}
+
+/// Gives each grant its fence: all new ones have the same. Nothing has been granted yet, so this may fail.
+#[inline(always)]
+pub(super) fn plan<B: LocksAccess>(
+    locks: &mut B,
+    decisions: &B::Each<Decision>,
+    now: Now,
+) -> Result<B::Each<Planned>, Refusal> {
+    let mut new = None;
+    locks.try_with(decisions, |lock, decision| {
+        let fence = decision.kind.earlier().or_else(|| {
+            new = new.or_else(|| lock.next_fence(now));
+            new
+        });
+        Ok(Planned { fence: fence.ok_or(Refusal::NoMoreFences)?, decision: *decision })
+    })
+}
+
+/// Makes the grants that are planned, to the client of the running command, or to a waiter (`WAITED`). Returns them, and the end of the
+/// lease that ends first.
+#[inline(always)]
+pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
+    locks: &mut B,
+    ask: &AcquireRequest<'_>,
+    planned: &B::Each<Planned>,
+    now: Now,
+) -> (B::Each<Granted>, Deadline) {
+    let mut first_end = Deadline::Never;
+    let granted = locks.with(planned, |lock, planned| {
+        let granted = grant::<WAITED, _>(lock, ask, *planned, now);
+        first_end = first_end.min(granted.until);
+        granted
+    });
+    (granted, first_end)
+}
+
+#[inline(always)]
+fn grant<const WAITED: bool, S: LockAccess>(
+    lock: &mut S,
+    ask: &AcquireRequest<'_>,
+    planned: Planned,
+    now: Now,
+) -> Granted {
+    let Planned { fence, decision: Decision { kind, holds, room, until } } = planned;
+    let is_new = kind.earlier().is_none();
+    if is_new {
+        if !room.is_exclusive() {
+            lock.note(LockEvent::Shared);
+        }
+        let grant = ask.grant(fence, now);
+        if kind == GrantKind::Alone {
+            lock.give(grant, until);
+        } else {
+            lock.add(grant, until);
+        }
+        lock.note(if WAITED { LockEvent::HandedOver } else { LockEvent::Acquired });
+        if kind == GrantKind::Beside && !WAITED {
+            look_when_one_ends(lock, now);
+        }
+    } else {
+        lock.update(fence, holds, room, until);
+        lock.note(LockEvent::Reentered);
+        if matches!(kind, GrantKind::Upgrade(_)) {
+            lock.note(LockEvent::Upgraded);
+        }
+    }
+    Granted { got: Got { fence, holds }, until, is_new }
+}
+
+/// Grants a waiter all locks that it waits for, and has it told. Returns what it has of each; none if there are no more fences: what
+/// is held can still be released then.
+pub(super) fn grant_to_waiter<B: LocksAccess>(
+    locks: &mut B,
+    request: RequestId,
+    ask: &AcquireRequest<'_>,
+    decisions: &B::Each<Decision>,
+    now: Now,
+) -> Option<B::Each<Granted>> {
+    let planned = plan(locks, decisions, now).ok()?;
+    let (granted, first_end) = carry_out::<true, B>(locks, ask, &planned, now);
+    let all = locks.with(&granted, |_, granted| granted.got);
+    let first = locks.first();
+    if let Some(waited) = first.table(|table| table.grant(request, B::all(&all), first_end, now.micros)) {
+        first.note(LockEvent::Waited(waited));
+    }
+    share_holds(locks, request, ask, &granted);
+    locks.with(&granted, |lock, granted| lease_moved(lock, granted.got.fence, granted.until, now));
+    Some(granted)
+}
+
+/// With `ONCE`, a client that is yet to be told shares the hold by which its owner held a lock before.
+pub(super) fn share_holds<B: LocksAccess>(
+    locks: &mut B,
+    request: RequestId,
+    ask: &AcquireRequest<'_>,
+    granted: &B::Each<Granted>,
+) {
+    if !ask.once {
+        return;
+    }
+    locks.with(granted, |lock, granted| {
+        if !granted.is_new {
+            lock.change(|entry| entry.share_hold_with(granted.got.fence, request));
+        }
+    });
+}
