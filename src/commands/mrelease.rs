@@ -39,13 +39,12 @@ impl<'a> Mrelease<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let left = serving::release(ctx, self.keys.as_slice(), &self.given.asked())?;
+        let left = serving::release(ctx, self.keys.as_slice(), self.given.asked())?;
         ctx.reply_array(left.len());
         for holds in left {
             match holds {
-                Ok(holds) => ctx.reply_integer(holds.into()),
-                // The owner does not hold it.
-                Err(_) => ctx.reply_null(),
+                Some(holds) => ctx.reply_integer(holds.into()),
+                None => ctx.reply_null(),
             }
         }
         Ok(())

@@ -50,7 +50,7 @@ impl<'a> Release<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let left = serving::release(ctx, self.key, &self.given.asked())??;
+        let left = serving::release(ctx, self.key, self.given.asked())?.ok_or(Error::NotHeld)?;
         ctx.reply_integer(left.into());
         Ok(())
     }

@@ -200,6 +200,7 @@ impl<'a> LockKey<'a> {
     }
 
     /// Ends all grants.
+    #[inline(always)]
     pub(crate) fn free(&mut self, ctx: &Ctx<'_>) {
         if self.is_to_tell(ctx) {
             effects::free(ctx, self.key.name());

@@ -10,7 +10,7 @@ use crate::keyspace::LockKey;
 use crate::lock::{AcquireRequest, Deadline, Got, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{
-    self, ExtendRequest, Left, LockEvent, LockRef, LocksAccess, Outcome, Refusal, ReleaseRequest, RequestId,
+    self, ExtendRequest, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest, RequestId,
     WaitOptions,
 };
 
@@ -74,13 +74,13 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
     Ok(any)
 }
 
-/// Releases one hold of each of these locks, or all: the holds left.
+/// Releases one hold of each of these locks, or all: the holds left; none where the owner does not hold it.
 #[inline(always)]
 pub(crate) fn release<'a, K: Keys<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
-    given: &ReleaseRequest<'_>,
-) -> Result<Each<'a, K, Result<u32, Refusal>>, Error> {
+    given: ReleaseRequest<'_>,
+) -> Result<Each<'a, K, Option<u32>>, Error> {
     step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 

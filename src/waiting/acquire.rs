@@ -2,17 +2,49 @@
 
 use super::access::{Caller, LockAccess, LocksAccess, Refusal};
 use super::confirm::tell_when_confirmed;
-use super::grant::{Granted, carry_out, plan};
+use super::grant::{Granted, Planned, carry_out, grant, plan};
 use super::join::{self, Outcome, WaitOptions};
 use super::leases::lease_moved;
 use super::sessions;
 use super::settle::settle_for;
-use super::verdict::{Standing, judge, unsettled};
+use super::verdict::{Decision, GrantKind, Standing, judge, unsettled};
 use crate::lock::{AcquireRequest, Deadline, Got, Now};
 
 /// Takes all these locks, or waits for all of them: what is granted of each, and the end of the lease that ends first. New grants have
 /// one fence.
+#[inline(always)]
 pub(crate) fn acquire<B: LocksAccess>(
+    locks: &mut B,
+    caller: &mut impl Caller<B::One>,
+    ask: &AcquireRequest<'_>,
+    wait: &WaitOptions,
+    now: Now,
+) -> Result<Outcome<(B::Each<Got>, Deadline)>, Refusal> {
+    let hangs_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
+    if !B::SEVERAL
+        && !hangs_on_client
+        && let Some(Granted { got, until, .. }) = grant_free(locks.first(), ask, now)
+    {
+        return Ok(Outcome::Granted((locks.each(|_| got), until)));
+    }
+    acquire_any(locks, caller, ask, wait, now)
+}
+
+/// The fast path of an acquire: most are of one lock that is free, and of which nothing is known. None if that is not so.
+#[inline(always)]
+fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -> Option<Granted> {
+    if lock.value().is_some() || lock.grace().grants > 0 || !lock.idle() {
+        return None;
+    }
+    let until = ask.first_deadline(lock.limits(), now.start);
+    let fence = lock.next_fence(now)?;
+    let decision = Decision { kind: GrantKind::Alone, holds: 1, room: ask.room, until };
+    Some(grant::<false, S>(lock, ask, Planned { fence, decision }, now))
+}
+
+/// Apart, so that the fast path does not pay for it.
+#[inline(never)]
+fn acquire_any<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
     ask: &AcquireRequest<'_>,
@@ -27,11 +59,10 @@ pub(crate) fn acquire<B: LocksAccess>(
         let verdict = judge(lock, ask, Standing::New, now);
         if *is_settled { verdict } else { verdict.map(unsettled) }
     })?;
-    let Ok(decisions) = locks.try_with(&verdicts, |_, verdict| verdict.as_ref().copied().map_err(drop))
-    else {
+    let Ok(decisions) = locks.try_with(&verdicts, |_, verdict| *verdict) else {
         return join::wait(locks, caller, ask, wait, B::all(&verdicts), now);
     };
-    let planned = plan(locks, &decisions, now)?;
+    let planned = plan(locks, &decisions, now).ok_or(Refusal::NoMoreFences)?;
     let blocked = match wait.confirm {
         None => None,
         Some(_) => match join::block(locks, caller) {

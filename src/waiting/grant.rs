@@ -1,6 +1,6 @@
-//! Grants the locks of a request: to the client of the running command, or to a waiter. No other code grants a lock.
+//! Grants the locks of a request: to the client of the running command, or to a waiter.
 
-use super::access::{Environment, LockAccess, LockEvent, LocksAccess, Refusal};
+use super::access::{Environment, LockAccess, LockEvent, LocksAccess};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::table::RequestId;
 use super::verdict::{Decision, GrantKind};
@@ -9,8 +9,8 @@ use crate::lock::{AcquireRequest, Deadline, Fence, Got, Now};
 /// A grant of one lock that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
-    fence: Fence,
-    decision: Decision,
+    pub(super) fence: Fence,
+    pub(super) decision: Decision,
 }
 
 /// A grant that has been made, or that its owner has once more.
@@ -21,21 +21,22 @@ pub(super) struct Granted {
     pub(super) is_new: bool,
 }
 
-/// Gives each grant its fence: all new ones have the same. Nothing has been granted yet, so this may fail.
+/// Gives each grant its fence: all new ones have the same; none if there are no more fences. Nothing has been granted yet.
 #[inline(always)]
 pub(super) fn plan<B: LocksAccess>(
     locks: &mut B,
     decisions: &B::Each<Decision>,
     now: Now,
-) -> Result<B::Each<Planned>, Refusal> {
+) -> Option<B::Each<Planned>> {
     let mut new = None;
-    locks.try_with(decisions, |lock, decision| {
+    let planned = locks.try_with(decisions, |lock, decision| {
         let fence = decision.kind.earlier().or_else(|| {
             new = new.or_else(|| lock.next_fence(now));
             new
         });
-        Ok(Planned { fence: fence.ok_or(Refusal::NoMoreFences)?, decision: *decision })
-    })
+        fence.map(|fence| Planned { fence, decision: *decision }).ok_or(())
+    });
+    planned.ok()
 }
 
 /// Makes the grants that are planned, to the client of the running command, or to a waiter (`WAITED`). Returns them, and the end of the
@@ -56,8 +57,9 @@ pub(super) fn carry_out<const WAITED: bool, B: LocksAccess>(
     (granted, first_end)
 }
 
+/// Grants one lock. No other code does.
 #[inline(always)]
-fn grant<const WAITED: bool, S: LockAccess>(
+pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     lock: &mut S,
     ask: &AcquireRequest<'_>,
     planned: Planned,
@@ -98,7 +100,7 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     decisions: &B::Each<Decision>,
     now: Now,
 ) -> Option<B::Each<Granted>> {
-    let planned = plan(locks, decisions, now).ok()?;
+    let planned = plan(locks, decisions, now)?;
     let (granted, first_end) = carry_out::<true, B>(locks, ask, &planned, now);
     let all = locks.with(&granted, |_, granted| granted.got);
     let first = locks.first();

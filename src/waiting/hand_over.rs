@@ -1,12 +1,12 @@
 //! A lock goes from one owner to the next, or to those next who fit.
 
-use super::access::{Environment, LockAccess, LockEvent, LocksAccess, Refusal};
+use super::access::{Environment, LockAccess, LockEvent, LocksAccess};
 use super::budget::{CHANGE, LOOK};
 use super::grace;
 use super::grant::grant_to_waiter;
 use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
-use crate::lock::{AcquireRequest, Fence, Now, Owner, Value};
+use crate::lock::{AcquireRequest, Fence, Now, Owner, TooManyHolds, Value};
 
 /// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
 /// them wait until one of those has it, or until they are at the head of the queue.
@@ -143,8 +143,8 @@ fn may_have<S: LockAccess>(
 ) -> Result<Decision, Served> {
     let verdict = match judge(lock, ask, standing, now) {
         Ok(Ok(decision)) if decision.kind.earlier().is_none() => return Ok(decision),
-        Ok(Err(Conflict { upgrade: None, refused, .. })) => {
-            if refused.is_some() {
+        Ok(Err(Conflict { upgrade: None, grace, .. })) => {
+            if grace.is_some() {
                 look_after_grace(lock, now);
             }
             return Err(Served::Waits);
@@ -159,7 +159,7 @@ fn may_have<S: LockAccess>(
 fn may_have_again<S: LockAccess>(
     lock: &mut S,
     request: RequestId,
-    verdict: Result<Verdict, Refusal>,
+    verdict: Result<Verdict, TooManyHolds>,
     now: Now,
 ) -> Result<Decision, Served> {
     let most = lock.most_unclaimed();
@@ -172,14 +172,14 @@ fn may_have_again<S: LockAccess>(
     }
     let answer = match verdict {
         Ok(Ok(decision)) => return Ok(decision),
-        Ok(Err(Conflict { upgrade, refused, .. })) => {
+        Ok(Err(Conflict { upgrade, grace, .. })) => {
             let Some(fence) = upgrade else {
                 debug_assert!(false, "its owner holds the lock");
                 return Err(Served::Waits);
             };
             if lock.entry(|entry| entry.upgrader()).is_none_or(|other| other == fence) {
                 lock.change(|entry| entry.upgrade_first(fence, request));
-                if refused.is_some() {
+                if grace.is_some() {
                     look_after_grace(lock, now);
                 }
                 return Err(Served::Waits);
@@ -187,7 +187,7 @@ fn may_have_again<S: LockAccess>(
             lock.note(LockEvent::Deadlocked);
             Answer::Deadlock
         }
-        Err(_) => Answer::TooManyHolds,
+        Err(TooManyHolds) => Answer::TooManyHolds,
     };
     lock.table(|table| table.answer(request, answer));
     Err(Served::Answered)

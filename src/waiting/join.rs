@@ -58,7 +58,7 @@ pub(super) fn wait<B: LocksAccess, G>(
             look_again(locks, verdicts, request, now);
             return Ok(if wait.channel.is_some() { Outcome::Queued } else { Outcome::Waits });
         }
-        Ok(None) => first.and_then(|(_, conflict)| conflict.refused.clone()),
+        Ok(None) => first.and_then(|(_, conflict)| conflict.grace).map(Refusal::Grace),
         Err(refusal) => Some(refusal),
     };
     locks.lock(stuck).note(LockEvent::Refused);
@@ -92,7 +92,7 @@ fn look_again<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
         if conflict.unsettled {
             lock.here(|table, at| table.locks.recheck_by(at, 0));
         }
-        if conflict.refused.is_some() {
+        if conflict.grace.is_some() {
             // There is room: it is looked at until the grace is over.
             lock.here(|table, at| table.locks.look_by(at, now.start.saturating_add(1)));
         }

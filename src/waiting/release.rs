@@ -1,6 +1,6 @@
 //! A release, and an operator's break.
 
-use super::access::{LockAccess, LockEvent, LocksAccess, Refusal};
+use super::access::{LockAccess, LockEvent, LocksAccess};
 use super::hand_over::{end_with_others, grant_heads, pass_on, pass_on_all};
 use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
@@ -16,37 +16,33 @@ pub(crate) struct ReleaseRequest<'a> {
     pub(crate) all: bool,
 }
 
-/// Releases one hold of each of these locks, or all: the holds left. `now` is asked for only where it is needed: reading the time takes
+/// Releases one hold of each of these locks, or all: the holds left; none where the owner does not hold it. `now` is asked for only where it is needed: reading the time takes
 /// longer than the rest of a release.
 pub(crate) fn release<B: LocksAccess>(
     locks: &mut B,
-    given: &ReleaseRequest<'_>,
+    given: ReleaseRequest<'_>,
     now: impl Fn() -> Now,
-) -> B::Each<Result<u32, Refusal>> {
+) -> B::Each<Option<u32>> {
     locks.each(|lock| release_one(lock, given, &now))
 }
 
 #[inline(always)]
-fn release_one<S: LockAccess>(
-    lock: &mut S,
-    given: &ReleaseRequest<'_>,
-    now: impl Fn() -> Now,
-) -> Result<u32, Refusal> {
+fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl Fn() -> Now) -> Option<u32> {
     match lock.value().map(Value::is_one) {
         Some(false) => return release_among(lock, given, now()),
         None => revive(lock, &now),
         Some(true) => (),
     }
-    let grant = lock.value().and_then(|value| value.grant_of(given.owner)).ok_or(Refusal::NotHeld)?;
+    let grant = lock.value().and_then(|value| value.grant_of(given.owner))?;
     let fence = grant.fence();
-    let released = lock::release(Some(grant), given.fence, given.all).ok_or(Refusal::NotHeld)?;
+    let released = lock::release(Some(grant), given.fence, given.all)?;
     if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
         // As most are.
         lock.note(LockEvent::Released);
         lock.free();
-        return Ok(0);
+        return Some(0);
     }
-    Ok(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
+    Some(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
 }
 
 /// Releases one of several grants. What is over of the others does not count any more; but nobody is given their room before the
@@ -54,9 +50,9 @@ fn release_one<S: LockAccess>(
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
-    &ReleaseRequest { owner, fence, all }: &ReleaseRequest<'_>,
+    ReleaseRequest { owner, fence, all }: ReleaseRequest<'_>,
     now: Now,
-) -> Result<u32, Refusal> {
+) -> Option<u32> {
     end_lapsed(lock, now);
     let holds = settle_own(lock, owner, now);
     let grant = lock.value().and_then(|value| value.grant_of(owner)).filter(|_| holds);
@@ -67,7 +63,7 @@ fn release_among<S: LockAccess>(
     if settle(lock, now) && left == Some(0) {
         grant_heads(lock, false, now);
     }
-    left.ok_or(Refusal::NotHeld)
+    left
 }
 
 /// Does to a grant what a release comes to: the holds left.

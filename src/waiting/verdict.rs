@@ -1,9 +1,9 @@
 //! Decides about a request for one lock. Nothing here changes the lock.
 
-use super::access::{LockAccess, Refusal};
+use super::access::LockAccess;
 use super::sessions::lease_of;
 use super::table::RequestId;
-use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Now, Others, Room};
+use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Millis, Now, Others, Room, TooManyHolds};
 
 /// What comes of a request for one lock, if it asks for nothing that can't be.
 pub(super) type Verdict = Result<Decision, Conflict>;
@@ -40,10 +40,11 @@ impl GrantKind {
 }
 
 /// Why a lock can't be granted now.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
-    /// The error for a client that does not wait; none: the answer is null.
-    pub(super) refused: Option<Refusal>,
+    /// There is room, but nothing new is granted for so many ms: the error for a client that does not wait. None: there is no room, and
+    /// the answer is null.
+    pub(super) grace: Option<Millis>,
     /// The grant by which the owner holds the lock, where it is to have it with less room: it waits in front of the queue. None where
     /// the lock is not settled: another one that waits in front may be over.
     pub(super) upgrade: Option<Fence>,
@@ -68,9 +69,9 @@ pub(super) enum Standing {
 pub(super) fn unsettled(verdict: Verdict) -> Verdict {
     match verdict {
         Ok(decision) if decision.kind.earlier().is_some() => Ok(decision),
-        Ok(_) => Err(Conflict { refused: None, upgrade: None, unsettled: true }),
-        Err(Conflict { refused, upgrade, .. }) => {
-            Err(Conflict { refused: refused.filter(|_| upgrade.is_some()), upgrade: None, unsettled: true })
+        Ok(_) => Err(Conflict { grace: None, upgrade: None, unsettled: true }),
+        Err(Conflict { grace, upgrade, .. }) => {
+            Err(Conflict { grace: grace.filter(|_| upgrade.is_some()), upgrade: None, unsettled: true })
         }
     }
 }
@@ -82,19 +83,19 @@ pub(super) fn judge<S: LockAccess>(
     ask: &AcquireRequest<'_>,
     standing: Standing,
     now: Now,
-) -> Result<Verdict, Refusal> {
+) -> Result<Verdict, TooManyHolds> {
     let limits = lock.limits();
     let is_over = matches!(standing, Standing::First { over: true });
     let (held, others) = if is_over { (None, Others::NONE) } else { lock.seen_by(&ask.owner) };
     let earlier = held.map(|held| (held.grant.fence(), held.grant.room()));
-    let not = |refused, upgrade| Err(Conflict { refused, upgrade, unsettled: false });
+    let not = |grace, upgrade| Err(Conflict { grace, upgrade, unsettled: false });
     Ok(match (lock::acquire(held, others, ask, limits, now.start)?, earlier) {
         (Acquired::Granted { deadline: until }, _) => match may_grant(lock, standing) {
             Ok(()) => {
                 let kind = if others.count == 0 { GrantKind::Alone } else { GrantKind::Beside };
                 Ok(Decision { kind, holds: 1, room: ask.room, until })
             }
-            Err(refused) => not(refused, None),
+            Err(grace) => not(grace, None),
         },
         (Acquired::Reentered { holds, deadline }, Some((fence, room))) => {
             let until = lease_of(lock, fence, deadline);
@@ -106,7 +107,7 @@ pub(super) fn judge<S: LockAccess>(
                 Ok(Decision { kind: GrantKind::Upgrade(fence), holds, room: ask.room, until })
             }
             // Grants that another server made may be lost.
-            left => not(Some(Refusal::Grace(left)), Some(fence)),
+            left => not(Some(left), Some(fence)),
         },
         (Acquired::UpgradeRefused, Some((fence, _))) => not(None, Some(fence)),
         (Acquired::Refused, _) => not(None, None),
@@ -117,22 +118,22 @@ pub(super) fn judge<S: LockAccess>(
     })
 }
 
-/// Whether a request for which there is room may be granted now; otherwise, the error for a client that does not wait. In a grace,
+/// Whether a request for which there is room may be granted now; otherwise, for how long nothing new is granted (see `Conflict`). In a grace,
 /// nobody is granted it. And not before those who wait, for whom a grace may have ended only just now.
 #[inline(always)]
-fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Refusal>> {
+fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Millis>> {
     match (lock.grace().grants, standing) {
         (0, Standing::First { .. }) => Ok(()),
         (0, Standing::New) if lock.idle() => Ok(()),
         (0, Standing::New) => is_next(lock, None),
         (0, Standing::Queued(request)) => is_next(lock, Some(request)),
-        (left, _) => Err(Some(Refusal::Grace(left))),
+        (left, _) => Err(Some(left)),
     }
 }
 
 /// Apart, so that an idle lock does not pay for it.
 #[inline(never)]
-fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Refusal>> {
+fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Millis>> {
     let (head, reserved) = lock.here(|table, at| {
         (table.view().head(at).map(|(head, _)| head), table.view().reserved_for(at).is_some())
     });
@@ -141,6 +142,6 @@ fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<()
     } else if reserved || lock.value().is_some() {
         Err(None)
     } else {
-        Err(Some(Refusal::Grace(1)))
+        Err(Some(1))
     }
 }

@@ -72,8 +72,7 @@ impl Server {
     ) -> Vec<Option<u32>> {
         let mut turns = self.turns(rules, now, locks);
         let given = ReleaseRequest { owner, fence: None, all };
-        let left = waiting::release(&mut turns, &given, || time(now));
-        left.into_iter().map(Result::ok).collect()
+        waiting::release(&mut turns, given, || time(now))
     }
 
     /// `LOCK.MEXTEND`: the first new end of the leases; none: not all are held by this owner, or not now.
@@ -114,7 +113,7 @@ impl Server {
     ) -> Option<u32> {
         let mut turn = self.turn(rules, now);
         turn.expire();
-        waiting::release(&mut turn, &ReleaseRequest { owner, fence, all }, || time(now)).ok()
+        waiting::release(&mut turn, ReleaseRequest { owner, fence, all }, || time(now))
     }
 
     /// `LOCK.EXTEND`: the new end of the lease; none: not held by this owner, or not now.
