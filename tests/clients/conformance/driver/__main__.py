@@ -3,37 +3,15 @@
     python3 driver START VARIANTS CANNOT quick|all [FILTER]
 """
 
-import shutil
 import sys
-import tempfile
 import time
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import scenarios_kinds  # noqa: F401
-import scenarios_losses  # noqa: F401
-import scenarios_network  # noqa: F401
-import scenarios_waits  # noqa: F401
-from stage import Skip, Stage, scenarios
+from play import play
+from stage import scenarios
 
 SIDE_BY_SIDE = 4
-
-
-def play(scenario, command):
-    """(result, seconds, what there is to read)"""
-    stage, begin, result, said = Stage(command, Path(tempfile.mkdtemp(prefix="conformance-"))), time.monotonic(), "ok", ""
-    try:
-        scenario.run(stage)
-    except Skip as skip:
-        result = f"skipped: {skip}"
-    except Exception:
-        result, said = "FAILED", traceback.format_exc()
-        said += "".join(f"--- {what}\n{text[-5000:]}\n--- end\n" for what, text in stage.logs())
-    finally:
-        stage.end()
-        shutil.rmtree(stage.folder, ignore_errors=True)
-    return result, time.monotonic() - begin, said
 
 
 def main(start, variants, cannot, form, wanted=""):

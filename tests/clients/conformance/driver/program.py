@@ -36,7 +36,8 @@ class Watch:
     def within(self, least, most, what):
         took, stalled = (time.monotonic() - self.begin) * 1000, (stalls.total - self.stalls) * 1000
         assert took >= least - 1, f"{what}: too soon, after {took:.0f} ms instead of {least}"
-        assert took <= most + 3 * stalled, f"{what}: {took:.0f} ms instead of at most {most}, and {stalled:.0f} ms of stalls"
+        # Others that keep the machine busy slow down several processes one after the other, but not for seconds.
+        assert took <= most + min(3 * stalled, 1000), f"{what}: {took:.0f} ms instead of at most {most}, and {stalled:.0f} ms of stalls"
 
 
 class Task:

@@ -49,9 +49,11 @@ def waited_for_lock_costs_one_claim_more(stage):
     hold(server, "k")
     task = program.acquire("k")
     queued(server, "k", 1)
-    before = server.calls("lock.acquire")
+    before, watch = server.calls("lock.acquire"), Watch()
     free(server, "k")
-    task.acquired().release()
+    task.acquired()
+    watch.within(0, 200, "the lock")
+    task.release()
     assert server.calls("lock.acquire") - before == 1
 
 
@@ -95,6 +97,19 @@ def wait_n_ends_after_n(stage):
         watch = Watch()
         program.acquire("k", wait=wait).next("not_acquired")
         watch.within(wait, wait + 50, f"a wait of {wait} ms")
+    queued(server, "k", 0)
+
+
+@scenario(quick=False)
+def long_wait_ends_in_time_though_it_asks_again(stage):
+    server = stage.server()
+    program = stage.program(server)
+    program.acquire("k").acquired().release()
+    hold(server, "k")
+    watch = Watch()
+    program.acquire("k", wait=5500).next("not_acquired")
+    watch.within(5500, 5550, "a wait of 5.5 s")
+    assert server.calls("lock.acquire") >= 4
     queued(server, "k", 0)
 
 
@@ -158,6 +173,7 @@ def cancelled_while_the_answer_is_on_its_way(stage):
     task = program.acquire("k")
     until(lambda: server.lock("k"), "the grant")
     program.tell(do="cancel", task=task.name)
+    program.acquire("k", owner="").next("refused")  # so it has read the one before as well
     proxy.replies("pass", "commands")
     task.next("cancelled")
     until(lambda: server.lock("k") is None, "the lock is free", seconds=5)

@@ -47,9 +47,6 @@ class Task:
     async def release(self):
         self.over.set()
 
-    async def cancel(self):
-        self.task.cancel()
-
     async def extend(self, lease):
         try:
             await self.lock.extend(lease / 1000)
@@ -91,6 +88,8 @@ async def main():
             say("opened")
         elif do == "acquire":
             tasks[command["task"]] = Task(locks, command)
+        elif do == "cancel":
+            tasks[command["task"]].task.cancel()
         elif do == "close":
             await locks.close()
             say("closed")

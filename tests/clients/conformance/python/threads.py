@@ -103,6 +103,8 @@ def main():
             tasks[command["task"]] = Task(locks, command)
         elif do == "crowd":
             threading.Thread(target=crowd, args=(locks, client, command), daemon=True).start()
+        elif do == "cancel":
+            tasks[command["task"]].cancel()
         elif do == "close":
             locks.close()
             say("closed")

@@ -1,0 +1,44 @@
+"""Plants faults in an installed package, one at a time: the scenario that a fault names has to fail in each variant.
+
+    python3 driver/plant.py START VARIANTS FAULTS WORK [FILTER]
+
+FAULTS is a JSON file: `root`, the folder of the installed package (a pattern under WORK), and `faults`, each with its name
+(`fault`), its `scenario`, and its `edits`: `[file, old, new]`, where `old` stands once in the file.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from play import play
+from stage import scenarios
+
+
+def main(start, variants, faults, work, wanted=""):
+    table = json.loads(Path(faults).read_text())
+    [root] = Path(work).glob(table["root"])
+    missed = 0
+    for fault in table["faults"]:
+        if wanted not in fault["fault"] and wanted not in fault["scenario"]:
+            continue
+        texts = {}
+        for file, old, new in fault["edits"]:
+            text = texts.setdefault(file, (root / file).read_text())
+            assert (root / file).read_text().count(old) == 1, f"{fault['fault']}: not once in {file}: {old}"
+            (root / file).write_text((root / file).read_text().replace(old, new))
+        try:
+            for variant in Path(variants).read_text().split():
+                result, took, said = play(scenarios[fault["scenario"]], [Path(start).resolve(), variant])
+                found = result == "FAILED"
+                why = next((line for line in said.splitlines() if "Error: " in line), "")
+                print(f"{'found' if found else 'MISSED'}: {fault['fault']} ({variant}, {fault['scenario']}, {took:.1f} s) {why[:160]}", flush=True)
+                missed += not found
+        finally:
+            for file, text in texts.items():
+                (root / file).write_text(text)
+    print(f"{missed} missed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

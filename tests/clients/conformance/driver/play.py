@@ -1,0 +1,29 @@
+"""Plays one scenario, on servers and with programs of its own."""
+
+import shutil
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+import scenarios_kinds  # noqa: F401
+import scenarios_losses  # noqa: F401
+import scenarios_network  # noqa: F401
+import scenarios_waits  # noqa: F401
+from stage import Skip, Stage
+
+
+def play(scenario, command):
+    """(result, seconds, what there is to read)"""
+    stage, begin, result, said = Stage(command, Path(tempfile.mkdtemp(prefix="conformance-"))), time.monotonic(), "ok", ""
+    try:
+        scenario.run(stage)
+    except Skip as skip:
+        result = f"skipped: {skip}"
+    except Exception:
+        result, said = "FAILED", traceback.format_exc()
+        said += "".join(f"--- {what}\n{text[-5000:]}\n--- end\n" for what, text in stage.logs())
+    finally:
+        stage.end()
+        shutil.rmtree(stage.folder, ignore_errors=True)
+    return result, time.monotonic() - begin, said
