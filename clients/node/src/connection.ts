@@ -6,7 +6,7 @@ export interface Connection {
   send(key: string, words: string[]): Promise<unknown>;
   /** Hears messages until the signal, over another connection that is made anew when it is lost: then it calls `again`. */
   subscribe(channel: string, hear: (message: string) => void, again: () => void, signal: AbortSignal): Promise<void>;
-  /** Calls `lost` when the connection for commands is lost, `again` when it is there again. Returns what ends that. */
+  /** Calls `lost` when the connection for commands is lost, `again` when it is there again or closed. Returns what ends that. */
   watch(lost: () => void, again: () => void): () => void;
   /** Whether the client was closed for good. */
   readonly closed: boolean;
@@ -74,7 +74,7 @@ function ioredis(client: IoredisClient): Connection {
     },
     // The connections to a cluster's nodes come and go one by one.
     watch: (lost, again) =>
-      listen(client, client.isCluster ? { ready: again, "+node": again, "-node": again } : { close: lost, ready: again }),
+      listen(client, client.isCluster ? { ready: again, end: again, "+node": again, "-node": again } : { close: lost, ready: again, end: again }),
     get closed() {
       return client.status === "end";
     },
@@ -99,8 +99,10 @@ function nodeRedis(client: NodeRedisClient): Connection {
       listen(subscriber, { ready: again, "node-ready": again, "topology-change": again });
     },
     watch(lost, again) {
-      if (isCluster) return listen(client, { "node-ready": again, "node-reconnecting": again, "node-disconnect": again });
-      return listen(client, isSentinel ? { ready: again, "topology-change": again } : { reconnecting: lost, end: lost, ready: again });
+      if (isCluster) return listen(client, { "node-ready": again, "node-reconnecting": again, "node-disconnect": again, disconnect: again });
+      if (isSentinel) return listen(client, { ready: again, "topology-change": again, end: again });
+      const ended = () => (lost(), again());
+      return listen(client, { reconnecting: lost, ready: again, end: ended });
     },
     get closed() {
       return !client.isOpen;

@@ -16,11 +16,11 @@ export class Held {
   readonly fences: readonly number[];
   /** With `limit`: which of the holders this one is, from 1, if the server tells. */
   readonly slot: number | undefined;
-  /** Aborted as soon as the lock is lost. Its reason is a LockLostError. */
-  readonly signal: AbortSignal;
+  /** Why the lock was lost, if it was. */
+  lost: LockLostError | undefined;
   /** @internal */
   parting = false;
-  private readonly aborter = new AbortController();
+  private aborter: AbortController | undefined; // most holders never ask for a signal, and it is not cheap
   private lease: number | undefined;
   private whole: number; // the lease that a renewal is to give
   private until = 0; // when the lock may be gone
@@ -38,17 +38,29 @@ export class Held {
     this.fences = numbers(reply[1]);
     this.fence = Math.max(...this.fences);
     this.slot = reply[4] == null ? undefined : numbers(reply[4])[0];
-    this.signal = this.aborter.signal;
     this.lease = request.options.lease;
     this.whole = this.lease ?? Number(reply[3]);
     this.granted(Number(reply[3]), began);
     desk.add(this);
   }
 
+  /** Aborted as soon as the lock is lost. Its reason is a LockLostError. */
+  get signal() {
+    if (!this.aborter) {
+      this.aborter = new AbortController();
+      if (this.lost) this.aborter.abort(this.lost);
+    }
+    return this.aborter.signal;
+  }
+
+  private check() {
+    if (this.lost) throw this.lost;
+  }
+
   /** Sets the lease, counted from now. Renewals set the same from then on. Returns what the server gave. */
   async extend(lease?: number) {
     if (lease !== undefined) this.lease = this.whole = leaseOf(lease);
-    this.signal.throwIfAborted();
+    this.check();
     const began = now();
     try {
       const left = Number(await this.desk.send(this.request, this.request.extend(this.fences, this.lease)));
@@ -56,7 +68,7 @@ export class Held {
       return left;
     } catch (error) {
       if (isGone(error)) this.lose((error as Error).message, error);
-      this.signal.throwIfAborted();
+      this.check();
       throw explained(error, this.keys);
     }
   }
@@ -71,9 +83,9 @@ export class Held {
   }
 
   private async part() {
-    this.signal.throwIfAborted();
+    this.check();
     this.tick(); // a process that stood still finds out here
-    this.signal.throwIfAborted();
+    this.check();
     this.parting = true;
     if (this.desk.hasPartner(this)) return this.desk.remove(this);
     const { upsets } = this.desk;
@@ -89,7 +101,7 @@ export class Held {
     } finally {
       this.desk.remove(this);
     }
-    this.signal.throwIfAborted();
+    this.check();
   }
 
   /** @internal */
@@ -183,11 +195,12 @@ export class Held {
   }
 
   private tell(why: string, cause?: unknown) {
-    this.aborter.abort(new LockLostError(`${this.keys.join(", ")}: ${why}`, { cause }));
+    this.lost ??= new LockLostError(`${this.keys.join(", ")}: ${why}`, { cause });
+    this.aborter?.abort(this.lost);
   }
 
   private lose(why: string, cause?: unknown) {
-    if (this.signal.aborted) return;
+    if (this.lost) return;
     this.tell(why, cause);
     if (this.parting) return;
     this.desk.remove(this);

@@ -36,8 +36,7 @@ export class Locks {
       result = await body(held);
     } catch (error) {
       await held.release().catch(() => {});
-      const lost = held.signal.aborted && error instanceof Error && error.name === "AbortError";
-      throw lost ? held.signal.reason : error;
+      throw held.lost && error instanceof Error && error.name === "AbortError" ? held.lost : error; // what the loss has aborted
     }
     await held.release();
     return result;

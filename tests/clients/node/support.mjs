@@ -1,10 +1,6 @@
-// What the tests share: a server with the module, connections to it, worker processes that end with the test, waiting.
-//
-// With REDISLOCK_TEST_WITHOUT_LOCK=1 every LOCK.ACQUIRE and LOCK.RELEASE on these connections seems to succeed and does
-// nothing. Each test that locks through them fails then, but for the control, which sets it for its own workers and shows
-// that the race is real.
+// What the tests share: a server with the module, connections to it, waiting.
 import assert from "node:assert/strict";
-import { fork, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -13,28 +9,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { openLocks as openLocksOfDocs } from "./docs/locks.mjs";
 
-/** A client whose lock commands do nothing. It expects LOCK.ACQUIRE key OWNER owner PX milliseconds ... */
-class WithoutLock extends Redis {
-  call(command, ...args) {
-    if (command === "LOCK.ACQUIRE") return Promise.resolve([args[2], 1, 1, args[4]]);
-    if (command === "LOCK.RELEASE") return Promise.resolve(0);
-    return super.call(command, ...args);
-  }
-}
-
-export function connect(port, options = {}) {
-  const Client = process.env.REDISLOCK_TEST_WITHOUT_LOCK === "1" ? WithoutLock : Redis;
-  return new Client({ host: "127.0.0.1", port, ...options });
-}
-
-/** The locks of the docs; here they wait as long as it takes. */
-export async function openLocks(client) {
-  const { withLock, close } = await openLocksOfDocs(client);
-  const patient = (key, body, options) => withLock(key, body, { leaseMs: 10_000, waitMs: 600_000, ...options });
-  return { withLock: patient, close };
-}
+export const connect = (port, options = {}) => new Redis({ host: "127.0.0.1", port, ...options });
 
 /** The condition's value, as soon as it is true. */
 export async function waitFor(condition, what, milliseconds = 30_000) {
@@ -58,7 +34,6 @@ export async function info(client, key) {
 class Scene {
   #server;
   #clients = [];
-  #workers = [];
 
   /** Waits until the server answers. Where someone has taken the free port in the meantime, it tries another. */
   async start() {
@@ -105,25 +80,12 @@ class Scene {
     return this.#clients.at(-1);
   }
 
-  /** Runs a job of worker.mjs in a process of its own, and gives what it gives. */
-  async work(job, args, env = {}) {
-    const worker = fork(new URL("worker.mjs", import.meta.url), { env: { ...process.env, ...env } });
-    this.#workers.push(worker);
-    let answer;
-    worker.once("message", (message) => (answer = message));
-    worker.send({ job, port: this.port, args });
-    const [code] = await once(worker, "exit");
-    assert.equal(code, 0, `a worker's exit code for ${job}`);
-    return answer;
-  }
-
   async end() {
     for (const client of this.#clients) client.disconnect();
-    for (const child of [...this.#workers, this.#server]) {
-      if (!child?.pid || child.exitCode !== null || child.signalCode !== null) continue;
-      child.kill("SIGKILL");
-      await once(child, "exit");
-    }
+    const server = this.#server;
+    if (!server?.pid || server.exitCode !== null || server.signalCode !== null) return;
+    server.kill("SIGKILL");
+    await once(server, "exit");
   }
 
   log() {

@@ -1,0 +1,189 @@
+// What is of Node in the package: clients and their settings, signals, errors. The scenarios of ../conformance have the rest.
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createClient, createClientPool } from "redis";
+import { LockError, LockLostError, Locks, NotAcquiredError } from "redislock-client";
+import { connect, info, testWithServer, waitFor } from "./support.mjs";
+
+const ioredis = (options) => async (port) => {
+  const client = connect(port, options);
+  return { client, end: () => client.disconnect() };
+};
+const nodeRedis = (RESP) => async (port) => {
+  const client = await createClient({ socket: { host: "127.0.0.1", port }, RESP }).on("error", () => {}).connect();
+  return { client, end: () => client.destroy() };
+};
+const clients = {
+  "ioredis, RESP2": ioredis({ protocol: 2 }),
+  "ioredis, RESP3": ioredis({ protocol: 3 }),
+  "ioredis, RESP3 with its types": ioredis({ protocol: 3, replyMapping: "resp3" }),
+  "ioredis, numbers as strings": ioredis({ stringNumbers: true }),
+  "ioredis, a prefix": ioredis({ keyPrefix: "app:" }),
+  "ioredis, no queue while offline": ioredis({ enableOfflineQueue: false, lazyConnect: true, maxRetriesPerRequest: 1 }),
+  "node-redis, RESP2": nodeRedis(2),
+  "node-redis, RESP3": nodeRedis(3),
+};
+
+/** A test with locks on the first of these clients, or on each. */
+function testWithLocks(title, body, names = [Object.keys(clients)[0], "node-redis, RESP3"]) {
+  for (const name of names) {
+    testWithServer(`${title} (${name})`, async (scene) => {
+      const { client, end } = await clients[name](scene.port);
+      if (client.status === "wait") await client.connect();
+      const locks = new Locks(client);
+      try {
+        await body(locks, scene.connect(), client);
+      } finally {
+        await locks.close();
+        end();
+      }
+    });
+  }
+}
+
+testWithLocks("held, waited for, handed over, lost", async (locks, other) => {
+  const fences = await locks.using("door", { lease: 10_000 }, async (held) => {
+    const now = await info(other, "door");
+    assert.deepEqual([now.owner, now.fence, now.holds], [held.owner, held.fence, 1]);
+    assert.equal(typeof held.fence, "number");
+    const next = locks.acquire("door");
+    await waitFor(async () => (await info(other, "door")).waiters === 1, "it waits");
+    await held.release();
+    const second = await next;
+    await other.call("LOCK.BREAK", "door");
+    await waitFor(() => second.lost, "it is told");
+    await assert.rejects(second.release(), LockLostError);
+    return [held.fence, second.fence];
+  });
+  assert(fences[0] < fences[1]);
+  assert.equal(await info(other, "door"), null);
+}, Object.keys(clients));
+
+testWithLocks("a hundred tasks take one connection beside the client's", async (locks, other) => {
+  let inside = 0, connections;
+  const work = async () => {
+    assert.equal((inside += 1), 1, "two are inside");
+    connections ??= (await other.call("CLIENT", "LIST")).trim().split("\n").length;
+    inside -= 1;
+  };
+  await Promise.all(Array.from({ length: 100 }, () => locks.using("door", {}, work)));
+  assert.equal(connections, 3); // one is `other`
+});
+
+testWithLocks("the body's error counts more than the lock's", async (locks, other) => {
+  const lose = async () => other.call("LOCK.BREAK", "door");
+  const loseAndThrow = async () => {
+    await lose();
+    throw new RangeError("of the body");
+  };
+  const throwIt = () => assert.fail("of the body");
+  assert.equal(await locks.using("door", {}, () => "result"), "result");
+  await assert.rejects(locks.using("door", {}, throwIt), assert.AssertionError);
+  assert.equal(await info(other, "door"), null);
+  await assert.rejects(locks.using("door", {}, lose), LockLostError);
+  await assert.rejects(locks.using("door", {}, loseAndThrow), RangeError);
+  const aborted = (held) => (lose(), sleep(60_000, undefined, { signal: held.signal }));
+  await assert.rejects(locks.using("door", {}, aborted), LockLostError);
+});
+
+testWithLocks("a signal tells of the loss, whenever it is asked for", async (locks, other) => {
+  const [early, late] = [await locks.acquire("early"), await locks.acquire("late")];
+  const told = new Promise((resolve) => early.signal.addEventListener("abort", resolve));
+  await other.call("LOCK.BREAK", "early");
+  await other.call("LOCK.BREAK", "late");
+  await told;
+  await waitFor(() => late.lost, "both are told");
+  for (const { signal, lost } of [early, late]) {
+    assert(signal.aborted && lost instanceof LockLostError);
+    assert.equal(signal.reason, lost);
+  }
+});
+
+testWithLocks("a wait ends with its signal, and with that signal's reason", async (locks, other) => {
+  await other.call("LOCK.ACQUIRE", "door", "OWNER", "other");
+  const reason = new RangeError("stopped");
+  await assert.rejects(locks.acquire("door", { signal: AbortSignal.abort(reason) }), RangeError);
+  assert.equal((await info(other, "door")).waiters, 0);
+  const stop = new AbortController();
+  const waiting = locks.acquire("door", { signal: stop.signal });
+  await waitFor(async () => (await info(other, "door")).waiters === 1, "it waits");
+  stop.abort(reason);
+  await assert.rejects(waiting, RangeError);
+  assert.equal((await info(other, "door")).waiters, 0);
+});
+
+testWithLocks("bad input is told by name", async (locks, other) => {
+  await other.call("CONFIG", "RESETSTAT");
+  const refused = (options, kind, keys = "door") => assert.rejects(locks.acquire(keys, options), kind);
+  for (const options of [{ waitMs: 5 }, { lease: "5" }, { lease: null }, { owner: 5 }, { shared: 1 }, { sync: [1] }]) {
+    await refused(options, TypeError);
+  }
+  for (const options of [{ lease: 0.5 }, { lease: Infinity }, { wait: NaN }, { limit: -1 }, { owner: "é".repeat(65) }]) {
+    await refused(options, RangeError);
+  }
+  for (const keys of [[], ["a", "a"], [5]]) await refused({}, TypeError, keys);
+  assert.doesNotMatch(await other.info("commandstats"), /lock\./);
+});
+
+testWithServer("a pool is refused, since its connections come and go", async (scene) => {
+  const pool = createClientPool({ socket: { host: "127.0.0.1", port: scene.port } });
+  assert.throws(() => new Locks(pool), TypeError);
+  assert.throws(() => new Locks({}), TypeError);
+});
+
+testWithLocks("an owner's name may look like a message", async (locks, other) => {
+  const owner = "5 granted 7 lost\n8";
+  await other.call("LOCK.ACQUIRE", "door", "OWNER", "other");
+  const waiting = locks.acquire("door", { owner });
+  await waitFor(async () => (await info(other, "door")).waiters === 1, "it waits");
+  const begin = performance.now();
+  await other.call("LOCK.RELEASE", "door", "other");
+  const held = await waiting;
+  assert(performance.now() - begin < 3000, "the message was heard: by asking again it would take 4 s");
+  await other.call("LOCK.BREAK", "door");
+  await waitFor(() => held.lost, "it is told");
+});
+
+testWithLocks("closed locks", async (locks, other, client) => {
+  const listeners = () => client.eventNames().map((name) => client.listenerCount(name)).reduce((sum, count) => sum + count, 0);
+  const before = listeners();
+  const own = new Locks(client);
+  const held = await own.acquire("door");
+  const ended = assert.rejects(own.acquire("door"), LockError);
+  await waitFor(async () => (await info(other, "door")).waiters === 1, "it waits");
+  await own.close();
+  await ended;
+  assert(held.lost, "who works on is told");
+  assert.equal(await info(other, "door"), null);
+  assert.equal(listeners(), before);
+  await assert.rejects(own.acquire("door"), LockError);
+});
+
+testWithLocks("a client that was closed does not leave anybody waiting", async (locks, other, client) => {
+  await other.call("LOCK.ACQUIRE", "door", "OWNER", "other");
+  const waiting = assert.rejects(locks.acquire("door"), (error) => !(error instanceof NotAcquiredError));
+  await waitFor(async () => (await info(other, "door")).waiters === 1, "it waits");
+  const begin = performance.now();
+  if (client.isOpen) client.destroy();
+  else client.disconnect();
+  await waiting;
+  assert(performance.now() - begin < 3000); // not only when it asks again
+  await assert.rejects(locks.acquire("door"));
+});
+
+testWithServer("another client needs no more than the interface", async (scene) => {
+  const [commands, subscriber, other] = [scene.connect(), scene.connect(), scene.connect()];
+  const locks = new Locks({
+    send: (_, [command, ...words]) => commands.call(command, ...words),
+    async subscribe(channel, hear) {
+      await subscriber.subscribe(channel);
+      subscriber.on("message", (_, message) => hear(message));
+    },
+    watch: () => () => {},
+    closed: false,
+  });
+  const held = await locks.acquire("door");
+  await other.call("LOCK.BREAK", "door");
+  await waitFor(() => held.lost, "it is told");
+  await locks.close();
+});
