@@ -7,11 +7,11 @@ use super::table::{TABLE, now};
 use super::{budget, host, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
-use crate::lock::{AcquireRequest, Deadline, Got, Grant, Now, Owner};
+use crate::lock::{AcquireRequest, Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{
-    self, ExtendRequest, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest, RequestId,
-    WaitOptions,
+    self, AllGranted, ExtendRequest, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
+    RequestId, WaitOptions,
 };
 
 /// A step on what a command names, after which the timers are set for what is due.
@@ -44,7 +44,7 @@ pub(crate) fn acquire<'a, K: Keys<'a>>(
     ask: &AcquireRequest<'_>,
     wait: &mut WaitOptions,
     now: Now,
-) -> Result<Outcome<(Each<'a, K, Got>, Deadline)>, Error> {
+) -> Result<Outcome<AllGranted<K::Locks>>, Error> {
     may_be_kept(ctx, ask, wait)?;
     step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
 }

@@ -10,6 +10,9 @@ use super::settle::settle_for;
 use super::verdict::{Decision, GrantKind, Standing, judge, unsettled};
 use crate::lock::{AcquireRequest, Deadline, Got, Now};
 
+/// What is granted of each lock, and the end of the lease that ends first.
+pub(crate) type AllGranted<B> = (<B as LocksAccess>::Each<Got>, Deadline);
+
 /// Takes all these locks, or waits for all of them: what is granted of each, and the end of the lease that ends first. New grants have
 /// one fence.
 #[inline(always)]
@@ -19,7 +22,7 @@ pub(crate) fn acquire<B: LocksAccess>(
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     now: Now,
-) -> Result<Outcome<(B::Each<Got>, Deadline)>, Refusal> {
+) -> Result<Outcome<AllGranted<B>>, Refusal> {
     let hangs_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
     if !B::SEVERAL
         && !hangs_on_client
@@ -50,7 +53,7 @@ fn acquire_any<B: LocksAccess>(
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     now: Now,
-) -> Result<Outcome<(B::Each<Got>, Deadline)>, Refusal> {
+) -> Result<Outcome<AllGranted<B>>, Refusal> {
     if ask.session {
         join::may_keep(locks, caller, ask)?;
     }

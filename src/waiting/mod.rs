@@ -50,7 +50,7 @@ pub(crate) use access::{
     Caller, Deferral, Environment, GraceLeft, Host, LockAccess, LockEvent, LocksAccess, Refusal, Replicas,
     Settled, WaitLimits,
 };
-pub(crate) use acquire::acquire;
+pub(crate) use acquire::{AllGranted, acquire};
 pub(crate) use budget::{Budget, CHANGE};
 pub(crate) use confirm::confirm;
 pub(crate) use departures::{ended, tell};

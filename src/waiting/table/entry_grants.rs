@@ -132,10 +132,10 @@ impl LockEntry {
     }
 
     /// Takes what was kept so.
-    pub(super) fn take_expired(&mut self) -> Vec<Box<Expired>> {
+    pub(super) fn take_expired(&mut self) -> Vec<Expired> {
         let mut all = Vec::new();
         if self.has_expired() {
-            self.grants.change_all(|record| all.extend(record.expired.take()));
+            self.grants.change_all(|record| all.extend(record.expired.take().map(|expired| *expired)));
         }
         all
     }
