@@ -10,8 +10,10 @@ use super::settle::settle_for;
 use super::verdict::{Decision, GrantKind, Standing, judge, unsettled};
 use crate::lock::{AcquireRequest, Deadline, Got, Now};
 
-/// Takes all these locks, or waits for all of them: what is granted of each, and the end of the lease that ends first. New grants have
-/// one fence.
+/// What is granted of each lock, and the end of the lease that ends first.
+pub(crate) type Grants<B> = (<B as LocksAccess>::Each<Got>, Deadline);
+
+/// Grants all these locks, or has the client wait for all of them. New grants have one fence.
 #[inline(always)]
 pub(crate) fn acquire<B: LocksAccess>(
     locks: &mut B,
@@ -19,7 +21,7 @@ pub(crate) fn acquire<B: LocksAccess>(
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     now: Now,
-) -> Result<Outcome<(B::Each<Got>, Deadline)>, Refusal> {
+) -> Result<Outcome<Grants<B>>, Refusal> {
     let hangs_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
     if !B::SEVERAL
         && !hangs_on_client
@@ -50,7 +52,7 @@ fn acquire_any<B: LocksAccess>(
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     now: Now,
-) -> Result<Outcome<(B::Each<Got>, Deadline)>, Refusal> {
+) -> Result<Outcome<Grants<B>>, Refusal> {
     if ask.session {
         join::may_keep(locks, caller, ask)?;
     }
