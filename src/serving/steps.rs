@@ -10,8 +10,8 @@ use crate::keyspace::LockKey;
 use crate::lock::{AcquireRequest, Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{
-    self, AllGranted, ExtendRequest, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
-    RequestId, WaitOptions,
+    self, ExtendRequest, Grants, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest, RequestId,
+    WaitOptions,
 };
 
 /// A step on what a command names, after which the timers are set for what is due.
@@ -24,9 +24,6 @@ fn step<'a, K: Keys<'a>, R>(
     budget::begin_turn();
     keys.step(ctx, body, look_out)
 }
-
-/// Something of each lock that a command names.
-pub(crate) type Each<'a, K, T> = <<K as Keys<'a>>::Locks as LocksAccess>::Each<T>;
 
 fn look_out(ctx: &Ctx<'_>) {
     if !TABLE.with(|table| table.locks.is_empty()) {
@@ -44,7 +41,7 @@ pub(crate) fn acquire<'a, K: Keys<'a>>(
     ask: &AcquireRequest<'_>,
     wait: &mut WaitOptions,
     now: Now,
-) -> Result<Outcome<AllGranted<K::Locks>>, Error> {
+) -> Result<Outcome<Grants<K::Locks>>, Error> {
     may_be_kept(ctx, ask, wait)?;
     step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
 }
@@ -80,7 +77,7 @@ pub(crate) fn release<'a, K: Keys<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
     given: ReleaseRequest<'_>,
-) -> Result<Each<'a, K, Option<u32>>, Error> {
+) -> Result<<K::Locks as LocksAccess>::Each<Option<u32>>, Error> {
     step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 

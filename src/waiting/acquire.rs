@@ -11,10 +11,9 @@ use super::verdict::{Decision, GrantKind, Standing, judge, unsettled};
 use crate::lock::{AcquireRequest, Deadline, Got, Now};
 
 /// What is granted of each lock, and the end of the lease that ends first.
-pub(crate) type AllGranted<B> = (<B as LocksAccess>::Each<Got>, Deadline);
+pub(crate) type Grants<B> = (<B as LocksAccess>::Each<Got>, Deadline);
 
-/// Takes all these locks, or waits for all of them: what is granted of each, and the end of the lease that ends first. New grants have
-/// one fence.
+/// Grants all these locks, or has the client wait for all of them. New grants have one fence.
 #[inline(always)]
 pub(crate) fn acquire<B: LocksAccess>(
     locks: &mut B,
@@ -22,7 +21,7 @@ pub(crate) fn acquire<B: LocksAccess>(
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     now: Now,
-) -> Result<Outcome<AllGranted<B>>, Refusal> {
+) -> Result<Outcome<Grants<B>>, Refusal> {
     let hangs_on_client = ask.session || wait.channel.is_some() || wait.confirm.is_some();
     if !B::SEVERAL
         && !hangs_on_client
@@ -53,7 +52,7 @@ fn acquire_any<B: LocksAccess>(
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     now: Now,
-) -> Result<Outcome<AllGranted<B>>, Refusal> {
+) -> Result<Outcome<Grants<B>>, Refusal> {
     if ask.session {
         join::may_keep(locks, caller, ask)?;
     }

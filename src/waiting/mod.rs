@@ -6,7 +6,9 @@
 //! - A lock with a queue is never free for longer than the step that freed it, unless it is reserved. Whoever ends a grant calls
 //!   `pass_on`; whoever finds the lock free with a queue (it lapsed, was deleted, flushed, overwritten) calls `settle`, and does so
 //!   before anything else, so that no newcomer slips in.
-//! - A request for several locks (`together`) is in the queues of all of them, under one number (`RequestId`). Where it is next, the lock
+//! - A request is for a set of locks, and most sets have one (`LocksAccess`): a rule is written once, for any set. `verdict` decides about
+//!   each lock, and changes nothing; then `grant` grants all of them, or none: no other code grants a lock. `hand_over` serves a waiter.
+//! - A waiter for several locks is in the queues of all of them, under one number (`RequestId`). Where it is next, the lock
 //!   is reserved for it. No step on one lock opens another: it notes that the request is to be tried, and a timer settles all of its
 //!   locks in one step.
 //! - With `SYNC`, a client is told of its grant only after enough replicas have it (`confirm`).
@@ -50,7 +52,7 @@ pub(crate) use access::{
     Caller, Deferral, Environment, GraceLeft, Host, LockAccess, LockEvent, LocksAccess, Refusal, Replicas,
     Settled, WaitLimits,
 };
-pub(crate) use acquire::{AllGranted, acquire};
+pub(crate) use acquire::{Grants, acquire};
 pub(crate) use budget::{Budget, CHANGE};
 pub(crate) use confirm::confirm;
 pub(crate) use departures::{ended, tell};
