@@ -58,7 +58,8 @@ pub(crate) fn acquire_all<B: LocksAccess>(
 /// Settles all locks that a waiter waits for, and gives it them all where that can be. Else one is noted that keeps it waiting.
 pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId, now: Now) {
     let Some(first) = locks.lock(0) else { return };
-    let (aside, was_due) = first.table(|table| table.set_tries_aside(request, now.millis()));
+    let was_due = first.table(|table| table.view().is_any_overdue(request, now.millis()));
+    let aside = first.table(|table| table.waiters.timers.set_tries_aside());
     let unsettled = settle_each(locks, now).into_iter().next();
     let changed =
         was_due || (0..locks.count()).any(|number| locks.lock(number).is_some_and(|lock| lock.changed()));
