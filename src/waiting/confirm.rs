@@ -1,7 +1,7 @@
 //! `SYNC`: replicas are to have a grant, or an extension, before the client is told of it.
 //!
 //! The client is blocked meanwhile, like one that waits in a queue, and what becomes of it and of its grant is the same. Each question
-//! to the replicas is for all that has changed since the last one (`table::confirmations`).
+//! to the replicas is for all that has changed since the last one (`table::replication`).
 
 use super::access::{Environment, Host, LockAccess, LocksAccess};
 use super::grant::{Granted, share_holds};

@@ -111,7 +111,7 @@ fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool
                 return Some(false);
             }
         }
-        if let Some((request, ids)) = host.table(|table| table.overdue_try(now.millis())) {
+        if let Some((request, ids)) = host.table(|table| table.waiters.overdue_try(now.millis())) {
             try_one(host, request, &ids, now.millis());
         }
     }

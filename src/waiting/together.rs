@@ -9,7 +9,10 @@ use crate::lock::Now;
 
 /// Settles all locks that a waiter waits for, and grants it all of them where that can be. Else one is noted that keeps it waiting.
 pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId, now: Now) {
-    let (aside, was_due) = locks.first().table(|table| table.set_tries_aside(request, now.millis()));
+    let (aside, was_due) = locks.first().table(|table| {
+        let was_due = table.view().is_any_overdue(request, now.millis());
+        (table.waiters.timers.set_tries_aside(), was_due)
+    });
     let settled = locks.each(|lock| settle(lock, now));
     let changed = locks.each(|lock| lock.changed());
     let changed = was_due || B::all(&changed).contains(&true);

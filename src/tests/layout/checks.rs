@@ -126,3 +126,27 @@ fn a_parent_that_uses_its_child_must_not_be_used_by_it() {
         ["circle: src/lock/mod.rs:2 (`one::one`) -> src/lock/one.rs:1 (`super::COUNT`) -> src/lock/mod.rs"]
     );
 }
+
+#[test]
+fn a_circle_of_calls_on_one_type_is_found() {
+    let parent = "mod one; mod two; pub(crate) struct Lock;";
+    let one = "use super::Lock; impl Lock { pub fn take(&self) { (|| self.pass())() } pub fn end(&self) {} }";
+    let call = "use super::Lock;\nimpl Lock { pub fn pass(&self) { self.end() } }";
+    assert_eq!(
+        judge_pair(parent, [one, call]),
+        ["circle: src/lock/one.rs:1 (`self.pass`) -> src/lock/two.rs:2 (`self.end`) -> src/lock/one.rs"]
+    );
+    // One way is none, nor is a method of that name of another type, or what only tests call.
+    for two in [
+        "use super::Lock; impl Lock { pub fn pass(&self) { self.last() } fn last(&self) {} }",
+        "use super::Lock; impl Lock { pub fn pass(&self) {} } struct Two; impl Two { fn two(&self) { self.end() } }",
+        "use super::Lock; impl Lock { pub fn pass(&self) {} }\n#[cfg(test)] impl Lock { fn test(&self) { self.end() } }",
+    ] {
+        assert_eq!(judge_pair(parent, [one, two]), [""; 0], "{two}");
+    }
+    let uses = "mod one; mod two; pub(crate) struct Lock; impl Lock { fn run(&self) { self.end() } }";
+    assert_eq!(
+        judge_pair(uses, [one, ""]),
+        ["circle: src/lock/mod.rs:1 (`self.end`) -> src/lock/one.rs:1 (`super::Lock`) -> src/lock/mod.rs"]
+    );
+}

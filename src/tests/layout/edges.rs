@@ -1,9 +1,11 @@
 //! Which files use which, and where.
 
+use std::collections::BTreeMap;
+
 use super::names::{Target, resolve};
 use super::source::{Id, Place, Tree};
 
-/// A path in one file that leads to another.
+/// A path in one file that leads to another, or a call on `self` of what another defines.
 pub(super) struct Edge<'a> {
     pub(super) from: &'a str,
     pub(super) to: &'a str,
@@ -14,7 +16,7 @@ pub(super) struct Edge<'a> {
     pub(super) of_item: bool,
 }
 
-/// All that the shipped files mention of each other.
+/// All that the shipped files mention of each other, and call of each other's methods of one type.
 pub(super) fn edges(tree: &Tree) -> Vec<Edge<'_>> {
     let mut edges = Vec::new();
     let shipped = tree.modules.iter().enumerate().filter(|(_, module)| !module.for_tests);
@@ -49,7 +51,36 @@ pub(super) fn edges(tree: &Tree) -> Vec<Edge<'_>> {
             }
         }
     }
+    edges.extend(calls(tree));
     edges.retain(|edge| edge.from != edge.to);
+    edges
+}
+
+/// The calls on `self`, from one file that has methods of a type to another.
+fn calls(tree: &Tree) -> Vec<Edge<'_>> {
+    let shipped = || tree.modules.iter().enumerate().filter(|(_, module)| !module.for_tests);
+    let type_of = |id, of: &[String]| match resolve(tree, id, of).as_slice() {
+        [Target::Item(module)] => Some((*module, of.last()?.clone())),
+        _ => None,
+    };
+    let mut defined = BTreeMap::new();
+    for (id, module) in shipped() {
+        for method in &module.methods {
+            if let Some(of) = type_of(id, &method.of) {
+                defined.insert((of, &method.name), &module.file);
+            }
+        }
+    }
+    let mut edges = Vec::new();
+    for (id, module) in shipped() {
+        for call in &module.calls {
+            let of = type_of(id, &call.of);
+            if let Some(file) = of.and_then(|of| defined.get(&(of, &call.name))) {
+                let path = format!("self.{}", call.name);
+                edges.push(Edge { from: &module.file, to: file, line: call.line, path, of_item: true });
+            }
+        }
+    }
     edges
 }
 

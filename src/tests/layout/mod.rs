@@ -1,8 +1,9 @@
 //! How the parts of the source stand on each other: imports go down only, and no files stand in a circle.
 //!
 //! The compiler takes any import within a crate. What keeps `lock` free of the server, and a file readable with nothing but
-//! what stands below it, is this test. Not seen are calls of methods, since their names do not say where they are defined, and
-//! names that a macro makes up count for the file that calls it.
+//! what stands below it, is this test. Where the methods of one type stand in several files, their calls on `self` go down too. Other
+//! calls of methods are not seen, since their names do not say where they are defined: but a type that holds another one, or is lent
+//! one, imports it. Names that a macro makes up count for the file that calls it.
 
 mod checks;
 mod circles;

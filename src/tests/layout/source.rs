@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use proc_macro2::{Spacing, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Ident, Item, ItemMacro, ItemMod, ItemUse, Macro, UseTree, Visibility};
+use syn::{
+    Attribute, Expr, ExprMethodCall, Ident, ImplItem, Item, ItemImpl, ItemMacro, ItemMod, ItemUse, Macro,
+    Type, UseTree, Visibility,
+};
 
 /// The number of a module in its tree; 0 is the root.
 pub(super) type Id = usize;
@@ -30,6 +33,17 @@ pub(super) struct Module {
     /// The paths before each `::*`.
     pub(super) globs: Vec<Vec<String>>,
     pub(super) mentions: Vec<Mention>,
+    /// The methods that are defined here, and those that they call on `self`.
+    pub(super) methods: Vec<Method>,
+    pub(super) calls: Vec<Method>,
+}
+
+/// A method of a type, and the line where it is defined or called.
+pub(super) struct Method {
+    /// The path of its type.
+    pub(super) of: Vec<String>,
+    pub(super) name: String,
+    pub(super) line: usize,
 }
 
 /// What a name in a module is.
@@ -62,7 +76,7 @@ pub(super) enum Place {
 impl Tree {
     /// Reads the files that `lib.rs` leads to, of those given by their path from `src`.
     pub(super) fn read(files: &BTreeMap<String, String>) -> Self {
-        let mut reader = Reader { files, tree: Self::default(), current: 0 };
+        let mut reader = Reader { files, tree: Self::default(), current: 0, of: None };
         reader.open("lib.rs".into(), String::new(), None, false);
         reader.file();
         reader.tree
@@ -73,6 +87,8 @@ struct Reader<'a> {
     files: &'a BTreeMap<String, String>,
     tree: Tree,
     current: Id,
+    /// The type whose methods are being read.
+    of: Option<Vec<String>>,
 }
 
 impl Reader<'_> {
@@ -83,8 +99,9 @@ impl Reader<'_> {
     /// Begins a module.
     fn open(&mut self, file: String, folder: String, parent: Option<Id>, for_tests: bool) {
         self.current = self.tree.modules.len();
-        let (names, globs, mentions) = Default::default();
-        self.tree.modules.push(Module { file, parent, folder, for_tests, names, globs, mentions });
+        let (names, globs, mentions, methods, calls) = Default::default();
+        let module = Module { file, parent, folder, for_tests, names, globs, mentions, methods, calls };
+        self.tree.modules.push(module);
     }
 
     /// Reads the file of the current module.
@@ -241,6 +258,32 @@ impl<'a> Visit<'a> for Reader<'_> {
             }
             None => self.visit_macro(&item.mac),
         }
+    }
+
+    fn visit_item_impl(&mut self, item: &'a ItemImpl) {
+        self.of = match &*item.self_ty {
+            Type::Path(path) => Some(words_of(&path.path)),
+            _ => None,
+        };
+        let (of, methods) = (self.of.clone(), item.items.iter());
+        let named = methods
+            .filter_map(|item| if let ImplItem::Fn(item) = item { Some(&item.sig.ident) } else { None });
+        for (name, of) in named.filter_map(|name| Some((name, of.clone()?))) {
+            let (name, line) = (name.to_string(), name.span().start().line);
+            self.module().methods.push(Method { of, name, line });
+        }
+        visit::visit_item_impl(self, item);
+        self.of = None;
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'a ExprMethodCall) {
+        if let (Expr::Path(receiver), Some(of)) = (&*call.receiver, self.of.clone())
+            && receiver.path.is_ident("self")
+        {
+            let (name, line) = (call.method.to_string(), call.method.span().start().line);
+            self.module().calls.push(Method { of, name, line });
+        }
+        visit::visit_expr_method_call(self, call);
     }
 
     fn visit_macro(&mut self, call: &'a Macro) {

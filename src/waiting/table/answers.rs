@@ -11,7 +11,11 @@ impl<C: Copy> WaitTable<C> {
     /// One of those that enough replicas have; it is over with that. `acks`: how far each is, the one that is farthest first.
     pub(crate) fn next_confirmed(&mut self, acks: &[Offset]) -> Option<Confirmed> {
         Some(match self.replication.take_confirmed(acks)? {
-            Awaited::Answer(request) => Confirmed::Answer(request, self.waiters.get(request)?.locks.clone()),
+            Awaited::Answer(request) => {
+                let waiter = self.waiters.get(request);
+                debug_assert!(waiter.is_some(), "{request:?} is to be told");
+                Confirmed::Answer(request, waiter?.locks.clone())
+            }
             Awaited::Renewal(id, fence) => {
                 self.sessions().renewed(&id, fence);
                 Confirmed::Renewal
@@ -22,8 +26,7 @@ impl<C: Copy> WaitTable<C> {
     /// A client that waited for replicas is told what it was to be told. `until`: the end of the lease that ends first; none: it does
     /// not hold any more what it was granted.
     pub(crate) fn answer_confirmed(&mut self, request: RequestId, until: Option<Deadline>) {
-        let phase = self.waiters.get(request).map(|waiter| waiter.phase);
-        let Some(Phase::Unconfirmed(answer)) = phase else { return };
+        let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return };
         // A lease that has been made longer since is not confirmed with that.
         let answer = match (answer, until) {
             (Answer::Extended { until: confirmed }, Some(until)) => {
@@ -38,40 +41,22 @@ impl<C: Copy> WaitTable<C> {
         if until.is_none() {
             self.take_back(request);
         }
-        self.set_answer(request, answer);
+        self.waiters.go_on(request, Phase::Answered(answer));
         self.outgoing.push_back(Notice::Waiter(request));
     }
 
-    fn set_answer(&mut self, request: RequestId, answer: Answer) {
-        if let Some(waiter) = self.waiters.get_mut(request) {
-            waiter.phase = Phase::Answered(answer);
-        }
-    }
-
-    /// The time is up in which replicas were to confirm something: a session's lease is to be set back; or a client has nothing, and
-    /// is to be told so, which is true then.
-    pub(super) fn end_unconfirmed(&mut self, awaited: &Awaited) -> bool {
-        if !self.replication.remove(awaited) {
-            return false;
-        }
-        match awaited {
-            Awaited::Renewal(id, fence) => {
-                self.sessions().renewal_failed(id, *fence);
-                false
-            }
-            Awaited::Answer(request) => {
-                let answer = match self.waiters.get(*request).map(|waiter| waiter.phase) {
-                    Some(Phase::Unconfirmed(Answer::Extended { .. })) => Answer::ExtensionUnconfirmed,
-                    phase => {
-                        debug_assert!(matches!(phase, Some(Phase::Unconfirmed(_))), "{phase:?}");
-                        Answer::GrantUnconfirmed
-                    }
-                };
-                self.take_back(*request);
-                self.set_answer(*request, answer);
-                true
-            }
-        }
+    /// The time is up in which replicas were to confirm what a client was to be told. It has nothing, and is to be told so, which is true
+    /// then.
+    pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
+        let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return false };
+        let answer = match answer {
+            Answer::Extended { .. } => Answer::ExtensionUnconfirmed,
+            _ => Answer::GrantUnconfirmed,
+        };
+        self.replication.remove(&Awaited::Answer(request));
+        self.take_back(request);
+        self.waiters.go_on(request, Phase::Answered(answer));
+        true
     }
 
     /// Whether somebody is to be told something.
@@ -98,7 +83,7 @@ impl<C: Copy> WaitTable<C> {
     /// threads for input asks again where an operator's `CLIENT UNBLOCK` came in between.)
     pub(crate) fn tell(&mut self, request: RequestId) -> Option<Told> {
         self.leave(request, Phase::Answered(Answer::TimedOut));
-        self.end_unconfirmed(&Awaited::Answer(request));
+        self.end_unconfirmed(request);
         let Self { waiters, locks: all, .. } = self;
         let waiter = waiters.get_mut(request)?;
         let Phase::Answered(answer) = waiter.phase else { return None };
@@ -111,7 +96,7 @@ impl<C: Copy> WaitTable<C> {
             let (Some(entry), Some(fence)) = (all.entries.get_mut(lock.id.to_ref()), lock.fence()) else {
                 continue;
             };
-            if entry.bind(fence, request, client_id) {
+            if entry.grants.bind(fence, request, client_id) {
                 binds.push((lock.id.clone(), fence));
             }
         }

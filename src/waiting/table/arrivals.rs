@@ -48,7 +48,9 @@ impl<C: Copy> WaitTable<C> {
         until: Deadline,
         now: Micros,
     ) -> Option<Millis> {
-        let waiter = self.waiters.get_mut(request).filter(|waiter| waiter.phase == Phase::Queued)?;
+        let waiter = self.waiters.get_mut(request).filter(|waiter| waiter.phase == Phase::Queued);
+        debug_assert!(waiter.is_some(), "{request:?} is in a queue");
+        let waiter = waiter?;
         for (lock, got) in waiter.locks.all_mut().iter_mut().zip(got) {
             lock.got = Some(*got);
         }
@@ -59,7 +61,8 @@ impl<C: Copy> WaitTable<C> {
             None => self.answer(request, answer),
             Some(confirm) => {
                 self.leave(request, Phase::Unconfirmed(answer));
-                self.replication.add(Awaited::Answer(request), confirm, until, now / 1000);
+                self.replication.add(Awaited::Answer(request), confirm.replicas);
+                self.waiters.end_by(request, confirm.ends(until, now / 1000));
             }
         }
         if is_place {
@@ -74,7 +77,7 @@ impl<C: Copy> WaitTable<C> {
         let WaitKind::Notified(channel) = &waiter.way else { return };
         let (locks, owner, channel) = (waiter.locks.clone(), waiter.ask.owner.clone(), channel.clone());
         // After its lease has lapsed, where that is as short: so the lapse is told. Leases may be rounded up by a millisecond.
-        self.waiters.claim_by(request, now.saturating_add(waiter.ask.lease).saturating_add(3));
+        self.waiters.end_by(request, now.saturating_add(waiter.ask.lease).saturating_add(3));
         for lock in locks.all() {
             if let Some(fence) = lock.fence() {
                 self.listeners().watch_untold(lock.id.to_ref(), fence, owner.clone(), channel.clone());
@@ -92,6 +95,7 @@ impl<C: Copy> WaitTable<C> {
         answer: Answer,
     ) {
         let (Answer::Granted { until } | Answer::Extended { until }) = answer else { return };
+        debug_assert!(arrival.confirm.is_some(), "{request:?}");
         let (Some(confirm), now) = (arrival.confirm, arrival.since / 1000) else { return };
         let is_grant = matches!(answer, Answer::Granted { .. });
         let ids: Vec<LockId> = got.iter().map(|(at, _)| self.locks.id(*at)).collect();
@@ -110,7 +114,8 @@ impl<C: Copy> WaitTable<C> {
                 self.locks.open(*at).1.add_untold(got.fence, hold);
             }
         }
+        waiter.ends = Some(confirm.ends(until, now));
         self.waiters.insert(request, waiter);
-        self.replication.add(Awaited::Answer(request), confirm, until, now);
+        self.replication.add(Awaited::Answer(request), confirm.replicas);
     }
 }

@@ -53,9 +53,9 @@ impl<C: Copy> WaitTable<C> {
                 let has_grant = locks.any(|lock| lock.id == *id && lock.fence() == Some(record.fence));
                 assert!(has_grant, "{id:?} {hold:?}");
             }
-            if let Some((_, ends)) = record.synced.as_ref().and_then(|synced| synced.pending) {
+            if record.synced.as_ref().is_some_and(|synced| synced.pending.is_some()) {
                 let renewal = Awaited::Renewal(id.clone(), record.fence);
-                assert!(self.replication.iter().any(|awaited| awaited == (&renewal, ends)), "{renewal:?}");
+                assert!(self.replication.iter().any(|awaited| *awaited == renewal), "{renewal:?}");
             }
         }
     }
@@ -106,17 +106,13 @@ impl<C: Copy> WaitTable<C> {
 
     fn check_replication(&self) {
         self.replication.check();
-        for (awaited, ends) in self.replication.iter() {
+        for awaited in self.replication.iter() {
             let is_awaited = match awaited {
                 Awaited::Answer(request) => {
-                    let waiter = self.waiters.get(*request);
-                    waiter.is_some_and(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_)))
+                    let phase = self.waiters.phase(*request);
+                    matches!(phase, Some(Phase::Unconfirmed(_)))
                 }
-                Awaited::Renewal(id, fence) => {
-                    let pending =
-                        self.locks.lock(id.to_ref()).synced(*fence).and_then(|synced| synced.pending);
-                    pending.is_some_and(|(_, by)| by == ends)
-                }
+                Awaited::Renewal(id, fence) => self.locks.lock(id.to_ref()).awaits_renewal(*fence),
             };
             assert!(is_awaited, "{awaited:?}");
         }

@@ -31,7 +31,7 @@ impl<C: Copy> WaitTable<C> {
         let queued = entry.queue.all_of(owner).rev().find(|request| self.waiters.is_place(*request));
         let is_its =
             |request: &RequestId| self.waiters.get(*request).is_some_and(|waiter| waiter.ask.owner == *owner);
-        let granted = || entry.unclaimed(held?).find(is_its);
+        let granted = || entry.grants.unclaimed(held?).find(is_its);
         let Some(request) = queued.or_else(granted) else { return Left::default() };
         let locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
         let others = locks.filter(|lock| lock.got.is_some() && !lock.id.is(at));
@@ -42,7 +42,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The owner of that grant has been told of it: whatever was to be claimed of it is.
     fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
-        let unclaimed: Vec<RequestId> = self.locks.lock(at).unclaimed(fence).collect();
+        let unclaimed: Vec<RequestId> = self.locks.lock(at).grants.unclaimed(fence).collect();
         if unclaimed.is_empty() {
             return;
         }
@@ -70,7 +70,8 @@ impl<C: Copy> WaitTable<C> {
     /// The owner has been told of one of so many holds of that grant. If it had been told of none before, one waiter shares its hold.
     pub(crate) fn share_one_hold(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         self.claim(at, fence);
-        let mut given = self.locks.lock(at).given(fence).filter(|hold| hold.own).map(|hold| hold.request);
+        let mut given =
+            self.locks.lock(at).grants.given(fence).filter(|hold| hold.own).map(|hold| hold.request);
         let (first, more) = (given.next(), given.count());
         if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
             self.locks.change(at, |entry| entry.share_hold_with(fence, first));
@@ -88,7 +89,7 @@ impl<C: Copy> WaitTable<C> {
             for lock in waiter.locks.clone().all() {
                 let Some(fence) = lock.fence() else { continue };
                 let at = lock.id.to_ref();
-                if self.locks.lock(at).hold(fence, request).is_some_and(|hold| !hold.own) {
+                if self.locks.lock(at).grants.hold(fence, request).is_some_and(|hold| !hold.own) {
                     // It has been told of a hold that others were to be told of.
                     self.share_hold(at, fence);
                 }

@@ -1,28 +1,18 @@
 //! What is done when its time has come; and work on many locks at once, which is done piece by piece: a connection has closed, a database
 //! was flushed, this server has become a replica.
 
-use std::collections::BTreeSet;
-
 use super::connections::Closed;
 use super::outgoing::{MessageKind, Notice};
-use super::queue::RequestId;
-use super::replication::Awaited;
 use super::sweep::Kind;
-use super::waiter::Answer;
+use super::waiter::{Answer, Phase};
 use super::{AT_ONCE, Left, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// The request whose time was up first, where nothing that replicas were to confirm comes before it.
-    fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
-        let (time, request) = self.waiters.timers.first_timeout().filter(|(time, _)| *time <= now)?;
-        self.replication.first_end().is_none_or(|(ends, _)| time < *ends).then_some(request)
-    }
-
     /// The next lock of the waiter whose time was up first that may have been free for some time: it is still to be looked at. Each of
     /// them once, in as many turns as that takes.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
-        let request = self.first_timed_out(now)?;
+        let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();
         let seen = self.waiters.timers.last_looks(request);
         let mut unseen = (seen..).zip(locks.iter().skip(seen)).map(|(number, lock)| (number, &lock.id));
@@ -33,39 +23,20 @@ impl<C: Copy> WaitTable<C> {
         id
     }
 
-    /// The request whose time was up first, and all its locks, where it is to be tried.
-    pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
-        let request = self.first_timed_out(now)?;
-        self.waiters.timers.cancel_try(request).then(|| (request, self.waiters.locks_of(request)))
-    }
-
     /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or replicas have not confirmed. Whether
     /// it stood in its queue; none where nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
-        let Some(request) = self.first_timed_out(now) else {
-            let (_, awaited) = self.replication.first_end().filter(|(ends, _)| *ends <= now)?.clone();
-            if self.end_unconfirmed(&awaited)
-                && let Awaited::Answer(request) = awaited
-            {
+        let request = self.waiters.timers.take_timed_out(now)?;
+        let phase = self.waiters.phase(request);
+        match phase {
+            Some(Phase::Queued) => self.answer(request, Answer::TimedOut),
+            Some(Phase::Unconfirmed(_)) => {
+                self.end_unconfirmed(request);
                 self.outgoing.push_back(Notice::Waiter(request));
             }
-            return Some(false);
-        };
-        self.waiters.timers.take_first_timeout();
-        let queued = self.waiters.get_queued(request).is_some();
-        if queued {
-            self.answer(request, Answer::TimedOut);
-        } else {
-            self.give_up(request);
+            _ => _ = self.give_up(request),
         }
-        Some(queued)
-    }
-
-    /// Sets aside who is to be tried, while one of them is; and whether one of its locks was to be looked at anyway.
-    pub(crate) fn set_tries_aside(&mut self, request: RequestId, now: Millis) -> (BTreeSet<RequestId>, bool) {
-        let mut locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
-        let is_due = locks.any(|lock| self.view().is_overdue(&lock.id, now));
-        (self.waiters.timers.set_tries_aside(), is_due)
+        Some(phase == Some(Phase::Queued))
     }
 
     /// When something is to be done next; 0: now.
@@ -73,22 +44,17 @@ impl<C: Copy> WaitTable<C> {
         if self.connections.has_closed() || !self.locks.sweeps.is_empty() {
             return Some(0);
         }
-        let timeout = self.waiters.timers.first_timeout().map(|(time, _)| time);
-        let end = self.replication.first_end().map(|(ends, _)| *ends);
+        let timeout = self.waiters.timers.next_timeout();
         let tries = self.waiters.timers.has_tries().then(|| self.locks.timers.not_paused(0));
-        [self.locks.timers.next_due(), timeout, end, tries].into_iter().flatten().min()
+        [self.locks.timers.next_due(), timeout, tries].into_iter().flatten().min()
     }
 
-    /// Does a little of what is to be done to many locks; whether there was anything to do.
+    /// Does a little of what is to be done to many locks: sees to one more entry, and takes one session and one place off a connection that
+    /// has closed. Whether there was anything to do.
     pub(crate) fn clear_up(&mut self) -> bool {
         let swept = self.sweep();
-        self.clear_closed() || swept
-    }
-
-    /// Takes one session and one place off a connection that has closed; whether there was such.
-    fn clear_closed(&mut self) -> bool {
         let Some(Closed { client, session, place }) = self.connections.next_of_closed() else {
-            return false;
+            return swept;
         };
         if let Some((id, fence)) = session {
             self.sessions().closed(client, &id, fence);

@@ -1,6 +1,7 @@
 //! How waits and grants end: who leaves its queues, whose grant is over, and what is then to be taken back.
 
-use super::grants::{GrantRecord, GrantRecords, Listener};
+use super::grant_record::{GrantRecord, Listener};
+use super::grants::GrantRecords;
 use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
 use super::replication::Awaited;
@@ -46,19 +47,20 @@ impl<C: Copy> WaitTable<C> {
 
     /// A waiter has nothing of what it was granted. What was granted to one that cannot be told any more is taken back, or is another's.
     pub(super) fn take_back(&mut self, request: RequestId) {
-        let Some(waiter) = self.waiters.get_mut(request) else { return };
-        let phase = std::mem::replace(&mut waiter.phase, Phase::Left);
+        let Some(waiter) = self.waiters.get(request) else { return };
+        let phase = waiter.phase;
+        let (locks, client, told) = (waiter.locks.clone(), waiter.client_id, matches!(phase, Phase::Told(_)));
+        self.waiters.go_on(request, Phase::Left);
         if !phase.is_granted() {
             return;
         }
-        let (locks, client, told) = (waiter.locks.clone(), waiter.client_id, matches!(phase, Phase::Told(_)));
         for lock in locks.all() {
             let Some(granted) = lock.fence() else { continue };
             let at = lock.id.to_ref();
             // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
             let entry = self.locks.lock(at);
             let keeps = entry.grants.session(granted).is_some_and(|session| session.client == client);
-            if keeps && told && entry.hold(granted, request).is_some_and(|hold| hold.binds) {
+            if keeps && told && entry.grants.hold(granted, request).is_some_and(|hold| hold.binds) {
                 self.sessions().end(at, granted);
             }
             self.locks.look_by(at, 0);
@@ -97,8 +99,8 @@ impl<C: Copy> WaitTable<C> {
         for lock in granted.iter().flat_map(RequestedLocks::all) {
             if let Some(fence) = lock.fence() {
                 self.locks.change(lock.id.to_ref(), |entry| {
-                    if entry.unclaimed(fence).next().is_none() {
-                        entry.listener_knows(fence);
+                    if entry.grants.unclaimed(fence).next().is_none() {
+                        entry.grants.listener_knows(fence);
                     }
                 });
             }
@@ -132,7 +134,9 @@ impl<C: Copy> WaitTable<C> {
         let mut was_to_claim = false;
         for hold in record.untold.iter().filter(|hold| hold.to_claim) {
             was_to_claim = true;
-            let Some(waiter) = self.waiters.get_mut(hold.request) else { continue };
+            let waiter = self.waiters.get_mut(hold.request);
+            debug_assert!(waiter.is_some(), "{hold:?}");
+            let Some(waiter) = waiter else { continue };
             if let Some(lock) = waiter.locks.at_mut(at) {
                 lock.got = None;
             }

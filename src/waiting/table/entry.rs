@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::grants::{GrantRecord, GrantRecords};
+use super::grant_record::GrantRecord;
+use super::grants::GrantRecords;
 use super::outgoing::Message;
 use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;

@@ -3,96 +3,13 @@
 
 use std::collections::VecDeque;
 
+use super::grant_record::{Counts, Expired, GrantRecord, Synced};
 use super::outgoing::{Message, MessageKind};
 use super::queue::RequestId;
-use super::replication::{Confirm, Moved};
-use super::untold::{UntoldHold, UntoldHolds};
-use super::waiter::{Channel, Session};
-use crate::lock::{Fence, Grant, Millis, Owner};
-
-/// One grant, and all that its key does not say of it. There is a record for each grant that somebody is yet to be told of, that a
-/// connection keeps alive, or whose holder hears what becomes of it.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct GrantRecord {
-    /// Grants are told apart by their fences: on one lock no two have the same.
-    pub(super) fence: Fence,
-    pub(super) untold: UntoldHolds,
-    /// Holds whose client went away before it was told: they are to be taken back.
-    pub(super) undeliverable: u32,
-    /// The connection that keeps the grant alive.
-    pub(super) session: Option<Session>,
-    /// That session goes on only as long as replicas confirm its renewals. A box, since that is rare.
-    pub(super) synced: Option<Box<Synced>>,
-    /// The holder, where it hears what becomes of the grant.
-    pub(super) listener: Option<Box<Listener>>,
-    /// The grant, where its lease ended while this server stood still, and its session may outlive that.
-    pub(super) expired: Option<Box<Expired>>,
-}
-
-/// How far replicas have confirmed a session's renewals.
-#[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) struct Synced {
-    pub(super) confirm: Confirm,
-    /// A renewal that is to be confirmed, and by when.
-    pub(super) pending: Option<(Moved, Millis)>,
-    /// A renewal that was not confirmed in time, and is to be undone.
-    pub(super) failed: Option<Moved>,
-}
-
-impl Synced {
-    pub(super) fn new(confirm: Confirm) -> Self {
-        Self { confirm, pending: None, failed: None }
-    }
-
-    /// The renewal that replicas have not confirmed.
-    pub(super) fn unconfirmed(&self) -> Option<Moved> {
-        self.failed.or_else(|| Some(self.pending?.0))
-    }
-
-    /// The time is up in which replicas were to confirm a renewal: it is to be undone.
-    pub(super) fn fail(&mut self) {
-        if let Some((moved, _)) = self.pending.take() {
-            self.failed = Some(moved);
-        }
-    }
-}
-
-/// A holder that hears what becomes of its grant.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct Listener {
-    pub(super) owner: Owner<'static>,
-    pub(super) channel: Channel,
-    /// It knows that it has the lock.
-    pub(super) claimed: bool,
-    /// It has been told of the queue behind it.
-    pub(super) told: bool,
-}
-
-/// A grant that the server has deleted with its key, since its lease was over.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(crate) struct Expired {
-    pub(crate) grant: Grant,
-    /// Something has been done to the key since: the grant is not given back.
-    pub(crate) for_good: bool,
-    /// How much had happened to keys when the grant was kept.
-    pub(super) kept_at: u64,
-}
-
-/// How many records there are with something to be looked for, so that nobody looks where there is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
-pub(super) struct Counts {
-    pub(super) undeliverable: u32,
-    pub(super) sessions: u32,
-    pub(super) listeners: u32,
-    /// Listeners that know of their grant, and not of the queue behind it.
-    pub(super) uninformed: u32,
-    pub(super) expired: u32,
-}
+use super::replication::Moved;
+use super::untold::UntoldHold;
+use super::waiter::Session;
+use crate::lock::{Fence, Millis};
 
 /// The records of one lock, by fence. Whatever changes one goes through here: so the counts are right, and a record of which nothing is
 /// left is dropped.
@@ -101,70 +18,6 @@ pub(super) struct Counts {
 pub(super) struct GrantRecords {
     records: VecDeque<GrantRecord>,
     counts: Counts,
-}
-
-impl GrantRecord {
-    fn new(fence: Fence) -> Self {
-        Self {
-            fence,
-            untold: UntoldHolds::default(),
-            undeliverable: 0,
-            session: None,
-            synced: None,
-            listener: None,
-            expired: None,
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.untold.is_empty()
-            && self.undeliverable == 0
-            && self.session.is_none()
-            && self.listener.is_none()
-            && self.expired.is_none()
-    }
-
-    /// A waiter is gone that was yet to be told of a hold, or to claim it: it is to be taken back, unless another has it now.
-    pub(super) fn lose_untold(&mut self, request: RequestId) -> Option<UntoldHold> {
-        let hold = self.untold.remove(request)?;
-        self.undeliverable += u32::from(hold.own && !self.untold.transfer(&hold));
-        Some(hold)
-    }
-
-    fn counts(&self) -> Counts {
-        let listener = self.listener.as_deref();
-        Counts {
-            undeliverable: u32::from(self.undeliverable > 0),
-            sessions: u32::from(self.session.is_some()),
-            listeners: u32::from(listener.is_some()),
-            uninformed: u32::from(listener.is_some_and(Listener::is_uninformed)),
-            expired: u32::from(self.expired.is_some()),
-        }
-    }
-}
-
-impl Listener {
-    fn is_uninformed(&self) -> bool {
-        self.claimed && !self.told
-    }
-}
-
-impl Counts {
-    fn add(&mut self, other: Self) {
-        self.undeliverable += other.undeliverable;
-        self.sessions += other.sessions;
-        self.listeners += other.listeners;
-        self.uninformed += other.uninformed;
-        self.expired += other.expired;
-    }
-
-    fn remove(&mut self, other: Self) {
-        self.undeliverable -= other.undeliverable;
-        self.sessions -= other.sessions;
-        self.listeners -= other.listeners;
-        self.uninformed -= other.uninformed;
-        self.expired -= other.expired;
-    }
 }
 
 impl GrantRecords {
@@ -238,6 +91,91 @@ impl GrantRecords {
             return None;
         }
         self.records.iter().find(|record| record.undeliverable > 0).map(|record| record.fence)
+    }
+
+    fn untold(&self, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
+        self.get(fence).into_iter().flat_map(|record| record.untold.iter())
+    }
+
+    /// The holds of that grant that blocked clients were given, first come first. These clients may turn out to be gone.
+    pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
+        self.untold(fence).filter(|hold| !hold.to_claim)
+    }
+
+    /// The places that have been given that grant, and have not claimed it, first come first.
+    pub(super) fn unclaimed(&self, fence: Fence) -> impl Iterator<Item = RequestId> {
+        self.untold(fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
+    }
+
+    /// The hold of a waiter that is yet to be told of its grant, or to claim it.
+    pub(super) fn hold(&self, fence: Fence, request: RequestId) -> Option<&UntoldHold> {
+        self.get(fence)?.untold.get(request)
+    }
+
+    pub(super) fn change_session(&mut self, fence: Fence, body: impl FnOnce(&mut Session)) {
+        self.change(fence, |record| record.session.as_mut().map(body));
+    }
+
+    /// A waiter is told of that grant: whether its connection is to keep it alive. If the waiter turns out to be gone, what its connection
+    /// kept alive before is not that of this answer.
+    pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
+        let goes_on = self.session(fence).is_none_or(|session| session.client != client);
+        let bind = |record: &mut GrantRecord| {
+            let binds = record.untold.get(request).is_some_and(|hold| hold.binds);
+            record.untold.set_binds(request, binds && goes_on);
+            binds
+        };
+        self.change(fence, bind).unwrap_or_default()
+    }
+
+    /// How far replicas have confirmed the renewals of that grant.
+    pub(super) fn synced(&self, fence: Fence) -> Option<&Synced> {
+        self.get(fence)?.synced.as_deref()
+    }
+
+    /// Takes what was kept so.
+    pub(super) fn take_expired(&mut self) -> Vec<Box<Expired>> {
+        let mut all = Vec::new();
+        if self.counts.expired > 0 {
+            self.change_all(|record| all.extend(record.expired.take()));
+        }
+        all
+    }
+
+    /// Something has been done to the key under that number: grants that were kept before are not given back.
+    pub(super) fn touched_by(&mut self, number: u64) {
+        if self.counts.expired > 0 {
+            self.change_all(|record| {
+                let earlier = record.expired.iter_mut().filter(|expired| expired.kept_at < number);
+                earlier.for_each(|expired| expired.for_good = true);
+            });
+        }
+    }
+
+    /// The grants that were kept so.
+    pub(super) fn expired(&self) -> impl Iterator<Item = &Expired> {
+        let records = if self.counts.expired > 0 { self.len() } else { 0 };
+        self.iter().take(records).filter_map(|record| record.expired.as_deref())
+    }
+
+    /// The owner has claimed that grant, or goes on with it by other holds: its listener knows of the grant.
+    pub(super) fn listener_knows(&mut self, fence: Fence) {
+        self.change(fence, |record| {
+            record.listener.iter_mut().for_each(|listener| listener.claimed = true);
+        });
+    }
+
+    /// The renewal of that grant that replicas are to confirm.
+    pub(super) fn set_renewal(&mut self, fence: Fence, renewal: Option<(Moved, Millis)>) {
+        self.change(fence, |record| record.synced.iter_mut().for_each(|synced| synced.pending = renewal));
+    }
+
+    /// When a session is to be renewed, or a renewal undone, first.
+    pub(super) fn next_renewal(&self) -> Option<Millis> {
+        let sessions = self.sessions().map(|session| session.renew_at);
+        let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
+        let synced = self.records.iter().take(records).filter_map(|record| record.synced.as_deref());
+        sessions.chain(synced.filter_map(|synced| Some(synced.pending?.1))).min()
     }
 
     /// Changes the record of a grant, where there is one.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::grants::Listener;
+use super::grant_record::Listener;
 use super::lock_id::{LockId, LockRef};
 use super::locks::Locks;
 use super::outgoing::{Message, Notice};
@@ -46,7 +46,7 @@ impl Listeners<'_> {
 
     /// The holder of that grant knows of it, and from now on what it is to give up.
     pub(super) fn knows(&mut self, at: LockRef<'_>, fence: Fence) {
-        self.locks.change(at, |entry| entry.listener_knows(fence));
+        self.locks.change(at, |entry| entry.grants.listener_knows(fence));
         self.tell_wanted(at);
     }
 

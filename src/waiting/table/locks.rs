@@ -1,7 +1,7 @@
 //! What is known of each lock, and when to look at it. Nothing here knows of waiters, but for their numbers, or of connections.
 
 use super::entry::{LockEntry, Unsettled};
-use super::grants::Expired;
+use super::grant_record::Expired;
 use super::held_since::{HeldSince, Since};
 use super::lock_id::{LockId, LockRef};
 use super::lock_table::LockTable;
@@ -80,7 +80,9 @@ impl Locks {
         hold: UntoldHold,
         granted: Option<Fence>,
     ) -> Option<RequestId> {
-        let (id, entry, held) = self.entries.get_held_mut(at)?;
+        let entry = self.entries.get_held_mut(at);
+        debug_assert!(entry.is_some(), "{hold:?} is in the queue of {at:?}");
+        let (id, entry, held) = entry?;
         let was_first = entry.head() == Some(hold.request);
         entry.leave(hold.request, owner);
         if entry.queue.is_empty() {
@@ -133,9 +135,9 @@ impl Locks {
         self.set_timer(Lane::Renewal, at, time)
     }
 
-    /// Has the session of a lock looked at that is to be renewed first.
+    /// Has the sessions of a lock looked at when the first of them is to be renewed.
     pub(crate) fn renew_next(&mut self, at: LockRef<'_>) {
-        if let Some(first) = self.lock(at).sessions().map(|session| session.renew_at).min() {
+        if let Some(first) = self.lock(at).grants.next_renewal() {
             self.renew_by(at, first);
         }
     }
@@ -169,7 +171,7 @@ impl Locks {
 
     /// Something has been done to a lock's key, or to all keys, under that number. A grant that was kept later is not meant.
     fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
-        self.change(at, |entry| entry.touched_by(number));
+        self.change(at, |entry| entry.grants.touched_by(number));
         self.recheck_by(at, 0)
     }
 
@@ -189,8 +191,8 @@ impl Locks {
         self.sweeps.start(Kind::Demoted, self.entries.end());
     }
 
-    /// Does what is to be done to one more entry, and whether there was anything to do. A lock whose waiters are to be sent away first is
-    /// returned: `swept` is to be called then.
+    /// Does what is to be done to one more entry, and whether there was anything to do. A lock whose waiters
+    /// are to be sent away first is returned, and seen once that is done.
     pub(super) fn sweep(&mut self) -> (bool, Option<LockId>) {
         let (kind, number, id) = match self.sweeps.next(&self.entries) {
             Next::Nothing => return (false, None),
@@ -221,15 +223,15 @@ impl Locks {
     pub(crate) fn kept_expired(&self, at: LockRef<'_>) -> Vec<Grant> {
         let may_be_given =
             |expired: &&Expired| !expired.for_good && !self.sweeps.is_touched_since(at.db, expired.kept_at);
-        self.lock(at).expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
+        self.lock(at).grants.expired().filter(may_be_given).map(|expired| expired.grant.clone()).collect()
     }
 
     /// The grants that were kept so.
     pub(crate) fn take_expired(&mut self, at: LockRef<'_>) -> Vec<Expired> {
-        let all = self.change(at, LockEntry::take_expired).unwrap_or_default();
+        let all = self.change(at, |entry| entry.grants.take_expired()).unwrap_or_default();
         let touched = |expired: &Expired| self.sweeps.is_touched_since(at.db, expired.kept_at);
         all.into_iter()
-            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..expired })
+            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired })
             .collect()
     }
 

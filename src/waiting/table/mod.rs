@@ -28,6 +28,7 @@ mod due;
 mod ends;
 mod entry;
 mod entry_grants;
+mod grant_record;
 mod grants;
 mod held_since;
 mod listeners;
@@ -64,7 +65,7 @@ use waiters::Waiters;
 
 pub(crate) use busiest::Busy;
 pub(crate) use entry::LockEntry;
-pub(crate) use grants::Expired;
+pub(crate) use grant_record::Expired;
 pub(crate) use lock_id::{LockId, LockRef};
 pub(crate) use outgoing::{Message, MessageKind, Outgoing};
 pub(crate) use queue::RequestId;

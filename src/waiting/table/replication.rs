@@ -37,8 +37,6 @@ struct Pending {
     replicas: NonZeroU32,
     /// None: the replicas are still to be asked.
     offset: Option<Offset>,
-    /// When we stop waiting for the replicas.
-    ends: Millis,
 }
 
 #[derive(Debug, Default)]
@@ -49,8 +47,6 @@ pub(crate) struct Replication {
     unasked: BTreeSet<Awaited>,
     /// The others: by the number of replicas, and the offset that they are to come to.
     asked: BTreeSet<(NonZeroU32, Offset, Awaited)>,
-    /// All of them, by when we stop waiting.
-    ends: BTreeSet<(Millis, Awaited)>,
     /// A question is on its way: those who come meanwhile share the next one.
     question: bool,
 }
@@ -63,15 +59,20 @@ pub(crate) struct Moved {
     pub(crate) to: Deadline,
 }
 
+impl Confirm {
+    /// When it is too late to confirm something: when its time is up, or in the last millisecond of the lease that there is without it.
+    pub(super) fn ends(self, lease: Deadline, now: Millis) -> Millis {
+        let by = now.saturating_add(self.within.into()).saturating_add(1);
+        match lease {
+            Deadline::At(last) => by.min(last),
+            Deadline::Never => by,
+        }
+    }
+}
+
 impl Replication {
     pub(super) const fn new() -> Self {
-        Self {
-            pending: BTreeMap::new(),
-            unasked: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            ends: BTreeSet::new(),
-            question: false,
-        }
+        Self { pending: BTreeMap::new(), unasked: BTreeSet::new(), asked: BTreeSet::new(), question: false }
     }
 
     /// Whether replicas have nothing to confirm.
@@ -93,7 +94,9 @@ impl Replication {
     pub(crate) fn asked(&mut self, offset: Offset) {
         self.question = true;
         for awaited in std::mem::take(&mut self.unasked) {
-            let Some(pending) = self.pending.get_mut(&awaited) else { continue };
+            let pending = self.pending.get_mut(&awaited);
+            debug_assert!(pending.is_some(), "{awaited:?}");
+            let Some(pending) = pending else { continue };
             pending.offset = Some(offset);
             self.asked.insert((pending.replicas, offset, awaited));
         }
@@ -104,34 +107,24 @@ impl Replication {
         self.question = false;
     }
 
-    /// Replicas are to confirm that, at the latest when the lease ends that there is without. By when.
-    pub(super) fn add(&mut self, awaited: Awaited, confirm: Confirm, lease: Deadline, now: Millis) -> Millis {
-        let Confirm { replicas, within } = confirm;
-        let ends = confirmed_by(within, lease, now);
+    /// So many replicas are to confirm that.
+    pub(super) fn add(&mut self, awaited: Awaited, replicas: NonZeroU32) {
         self.unasked.insert(awaited.clone());
-        self.ends.insert((ends, awaited.clone()));
-        let earlier = self.pending.insert(awaited, Pending { replicas, offset: None, ends });
+        let earlier = self.pending.insert(awaited, Pending { replicas, offset: None });
         debug_assert!(earlier.is_none(), "{earlier:?}");
-        ends
     }
 
-    /// Nothing is to be confirmed any more of that; whether there was.
-    pub(super) fn remove(&mut self, awaited: &Awaited) -> bool {
+    /// Nothing is to be confirmed any more of that.
+    pub(super) fn remove(&mut self, awaited: &Awaited) {
         // As on most servers at all times.
         if self.is_empty() {
-            return false;
+            return;
         }
-        let Some((awaited, pending)) = self.pending.remove_entry(awaited) else { return false };
+        let Some((awaited, pending)) = self.pending.remove_entry(awaited) else { return };
         match pending.offset {
             None => _ = self.unasked.remove(&awaited),
-            Some(offset) => _ = self.asked.remove(&(pending.replicas, offset, awaited.clone())),
+            Some(offset) => _ = self.asked.remove(&(pending.replicas, offset, awaited)),
         }
-        self.ends.remove(&(pending.ends, awaited))
-    }
-
-    /// What we stop waiting for first, and when.
-    pub(super) fn first_end(&self) -> Option<&(Millis, Awaited)> {
-        self.ends.first()
     }
 
     /// Takes something that enough replicas have. `acks`: how far each is, the one that is farthest first.
@@ -157,18 +150,9 @@ impl Replication {
     }
 }
 
-/// When it is too late to confirm something: when its time is up, or in the last millisecond of the lease that there is without it.
-fn confirmed_by(within: u32, lease: Deadline, now: Millis) -> Millis {
-    let by = now.saturating_add(within.into()).saturating_add(1);
-    match lease {
-        Deadline::At(last) => by.min(last),
-        Deadline::Never => by,
-    }
-}
-
 #[cfg(any(test, debug_assertions))]
 impl Replication {
-    /// All that is pending is in one of the two indexes, and has its end.
+    /// All that is pending is in one of the two indexes.
     pub(super) fn check(&self) {
         let (asked, unasked): (Vec<_>, Vec<_>) =
             self.pending.iter().partition(|(_, pending)| pending.offset.is_some());
@@ -178,13 +162,10 @@ impl Replication {
             .filter_map(|(awaited, pending)| Some((pending.replicas, pending.offset?, awaited.clone())))
             .collect();
         assert_eq!(asked, self.asked);
-        let ends = self.pending.iter().map(|(awaited, pending)| (pending.ends, awaited.clone()));
-        assert_eq!(ends.collect::<BTreeSet<_>>(), self.ends);
     }
 
-    /// What is pending, and by when it is to be confirmed.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Awaited, Millis)> {
-        self.pending.iter().map(|(awaited, pending)| (awaited, pending.ends))
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Awaited> {
+        self.pending.keys()
     }
 }
 
@@ -199,7 +180,6 @@ impl Replication {
             self.pending.iter().map(|(awaited, pending)| (new(awaited), pending.clone())).collect();
         self.unasked = self.unasked.iter().map(new).collect();
         self.asked = self.asked.iter().map(|(count, offset, old)| (*count, *offset, new(old))).collect();
-        self.ends = self.ends.iter().map(|(ends, old)| (*ends, new(old))).collect();
     }
 
     /// Counts offsets from another one on; those before it are alike, and so are those from `most` on.

@@ -42,15 +42,22 @@ impl RequestTimers {
         }
     }
 
-    /// The request whose time is up first, and when that is.
-    pub(super) fn first_timeout(&self) -> Option<(Millis, RequestId)> {
-        self.timeouts.first().copied()
+    /// When the time of a request is up next.
+    pub(super) fn next_timeout(&self) -> Option<Millis> {
+        self.timeouts.first().map(|(time, _)| *time)
+    }
+
+    /// The request whose time was up first.
+    pub(super) fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
+        self.timeouts.first().filter(|(time, _)| *time <= now).map(|(_, request)| *request)
     }
 
     /// Takes it off.
-    pub(super) fn take_first_timeout(&mut self) {
+    pub(super) fn take_timed_out(&mut self, now: Millis) -> Option<RequestId> {
+        let request = self.first_timed_out(now)?;
         self.timeouts.pop_first();
         self.timing_out = None;
+        Some(request)
     }
 
     /// How many locks of the request whose time was up first have been looked at for the last time.
@@ -87,7 +94,7 @@ impl RequestTimers {
     }
 
     /// Sets aside who is to be tried, while one of them is.
-    pub(super) fn set_tries_aside(&mut self) -> BTreeSet<RequestId> {
+    pub(crate) fn set_tries_aside(&mut self) -> BTreeSet<RequestId> {
         std::mem::take(&mut self.tries)
     }
 

@@ -3,7 +3,7 @@
 //! Such a renewal is made first, and set back if it is not confirmed in time: `settle` does that with the lock open.
 
 use super::connections::Connections;
-use super::grants::{GrantRecord, Synced};
+use super::grant_record::{GrantRecord, Synced};
 use super::lock_id::{LockId, LockRef};
 use super::locks::Locks;
 use super::replication::{Awaited, Confirm, Moved, Replication};
@@ -54,7 +54,7 @@ impl Sessions<'_> {
 
     /// From now on replicas are to confirm so that a connection keeps that grant alive; or (none) they are not.
     pub(crate) fn confirm(&mut self, at: LockRef<'_>, fence: Fence, confirm: Option<Confirm>) {
-        let synced = confirm.map(|confirm| Box::new(Synced::new(confirm)));
+        let synced = confirm.map(|confirm| Box::new(Synced { confirm, pending: None }));
         let replace = |record: &mut GrantRecord| match record.session {
             Some(_) => std::mem::replace(&mut record.synced, synced),
             None => None,
@@ -67,22 +67,18 @@ impl Sessions<'_> {
 
     /// The lease of a session's grant has been moved: where replicas are to confirm that, they have until the lease would have ended.
     pub(crate) fn await_renewal(&mut self, at: LockRef<'_>, fence: Fence, moved: Moved, now: Millis) {
-        let Some(confirm) = self.locks.lock(at).synced(fence).map(|synced| synced.confirm) else { return };
-        let awaited = Awaited::Renewal(self.locks.id(at), fence);
-        let ends = self.replication.add(awaited, confirm, moved.from, now);
-        self.locks
-            .change(at, |entry| entry.change_synced(fence, |synced| synced.pending = Some((moved, ends))));
+        let Some(confirm) = self.locks.lock(at).grants.synced(fence).map(|synced| synced.confirm) else {
+            return;
+        };
+        let ends = confirm.ends(moved.from, now);
+        self.replication.add(Awaited::Renewal(self.locks.id(at), fence), confirm.replicas);
+        self.locks.change(at, |entry| entry.grants.set_renewal(fence, Some((moved, ends))));
+        self.locks.renew_by(at, ends);
     }
 
     /// Replicas have confirmed the renewal of that grant.
     pub(super) fn renewed(&mut self, id: &LockId, fence: Fence) {
-        self.locks.change(id.to_ref(), |entry| entry.change_synced(fence, |synced| synced.pending = None));
-    }
-
-    /// The time is up in which replicas were to confirm the renewal of that grant: its lease is to be set back.
-    pub(super) fn renewal_failed(&mut self, id: &LockId, fence: Fence) {
-        self.locks.change(id.to_ref(), |entry| entry.change_synced(fence, Synced::fail));
-        self.locks.recheck_by(id.to_ref(), 0);
+        self.locks.change(id.to_ref(), |entry| entry.grants.set_renewal(fence, None));
     }
 
     /// The renewal of that grant that is to be undone, since replicas have not confirmed it in time.
@@ -92,22 +88,21 @@ impl Sessions<'_> {
         fence: Fence,
         now: Millis,
     ) -> Option<Moved> {
-        let (_, ends) = self.locks.lock(at).synced(fence)?.pending.unzip();
-        if ends.is_some_and(|ends| ends < now) {
-            // A command may come before the timer does.
-            let id = self.locks.id(at);
-            self.replication.remove(&Awaited::Renewal(id.clone(), fence));
-            self.renewal_failed(&id, fence);
+        let (moved, ends) = self.locks.lock(at).grants.synced(fence)?.pending?;
+        if now < ends {
+            return None;
         }
-        let take = |synced: &mut Synced| synced.failed.take();
-        self.locks.change(at, |entry| entry.change_synced(fence, take)).flatten().flatten()
+        let id = self.locks.id(at);
+        self.renewed(&id, fence);
+        self.replication.remove(&Awaited::Renewal(id, fence));
+        Some(moved)
     }
 
     /// The connection of that session has closed.
     pub(super) fn closed(&mut self, client: u64, id: &LockId, fence: Fence) {
         self.connections.remove_session(client, id, fence);
         let at = id.to_ref();
-        self.locks.change(at, |entry| entry.change_session(fence, |session| session.over = true));
+        self.locks.change(at, |entry| entry.grants.change_session(fence, |session| session.over = true));
         self.locks.look_by(at, 0);
     }
 }

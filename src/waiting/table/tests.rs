@@ -46,7 +46,8 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether that grant is to be told once replicas have it.
     pub(crate) fn is_unconfirmed(&self, at: LockRef<'_>, fence: Fence) -> bool {
-        let mut waiters = self.locks.lock(at).given(fence).filter_map(|hold| self.waiters.get(hold.request));
+        let mut waiters =
+            self.locks.lock(at).grants.given(fence).filter_map(|hold| self.waiters.get(hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_)))
     }
 

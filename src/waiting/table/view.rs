@@ -43,7 +43,9 @@ impl<'a, C: Copy> View<'a, C> {
     }
 
     fn asked(&self, request: RequestId) -> Option<(RequestId, AcquireRequest<'static>)> {
-        Some((request, self.waiters.get(request)?.ask.clone()))
+        let waiter = self.waiters.get_queued(request);
+        debug_assert!(waiter.is_some(), "{request:?} is in a queue");
+        Some((request, waiter?.ask.clone()))
     }
 
     /// The owners who wait, each once.
@@ -90,13 +92,13 @@ impl<'a, C: Copy> View<'a, C> {
 
     /// Whether a connection that kept a grant of that lock alive has closed.
     pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
-        self.locks.lock(at).sessions().any(|session| self.connections.is_over(session))
+        self.locks.lock(at).grants.sessions().any(|session| self.connections.is_over(session))
     }
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
     /// at again.
     pub(crate) fn has_successor(&self, at: LockRef<'_>, fence: Fence) -> bool {
-        let binding = self.locks.lock(at).given(fence).filter(|hold| hold.binds);
+        let binding = self.locks.lock(at).grants.given(fence).filter(|hold| hold.binds);
         let mut waiters = binding.filter_map(|hold| self.waiters.get(hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
     }
@@ -111,7 +113,7 @@ impl<'a, C: Copy> View<'a, C> {
 
     /// The grants of a lock that have such a session.
     pub(crate) fn overdue_sessions(&self, at: LockRef<'_>, now: Millis) -> Vec<Fence> {
-        let due = self.locks.lock(at).sessions().filter(|session| session.renew_at <= now);
+        let due = self.locks.lock(at).grants.sessions().filter(|session| session.renew_at <= now);
         let fences = due.map(|session| session.fence);
         fences.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
     }
@@ -121,6 +123,12 @@ impl<'a, C: Copy> View<'a, C> {
         let entry = self.locks.lock(id.to_ref());
         let is_due = || entry.timers.is_due(now) || self.has_session_over(id.to_ref());
         !entry.is_over() && (is_due() || self.locks.sweeps.is_touched_since(id.db, 0))
+    }
+
+    /// Whether one of the locks of a waiter is.
+    pub(crate) fn is_any_overdue(&self, request: RequestId, now: Millis) -> bool {
+        let mut locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
+        locks.any(|lock| self.is_overdue(&lock.id, now))
     }
 
     /// What a waiter in a queue asks for; none where its connection has closed.

@@ -57,6 +57,10 @@ impl<C: Copy> Waiters<C> {
         self.by_request.get_mut(&request)
     }
 
+    pub(super) fn phase(&self, request: RequestId) -> Option<Phase> {
+        self.get(request).map(|waiter| waiter.phase)
+    }
+
     /// One who stands in queues.
     pub(super) fn get_queued(&self, request: RequestId) -> Option<&Waiter<C>> {
         self.get(request).filter(|waiter| waiter.phase == Phase::Queued)
@@ -73,12 +77,12 @@ impl<C: Copy> Waiters<C> {
     pub(super) fn join(&mut self, request: RequestId, waiter: Waiter<C>) {
         let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
         self.owners.join(owner, request, locks, waiter.channel().is_some());
-        self.timers.set_timeout(request, waiter.ends);
-        self.by_request.insert(request, waiter);
+        self.insert(request, waiter);
     }
 
-    /// Somebody comes who stands in no queue.
+    /// Somebody comes, be it to stand in no queue.
     pub(super) fn insert(&mut self, request: RequestId, waiter: Waiter<C>) {
+        self.timers.set_timeout(request, waiter.ends);
         self.by_request.insert(request, waiter);
     }
 
@@ -91,6 +95,14 @@ impl<C: Copy> Waiters<C> {
         self.timers.cancel_try(request);
         self.owners.leave(&waiter.ask.owner, request, &waiter.locks, waiter.channel().is_some());
         true
+    }
+
+    /// Somebody who stands in no queue any more goes on, or away: its time is limited no more.
+    pub(super) fn go_on(&mut self, request: RequestId, next: Phase) {
+        if let Some(waiter) = self.by_request.get_mut(&request) {
+            waiter.phase = next;
+            self.timers.cancel_timeout(request, waiter.ends.take());
+        }
     }
 
     /// Drops all that is known of a waiter that stands in no queue.
@@ -108,8 +120,9 @@ impl<C: Copy> Waiters<C> {
         request: RequestId,
         arrival: Arrival<C>,
     ) -> Option<(u64, &RequestedLocks)> {
-        let waiter = self.by_request.get_mut(&request)?;
-        let ends = arrival.gives_up();
+        let waiter = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
+        debug_assert!(waiter.is_some(), "{request:?} has a place");
+        let (waiter, ends) = (waiter?, arrival.gives_up());
         self.timers.cancel_timeout(request, std::mem::replace(&mut waiter.ends, ends));
         self.timers.set_timeout(request, ends);
         if waiter.locks.are_several() {
@@ -122,8 +135,8 @@ impl<C: Copy> Waiters<C> {
         Some((earlier, &waiter.locks))
     }
 
-    /// A place has until then to claim what it has been granted.
-    pub(super) fn claim_by(&mut self, request: RequestId, ends: Millis) {
+    /// Somebody has until then to claim what it has been granted, or replicas have to confirm it.
+    pub(super) fn end_by(&mut self, request: RequestId, ends: Millis) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
             waiter.ends = Some(ends);
             self.timers.set_timeout(request, Some(ends));
@@ -175,6 +188,12 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
+    /// The request whose time was up first, and all its locks, where it is to be tried.
+    pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
+        let request = self.timers.first_timed_out(now)?;
+        self.timers.cancel_try(request).then(|| (request, self.locks_of(request)))
+    }
+
     /// What a waiter asks for that is being tried; none where it is in no queue any more.
     pub(crate) fn take_try(&mut self, request: RequestId) -> Option<AcquireRequest<'static>> {
         self.timers.cancel_try(request);
@@ -190,8 +209,9 @@ impl<C: Copy> Waiters<C> {
     /// The lock of that number keeps it waiting.
     pub(crate) fn stuck_at(&mut self, request: RequestId, number: usize) {
         let waiter = self.by_request.get_mut(&request);
-        if let Some(RequestedLocks::Several { stuck, .. }) = waiter.map(|waiter| &mut waiter.locks) {
-            *stuck = number;
+        match waiter.map(|waiter| &mut waiter.locks) {
+            Some(RequestedLocks::Several { stuck, .. }) => *stuck = number,
+            other => debug_assert!(false, "{other:?} is being tried"),
         }
     }
 

@@ -1,0 +1,135 @@
+//! All that is known of one grant beside its key.
+
+use super::queue::RequestId;
+use super::replication::{Confirm, Moved};
+use super::untold::{UntoldHold, UntoldHolds};
+use super::waiter::{Channel, Session};
+use crate::lock::{Fence, Grant, Millis, Owner};
+
+/// One grant, and all that its key does not say of it. There is a record for each grant that somebody is yet to be told of, that a
+/// connection keeps alive, or whose holder hears what becomes of it.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct GrantRecord {
+    /// Grants are told apart by their fences: on one lock no two have the same.
+    pub(super) fence: Fence,
+    pub(super) untold: UntoldHolds,
+    /// Holds whose client went away before it was told: they are to be taken back.
+    pub(super) undeliverable: u32,
+    /// The connection that keeps the grant alive.
+    pub(super) session: Option<Session>,
+    /// That session goes on only as long as replicas confirm its renewals. A box, since that is rare.
+    pub(super) synced: Option<Box<Synced>>,
+    /// The holder, where it hears what becomes of the grant.
+    pub(super) listener: Option<Box<Listener>>,
+    /// The grant, where its lease ended while this server stood still, and its session may outlive that.
+    pub(super) expired: Option<Box<Expired>>,
+}
+
+/// How far replicas have confirmed a session's renewals.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Synced {
+    pub(super) confirm: Confirm,
+    /// A renewal that is to be confirmed, and by when. Else it is undone.
+    pub(super) pending: Option<(Moved, Millis)>,
+}
+
+/// A holder that hears what becomes of its grant.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(super) struct Listener {
+    pub(super) owner: Owner<'static>,
+    pub(super) channel: Channel,
+    /// It knows that it has the lock.
+    pub(super) claimed: bool,
+    /// It has been told of the queue behind it.
+    pub(super) told: bool,
+}
+
+/// A grant that the server has deleted with its key, since its lease was over.
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
+pub(crate) struct Expired {
+    pub(crate) grant: Grant,
+    /// Something has been done to the key since: the grant is not given back.
+    pub(crate) for_good: bool,
+    /// How much had happened to keys when the grant was kept.
+    pub(super) kept_at: u64,
+}
+
+/// How many records there are with something to be looked for, so that nobody looks where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) struct Counts {
+    pub(super) undeliverable: u32,
+    pub(super) sessions: u32,
+    pub(super) listeners: u32,
+    /// Listeners that know of their grant, and not of the queue behind it.
+    pub(super) uninformed: u32,
+    pub(super) expired: u32,
+}
+
+impl GrantRecord {
+    pub(super) fn new(fence: Fence) -> Self {
+        Self {
+            fence,
+            untold: UntoldHolds::default(),
+            undeliverable: 0,
+            session: None,
+            synced: None,
+            listener: None,
+            expired: None,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.untold.is_empty()
+            && self.undeliverable == 0
+            && self.session.is_none()
+            && self.listener.is_none()
+            && self.expired.is_none()
+    }
+
+    /// A waiter is gone that was yet to be told of a hold, or to claim it: it is to be taken back, unless another has it now.
+    pub(super) fn lose_untold(&mut self, request: RequestId) -> Option<UntoldHold> {
+        let hold = self.untold.remove(request)?;
+        self.undeliverable += u32::from(hold.own && !self.untold.transfer(&hold));
+        Some(hold)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let listener = self.listener.as_deref();
+        Counts {
+            undeliverable: u32::from(self.undeliverable > 0),
+            sessions: u32::from(self.session.is_some()),
+            listeners: u32::from(listener.is_some()),
+            uninformed: u32::from(listener.is_some_and(Listener::is_uninformed)),
+            expired: u32::from(self.expired.is_some()),
+        }
+    }
+}
+
+impl Listener {
+    fn is_uninformed(&self) -> bool {
+        self.claimed && !self.told
+    }
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, other: Self) {
+        self.undeliverable += other.undeliverable;
+        self.sessions += other.sessions;
+        self.listeners += other.listeners;
+        self.uninformed += other.uninformed;
+        self.expired += other.expired;
+    }
+
+    pub(super) fn remove(&mut self, other: Self) {
+        self.undeliverable -= other.undeliverable;
+        self.sessions -= other.sessions;
+        self.listeners -= other.listeners;
+        self.uninformed -= other.uninformed;
+        self.expired -= other.expired;
+    }
+}
