@@ -231,7 +231,7 @@ impl Locks {
         let all = self.change(at, |entry| entry.grants.take_expired()).unwrap_or_default();
         let touched = |expired: &Expired| self.sweeps.is_touched_since(at.db, expired.kept_at);
         all.into_iter()
-            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..*expired })
+            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..expired })
             .collect()
     }
 
