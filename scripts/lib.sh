@@ -140,18 +140,37 @@ want_target() {
 # has_std TRIPLE: is Rust's library for it there, or can it be had?
 has_std() { [ -d "$(rustc --print target-libdir --target "$1")" ] || timeout 300 rustup target add "$1" >&2; }
 
+# musl_libraries ARCHITECTURE: the folder of what a module for musl is linked with. A server brings its own libc, so all that is
+# needed of musl's is its name: Alpine's, which tells whoever loads the module beside glibc what it is for. Rust's libunwind
+# takes the place of libgcc_s.
+musl_libraries() {
+    local dir=$target/musl/$1
+    mkdir -p "$dir"
+    # One of the functions that each module needs: the linker leaves out what nobody needs.
+    echo 'void __errno_location(void) {}' |
+        "$1-linux-gnu-gcc" -x c - -shared -nostdlib -Wl,-soname,"libc.musl-$1.so.1" -o "$dir/libc.so"
+    echo "INPUT($(rustc --print target-libdir --target "$1-unknown-linux-musl")/self-contained/libunwind.a)" >"$dir/libgcc_s.so"
+    echo "$dir"
+}
+
 # build_for TRIPLE ARGUMENTS...: cargo build for that target. No path of this machine's gets into what is built, so that the
 # same source makes the same bytes in any folder.
 build_for() {
-    local triple=$1 arch=${1%%-*} name=${1//-/_} sysroot flag flags=
+    local triple=$1 arch=${1%%-*} name=${1//-/_} flag flags='' bindgen='' linker=''
     shift
-    sysroot=/usr/$arch-linux-gnu
-    [ "$arch" != "$(uname -m)" ] || sysroot=
+    # Not where the machine's own will do: it also links what runs while building, which is built again when it changes.
+    [ "$arch" = "$(uname -m)" ] || linker=$arch-linux-gnu-gcc bindgen=-I/usr/$arch-linux-gnu/include
     for flag in "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" "--remap-path-prefix=$PWD=redislock" \
         "--remap-path-prefix=$target=target" -Cstrip=symbols; do
         flags+=${flags:+$'\x1f'}$flag
     done
-    env CARGO_ENCODED_RUSTFLAGS="$flags" "CARGO_TARGET_${name^^}_LINKER=$arch-linux-gnu-gcc" \
-        ${sysroot:+"BINDGEN_EXTRA_CLANG_ARGS_$name=-I$sysroot/include"} \
+    # A program is linked statically.
+    if [[ $triple = *-musl && "$*" != *--bin* ]]; then
+        flags+=$'\x1f'-Ctarget-feature=-crt-static$'\x1f'-Lnative=$(musl_libraries "$arch")
+        # The types of the module API are alike in both C libraries, and glibc's headers are there.
+        bindgen="--target=$arch-linux-gnu $bindgen"
+    fi
+    env CARGO_ENCODED_RUSTFLAGS="$flags" ${linker:+"CARGO_TARGET_${name^^}_LINKER=$linker"} \
+        ${bindgen:+"BINDGEN_EXTRA_CLANG_ARGS_$name=$bindgen"} \
         cargo build --locked --target "$triple" "$@"
 }
