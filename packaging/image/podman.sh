@@ -1,0 +1,66 @@
+# shellcheck shell=bash
+# podman and buildah, and systems to build images on, for packaging/image/build and check. Sourced after scripts/lib.sh.
+
+# shellcheck disable=SC2034 # for the callers
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+# Where control groups are not all of version 2, crun refuses. And not every machine allows the limits that podman asks for.
+runtime=
+if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
+    runtime='runtime = "runc"'
+    export BUILDAH_RUNTIME=runc
+fi
+export CONTAINERS_CONF=${target:?}/containers.conf
+cat >"$CONTAINERS_CONF" <<EOF
+[containers]
+default_ulimits = ["nofile=20000:20000", "nproc=10000:10000"]
+[engine]
+$runtime
+EOF
+
+want_podman() {
+    want podman "runs images" command -v podman
+    want buildah "makes images" command -v buildah
+    want catatonit "is the first process of a pod" command -v catatonit
+    want netavark "connects pods" test -x /usr/lib/podman/netavark
+    want aardvark-dns "gives pods names" test -x /usr/lib/podman/aardvark-dns
+    want mmdebstrap "makes systems to build images on" command -v mmdebstrap
+    [ -z "$runtime" ] || want runc "runs containers where control groups are of version 1" command -v runc
+}
+
+# import NAME FILE: makes an image of a system in a .tar.
+import() {
+    say "making the image $1"
+    podman import --quiet --change ENV="PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$2" "$1" >/dev/null
+}
+
+# debian_base SUITE SERVER: prints the name of an image of that release of Debian with its package SERVER; makes it, if need be.
+debian_base() {
+    local name=localhost/redislock-base:$1-$2
+    podman image exists "$name" || {
+        mmdebstrap --quiet --variant=essential --include="$2" "$1" "$target/base.tar" "$(debian_mirror)" >&2
+        import "$name" "$target/base.tar"
+        rm "$target/base.tar"
+    }
+    echo "$name"
+}
+
+# musl_base: prints the name of an image with musl, busybox and the server of scripts/musl, as small as Alpine's are.
+musl_base() {
+    local name=localhost/redislock-base:musl server root arch
+    arch=$(uname -m)
+    podman image exists "$name" || {
+        server=$(scripts/musl server) || return
+        root=$(mktemp -d)
+        mkdir -p "$root"/{bin,data,etc,lib,tmp,usr/bin}
+        chmod 1777 "$root/tmp"
+        cp "/lib/$arch-linux-musl/libc.so" "$root/lib/ld-musl-$arch.so.1"
+        cp "$(command -v busybox)" "$root/bin/"
+        chroot "$root" /bin/busybox --install -s /bin
+        cp "${server%/*}"/valkey-* "$root/usr/bin/"
+        tar -C "$root" -cf "$target/base.tar" .
+        import "$name" "$target/base.tar"
+        rm -rf "$target/base.tar" "$root"
+    }
+    echo "$name"
+}
