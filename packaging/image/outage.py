@@ -5,6 +5,7 @@ minutes and keeps it: what the next primary does not know of is a grant lost. It
 for five seconds.
 """
 
+import sys
 import threading
 import time
 import uuid
@@ -23,7 +24,7 @@ class Load:
         self.lock = threading.Lock()
         self.granted = []  # (when the answer came, the server's run id)
         self.kept = {}  # lock: (owner, fence)
-        self.errors = set()
+        self.errors = {}  # text: (when it was first seen, when last, how often)
         self.stop = threading.Event()
 
     def connect(self):
@@ -53,7 +54,10 @@ class Load:
                 if number >= 2:
                     client.execute_command("LOCK.RELEASE", name, owner)
             except (redis.RedisError, OSError) as error:
-                self.errors.add(str(error)[:60])
+                now, text = time.monotonic(), str(error)[:60]
+                with self.lock:
+                    first, _, times = self.errors.get(text, (now, now, 0))
+                    self.errors[text] = first, now, times + 1
                 client = None
                 time.sleep(0.01)
 
@@ -82,8 +86,11 @@ def main():
 
     times = sorted(when for when, _ in load.granted)
     gap = max(later - earlier for earlier, later in zip(times, times[1:]))
+    end = max(when for when, server in load.granted if server == first)
+    for text, (begin, last, often) in load.errors.items():
+        print(f"  {begin - end:.2f} to {last - end:.2f} s after the last grant: {often} x {text}", file=sys.stderr)
     client = load.connect()
-    lost = sum(1 for name, (owner, _) in load.kept.items() if owner not in (client.execute_command("LOCK.INFO", name) or []))
+    lost = sum(1 for name, (owner, _) in load.kept.items() if owner not in str(client.execute_command("LOCK.INFO", name)))
     before = sum(1 for _, server in load.granted if server == first)
     print(
         f"nobody could lock for {gap:.2f} s; {lost} of {len(load.kept)} grants that were kept are lost; "

@@ -23,7 +23,6 @@ want_podman() {
     want buildah "makes images" command -v buildah
     want catatonit "is the first process of a pod" command -v catatonit
     want netavark "connects pods" test -x /usr/lib/podman/netavark
-    want aardvark-dns "gives pods names" test -x /usr/lib/podman/aardvark-dns
     want mmdebstrap "makes systems to build images on" command -v mmdebstrap
     [ -z "$runtime" ] || want runc "runs containers where control groups are of version 1" command -v runc
 }
