@@ -2,7 +2,8 @@
 //!
 //! `record` has the format, `clients`, `wire`, `turns` and `relay` what makes it; `check` decides, with `rooms`, `looks`, `order`,
 //! `left`, `dead`, `max_hold` and `several`. A history with a fault is kept beside the test program's other files;
-//! `REDISLOCK_HISTORY=file` has one judged again.
+//! `REDISLOCK_HISTORY=file` has one judged again. `REDISLOCK_KEEP_HISTORIES=folder` keeps all of them there, for the checkers in
+//! `tests/evidence`.
 
 mod check;
 mod check_tests;
@@ -107,6 +108,11 @@ fn judge(name: &str, shared: &Shared) -> Figures {
     let (faults, figures) = check::check(&history);
     let asked: usize = history.iter().filter(|record| record.owner().is_some()).count();
     figure(&format!("history, {name}"), format_args!("{asked} commands, {figures:?}"));
+    if let Some(folder) = std::env::var_os("REDISLOCK_KEEP_HISTORIES") {
+        let prefix = format!("{}-", name.replace(' ', "-"));
+        let file = tempfile::Builder::new().prefix(&prefix).suffix(".jsonl").tempfile_in(folder).unwrap();
+        record::write(&file.keep().unwrap().1, &history).unwrap();
+    }
     if !faults.is_empty() {
         let (_, path) =
             tempfile::Builder::new().prefix("redislock-history-").tempfile().unwrap().keep().unwrap();
