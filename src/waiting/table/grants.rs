@@ -134,10 +134,10 @@ impl GrantRecords {
     }
 
     /// Takes what was kept so.
-    pub(super) fn take_expired(&mut self) -> Vec<Box<Expired>> {
+    pub(super) fn take_expired(&mut self) -> Vec<Expired> {
         let mut all = Vec::new();
         if self.counts.expired > 0 {
-            self.change_all(|record| all.extend(record.expired.take()));
+            self.change_all(|record| all.extend(record.expired.take().map(|expired| *expired)));
         }
         all
     }
