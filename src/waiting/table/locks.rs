@@ -228,11 +228,11 @@ impl Locks {
 
     /// The grants that were kept so.
     pub(crate) fn take_expired(&mut self, at: LockRef<'_>) -> Vec<Expired> {
-        let all = self.change(at, |entry| entry.grants.take_expired()).unwrap_or_default();
-        let touched = |expired: &Expired| self.sweeps.is_touched_since(at.db, expired.kept_at);
-        all.into_iter()
-            .map(|expired| Expired { for_good: expired.for_good || touched(&expired), ..expired })
-            .collect()
+        let mut all = self.change(at, |entry| entry.grants.take_expired()).unwrap_or_default();
+        for expired in &mut all {
+            expired.for_good |= self.sweeps.is_touched_since(at.db, expired.kept_at);
+        }
+        all
     }
 
     /// A lock is held, by its oldest grant, since then; a free one from now on at the earliest. Noted if somebody waits for it.
