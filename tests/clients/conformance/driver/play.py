@@ -10,11 +10,13 @@ import scenarios_kinds  # noqa: F401
 import scenarios_losses  # noqa: F401
 import scenarios_network  # noqa: F401
 import scenarios_waits  # noqa: F401
+from program import stalls
 from stage import Skip, Stage
 
 
 def play(scenario, command):
     """(result, seconds, what there is to read)"""
+    stalls.longest, stalled = 0.0, stalls.total
     stage, begin, result, said = Stage(command, Path(tempfile.mkdtemp(prefix="conformance-"))), time.monotonic(), "ok", ""
     try:
         scenario.run(stage)
@@ -22,6 +24,7 @@ def play(scenario, command):
         result = f"skipped: {skip}"
     except Exception:
         result, said = "FAILED", traceback.format_exc()
+        said += f"stalls meanwhile: {stalls.total - stalled:.3f} s, the longest since a scenario began {stalls.longest:.3f} s\n"
         said += "".join(f"--- {what}\n{text[-5000:]}\n--- end\n" for what, text in stage.logs())
     finally:
         stage.end()

@@ -14,14 +14,15 @@ class Stalls:
     """How long the machine kept everybody from running: bounds on time leave that out."""
 
     def __init__(self):
-        self.total = 0.0
+        self.total = self.longest = 0.0
         threading.Thread(target=self._measure, daemon=True).start()
 
     def _measure(self):
         while True:
             begin = time.monotonic()
             time.sleep(0.002)
-            self.total += max(0.0, time.monotonic() - begin - 0.003)
+            stall = max(0.0, time.monotonic() - begin - 0.003)
+            self.total, self.longest = self.total + stall, max(self.longest, stall)
 
 
 stalls = Stalls()
