@@ -1,10 +1,11 @@
 //! An acquire, of one lock or of several: granted, re-entered, refused, or put into the queues.
 
-use super::access::{Caller, LockAccess, LocksAccess, Refusal};
+use super::access::{Caller, LockAccess, Refusal};
 use super::confirm::tell_when_confirmed;
 use super::grant::{Granted, Planned, carry_out, grant, plan};
 use super::join::{self, Outcome, WaitOptions};
 use super::leases::lease_moved;
+use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::settle_for;
 use super::verdict::{Decision, GrantKind, Standing, judge, unsettled};

@@ -3,10 +3,11 @@
 //! The client is blocked meanwhile, like one that waits in a queue, and what becomes of it and of its grant is the same. Each question
 //! to the replicas is for all that has changed since the last one (`table::replication`).
 
-use super::access::{Environment, Host, LockAccess, LocksAccess};
+use super::access::{Environment, Host, LockAccess};
 use super::grant::{Granted, share_holds};
 use super::join::{Blocked, WaitOptions};
 use super::leases::lease_moved;
+use super::lock_set::LocksAccess;
 use super::run_due::TURN;
 use super::table::{Answer, Arrival, Confirmed, LockRef, RequestId, RequestedLock, WaitKind};
 use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};

@@ -1,9 +1,10 @@
 //! An extension, of one lock or of several.
 
-use super::access::{Caller, LockAccess, LockEvent, LocksAccess, Refusal};
+use super::access::{Caller, LockAccess, LockEvent, Refusal};
 use super::confirm::hold_answer;
 use super::join::{Outcome, block};
 use super::leases::lease_moved;
+use super::lock_set::LocksAccess;
 use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
 use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, Millis, Now, Owner, Room};

@@ -1,7 +1,8 @@
 //! Grants the locks of a request: to the client of the running command, or to a waiter.
 
-use super::access::{Environment, LockAccess, LockEvent, LocksAccess};
+use super::access::{Environment, LockAccess, LockEvent};
 use super::leases::{lease_moved, look_when_one_ends};
+use super::lock_set::LocksAccess;
 use super::table::RequestId;
 use super::verdict::{Decision, GrantKind};
 use crate::lock::{AcquireRequest, Deadline, Fence, Got, Now};

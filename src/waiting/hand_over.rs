@@ -1,9 +1,10 @@
 //! A lock goes from one owner to the next, or to those next who fit.
 
-use super::access::{Environment, LockAccess, LockEvent, LocksAccess};
+use super::access::{Environment, LockAccess, LockEvent};
 use super::budget::{CHANGE, LOOK};
 use super::grace;
 use super::grant::grant_to_waiter;
+use super::lock_set::LocksAccess;
 use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, TooManyHolds, Value};

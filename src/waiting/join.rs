@@ -1,8 +1,9 @@
 //! A client that can't have at once what it asks for waits, or is refused.
 
-use super::access::{Caller, Environment, LockAccess, LockEvent, LocksAccess, Refusal};
+use super::access::{Caller, Environment, LockAccess, LockEvent, Refusal};
 use super::detect::{self, Asker};
 use super::leases::look_when_one_ends;
+use super::lock_set::LocksAccess;
 use super::table::{Arrival, Channel, Confirm, LockRef, RequestId, WaitKind, WaitTable};
 use super::verdict::{Conflict, Verdict};
 use crate::lock::{AcquireRequest, Millis, Now};

@@ -1,6 +1,7 @@
 //! An owner that waits without being blocked gives up its place.
 
-use super::access::{LockAccess, LocksAccess};
+use super::access::LockAccess;
+use super::lock_set::LocksAccess;
 use super::settle::settle_for;
 use super::table::LockId;
 use crate::lock::{Now, Owner};

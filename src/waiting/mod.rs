@@ -6,7 +6,7 @@
 //! - A lock with a queue is never free for longer than the step that freed it, unless it is reserved. Whoever ends a grant calls
 //!   `pass_on`; whoever finds the lock free with a queue (it lapsed, was deleted, flushed, overwritten) calls `settle`, and does so
 //!   before anything else, so that no newcomer slips in.
-//! - A request is for a set of locks, and most sets have one (`LocksAccess`): a rule is written once, for any set. `verdict` decides about
+//! - A request is for a set of locks, and most sets have one (`lock_set`): a rule is written once, for any set. `verdict` decides about
 //!   each lock, and changes nothing; then `grant` grants all of them, or none: no other code grants a lock. `hand_over` serves a waiter.
 //! - A waiter for several locks is in the queues of all of them, under one number (`RequestId`). Where it is next, the lock
 //!   is reserved for it. No step on one lock opens another: it notes that the request is to be tried, and a timer settles all of its
@@ -36,6 +36,7 @@ mod hand_over;
 mod join;
 mod leases;
 mod leave;
+mod lock_set;
 mod longest_held;
 mod rate_limit;
 mod release;
@@ -49,8 +50,8 @@ mod together;
 mod verdict;
 
 pub(crate) use access::{
-    Caller, Deferral, Environment, GraceLeft, Host, LockAccess, LockEvent, LocksAccess, Refusal, Replicas,
-    Settled, WaitLimits,
+    Caller, Deferral, Environment, GraceLeft, Host, LockAccess, LockEvent, Refusal, Replicas, Settled,
+    WaitLimits,
 };
 pub(crate) use acquire::{Grants, acquire};
 pub(crate) use budget::{Budget, CHANGE};
@@ -61,6 +62,7 @@ pub(crate) use extend::{ExtendRequest, extend};
 pub(crate) use grace::{Grace, GraceLength, Moment};
 pub(crate) use join::{Outcome, WaitOptions};
 pub(crate) use leave::{Left, leave, leave_others};
+pub(crate) use lock_set::LocksAccess;
 pub(crate) use longest_held::longest_held;
 pub(crate) use rate_limit::RateLimit;
 pub(crate) use release::{ReleaseRequest, break_, release};

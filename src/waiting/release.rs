@@ -1,7 +1,8 @@
 //! A release, and an operator's break.
 
-use super::access::{LockAccess, LockEvent, LocksAccess};
+use super::access::{LockAccess, LockEvent};
 use super::hand_over::{end_with_others, grant_heads, pass_on, pass_on_all};
+use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
 use crate::lock::{self, Fence, Grant, Now, Owner, Released, Value};

@@ -1,7 +1,8 @@
 //! A waiter for several locks is served with all of them open.
 
-use super::access::{Environment, LockAccess, LocksAccess};
+use super::access::{Environment, LockAccess};
 use super::hand_over::{Served, grant_heads, reenter, serve};
+use super::lock_set::LocksAccess;
 use super::settle::settle;
 use super::table::RequestId;
 use super::verdict::Standing;

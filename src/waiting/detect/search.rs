@@ -7,8 +7,9 @@ use foldhash::fast::RandomState;
 use super::graph::{Graph, Need, Number, Other, WaitNode};
 use super::{Circle, Holder, MOST, holders};
 use crate::lock::{AcquireRequest, Fence, Now, Room};
-use crate::waiting::access::{Caller, Environment, LockAccess, LocksAccess};
+use crate::waiting::access::{Caller, Environment, LockAccess};
 use crate::waiting::budget::LOOK;
+use crate::waiting::lock_set::LocksAccess;
 use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
 /// The client that is about to wait.
