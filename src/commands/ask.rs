@@ -3,7 +3,7 @@
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::lock::{AcquireRequest, Owner, Room};
+use crate::lock::{AcquireRequest, Owner, Room, SlotRequest};
 use crate::server::{Arg, Argument, Ctx};
 use crate::waiting::{Outcome, WaitOptions};
 
@@ -33,7 +33,7 @@ impl<'a> AcquireArgs<'a> {
     ) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
-        let (mut confirm, mut wanted) = (None, None);
+        let (mut confirm, mut wanted, mut slot) = (None, None, None);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -55,6 +55,8 @@ impl<'a> AcquireArgs<'a> {
                 parse::set(&mut room, None)?;
             } else if parse::is(word, "LIMIT") {
                 parse::set(&mut room, Some(parse::value(&mut words)?))?;
+            } else if parse::is(word, "SLOT") {
+                parse::set(&mut slot, parse::value(&mut words)?)?;
             } else if parse::is(word, "MAXHOLD") {
                 parse::set(&mut max_hold, parse::value(&mut words)?)?;
             } else if parse::is(word, "SYNC") {
@@ -63,7 +65,8 @@ impl<'a> AcquireArgs<'a> {
                 return Err(Error::Syntax);
             }
         }
-        if wanted.is_some() && channel.is_none() {
+        let limit = room.flatten();
+        if wanted.is_some() && channel.is_none() || slot.is_some() && limit.is_none() {
             return Err(Error::Syntax);
         }
         let lease = match lease {
@@ -71,15 +74,20 @@ impl<'a> AcquireArgs<'a> {
             None => config::default_lease(),
         };
         let lease = if session.is_some() { parse::session_lease(lease)? } else { lease };
+        let room = match room {
+            None => Room::ONE,
+            Some(limit) => parse::room(limit)?,
+        };
         let ask = AcquireRequest {
             owner: owner.map(parse::owner).transpose()?.unwrap_or_else(Owner::random),
             lease,
             max_hold: max_hold.map(parse::max_hold).transpose()?,
             once: once.is_some(),
             session: session.is_some(),
-            room: match room {
-                None => Room::ONE,
-                Some(limit) => parse::room(limit)?,
+            room,
+            slot: match slot {
+                Some(slot) => Some(SlotRequest::This(parse::slot(slot, room)?)),
+                None => limit.map(|_| SlotRequest::Least),
             },
         };
         let wait = WaitOptions {

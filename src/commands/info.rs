@@ -6,7 +6,7 @@
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
 use crate::error::Error;
-use crate::lock::{Held, Now, Room};
+use crate::lock::{Held, Now, Room, Slot};
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 use crate::waiting::WaiterInfo;
@@ -55,7 +55,7 @@ impl Command for Info {
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {
             (Some(oldest), _) => {
-                ctx.reply_map(11 + more);
+                ctx.reply_map(12 + more);
                 held(ctx, key, *oldest, now);
                 // All holders have to bear each other: the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
@@ -79,7 +79,7 @@ impl Command for Info {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len().min(SHOWN));
             for grant in grants.into_iter().take(SHOWN) {
-                ctx.reply_map(9);
+                ctx.reply_map(10);
                 held(ctx, key, grant, now);
                 mode(ctx, grant.grant.room());
             }
@@ -89,7 +89,7 @@ impl Command for Info {
     }
 }
 
-/// Seven fields of a grant.
+/// Eight fields of a grant.
 fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, now: Now) {
     let client = serving::session_client(ctx, key, grant.fence());
     field(ctx, "owner", grant.owner().text().as_ref());
@@ -99,6 +99,7 @@ fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, now: No
     count(ctx, "held-ms", grant.age(now.millis()));
     count(ctx, "session", client.is_some().into());
     session_client(ctx, client);
+    count(ctx, "slot", grant.slot().map_or(0, Slot::get).into());
 }
 
 fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo]) {

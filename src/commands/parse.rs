@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{LONGEST_LEASE, Millis, Owner, Room};
+use crate::lock::{LONGEST_LEASE, Millis, Owner, Room, Slot};
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::{Channel, Confirm};
 
@@ -26,7 +26,14 @@ pub(super) const LEASE: Argument = Argument::one_of(
 /// How many may hold the lock while this grant does.
 pub(super) const ROOM: Argument = Argument::one_of(
     c"room",
-    &[Argument::word(c"shared", c"SHARED"), Argument::integer(c"holders").after(c"LIMIT")],
+    &[
+        Argument::word(c"shared", c"SHARED"),
+        Argument::block(
+            c"limit",
+            &[Argument::integer(c"holders"), Argument::integer(c"slot").after(c"SLOT").optional()],
+        )
+        .after(c"LIMIT"),
+    ],
 )
 .optional();
 
@@ -148,6 +155,17 @@ pub(super) fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
         max if limit > max.into() => Err(Error::LimitTooGreat { max }),
         _ => u32::try_from(limit).ok().and_then(Room::limit).ok_or(Error::NotAnInteger),
     }
+}
+
+/// The slot that `SLOT` names, of so many.
+pub(super) fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
+    let slot = arg.integer().ok_or(Error::NotAnInteger)?;
+    if slot <= 0 {
+        return Err(Error::NotPositive);
+    }
+    let max = limit.most().unwrap_or(0);
+    let slot = u32::try_from(slot).ok().filter(|slot| *slot <= max).and_then(Slot::new);
+    slot.ok_or(Error::SlotTooGreat { max })
 }
 
 /// The greatest age that a grant may reach, in ms.

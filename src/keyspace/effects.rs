@@ -7,6 +7,7 @@
 //! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by that grant alone, which bears no other |
 //! | `LOCK.APPLY key =deadline,fence,holds,max-hold,room,owner` | held by that grant alone |
 //! | `LOCK.APPLY key +deadline,fence,holds,max-hold,room,owner` | held by that grant among others: those that there are |
+//! | the last two with `room/slot` | the same, and the grant has that slot |
 //! | `LOCK.APPLY key ~fence` | not held by that grant any more |
 //! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before that |
 //!
@@ -18,7 +19,7 @@
 use std::ffi::CStr;
 use std::str;
 
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Owner, Room};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Owner, Room, Slot};
 use crate::server::{Arg, Ctx, LogLevel};
 
 /// The command that carries effects. One of our own, not `DEL` and `PEXPIREAT`: an operator may have renamed those.
@@ -94,14 +95,25 @@ fn grant(
     if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
         return Err(Malformed::NotAnInteger);
     }
-    let room = match with_room {
-        true => room(number(next()?)?).ok_or(Malformed::NotAnInteger)?,
-        false => Room::ONE,
-    };
+    let (room, slot) = if with_room { permit(next()?)? } else { (Room::ONE, None) };
     let owner = Owner::new(next()?).ok_or(Malformed::OwnerLength)?;
     let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
     let grant = Grant::told(owner, fence, holds, max_hold, made, now() / 1000).with_room(room);
-    Ok(Some((grant, deadline)))
+    Ok(Some((slot.into_iter().fold(grant, Grant::with_slot), deadline)))
+}
+
+/// Reads `room` or `room/slot`.
+fn permit(text: &[u8]) -> Result<(Room, Option<Slot>), Malformed> {
+    let mut parts = text.splitn(2, |&byte| byte == b'/').map(number);
+    let room = parts.next().transpose()?.and_then(room).ok_or(Malformed::NotAnInteger)?;
+    let Some(number) = parts.next().transpose()? else { return Ok((room, None)) };
+    let slot = u32::try_from(number).ok().and_then(Slot::new).filter(|slot| may_have(room, *slot));
+    slot.map(|slot| (room, Some(slot))).ok_or(Malformed::NotAnInteger)
+}
+
+/// Whether a grant with that room may have that slot. One that has become exclusive keeps the slot that it had.
+pub(super) fn may_have(room: Room, slot: Slot) -> bool {
+    room.is_exclusive() || room.most().is_some_and(|most| slot.get() <= most)
 }
 
 fn deadline(text: &[u8]) -> Result<Deadline, Malformed> {
@@ -132,7 +144,8 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
-    let room = Some(grant.room()).filter(|room| !alone || !room.is_exclusive());
+    let room =
+        Some(grant.room()).filter(|room| !alone || !room.is_exclusive() || grant.slot_apart().is_some());
     if room.is_some() {
         state.push(if alone { b'=' } else { b'+' });
     }
@@ -152,7 +165,10 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
         }
     }
     if let Some(room) = room {
-        add(digits.format(room.most().unwrap_or(0)), b',');
+        add(digits.format(room.most().unwrap_or(0)), if grant.slot_apart().is_some() { b'/' } else { b',' });
+    }
+    if let Some(slot) = grant.slot_apart() {
+        add(digits.format(slot.get()), b',');
     }
     state.extend_from_slice(grant.owner().text().as_ref());
     state

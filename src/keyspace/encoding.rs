@@ -22,6 +22,8 @@
 //! | room | how many may hold the lock while it does; 0: any number |
 //! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
 //!
+//! The wider form 3 is for grants of which one has a slot. It is form 2 with one number more for each grant, the last: its slot; 0: none.
+//!
 //! The latest lease is the key's TTL, which the server writes itself. Ends, and how much shorter a lease is, go up to 2^63 - 1, as the
 //! server's own TTLs do: `PEXPIRE` brings leases as far away as that.
 //!
@@ -33,7 +35,7 @@ use std::ffi::CStr;
 
 use crate::keyspace::effects::{self, APPLY};
 use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Millis, Mover, Owner, Room, Value};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Millis, Mover, Owner, Room, Slot, Value};
 use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };
@@ -50,7 +52,9 @@ impl NativeType for Value {
 
     fn save(&self, rdb: &mut RdbWriter) {
         match self {
-            Self::One(grant) if grant.room().is_exclusive() => save_one(grant, rdb),
+            Self::One(grant) if grant.room().is_exclusive() && grant.slot_apart().is_none() => {
+                save_one(grant, rdb)
+            }
             _ => save_several(self, rdb),
         }
     }
@@ -83,6 +87,9 @@ impl NativeType for Value {
             if !grant.room().is_exclusive() {
                 digest.integer(grant.room().most().unwrap_or(0).into());
                 digest.integer(held.deadline.left(0));
+            }
+            if let Some(slot) = grant.slot_apart() {
+                digest.integer(slot.get().into());
             }
         }
         digest.end();
@@ -150,16 +157,20 @@ fn save_parts(grant: &Grant, rdb: &mut RdbWriter) {
 }
 
 fn save_several(value: &Value, rdb: &mut RdbWriter) {
-    rdb.unsigned(0);
-    rdb.unsigned(2);
-    rdb.unsigned(value.count() as u64);
     let endless = value.is_endless();
+    let have_slots = value.all(latest(endless)).any(|held| held.grant.slot_apart().is_some());
+    rdb.unsigned(0);
+    rdb.unsigned(if have_slots { 3 } else { 2 });
+    rdb.unsigned(value.count() as u64);
     rdb.unsigned(endless.into());
     for held in value.all(latest(endless)) {
         save_parts(held.grant, rdb);
         rdb.unsigned(held.grant.made_apart().unwrap_or(0).unsigned_abs());
         rdb.unsigned(held.grant.room().most().unwrap_or(0).into());
         rdb.unsigned(number_of(held.deadline, endless));
+        if have_slots {
+            rdb.unsigned(held.grant.slot_apart().map_or(0, Slot::get).into());
+        }
     }
 }
 
@@ -197,7 +208,8 @@ fn load(rdb: &mut RdbReader) -> Result<Value, String> {
             let made = made(rdb)?;
             Ok(Value::One(parts.grant(Some(made), Room::ONE)))
         }
-        (_, Some(2)) => load_several(rdb),
+        (_, Some(2)) => load_several(rdb, false),
+        (_, Some(3)) => load_several(rdb, true),
         (_, Some(form)) => Err(format!("the form {form}")),
         (grants, None) => Err(format!("{grants} grants where 1 is expected")),
     }
@@ -234,7 +246,7 @@ impl Parts {
     }
 }
 
-fn load_several(rdb: &mut RdbReader) -> Result<Value, String> {
+fn load_several(rdb: &mut RdbReader, have_slots: bool) -> Result<Value, String> {
     let count = rdb.unsigned().map_err(truncated)?;
     let endless = match rdb.unsigned().map_err(truncated)? {
         0 => false,
@@ -255,7 +267,12 @@ fn load_several(rdb: &mut RdbReader) -> Result<Value, String> {
         if last.replace(parts.fence) >= Some(parts.fence) {
             return Err(format!("the fence {} behind another", parts.fence.get()));
         }
-        let grant = parts.grant(made, room);
+        let slot = if have_slots { slot(rdb, room)? } else { None };
+        if let Some(twice) = slot.filter(|slot| value.as_ref().is_some_and(|value| value.slots().has(*slot)))
+        {
+            return Err(format!("the slot {} twice", twice.get()));
+        }
+        let grant = slot.into_iter().fold(parts.grant(made, room), Grant::with_slot);
         until = match &mut value {
             None => {
                 value = Some(Value::One(grant));
@@ -272,6 +289,16 @@ fn load_several(rdb: &mut RdbReader) -> Result<Value, String> {
         return Err(format!("{count} grants where one has not the room"));
     }
     Ok(value)
+}
+
+/// The slot of a grant with that room.
+fn slot(rdb: &mut RdbReader, room: Room) -> Result<Option<Slot>, String> {
+    let number = rdb.unsigned().map_err(truncated)?;
+    if number == 0 {
+        return Ok(None);
+    }
+    let slot = u32::try_from(number).ok().and_then(Slot::new).filter(|slot| effects::may_have(room, *slot));
+    slot.map(Some).ok_or_else(|| format!("the slot {number} with room for {}", room.most().unwrap_or(0)))
 }
 
 /// When a grant was made, in ms since 1970.
@@ -295,6 +322,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::lock::Change;
 
     /// The earliest time that a lease is not over by.
     const NOW: Millis = 1;
@@ -320,7 +348,9 @@ mod tests {
         let grant = Grant::told(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
         let old = value.grant_of(&grant.owner()).cloned();
         match old {
-            Some(old) => value.update(old.fence(), 1, Room::ANY, end, until),
+            Some(old) => {
+                value.update(old.fence(), Change { holds: 1, room: Room::ANY, slot: None }, end, until)
+            }
             None => value.put(grant.with_room(Room::ANY), end, until),
         }
     }

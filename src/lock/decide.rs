@@ -1,6 +1,6 @@
 //! What each command does to a lock, decided from its state alone. Nothing here changes anything.
 
-use super::{Deadline, Fence, Grant, Millis, Now, Others, Owner, Room};
+use super::{Deadline, Fence, Grant, Millis, Now, Others, Owner, Room, Slot, SlotRequest, UsedSlots};
 
 /// A grant as a command finds it, and the end of its lease.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Held<'a> {
 pub(crate) struct Got {
     pub(crate) fence: Fence,
     pub(crate) holds: u32,
+    /// Of one who asked with `LIMIT`: the number of its permit.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// What an acquire asks for.
@@ -32,6 +34,8 @@ pub(crate) struct AcquireRequest<'a> {
     pub(crate) session: bool,
     /// For how many holders there is to be room, this one included.
     pub(crate) room: Room,
+    /// With `LIMIT`: which number the permit is to have.
+    pub(crate) slot: Option<SlotRequest>,
 }
 
 impl AcquireRequest<'_> {
@@ -39,11 +43,33 @@ impl AcquireRequest<'_> {
         AcquireRequest { owner: self.owner.clone().into_owned(), ..*self }
     }
 
-    /// The grant that is made of it, with that fence.
+    /// The grant that is made of it, with that fence, beside holders with those slots.
     #[inline(always)]
-    pub(crate) fn grant(&self, fence: Fence, now: Now) -> Grant {
+    pub(crate) fn grant(&self, fence: Fence, used: UsedSlots<'_>, now: Now) -> Grant {
         let grant = Grant::new(self.owner.borrowed(), fence, 1, self.max_hold, now.millis());
-        if self.room.is_exclusive() { grant } else { grant.with_room(self.room) }
+        if self.room.is_exclusive() {
+            return grant;
+        }
+        let grant = grant.with_room(self.room);
+        match self.slot.and_then(|slot| slot.find(used)) {
+            None => grant,
+            Some(slot) => grant.with_slot(slot),
+        }
+    }
+
+    /// The slot of a grant by which its owner re-enters, beside holders with those slots; none where it is not asked for.
+    pub(crate) fn slot_of(&self, grant: &Grant, used: UsedSlots<'_>) -> Option<Slot> {
+        let slot = self.slot?;
+        grant.slot().or_else(|| slot.find(used))
+    }
+
+    /// Whether an owner that re-enters asks for another slot than its grant has.
+    fn wants_another_slot(&self, grant: &Grant) -> bool {
+        match (self.slot, grant.slot()) {
+            (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
+            (Some(SlotRequest::Least), Some(slot)) => self.room.most().is_some_and(|most| slot.get() > most),
+            (None, _) | (_, None) => false,
+        }
     }
 
     /// The end of the lease of a grant that is made now.
@@ -83,27 +109,33 @@ pub(crate) enum Acquired {
     Granted { deadline: Deadline },
     /// The owner held it already: so many holds, until then. Both may be what they were (`ONCE`).
     Reentered { holds: u32, deadline: Deadline },
-    /// The owner re-enters with less room from now on, which is enough for the others that hold the lock.
+    /// The owner re-enters with less room from now on, which is enough for the others that hold the lock; or with a slot from now on.
     Upgraded { holds: u32, deadline: Deadline },
     /// Others hold the lock, and leave no room.
     Refused,
-    /// The owner holds it already, and wants less room than the others that hold it need.
+    /// The owner holds it already, and wants less room than the others that hold it need, or a slot that one of them has.
     UpgradeRefused,
 }
 
-/// The re-entrancy count is at its limit (2^32 - 1).
+/// Why a holder can't have what it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooManyHolds;
+#[cfg_attr(test, derive(Hash))]
+pub(crate) enum ReentryError {
+    /// The re-entrancy count is at its limit (2^32 - 1).
+    TooManyHolds,
+    /// Its grant has another slot than it names, or one above its `LIMIT`.
+    OtherSlot,
+}
 
 /// Decides an acquire, by the owner's own grant and by the others.
 #[inline(always)]
 pub(crate) fn acquire(
     held: Option<Held<'_>>,
-    others: Others,
+    others: Others<'_>,
     ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
-) -> Result<Acquired, TooManyHolds> {
+) -> Result<Acquired, ReentryError> {
     if held.is_none() && others.count == 0 {
         return Ok(Acquired::Granted { deadline: ask.first_deadline(limits, now) });
     }
@@ -114,24 +146,30 @@ pub(crate) fn acquire(
 #[inline(never)]
 fn acquire_held(
     held: Option<Held<'_>>,
-    others: Others,
+    others: Others<'_>,
     ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
-) -> Result<Acquired, TooManyHolds> {
+) -> Result<Acquired, ReentryError> {
     let Some(held) = held else {
         let most = Room::limit(limits.max_holders).unwrap_or(Room::ANY);
-        return Ok(match others.bear(ask.room.min(most)) {
+        let has_slot = ask.slot.is_none_or(|slot| slot.find(others.slots).is_some());
+        return Ok(match has_slot && others.bear(ask.room.min(most)) {
             true => Acquired::Granted { deadline: ask.first_deadline(limits, now) },
             false => Acquired::Refused,
         });
     };
-    let upgrade = ask.room < held.grant.room();
-    if upgrade && !others.bear(ask.room) {
+    if ask.wants_another_slot(held.grant) {
+        return Err(ReentryError::OtherSlot);
+    }
+    let new_slot = ask.slot.filter(|_| held.grant.slot().is_none());
+    let has_slot = new_slot.is_none_or(|slot| slot.find(others.slots).is_some());
+    let upgrade = ask.room < held.grant.room() || new_slot.is_some();
+    if upgrade && !(has_slot && others.bear(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);
     }
     let holds = held.grant.holds();
-    let holds = if ask.once { holds } else { holds.checked_add(1).ok_or(TooManyHolds)? };
+    let holds = if ask.once { holds } else { holds.checked_add(1).ok_or(ReentryError::TooManyHolds)? };
     let deadline = lengthen(held, ask.lease, limits, now);
     Ok(if upgrade { Acquired::Upgraded { holds, deadline } } else { Acquired::Reentered { holds, deadline } })
 }

@@ -1,10 +1,12 @@
 //! No number is too great for a decision, and none breaks a promise.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::{
-    AcquireRequest, Acquired, Deadline, Fence, FenceClock, Grant, Held, LONGEST_LEASE, Limits, Millis,
-    Others, Owner, Released, Room, Value, acquire, extend, lengthen, release,
+    AcquireRequest, Acquired, Change, Deadline, Fence, FenceClock, Grant, Held, LONGEST_LEASE, Limits,
+    Millis, Now, Others, Owner, ReentryError, Released, Room, Slot, SlotRequest, UsedSlots, Value, acquire,
+    extend, lengthen, release,
 };
 
 /// Numbers out of bytes; where those are used up, none.
@@ -46,6 +48,16 @@ fn step(
     let max_hold = Some(numbers.age()?).filter(|&age| age > 0);
     let rooms = [Room::ONE, Room::limit(2)?, Room::limit(3)?, Room::ANY];
     let room = *rooms.get((what >> 8 & 3) as usize)?;
+    let slot = match u32::try_from(what >> 16 & 3).ok().and_then(Slot::new) {
+        Some(slot) => SlotRequest::This(slot),
+        None => SlotRequest::Least,
+    };
+    // As the parser has it: `SLOT` only with `LIMIT`, and not above that.
+    let slot = room.most().map(|most| match slot {
+        SlotRequest::This(slot) if slot.get() > most => SlotRequest::Least,
+        slot => slot,
+    });
+    let slot = slot.filter(|_| !room.is_exclusive() || what & 1 << 18 != 0);
     let limits = Limits {
         max_lease: LONGEST_LEASE,
         max_hold: max_hold.filter(|_| what & 1024 == 0),
@@ -58,7 +70,8 @@ fn step(
     }
     match (what >> 4) % 6 {
         0 | 1 => {
-            let ask = AcquireRequest { owner, lease, max_hold, once: what & 8 == 0, session: false, room };
+            let ask =
+                AcquireRequest { owner, lease, max_hold, once: what & 8 == 0, session: false, room, slot };
             take(&ask, limits, now, clock, lock)?;
         }
         2 => {
@@ -67,7 +80,8 @@ fn step(
                 (Some(Released::Kept { holds }), Some(grant)) => {
                     let (value, until) = lock.as_mut()?;
                     let end = value.with_fence(grant.fence(), || *until)?.deadline;
-                    *until = value.update(grant.fence(), holds, grant.room(), end, *until);
+                    let change = Change { holds, room: grant.room(), slot: None };
+                    *until = value.update(grant.fence(), change, end, *until);
                 }
                 (Some(Released::Ended), Some(grant)) => end(lock, grant.fence())?,
                 (None, None) => (),
@@ -82,8 +96,8 @@ fn step(
                 let least = Deadline::At(now).min(held.deadline);
                 assert!(deadline >= least && deadline <= Deadline::after(now, lease));
                 assert!(deadline <= held.grant.limit(limits.max_hold));
-                let (fence, holds, room) = (held.grant.fence(), held.grant.holds(), held.grant.room());
-                *until = value.update(fence, holds, room, deadline, *until);
+                let change = Change { holds: held.grant.holds(), room: held.grant.room(), slot: None };
+                *until = value.update(held.grant.fence(), change, deadline, *until);
             }
         }
         4 => {
@@ -134,8 +148,12 @@ fn take(
             let last = clock.last();
             let fence = clock.next(now)?;
             assert!(Some(fence) > last);
-            let grant = Grant::new(ask.owner.borrowed().into_owned(), fence, 1, ask.max_hold, now / 1000);
-            let grant = grant.with_room(ask.room);
+            let used = lock.as_ref().map_or(UsedSlots::NONE, |(value, _)| value.slots());
+            let grant = ask.grant(fence, used, Now { micros: now, start: now });
+            assert!(grant.slot().is_some() || ask.slot.is_none());
+            if let Some(SlotRequest::This(slot)) = ask.slot {
+                assert_eq!(grant.slot(), Some(slot));
+            }
             match lock {
                 Some((value, until)) => *until = value.put(grant, deadline, *until),
                 None => *lock = Some((Value::One(grant), deadline)),
@@ -148,14 +166,21 @@ fn take(
             assert!(held.grant.owner() == ask.owner && deadline >= held.deadline);
             assert!(holds == held.grant.holds() + u32::from(!ask.once));
             let room = held.grant.room().min(ask.room);
+            let slot = ask.slot_of(held.grant, others.slots);
+            assert_eq!(slot.is_some(), ask.slot.is_some());
+            assert!(held.grant.slot().is_none() || slot.is_none() || slot == held.grant.slot());
             let (value, until) = lock.as_mut()?;
-            *until = value.update(fence?, holds, room, deadline, *until);
+            *until = value.update(fence?, Change { holds, room, slot }, deadline, *until);
         }
         (Ok(Acquired::Refused), None) => assert!(others.count > 0),
         (Ok(Acquired::UpgradeRefused), Some(held)) => {
-            assert!(ask.room < held.grant.room() && others.count > 0)
+            assert!(ask.room < held.grant.room() || held.grant.slot().is_none());
+            assert!(others.count > 0);
         }
-        (Err(_), Some(held)) => assert_eq!(held.grant.holds(), u32::MAX),
+        (Err(ReentryError::TooManyHolds), Some(held)) => assert_eq!(held.grant.holds(), u32::MAX),
+        (Err(ReentryError::OtherSlot), Some(held)) => {
+            assert!(ask.slot.is_some() && held.grant.slot().is_some());
+        }
         (answer, held) => panic!("{answer:?} for {held:?}"),
     }
     Some(())
@@ -177,7 +202,11 @@ fn bear_each_other(value: &Value, until: Deadline) {
     if let Value::Several(several) = value {
         assert!(several.trees_agree());
     }
+    let mut slots = BTreeSet::new();
     for held in value.all(until) {
+        let (room, slot) = (held.grant.room(), held.grant.slot().map(Slot::get));
+        assert!(slot.is_none_or(|slot| slots.insert(slot)), "twice: {slot:?}");
+        assert!(slot.is_none_or(|slot| room.is_exclusive() || room.most().is_some_and(|most| slot <= most)));
         assert!(held.grant.room().most().is_none_or(|most| count <= most as usize));
         assert_eq!(value.grant_of(&held.grant.owner()), Some(held.grant));
         assert!(value.with_fence(held.grant.fence(), || until).is_some());

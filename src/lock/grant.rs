@@ -1,7 +1,7 @@
 //! One stretch of ownership, from the moment a lock goes to an owner until it is free again.
 
 use super::counts::Counts;
-use super::{Deadline, Fence, Millis, Owner, Room};
+use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
 /// A grant: who holds the lock, how often, with which fence, and how many it bears beside it.
 ///
@@ -28,6 +28,8 @@ pub(crate) struct Full {
     max_hold: Option<Millis>,
     made: Millis,
     room: Room,
+    /// Where the room does not say it.
+    slot: Option<Slot>,
 }
 
 impl Full {
@@ -36,8 +38,18 @@ impl Full {
         self.max_hold.is_some()
             || self.made != self.fence.millis()
             || !self.room.is_exclusive()
+            || self.slot.is_some()
             || matches!(self.owner, Owner::Name(_))
     }
+}
+
+/// What a step makes of a grant, beside its lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) holds: u32,
+    pub(crate) room: Room,
+    /// None: as it was.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// By how many ms the clock of another server, which gave a fence, may be ahead of this one's.
@@ -62,22 +74,43 @@ impl Grant {
             }
             (owner, max_hold, _) => {
                 let (owner, room) = (owner.into_owned(), Room::ONE);
-                Repr::Full(Box::new(Full { owner, fence, holds, max_hold, made, room }))
+                Repr::Full(Box::new(Full { owner, fence, holds, max_hold, made, room, slot: None }))
             }
         })
     }
 
+    /// The grant with something else than the owner, the fence and the holds changed.
+    fn with(mut self, change: impl FnOnce(&mut Full)) -> Self {
+        match &mut self.0 {
+            Repr::Full(full) => change(full),
+            Repr::Compact { counts, uuid } => {
+                let (fence, holds) = (counts.fence(), counts.holds());
+                let (owner, made) = (Owner::Uuid(*uuid), fence.millis());
+                let (max_hold, room, slot) = (None, Room::ONE, None);
+                let mut full = Full { owner, fence, holds, max_hold, made, room, slot };
+                change(&mut full);
+                self.0 = Repr::Full(Box::new(full));
+            }
+        }
+        if let Repr::Full(full) = &mut self.0 {
+            full.slot = full.slot.filter(|slot| !full.room.is_exclusive() || *slot != Slot::FIRST);
+        }
+        self.set_holds(self.holds());
+        self
+    }
+
     /// The grant with that room. Without this call, it has room for nobody else.
     pub(crate) fn with_room(self, room: Room) -> Self {
-        if room == self.room() {
-            return self;
-        }
-        let (owner, fence, holds) = (self.owner().into_owned(), self.fence(), self.holds());
-        let (max_hold, made) = (self.max_hold(), self.made());
-        if room.is_exclusive() {
-            return Self::new(owner, fence, holds, max_hold, made);
-        }
-        Self(Repr::Full(Box::new(Full { owner, fence, holds, max_hold, made, room })))
+        if room == self.room() { self } else { self.with(|full| full.room = room) }
+    }
+
+    /// The grant with that slot. Without this call, it has none, unless it is exclusive.
+    pub(crate) fn with_slot(self, slot: Slot) -> Self {
+        self.with(|full| full.slot = Some(slot))
+    }
+
+    pub(super) fn without_slot(self) -> Self {
+        self.with(|full| full.slot = None)
     }
 
     /// A grant of which a primary or a file tells at that time, and when it was made where the fence does not say that. If
@@ -99,8 +132,7 @@ impl Grant {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
         }
-        let owner = self.owner().into_owned();
-        Self::new(owner, self.fence(), self.holds(), self.max_hold(), earlier.made()).with_room(self.room())
+        self.with(|full| full.made = earlier.made())
     }
 
     pub(crate) fn owner(&self) -> Owner<'_> {
@@ -124,7 +156,7 @@ impl Grant {
         }
     }
 
-    pub(crate) fn set_holds(&mut self, count: u32) {
+    fn set_holds(&mut self, count: u32) {
         match &mut self.0 {
             Repr::Full(full) if full.has_more_than_counts() => full.holds = count,
             _ => {
@@ -134,10 +166,17 @@ impl Grant {
         }
     }
 
-    pub(crate) fn set_room(&mut self, room: Room) {
-        if room != self.room() {
-            *self = self.clone().with_room(room);
+    pub(super) fn change(&mut self, Change { holds, room, slot }: Change) {
+        if room != self.room() || slot.is_some() && slot != self.slot() {
+            let with = |full: &mut Full| (full.room, full.slot) = (room, slot.or(full.slot));
+            *self = self.clone().with(with);
         }
+        self.set_holds(holds);
+    }
+
+    /// Whether that changes nothing.
+    pub(crate) fn is_already(&self, Change { holds, room, slot }: Change) -> bool {
+        self.holds() == holds && self.room() == room && (slot.is_none() || slot == self.slot())
     }
 
     /// How many may hold the lock while it does.
@@ -145,6 +184,19 @@ impl Grant {
         match &self.0 {
             Repr::Compact { .. } => Room::ONE,
             Repr::Full(full) => full.room,
+        }
+    }
+
+    /// The number of its permit. A reader has none, nor has a grant that was made before there were such numbers.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.slot_apart().or(if self.room().is_exclusive() { Some(Slot::FIRST) } else { None })
+    }
+
+    /// The number of its permit, where its room does not say that.
+    pub(crate) fn slot_apart(&self) -> Option<Slot> {
+        match &self.0 {
+            Repr::Compact { .. } => None,
+            Repr::Full(full) => full.slot,
         }
     }
 

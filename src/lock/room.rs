@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use super::UsedSlots;
+
 /// For how many holders an ask has room, and the grant that comes of it, itself included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
@@ -32,14 +34,15 @@ impl Room {
 
 /// Those who hold a lock beside the one who asks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Others {
+pub(crate) struct Others<'a> {
     pub(crate) count: usize,
     /// The least room that one of them has.
     pub(crate) room: Room,
+    pub(crate) slots: UsedSlots<'a>,
 }
 
-impl Others {
-    pub(crate) const NONE: Self = Self { count: 0, room: Room::ANY };
+impl Others<'_> {
+    pub(crate) const NONE: Self = Self { count: 0, room: Room::ANY, slots: UsedSlots::NONE };
 
     /// Whether one with that room may hold the lock with them: they are fewer than its own room, and than the room of each of
     /// them.

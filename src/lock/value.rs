@@ -1,7 +1,7 @@
 //! The grants of a lock: one, or several side by side.
 
 use super::several::Several;
-use super::{Deadline, Fence, Grant, Held, Millis, Others, Owner, Room};
+use super::{Change, Deadline, Fence, Grant, Held, Millis, Others, Owner, Room, UsedSlots};
 
 /// What the key of a held lock holds: one grant, as most do, whose lease is the TTL of the key; or several.
 ///
@@ -54,14 +54,20 @@ impl Value {
         &self,
         owner: &Owner<'_>,
         until: impl FnOnce() -> Deadline,
-    ) -> (Option<Held<'_>>, Others) {
+    ) -> (Option<Held<'_>>, Others<'_>) {
         match self {
             Self::One(grant) if grant.owner() == *owner => {
                 (Some(Held { grant, deadline: until() }), Others::NONE)
             }
-            Self::One(grant) => (None, Others { count: 1, room: grant.room() }),
+            Self::One(_) => (None, self.others()),
             Self::Several(several) => several.seen_by(owner, until()),
         }
+    }
+
+    /// All holders, to somebody who is none of them.
+    #[inline(always)]
+    pub(crate) fn others(&self) -> Others<'_> {
+        Others { count: self.count(), room: self.room(), slots: self.slots() }
     }
 
     /// The grant of an owner.
@@ -121,6 +127,14 @@ impl Value {
         }
     }
 
+    /// The slots that the holders have.
+    pub(crate) fn slots(&self) -> UsedSlots<'_> {
+        match self {
+            Self::One(grant) => UsedSlots::One(grant.slot()),
+            Self::Several(several) => several.slots(),
+        }
+    }
+
     /// A grant comes to hold the lock beside the others, in place of an earlier one of its owner, and with the age that is known of
     /// it. The end by the TTL from then on.
     pub(crate) fn put(&mut self, grant: Grant, end: Deadline, until: Deadline) -> Deadline {
@@ -148,21 +162,19 @@ impl Value {
     pub(crate) fn update(
         &mut self,
         fence: Fence,
-        holds: u32,
-        room: Room,
+        change: Change,
         end: Deadline,
         until: Deadline,
     ) -> Deadline {
         match self {
             Self::One(grant) if grant.fence() == fence => {
-                grant.set_holds(holds);
-                grant.set_room(room);
+                grant.change(change);
                 end
             }
             Self::One(_) => until,
             Self::Several(several) => {
                 several.align(until);
-                several.update(fence, holds, room, end);
+                several.update(fence, change, end);
                 several.until()
             }
         }

@@ -5,7 +5,10 @@
 
 use super::detect::{Circle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
-use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
+use crate::lock::{
+    Change, Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, ReentryError, Room,
+    Value,
+};
 
 /// What every rule needs.
 pub(crate) trait Environment {
@@ -49,8 +52,13 @@ pub(crate) trait LockAccess: Environment {
     /// Gives the lock to somebody beside those who hold it.
     fn add(&mut self, grant: Grant, until: Deadline);
 
-    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already.
-    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline);
+    /// Changes the grant with that fence, and its lease; nothing at all where they are that already.
+    fn change_grant(&mut self, fence: Fence, change: Change, until: Deadline);
+
+    /// Changes holds, room and lease of the grant with that fence.
+    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline) {
+        self.change_grant(fence, Change { holds, room, slot: None }, until);
+    }
 
     /// Ends one of several grants, and takes note of why.
     fn end(&mut self, fence: Fence, why: LockEvent);
@@ -100,7 +108,7 @@ pub(crate) trait LockAccess: Environment {
 
     /// The grant of an owner and the end of its lease, where it holds the lock; and those of the others.
     #[inline(always)]
-    fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others) {
+    fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others<'_>) {
         match self.value() {
             Some(value) => value.seen_by(owner, || self.deadline()),
             None => (None, Others::NONE),
@@ -114,7 +122,7 @@ pub(crate) trait LockAccess: Environment {
 
     /// Whether one more grant might fit beside those that there are.
     fn has_room(&self) -> bool {
-        self.value().is_none_or(|value| Others { count: value.count(), room: value.room() }.bear(Room::ANY))
+        self.value().is_none_or(|value| value.others().bear(Room::ANY))
     }
 }
 
@@ -282,7 +290,8 @@ pub(crate) enum LockEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NotHeld,
-    TooManyHolds,
+    /// A re-entry can't be had.
+    NoReentry(ReentryError),
     NoMoreFences,
     /// The queue is full.
     MaxWaiters,
@@ -298,8 +307,8 @@ pub(crate) enum Refusal {
     GraceOfLeases(Millis),
 }
 
-impl From<crate::lock::TooManyHolds> for Refusal {
-    fn from(_: crate::lock::TooManyHolds) -> Self {
-        Self::TooManyHolds
+impl From<ReentryError> for Refusal {
+    fn from(why: ReentryError) -> Self {
+        Self::NoReentry(why)
     }
 }

@@ -77,7 +77,15 @@ pub(crate) fn extend_all<B: LocksAccess>(
     let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
     let ExtendRequest { owner, lease, confirm, .. } = *longer;
     let owner = owner.borrowed().into_owned();
-    let ask = AcquireRequest { owner, lease, max_hold: None, once: true, session: false, room: Room::ONE };
+    let ask = AcquireRequest {
+        owner,
+        lease,
+        max_hold: None,
+        once: true,
+        session: false,
+        room: Room::ONE,
+        slot: None,
+    };
     let (way, client_id) = (WaitKind::Blocked(client), caller.id());
     let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
     hold_answer(locks, request, arrival, &got, Answer::Extended { until });
@@ -86,7 +94,7 @@ pub(crate) fn extend_all<B: LocksAccess>(
 
 impl Extension {
     fn got(&self) -> Got {
-        Got { fence: self.fence, holds: self.holds }
+        Got { fence: self.fence, holds: self.holds, slot: None }
     }
 }
 

@@ -6,7 +6,9 @@ use super::grace;
 use super::leases::lease_moved;
 use super::sessions::lease_of;
 use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
-use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Got, Now, Others, Owner, Room, Value};
+use crate::lock::{
+    self, AcquireRequest, Acquired, Change, Deadline, Fence, Got, Now, Others, Owner, Room, UsedSlots, Value,
+};
 
 /// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
 /// them wait until one of those has it, or until they are at the head of the queue.
@@ -85,7 +87,7 @@ fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     lock.here(|table, at| table.end_grant(at, fence, lost.then_some(MessageKind::Lost)));
 }
 
-/// Gives the lock to one who asked for it: alone, or beside those who hold it.
+/// Gives the lock to one who asked for it: alone, or beside those who hold it. What it has then.
 #[inline(always)]
 pub(super) fn give<S: LockAccess>(
     lock: &mut S,
@@ -94,8 +96,10 @@ pub(super) fn give<S: LockAccess>(
     until: Deadline,
     alone: bool,
     now: Now,
-) {
-    let grant = ask.grant(fence, now);
+) -> Got {
+    let used = if alone { None } else { lock.value() };
+    let grant = ask.grant(fence, used.map_or(UsedSlots::NONE, Value::slots), now);
+    let got = Got { fence, holds: 1, slot: ask.slot.and(grant.slot()) };
     if !ask.room.is_exclusive() {
         lock.note(LockEvent::Shared);
     }
@@ -104,22 +108,35 @@ pub(super) fn give<S: LockAccess>(
     } else {
         lock.add(grant, until);
     }
+    got
 }
 
-/// The holder has its grant once more.
+/// The holder has its grant once more. What it has then.
 pub(super) fn enter_again<S: LockAccess>(
     lock: &mut S,
+    ask: &AcquireRequest<'_>,
     fence: Fence,
     holds: u32,
     room: Room,
     until: Deadline,
     upgraded: bool,
-) {
-    lock.update(fence, holds, room, until);
+) -> Got {
+    let (mut slot, mut is_new) = (None, false);
+    if let Some(value) = lock.value().filter(|_| ask.slot.is_some())
+        && let Some(grant) = value.grant_of(&ask.owner)
+    {
+        (slot, is_new) = (ask.slot_of(grant, value.slots()), grant.slot().is_none());
+    }
+    if is_new && !lock.idle() {
+        // Others of its owner's waits may want another one.
+        lock.here(|table, at| table.recheck_by(at, 0));
+    }
+    lock.change_grant(fence, Change { holds, room, slot }, until);
     lock.note(LockEvent::Reentered);
     if upgraded {
         lock.note(LockEvent::Upgraded);
     }
+    Got { fence, holds, slot }
 }
 
 /// Gives the lock to those at the head of its queue who fit; whether to anybody. `over`: what stands in the key has ended, and is
@@ -161,7 +178,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
             }
             Ok(Acquired::Upgraded { .. }) if is_grace(lock, now) => return granted,
             // Only where its owner holds the lock.
-            Ok(Acquired::Reentered { .. } | Acquired::Upgraded { .. }) | Err(lock::TooManyHolds) => {
+            Ok(Acquired::Reentered { .. } | Acquired::Upgraded { .. }) | Err(_) => {
                 match reenter_one(lock, request, &ask, now) {
                     Reentry::Done if lock.pay(CHANGE) => continue,
                     Reentry::Done => break,
@@ -174,10 +191,10 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
         }
         // Once the greatest has been given: what is held can still be given back.
         let Some(fence) = lock.next_fence(now) else { return granted };
-        give(lock, &ask, fence, until, alone, now);
+        let got = give(lock, &ask, fence, until, alone, now);
         granted = true;
         lock.note(LockEvent::HandedOver);
-        granted_to(lock, request, Got { fence, holds: 1 }, until, now);
+        granted_to(lock, request, got, until, now);
         reenter(lock, &ask.owner, now);
         lease_moved(lock, fence, until, now);
         let may_go_on = lock.pay(CHANGE);
@@ -291,7 +308,7 @@ fn reenter_one<S: LockAccess>(
     let (holds, room, until, upgraded) = match lock::acquire(held, others, ask, limits, now.start) {
         Ok(Acquired::Reentered { holds, deadline }) => (holds, room, deadline, false),
         Ok(Acquired::Upgraded { holds, deadline }) if !is_grace(lock, now) => {
-            (holds, ask.room, deadline, true)
+            (holds, room.min(ask.room), deadline, true)
         }
         Ok(Acquired::Upgraded { .. } | Acquired::UpgradeRefused) => {
             return match lock.entry(|entry| entry.upgrader()) {
@@ -306,16 +323,16 @@ fn reenter_one<S: LockAccess>(
                 }
             };
         }
-        Err(lock::TooManyHolds) => {
-            lock.table(|table| table.answer(request, Answer::TooManyHolds));
+        Err(why) => {
+            lock.table(|table| table.answer(request, Answer::NoReentry(why)));
             return Reentry::Done;
         }
         // For those who don't hold it.
         Ok(Acquired::Granted { .. } | Acquired::Refused) => return Reentry::NotHeld,
     };
     let until = lease_of(lock, fence, until);
-    enter_again(lock, fence, holds, room, until, upgraded);
-    granted_to(lock, request, Got { fence, holds }, until, now);
+    let got = enter_again(lock, ask, fence, holds, room, until, upgraded);
+    granted_to(lock, request, got, until, now);
     if ask.once {
         lock.change(|entry| entry.share_hold_with(fence, request));
     }

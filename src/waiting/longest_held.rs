@@ -84,6 +84,7 @@ mod tests {
                 once: false,
                 session: false,
                 room: Room::ONE,
+                slot: None,
             };
             let request = self.table.next_request();
             let way = WaitKind::Blocked(request);

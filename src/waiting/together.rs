@@ -97,8 +97,8 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
                 return;
             }
             Ok(verdict) => verdicts.push(verdict),
-            Err(_) => {
-                lock.table(|table| table.answer(request, Answer::TooManyHolds));
+            Err(why) => {
+                lock.table(|table| table.answer(request, Answer::NoReentry(why)));
                 return;
             }
         }
@@ -121,14 +121,13 @@ fn grant_all<B: LocksAccess>(
         let Some(lock) = locks.lock(number) else { return };
         let (got, until) = match (verdict, fence) {
             (Verdict::New { until, alone }, Some(fence)) => {
-                give(lock, ask, fence, until, alone, now);
+                let got = give(lock, ask, fence, until, alone, now);
                 lock.note(LockEvent::HandedOver);
-                (Got { fence, holds: 1 }, until)
+                (got, until)
             }
             (Verdict::Again { fence, holds, room, until, upgraded }, _) => {
-                enter_again(lock, fence, holds, room, until, upgraded);
                 again.push(number);
-                (Got { fence, holds }, until)
+                (enter_again(lock, ask, fence, holds, room, until, upgraded), until)
             }
             _ => return,
         };

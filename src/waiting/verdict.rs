@@ -7,7 +7,7 @@ use super::leases::look_when_one_ends;
 use super::sessions::lease_of;
 use super::settle::settle_own;
 use super::table::RequestId;
-use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Got, Now, Room};
+use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Got, Now, ReentryError, Room};
 
 /// The decision about a request for one lock. Nothing has been done yet.
 pub(super) enum Verdict {
@@ -34,7 +34,7 @@ pub(super) fn judge_unsettled<S: LockAccess>(
     lock: &mut S,
     ask: &AcquireRequest<'_>,
     now: Now,
-) -> Result<Verdict, Refusal> {
+) -> Result<Verdict, ReentryError> {
     let verdict = if settle_own(lock, &ask.owner, now) { Some(judge(lock, ask, None, now)?) } else { None };
     Ok(match verdict {
         Some(Verdict::Not(conflict)) => Verdict::Not(Conflict { upgrade: None, unsettled: true, ..conflict }),
@@ -50,24 +50,25 @@ pub(super) fn judge<S: LockAccess>(
     ask: &AcquireRequest<'_>,
     request: Option<RequestId>,
     now: Now,
-) -> Result<Verdict, Refusal> {
+) -> Result<Verdict, ReentryError> {
     let limits = lock.limits();
     let (held, others) = lock.seen_by(&ask.owner);
     let mine = held.map(|held| (held.grant.fence(), held.grant.room()));
+    let alone = others.count == 0;
     let not = |refused, upgrade| Verdict::Not(Conflict { refused, upgrade, unsettled: false });
     Ok(match (lock::acquire(held, others, ask, limits, now.start)?, mine) {
         (Acquired::Granted { deadline: until }, _) => match may_grant(lock, request) {
-            Ok(()) => Verdict::New { until, alone: others.count == 0 },
+            Ok(()) => Verdict::New { until, alone },
             Err(refused) => not(refused, None),
         },
         (Acquired::Reentered { holds, deadline }, Some((fence, room))) => {
             let until = lease_of(lock, fence, deadline);
             Verdict::Again { fence, holds, room, until, upgraded: false }
         }
-        (Acquired::Upgraded { holds, deadline }, Some((fence, _))) => match lock.grace().grants {
+        (Acquired::Upgraded { holds, deadline }, Some((fence, room))) => match lock.grace().grants {
             0 => {
                 let until = lease_of(lock, fence, deadline);
-                Verdict::Again { fence, holds, room: ask.room, until, upgraded: true }
+                Verdict::Again { fence, holds, room: room.min(ask.room), until, upgraded: true }
             }
             // Grants that another server made may be lost.
             left => not(Some(Refusal::Grace(left)), Some(fence)),
@@ -114,16 +115,15 @@ pub(super) fn take<S: LockAccess>(
     match verdict {
         Verdict::New { until, alone } => {
             let fence = fence.or_else(|| lock.next_fence(now)).ok_or(Refusal::NoMoreFences)?;
-            give(lock, ask, fence, until, alone, now);
+            let got = give(lock, ask, fence, until, alone, now);
             lock.note(LockEvent::Acquired);
             if !alone {
                 look_when_one_ends(lock, now);
             }
-            Ok((Got { fence, holds: 1 }, until))
+            Ok((got, until))
         }
         Verdict::Again { fence, holds, room, until, upgraded } => {
-            enter_again(lock, fence, holds, room, until, upgraded);
-            Ok((Got { fence, holds }, until))
+            Ok((enter_again(lock, ask, fence, holds, room, until, upgraded), until))
         }
         Verdict::Not(conflict) => Err(conflict.refused.unwrap_or(Refusal::NotHeld)),
     }

@@ -51,8 +51,15 @@ mod tests {
 
     fn join(table: &mut WaitTable<RequestId>, since: Millis) -> RequestId {
         let owner = Owner::new(b"a").unwrap().into_owned();
-        let ask =
-            AcquireRequest { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
+        let ask = AcquireRequest {
+            owner,
+            lease: 10,
+            max_hold: None,
+            once: false,
+            session: false,
+            room: Room::ONE,
+            slot: None,
+        };
         let request = table.next_request();
         let way = WaitKind::Blocked(request);
         let arrival = Arrival { ask, way, client_id: 7, since: since * 1000, timeout: 0, confirm: None };

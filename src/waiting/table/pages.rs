@@ -128,8 +128,15 @@ mod tests {
 
     fn arrival(since: Millis) -> Arrival<RequestId> {
         let owner = Owner::new(b"a").unwrap().into_owned();
-        let ask =
-            AcquireRequest { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
+        let ask = AcquireRequest {
+            owner,
+            lease: 10,
+            max_hold: None,
+            once: false,
+            session: false,
+            room: Room::ONE,
+            slot: None,
+        };
         Arrival {
             ask,
             way: WaitKind::Blocked(RequestId::MIN),

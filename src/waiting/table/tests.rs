@@ -9,7 +9,7 @@ use super::queue::{Queue, RequestId};
 use super::timers::Lane;
 use super::waiter::{Phase, WaitKind};
 use super::{LockRef, Offset, WaitTable};
-use crate::lock::{Fence, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Fence, Millis};
 
 /// Hash maps have no order: by key, then.
 impl<C: Hash> Hash for WaitTable<C> {
@@ -32,11 +32,10 @@ impl<C: Copy> WaitTable<C> {
         entry.has_undeliverable() || entry.has_expired() || self.has_session_over(at)
     }
 
-    /// Who stands in the queue, first come first, under which name, and for how many there is to be room.
-    pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, Owner<'static>, Room)> {
+    /// Who stands in the queue, first come first, and what they ask for.
+    pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, AcquireRequest<'static>)> {
         let requests = self.lock(at).queue.iter();
-        let asks = requests.map(|request| (request, &self.waiters[&request].ask));
-        asks.map(|(request, ask)| (request, ask.owner.clone(), ask.room)).collect()
+        requests.map(|request| (request, self.waiters[&request].ask.clone())).collect()
     }
 
     /// The grants of waiters that the server has not freed yet.

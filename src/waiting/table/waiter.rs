@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::lock_id::{LockId, LockRef};
 use super::queue::RequestId;
 use super::replication::Confirm;
-use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, ReentryError, Room};
 
 /// The answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub(crate) enum Answer {
         until: Deadline,
     },
     WrongType,
-    TooManyHolds,
+    /// Its owner has the lock, and it can't re-enter.
+    NoReentry(ReentryError),
     /// It would wait for an owner that waits for it.
     Deadlock,
     TimedOut,

@@ -3,14 +3,14 @@
 use super::queue::RequestId;
 use super::waiter::Phase;
 use super::{LockId, LockRef, WaitTable};
-use crate::lock::{AcquireRequest, Fence, Owner, Room};
+use crate::lock::{AcquireRequest, Fence, Owner, Room, SlotRequest};
 
 /// A waiter in front of another one in a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
     pub(crate) request: RequestId,
     pub(crate) room: Room,
-    /// It waits for other locks too.
+    /// It depends on more than its room: it waits for other locks too, or for one slot.
     pub(crate) several: bool,
 }
 
@@ -55,7 +55,9 @@ impl<C: Copy> WaitTable<C> {
                 // It keeps nobody waiting.
                 return Some(Ahead { request, room: Room::ANY, several: false });
             }
-            Some(Ahead { request, room: waiter.ask.room, several: waiter.locks.are_several() })
+            let waits_for_slot = matches!(waiter.ask.slot, Some(SlotRequest::This(_)));
+            let several = waiter.locks.are_several() || waits_for_slot;
+            Some(Ahead { request, room: waiter.ask.room, several })
         })
     }
 

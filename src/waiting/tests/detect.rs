@@ -77,6 +77,7 @@ impl WaitTable {
             once: notify,
             session,
             room,
+            slot: None,
         };
         let wait = WaitOptions {
             timeout: Some(0),

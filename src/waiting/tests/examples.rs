@@ -12,8 +12,15 @@ const NOW: Millis = 1_700_000_000_000;
 fn a_server_that_was_away_gives_no_session_its_lease_back() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
     let owner = Owner::new(b"a").unwrap();
-    let ask =
-        AcquireRequest { owner, lease: 300, max_hold: None, once: false, session: true, room: Room::ONE };
+    let ask = AcquireRequest {
+        owner,
+        lease: 300,
+        max_hold: None,
+        once: false,
+        session: true,
+        room: Room::ONE,
+        slot: None,
+    };
     for (away, is_held) in [(1000, true), (1001, false)] {
         let mut server = Server::new(1);
         let reply = server.acquire(rules, NOW, 0, &ask, &WaitOptions::default());
@@ -25,7 +32,7 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
 
 fn ask(owner: &'static str, lease: Millis, session: bool) -> AcquireRequest<'static> {
     let owner = Owner::new(owner.as_bytes()).unwrap();
-    AcquireRequest { owner, lease, max_hold: None, once: false, session, room: Room::ONE }
+    AcquireRequest { owner, lease, max_hold: None, once: false, session, room: Room::ONE, slot: None }
 }
 
 /// Places of a connection that has closed are passed over, before it is their turn to be taken off.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::reference::{Answered, Comes, Holder, Reference, Told, Wish};
 use super::server::{Conn, Queued, Reply, Rules, Server, Writes};
-use crate::lock::{AcquireRequest, Deadline, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Millis, Owner, ReentryError, Room, Slot, SlotRequest};
 use crate::waiting::WaitOptions;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"];
@@ -70,12 +70,24 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (conn, who, lease) = (0..CONNS, 0..NAMES.len(), 1..50i64);
-    let wish =
-        (who.clone(), lease.clone(), option::weighted(0.2, 1..80i64), any::<bool>(), any::<bool>()).prop_map(
-            |(who, lease, max_hold, once, session)| Wish { who, lease, max_hold, once, session, room: 1 },
-        );
+    let wish = (who.clone(), lease.clone(), option::weighted(0.2, 1..80i64), any::<bool>(), any::<bool>())
+        .prop_map(|(who, lease, max_hold, once, session)| Wish {
+            who,
+            lease,
+            max_hold,
+            once,
+            session,
+            room: 1,
+            slot: None,
+        });
     let room = prop_oneof![3 => Just(1), 1 => 2..4usize, 2 => Just(usize::MAX)];
-    let wish = (wish, room).prop_map(|(wish, room)| Wish { room, ..wish });
+    // One number of those that there are, or any.
+    let slot = (option::weighted(0.3, 0..3u32), any::<bool>());
+    let wish = (wish, room, slot).prop_map(|(wish, room, (slot, alone))| {
+        let is_limit = room < usize::MAX && (room > 1 || alone);
+        let slot = is_limit.then(|| slot.map(|slot| 1 + slot % room as u32));
+        Wish { room, slot, ..wish }
+    });
     // The right fence, or an older one.
     let fence = option::of(any::<bool>());
     prop_oneof![
@@ -103,7 +115,9 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn told(reply: &Reply) -> Told {
     match *reply {
-        Reply::Granted { holds, deadline: Deadline::At(until), .. } => Some((holds, until)),
+        Reply::Granted { holds, slot, deadline: Deadline::At(until), .. } => {
+            Some((holds, until, slot.map(Slot::get)))
+        }
         _ => None,
     }
 }
@@ -111,8 +125,9 @@ fn told(reply: &Reply) -> Told {
 /// Whether somebody is told what he is to be told. A session may have been renewed before, so that the lease is longer.
 fn agrees(seen: Told, expected: Told, renewed: Option<Millis>) -> bool {
     match (seen, expected) {
-        (Some((holds, until)), Some((expected, least))) => {
-            holds == expected && (least..=renewed.unwrap_or(least).max(least)).contains(&until)
+        (Some((holds, until, slot)), Some((expected, least, expected_slot))) => {
+            (holds, slot) == (expected, expected_slot)
+                && (least..=renewed.unwrap_or(least).max(least)).contains(&until)
         }
         _ => seen == expected,
     }
@@ -167,9 +182,13 @@ impl Pair {
                 }
             }
             Step::Acquire { conn, wish, block } => {
-                let Wish { who, lease, max_hold, once, session, room } = wish;
+                let Wish { who, lease, max_hold, once, session, room, slot } = wish;
                 let room = u32::try_from(room).ok().and_then(Room::limit).unwrap_or(Room::ANY);
-                let ask = AcquireRequest { owner: owner(who), lease, max_hold, once, session, room };
+                let slot = slot.map(|slot| match slot {
+                    Some(slot) => SlotRequest::This(Slot::new(slot).unwrap()),
+                    None => SlotRequest::Least,
+                });
+                let ask = AcquireRequest { owner: owner(who), lease, max_hold, once, session, room, slot };
                 self.reference.lapse(now);
                 let renewed = self.reference.holder(who).and_then(|holder| holder.renewed(now));
                 let reply = self.server.acquire(
@@ -182,10 +201,12 @@ impl Pair {
                 let comes = self.reference.acquire(conn, wish, block.is_some(), now);
                 let expected = comes.told();
                 prop_assert!(agrees(told(&reply), expected, renewed), "{:?} for {:?}", reply, expected);
-                if let (Some((_, until)), Some(holder)) = (told(&reply), self.reference.holder_mut(who)) {
+                if let (Some((_, until, _)), Some(holder)) = (told(&reply), self.reference.holder_mut(who)) {
                     holder.until = until;
                 }
                 prop_assert_eq!(reply == Reply::Deadlock, comes == Comes::Deadlock);
+                let other_slot = Reply::NoReentry(ReentryError::OtherSlot);
+                prop_assert_eq!(reply == other_slot, comes == Comes::OtherSlot);
                 let waits = comes == Comes::Null && block.is_some();
                 prop_assert_eq!(reply == Reply::Waits, waits);
                 if let Some(block) = block.filter(|_| waits) {
@@ -367,10 +388,17 @@ impl Pair {
         let holders = self.reference.holders.iter().filter(|holder| now <= holder.until);
         let seen = self.server.holders(now).into_iter();
         let seen: Vec<_> = seen
-            .map(|held| (held.grant.owner(), held.grant.fence().get(), held.grant.holds(), held.deadline))
+            .map(|held| {
+                let grant = held.grant;
+                let slot = grant.slot().map(Slot::get);
+                (grant.owner(), grant.fence().get(), grant.holds(), slot, held.deadline)
+            })
             .collect();
         let expected: Vec<_> = holders
-            .map(|holder| (owner(holder.who), holder.fence, holder.holds, Deadline::At(holder.until)))
+            .map(|holder| {
+                let until = Deadline::At(holder.until);
+                (owner(holder.who), holder.fence, holder.holds, holder.slot, until)
+            })
             .collect();
         prop_assert_eq!(seen, expected);
         let waiting = self.reference.waiting.iter().map(|(conn, ..)| Queued::Blocked(*conn));

@@ -37,8 +37,15 @@ impl World {
     }
 
     fn acquire_on(&mut self, conn: Conn, lease: Millis, session: bool, replicas: u32, within: u32) {
-        let ask =
-            AcquireRequest { owner: owner(), lease, max_hold: None, once: false, session, room: Room::ONE };
+        let ask = AcquireRequest {
+            owner: owner(),
+            lease,
+            max_hold: None,
+            once: false,
+            session,
+            room: Room::ONE,
+            slot: None,
+        };
         let wait = WaitOptions { confirm: confirm(replicas, within), ..WaitOptions::default() };
         assert_eq!(self.server.acquire(RULES, self.now, conn, &ask, &wait), Reply::Waits);
     }
@@ -148,7 +155,10 @@ fn a_session_that_another_connection_takes_over_begins_with_the_lease_that_repli
     let asked = world.server.written;
     world.pass_while(|world| world.held().unwrap().1 == confirmed);
     world.server.acked = asked;
-    assert_eq!(world.run_due(false), [(1, Reply::Granted { fence, holds: 2, deadline: confirmed })]);
+    assert_eq!(
+        world.run_due(false),
+        [(1, Reply::Granted { fence, holds: 2, slot: None, deadline: confirmed })]
+    );
     assert_eq!(world.server.session(fence), Some(1));
     assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
     world.pass(300, false);
@@ -167,8 +177,11 @@ fn the_answer_tells_no_more_than_replicas_have() {
     let longer = world.held().unwrap().1;
     world.run_due(false);
     world.server.acked = asked;
-    assert_eq!(world.run_due(false), [(0, Reply::Granted { fence, holds: 1, deadline: confirmed })]);
-    assert_eq!(world.run_due(true), [(1, Reply::Granted { fence, holds: 2, deadline: longer })]);
+    assert_eq!(
+        world.run_due(false),
+        [(0, Reply::Granted { fence, holds: 1, slot: None, deadline: confirmed })]
+    );
+    assert_eq!(world.run_due(true), [(1, Reply::Granted { fence, holds: 2, slot: None, deadline: longer })]);
     world.extend_on(0, 2_000);
     let (_, confirmed) = world.held().unwrap();
     world.run_due(false);

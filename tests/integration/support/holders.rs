@@ -19,6 +19,8 @@ pub(crate) struct Holder {
     pub(crate) mode: String,
     /// How many may hold the lock beside it, itself included; 0: any number.
     pub(crate) limit: i64,
+    /// The number of its permit; 0: none.
+    pub(crate) slot: i64,
 }
 
 impl Client {
@@ -39,6 +41,7 @@ impl Client {
                 session: number("session") == 1,
                 mode: grant["mode"].clone(),
                 limit: number("limit"),
+                slot: number("slot"),
             }
         });
         holders.collect()
