@@ -16,6 +16,7 @@ pub(super) const NOTIFY: Argument =
 pub(super) const ONCE: Argument = Argument::flag(c"once", c"ONCE");
 pub(super) const SESSION: Argument = Argument::flag(c"session", c"SESSION");
 pub(super) const DETECT: Argument = Argument::flag(c"detect", c"DETECT");
+pub(super) const LABEL: Argument = Argument::text(c"text").after(c"LABEL").optional();
 pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c"MAXHOLD").optional();
 
 pub(super) struct AcquireArgs<'a> {
@@ -33,7 +34,7 @@ impl<'a> AcquireArgs<'a> {
     ) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
-        let (mut confirm, mut wanted, mut slot) = (None, None, None);
+        let (mut confirm, mut wanted, mut slot, mut label) = (None, None, None, None);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -57,6 +58,8 @@ impl<'a> AcquireArgs<'a> {
                 parse::set(&mut room, Some(parse::value(&mut words)?))?;
             } else if parse::is(word, "SLOT") {
                 parse::set(&mut slot, parse::value(&mut words)?)?;
+            } else if parse::is(word, "LABEL") {
+                parse::set(&mut label, parse::value(&mut words)?)?;
             } else if parse::is(word, "MAXHOLD") {
                 parse::set(&mut max_hold, parse::value(&mut words)?)?;
             } else if parse::is(word, "SYNC") {
@@ -89,6 +92,7 @@ impl<'a> AcquireArgs<'a> {
                 Some(slot) => Some(SlotRequest::This(parse::slot(slot, room)?)),
                 None => limit.map(|_| SlotRequest::Least),
             },
+            label: label.map(parse::label).transpose()?,
         };
         let wait = WaitOptions {
             timeout: block.map(parse::timeout).transpose()?,

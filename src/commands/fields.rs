@@ -15,7 +15,7 @@ pub(super) fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
 }
 
 /// So many fields tell of a waiter.
-pub(super) const WAITER: usize = 7;
+pub(super) const WAITER: usize = 8;
 
 pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo) {
     field(ctx, "owner", waiter.owner.text().as_ref());
@@ -23,6 +23,7 @@ pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo) {
     count(ctx, "waited-ms", waiter.waited);
     count(ctx, "timeout-ms", waiter.timeout);
     field(ctx, "waits-by", if waiter.notified { b"notify" } else { b"block" });
+    field(ctx, "label", &waiter.label);
     mode(ctx, waiter.room);
 }
 

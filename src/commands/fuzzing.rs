@@ -95,6 +95,10 @@ impl Said<'_> {
         assert!(wait.channel.as_ref().is_none_or(|channel| !channel.wanted || self.word("WANTED")));
         self.check_room(ask.room, config::max_holders());
         self.check_slot(ask);
+        let label = ask.label.as_deref();
+        assert!(
+            label.is_none_or(|label| label.len() <= 128 && self.0.contains(&label) && self.word("LABEL"))
+        );
         self.check_confirm(wait.confirm);
     }
 
@@ -168,6 +172,8 @@ impl Said<'_> {
         assert!(grant.holds() > 0 && self.number(grant.holds().into()));
         assert!(age.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         self.check_room(grant.room(), Room::MOST);
+        let label_and_owner = [grant.label(), owner.as_ref()].concat();
+        assert!(self.0.iter().any(|word| word.ends_with(&label_and_owner)));
         assert!(grant.slot_apart().is_none_or(|slot| self.number(slot.get().into())));
     }
 

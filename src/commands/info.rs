@@ -55,7 +55,7 @@ impl Command for Info {
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {
             (Some(oldest), _) => {
-                ctx.reply_map(12 + more);
+                ctx.reply_map(13 + more);
                 held(ctx, key, *oldest, now);
                 // All holders have to bear each other: the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
@@ -79,7 +79,7 @@ impl Command for Info {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len().min(SHOWN));
             for grant in grants.into_iter().take(SHOWN) {
-                ctx.reply_map(10);
+                ctx.reply_map(11);
                 held(ctx, key, grant, now);
                 mode(ctx, grant.grant.room());
             }
@@ -89,7 +89,7 @@ impl Command for Info {
     }
 }
 
-/// Eight fields of a grant.
+/// Nine fields of a grant.
 fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, now: Now) {
     let client = serving::session_client(ctx, key, grant.fence());
     field(ctx, "owner", grant.owner().text().as_ref());
@@ -100,6 +100,7 @@ fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, now: No
     count(ctx, "session", client.is_some().into());
     session_client(ctx, client);
     count(ctx, "slot", grant.slot().map_or(0, Slot::get).into());
+    field(ctx, "label", grant.label());
 }
 
 fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo]) {

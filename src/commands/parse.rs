@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{LONGEST_LEASE, Millis, Owner, Room, Slot};
+use crate::lock::{LONGEST_LABEL, LONGEST_LEASE, Millis, Owner, Room, Slot};
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::{Channel, Confirm};
 
@@ -166,6 +166,14 @@ pub(super) fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
     let max = limit.most().unwrap_or(0);
     let slot = u32::try_from(slot).ok().filter(|slot| *slot <= max).and_then(Slot::new);
     slot.ok_or(Error::SlotTooGreat { max })
+}
+
+/// What an owner says of itself.
+pub(super) fn label(arg: Arg<'_>) -> Result<Box<[u8]>, Error> {
+    match arg.bytes() {
+        bytes if bytes.len() <= LONGEST_LABEL => Ok(bytes.into()),
+        _ => Err(Error::LabelLength),
+    }
 }
 
 /// The greatest age that a grant may reach, in ms.

@@ -148,11 +148,12 @@ fn show_waiter(ctx: &Ctx<'_>, waits: &WaitInfo, holders: &Holders, now: Now) {
     ctx.reply_bytes(b"holders");
     ctx.reply_array(holders.first.len());
     for HolderInfo { grant, deadline, client } in &holders.first {
-        ctx.reply_map(5);
+        ctx.reply_map(6);
         field(ctx, "owner", grant.owner().text().as_ref());
         count(ctx, "fence", grant.fence().get().cast_signed());
         count(ctx, "lease-ms", deadline.left(now.start));
         count(ctx, "held-ms", grant.age(now.millis()));
         session_client(ctx, *client);
+        field(ctx, "label", grant.label());
     }
 }

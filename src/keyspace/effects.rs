@@ -8,6 +8,7 @@
 //! | `LOCK.APPLY key =deadline,fence,holds,max-hold,room,owner` | held by that grant alone |
 //! | `LOCK.APPLY key +deadline,fence,holds,max-hold,room,owner` | held by that grant among others: those that there are |
 //! | the last two with `room/slot` | the same, and the grant has that slot |
+//! | the last two with `room/slot/length` | the same, slot 0: none; so many bytes in front of the owner are the label of the grant |
 //! | `LOCK.APPLY key ~fence` | not held by that grant any more |
 //! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before that |
 //!
@@ -19,7 +20,7 @@
 use std::ffi::CStr;
 use std::str;
 
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Owner, Room, Slot};
+use crate::lock::{Deadline, Fence, Grant, LONGEST_LABEL, LONGEST_LEASE, Micros, Millis, Owner, Room, Slot};
 use crate::server::{Arg, Ctx, LogLevel};
 
 /// The command that carries effects. One of our own, not `DEL` and `PEXPIREAT`: an operator may have renamed those.
@@ -95,20 +96,29 @@ fn grant(
     if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
         return Err(Malformed::NotAnInteger);
     }
-    let (room, slot) = if with_room { permit(next()?)? } else { (Room::ONE, None) };
-    let owner = Owner::new(next()?).ok_or(Malformed::OwnerLength)?;
+    let (room, slot, length) = if with_room { permit(next()?)? } else { (Room::ONE, None, 0) };
+    let (label, owner) = next()?.split_at_checked(length).ok_or(Malformed::Syntax)?;
+    let owner = Owner::new(owner).ok_or(Malformed::OwnerLength)?;
     let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
     let grant = Grant::told(owner, fence, holds, max_hold, made, now() / 1000).with_room(room);
+    let grant = if label.is_empty() { grant } else { grant.with_label(label) };
     Ok(Some((slot.into_iter().fold(grant, Grant::with_slot), deadline)))
 }
 
-/// Reads `room` or `room/slot`.
-fn permit(text: &[u8]) -> Result<(Room, Option<Slot>), Malformed> {
-    let mut parts = text.splitn(2, |&byte| byte == b'/').map(number);
+/// Reads `room`, `room/slot` or `room/slot/length`, the length of the label.
+fn permit(text: &[u8]) -> Result<(Room, Option<Slot>, usize), Malformed> {
+    let mut parts = text.splitn(3, |&byte| byte == b'/').map(number);
     let room = parts.next().transpose()?.and_then(room).ok_or(Malformed::NotAnInteger)?;
-    let Some(number) = parts.next().transpose()? else { return Ok((room, None)) };
-    let slot = u32::try_from(number).ok().and_then(Slot::new).filter(|slot| may_have(room, *slot));
-    slot.map(|slot| (room, Some(slot))).ok_or(Malformed::NotAnInteger)
+    let slot = match parts.next().transpose()?.unwrap_or(0) {
+        0 => None,
+        number => {
+            let slot = u32::try_from(number).ok().and_then(Slot::new).filter(|slot| may_have(room, *slot));
+            Some(slot.ok_or(Malformed::NotAnInteger)?)
+        }
+    };
+    let length = usize::try_from(parts.next().transpose()?.unwrap_or(0)).ok();
+    let length = length.filter(|length| *length <= LONGEST_LABEL).ok_or(Malformed::NotAnInteger)?;
+    Ok((room, slot, length))
 }
 
 /// Whether a grant with that room may have that slot. One that has become exclusive keeps the slot that it had.
@@ -144,8 +154,9 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
-    let room =
-        Some(grant.room()).filter(|room| !alone || !room.is_exclusive() || grant.slot_apart().is_some());
+    let (slot, label) = (grant.slot_apart(), grant.label());
+    let is_plain = alone && grant.room().is_exclusive() && slot.is_none() && label.is_empty();
+    let room = Some(grant.room()).filter(|_| !is_plain);
     if room.is_some() {
         state.push(if alone { b'=' } else { b'+' });
     }
@@ -165,11 +176,16 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
         }
     }
     if let Some(room) = room {
-        add(digits.format(room.most().unwrap_or(0)), if grant.slot_apart().is_some() { b'/' } else { b',' });
+        let more = slot.is_some() || !label.is_empty();
+        add(digits.format(room.most().unwrap_or(0)), if more { b'/' } else { b',' });
+        if more {
+            add(digits.format(slot.map_or(0, Slot::get)), if label.is_empty() { b',' } else { b'/' });
+        }
+        if !label.is_empty() {
+            add(digits.format(label.len()), b',');
+        }
     }
-    if let Some(slot) = grant.slot_apart() {
-        add(digits.format(slot.get()), b',');
-    }
+    state.extend_from_slice(label);
     state.extend_from_slice(grant.owner().text().as_ref());
     state
 }

@@ -22,7 +22,12 @@
 //! | room | how many may hold the lock while it does; 0: any number |
 //! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
 //!
-//! The wider form 3 is for grants of which one has a slot. It is form 2 with one number more for each grant, the last: its slot; 0: none.
+//! The wider form 3 is for grants of which one has a slot or a label. It is form 2 with two fields more at the end of each grant:
+//!
+//! | field | what |
+//! |---|---|
+//! | slot | the number of its permit; 0: none, or the one that its room says. No two are the same, and none is above the room, unless the grant has become exclusive |
+//! | label | its bytes, 0 to 128 |
 //!
 //! The latest lease is the key's TTL, which the server writes itself. Ends, and how much shorter a lease is, go up to 2^63 - 1, as the
 //! server's own TTLs do: `PEXPIRE` brings leases as far away as that.
@@ -35,7 +40,9 @@ use std::ffi::CStr;
 
 use crate::keyspace::effects::{self, APPLY};
 use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Millis, Mover, Owner, Room, Slot, Value};
+use crate::lock::{
+    Deadline, Fence, Grant, LONGEST_LABEL, LONGEST_LEASE, Millis, Mover, Owner, Room, Slot, Value,
+};
 use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };
@@ -52,9 +59,7 @@ impl NativeType for Value {
 
     fn save(&self, rdb: &mut RdbWriter) {
         match self {
-            Self::One(grant) if grant.room().is_exclusive() && grant.slot_apart().is_none() => {
-                save_one(grant, rdb)
-            }
+            Self::One(grant) if grant.room().is_exclusive() && !has_more(grant) => save_one(grant, rdb),
             _ => save_several(self, rdb),
         }
     }
@@ -90,6 +95,9 @@ impl NativeType for Value {
             }
             if let Some(slot) = grant.slot_apart() {
                 digest.integer(slot.get().into());
+            }
+            if !grant.label().is_empty() {
+                digest.bytes(grant.label());
             }
         }
         digest.end();
@@ -158,9 +166,9 @@ fn save_parts(grant: &Grant, rdb: &mut RdbWriter) {
 
 fn save_several(value: &Value, rdb: &mut RdbWriter) {
     let endless = value.is_endless();
-    let have_slots = value.all(latest(endless)).any(|held| held.grant.slot_apart().is_some());
+    let have_more = value.all(latest(endless)).any(|held| has_more(held.grant));
     rdb.unsigned(0);
-    rdb.unsigned(if have_slots { 3 } else { 2 });
+    rdb.unsigned(if have_more { 3 } else { 2 });
     rdb.unsigned(value.count() as u64);
     rdb.unsigned(endless.into());
     for held in value.all(latest(endless)) {
@@ -168,10 +176,16 @@ fn save_several(value: &Value, rdb: &mut RdbWriter) {
         rdb.unsigned(held.grant.made_apart().unwrap_or(0).unsigned_abs());
         rdb.unsigned(held.grant.room().most().unwrap_or(0).into());
         rdb.unsigned(number_of(held.deadline, endless));
-        if have_slots {
+        if have_more {
             rdb.unsigned(held.grant.slot_apart().map_or(0, Slot::get).into());
+            rdb.bytes(held.grant.label());
         }
     }
+}
+
+/// Whether a grant has what only form 3 has.
+fn has_more(grant: &Grant) -> bool {
+    grant.slot_apart().is_some() || !grant.label().is_empty()
 }
 
 /// The end of the latest of several leases, as they are written.
@@ -246,7 +260,7 @@ impl Parts {
     }
 }
 
-fn load_several(rdb: &mut RdbReader, have_slots: bool) -> Result<Value, String> {
+fn load_several(rdb: &mut RdbReader, have_more: bool) -> Result<Value, String> {
     let count = rdb.unsigned().map_err(truncated)?;
     let endless = match rdb.unsigned().map_err(truncated)? {
         0 => false,
@@ -267,12 +281,13 @@ fn load_several(rdb: &mut RdbReader, have_slots: bool) -> Result<Value, String> 
         if last.replace(parts.fence) >= Some(parts.fence) {
             return Err(format!("the fence {} behind another", parts.fence.get()));
         }
-        let slot = if have_slots { slot(rdb, room)? } else { None };
+        let (slot, label) = if have_more { (slot(rdb, room)?, label(rdb)?) } else { (None, Vec::new()) };
         if let Some(twice) = slot.filter(|slot| value.as_ref().is_some_and(|value| value.slots().has(*slot)))
         {
             return Err(format!("the slot {} twice", twice.get()));
         }
         let grant = slot.into_iter().fold(parts.grant(made, room), Grant::with_slot);
+        let grant = if label.is_empty() { grant } else { grant.with_label(&label) };
         until = match &mut value {
             None => {
                 value = Some(Value::One(grant));
@@ -299,6 +314,14 @@ fn slot(rdb: &mut RdbReader, room: Room) -> Result<Option<Slot>, String> {
     }
     let slot = u32::try_from(number).ok().and_then(Slot::new).filter(|slot| effects::may_have(room, *slot));
     slot.map(Some).ok_or_else(|| format!("the slot {number} with room for {}", room.most().unwrap_or(0)))
+}
+
+fn label(rdb: &mut RdbReader) -> Result<Vec<u8>, String> {
+    let label = rdb.bytes().map_err(truncated)?;
+    if label.len() > LONGEST_LABEL {
+        return Err(format!("a label of {} bytes", label.len()));
+    }
+    Ok(label.to_vec())
 }
 
 /// When a grant was made, in ms since 1970.
@@ -348,9 +371,12 @@ mod tests {
         let grant = Grant::told(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
         let old = value.grant_of(&grant.owner()).cloned();
         match old {
-            Some(old) => {
-                value.update(old.fence(), Change { holds: 1, room: Room::ANY, slot: None }, end, until)
-            }
+            Some(old) => value.update(
+                old.fence(),
+                Change { holds: 1, room: Room::ANY, slot: None, label: None },
+                end,
+                until,
+            ),
             None => value.put(grant.with_room(Room::ANY), end, until),
         }
     }

@@ -117,7 +117,7 @@ impl<'a> LockKey<'a> {
     }
 
     /// Changes the grant with that fence, and its lease; nothing at all where they are that already.
-    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: Change, end: Deadline) {
+    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: Change<'_>, end: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
         let Some(value) = self.key.value_mut() else { return };
         let Some(Held { grant, deadline }) = value.with_fence(fence, || until) else { return };

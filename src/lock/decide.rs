@@ -36,17 +36,23 @@ pub(crate) struct AcquireRequest<'a> {
     pub(crate) room: Room,
     /// With `LIMIT`: which number the permit is to have.
     pub(crate) slot: Option<SlotRequest>,
+    /// What the owner says of itself; none: nothing new. A grant that goes on has that label from then on.
+    pub(crate) label: Option<Box<[u8]>>,
 }
 
 impl AcquireRequest<'_> {
     pub(crate) fn to_owned(&self) -> AcquireRequest<'static> {
-        AcquireRequest { owner: self.owner.clone().into_owned(), ..*self }
+        AcquireRequest { owner: self.owner.clone().into_owned(), label: self.label.clone(), ..*self }
     }
 
     /// The grant that is made of it, with that fence, beside holders with those slots.
     #[inline(always)]
     pub(crate) fn grant(&self, fence: Fence, used: UsedSlots<'_>, now: Now) -> Grant {
         let grant = Grant::new(self.owner.borrowed(), fence, 1, self.max_hold, now.millis());
+        let grant = match &self.label {
+            None => grant,
+            Some(label) => grant.with_label(label),
+        };
         if self.room.is_exclusive() {
             return grant;
         }

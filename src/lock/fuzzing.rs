@@ -58,6 +58,8 @@ fn step(
         slot => slot,
     });
     let slot = slot.filter(|_| !room.is_exclusive() || what & 1 << 18 != 0);
+    let labels: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"x"), Some(&[b'y'; 128])];
+    let label = labels.get((what >> 20 & 3) as usize)?.map(Into::into);
     let limits = Limits {
         max_lease: LONGEST_LEASE,
         max_hold: max_hold.filter(|_| what & 1024 == 0),
@@ -70,8 +72,16 @@ fn step(
     }
     match (what >> 4) % 6 {
         0 | 1 => {
-            let ask =
-                AcquireRequest { owner, lease, max_hold, once: what & 8 == 0, session: false, room, slot };
+            let ask = AcquireRequest {
+                owner,
+                lease,
+                max_hold,
+                once: what & 8 == 0,
+                session: false,
+                room,
+                slot,
+                label,
+            };
             take(&ask, limits, now, clock, lock)?;
         }
         2 => {
@@ -80,7 +90,7 @@ fn step(
                 (Some(Released::Kept { holds }), Some(grant)) => {
                     let (value, until) = lock.as_mut()?;
                     let end = value.with_fence(grant.fence(), || *until)?.deadline;
-                    let change = Change { holds, room: grant.room(), slot: None };
+                    let change = Change { holds, room: grant.room(), slot: None, label: None };
                     *until = value.update(grant.fence(), change, end, *until);
                 }
                 (Some(Released::Ended), Some(grant)) => end(lock, grant.fence())?,
@@ -96,7 +106,8 @@ fn step(
                 let least = Deadline::At(now).min(held.deadline);
                 assert!(deadline >= least && deadline <= Deadline::after(now, lease));
                 assert!(deadline <= held.grant.limit(limits.max_hold));
-                let change = Change { holds: held.grant.holds(), room: held.grant.room(), slot: None };
+                let change =
+                    Change { holds: held.grant.holds(), room: held.grant.room(), slot: None, label: None };
                 *until = value.update(held.grant.fence(), change, deadline, *until);
             }
         }
@@ -170,7 +181,12 @@ fn take(
             assert_eq!(slot.is_some(), ask.slot.is_some());
             assert!(held.grant.slot().is_none() || slot.is_none() || slot == held.grant.slot());
             let (value, until) = lock.as_mut()?;
-            *until = value.update(fence?, Change { holds, room, slot }, deadline, *until);
+            *until = value.update(
+                fence?,
+                Change { holds, room, slot, label: ask.label.as_deref() },
+                deadline,
+                *until,
+            );
         }
         (Ok(Acquired::Refused), None) => assert!(others.count > 0),
         (Ok(Acquired::UpgradeRefused), Some(held)) => {

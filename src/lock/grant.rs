@@ -30,6 +30,8 @@ pub(crate) struct Full {
     room: Room,
     /// Where the room does not say it.
     slot: Option<Slot>,
+    /// None where it is empty.
+    label: Option<Box<[u8]>>,
 }
 
 impl Full {
@@ -39,18 +41,24 @@ impl Full {
             || self.made != self.fence.millis()
             || !self.room.is_exclusive()
             || self.slot.is_some()
+            || self.label.is_some()
             || matches!(self.owner, Owner::Name(_))
     }
 }
 
 /// What a step makes of a grant, beside its lease.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Change {
+pub(crate) struct Change<'a> {
     pub(crate) holds: u32,
     pub(crate) room: Room,
     /// None: as it was.
     pub(crate) slot: Option<Slot>,
+    /// None: as it was. Empty: none.
+    pub(crate) label: Option<&'a [u8]>,
 }
+
+/// The longest label, in bytes.
+pub(crate) const LONGEST_LABEL: usize = 128;
 
 /// By how many ms the clock of another server, which gave a fence, may be ahead of this one's.
 const SKEW: Millis = 1000;
@@ -74,7 +82,16 @@ impl Grant {
             }
             (owner, max_hold, _) => {
                 let (owner, room) = (owner.into_owned(), Room::ONE);
-                Repr::Full(Box::new(Full { owner, fence, holds, max_hold, made, room, slot: None }))
+                Repr::Full(Box::new(Full {
+                    owner,
+                    fence,
+                    holds,
+                    max_hold,
+                    made,
+                    room,
+                    slot: None,
+                    label: None,
+                }))
             }
         })
     }
@@ -86,8 +103,8 @@ impl Grant {
             Repr::Compact { counts, uuid } => {
                 let (fence, holds) = (counts.fence(), counts.holds());
                 let (owner, made) = (Owner::Uuid(*uuid), fence.millis());
-                let (max_hold, room, slot) = (None, Room::ONE, None);
-                let mut full = Full { owner, fence, holds, max_hold, made, room, slot };
+                let (max_hold, room) = (None, Room::ONE);
+                let mut full = Full { owner, fence, holds, max_hold, made, room, slot: None, label: None };
                 change(&mut full);
                 self.0 = Repr::Full(Box::new(full));
             }
@@ -107,6 +124,12 @@ impl Grant {
     /// The grant with that slot. Without this call, it has none, unless it is exclusive.
     pub(crate) fn with_slot(self, slot: Slot) -> Self {
         self.with(|full| full.slot = Some(slot))
+    }
+
+    /// The grant with that label. Without this call, it has none.
+    pub(crate) fn with_label(self, label: &[u8]) -> Self {
+        let label = Some(label).filter(|label| !label.is_empty()).map(Into::into);
+        self.with(|full| full.label = label)
     }
 
     pub(super) fn without_slot(self) -> Self {
@@ -166,7 +189,11 @@ impl Grant {
         }
     }
 
-    pub(super) fn change(&mut self, Change { holds, room, slot }: Change) {
+    pub(super) fn change(&mut self, change: Change<'_>) {
+        let Change { holds, room, slot, label } = change;
+        if let Some(label) = label.filter(|label| *label != self.label()) {
+            *self = self.clone().with_label(label);
+        }
         if room != self.room() || slot.is_some() && slot != self.slot() {
             let with = |full: &mut Full| (full.room, full.slot) = (room, slot.or(full.slot));
             *self = self.clone().with(with);
@@ -175,8 +202,11 @@ impl Grant {
     }
 
     /// Whether that changes nothing.
-    pub(crate) fn is_already(&self, Change { holds, room, slot }: Change) -> bool {
-        self.holds() == holds && self.room() == room && (slot.is_none() || slot == self.slot())
+    pub(crate) fn is_already(&self, change: Change<'_>) -> bool {
+        let Change { holds, room, slot, label } = change;
+        let named =
+            (slot.is_none() || slot == self.slot()) && label.is_none_or(|label| label == self.label());
+        named && self.holds() == holds && self.room() == room
     }
 
     /// How many may hold the lock while it does.
@@ -197,6 +227,14 @@ impl Grant {
         match &self.0 {
             Repr::Compact { .. } => None,
             Repr::Full(full) => full.slot,
+        }
+    }
+
+    /// What its owner says of itself, for people and other programs; empty where it says nothing.
+    pub(crate) fn label(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Compact { .. } => &[],
+            Repr::Full(full) => full.label.as_deref().unwrap_or_default(),
         }
     }
 
@@ -248,7 +286,7 @@ impl Grant {
     pub(crate) fn heap_size(&self) -> usize {
         match &self.0 {
             Repr::Compact { .. } => 0,
-            Repr::Full(full) => size_of::<Full>() + full.owner.heap_size(),
+            Repr::Full(full) => size_of::<Full>() + full.owner.heap_size() + self.label().len(),
         }
     }
 }

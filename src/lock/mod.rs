@@ -24,7 +24,7 @@ pub(crate) use decide::{
     take_back, within_age,
 };
 pub(crate) use fence::{Fence, FenceClock};
-pub(crate) use grant::{Change, Grant};
+pub(crate) use grant::{Change, Grant, LONGEST_LABEL};
 pub(crate) use owner::Owner;
 pub(crate) use room::{Others, Room};
 pub(crate) use slots::{Slot, SlotRequest, UsedSlots};

@@ -145,7 +145,7 @@ impl Several {
     }
 
     /// Changes the grant with that fence, where there is one.
-    pub(super) fn update(&mut self, fence: Fence, change: Change, end: Deadline) {
+    pub(super) fn update(&mut self, fence: Fence, change: Change<'_>, end: Deadline) {
         if let Some(mut grant) = self.end(fence) {
             grant.change(change);
             self.put(grant, end);

@@ -20,6 +20,7 @@ fn ask<'a>(name: &'a str, lease: Millis) -> AcquireRequest<'a> {
         session: false,
         room: Room::ONE,
         slot: None,
+        label: None,
     }
 }
 
@@ -226,7 +227,12 @@ fn take(
             let grant = held.unwrap().grant;
             let slot = ask.slot_of(grant, used);
             let (fence, room) = (grant.fence(), grant.room().min(ask.room));
-            value.as_mut().unwrap().update(fence, Change { holds, room, slot }, until, until);
+            value.as_mut().unwrap().update(
+                fence,
+                Change { holds, room, slot, label: ask.label.as_deref() },
+                until,
+                until,
+            );
             slot
         }
         Acquired::Refused | Acquired::UpgradeRefused => return Err(None),
@@ -383,7 +389,7 @@ proptest! {
         let made = fence(number).granted_at() / 1000 - late;
         let mut grant = Grant::new(owner.borrowed(), fence(number), 1, max_hold, made);
         for holds in counts {
-            grant.change(Change { holds, room: Room::ONE, slot: None });
+            grant.change(Change { holds, room: Room::ONE, slot: None, label: None });
             prop_assert_eq!((grant.owner(), grant.fence(), grant.max_hold()), (owner.borrowed(), fence(number), max_hold));
             prop_assert_eq!(grant.holds(), holds);
             prop_assert_eq!(grant.age(made + 7), 7);
@@ -391,10 +397,10 @@ proptest! {
             // With a slot, and with room for others; and without again.
             let mut permit = grant.clone();
             let pair = Room::limit(2).unwrap();
-            permit.change(Change { holds, room: pair, slot: Slot::new(2) });
+            permit.change(Change { holds, room: pair, slot: Slot::new(2), label: None });
             prop_assert_eq!((permit.room(), permit.slot(), permit.holds()), (pair, Slot::new(2), holds));
             prop_assert_eq!((permit.owner(), permit.age(made + 7)), (owner.borrowed(), 7));
-            permit.change(Change { holds, room: Room::ONE, slot: None });
+            permit.change(Change { holds, room: Room::ONE, slot: None, label: None });
             prop_assert_eq!((permit.room(), permit.slot()), (Room::ONE, Slot::new(2)));
             prop_assert_eq!(&permit.without_slot(), &grant);
         }

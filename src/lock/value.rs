@@ -162,7 +162,7 @@ impl Value {
     pub(crate) fn update(
         &mut self,
         fence: Fence,
-        change: Change,
+        change: Change<'_>,
         end: Deadline,
         until: Deadline,
     ) -> Deadline {

@@ -172,7 +172,7 @@ impl<'a> LockAccess for OpenLock<'a> {
         self.lock.add(self.ctx, grant, until);
     }
 
-    fn change_grant(&mut self, fence: Fence, change: Change, until: Deadline) {
+    fn change_grant(&mut self, fence: Fence, change: Change<'_>, until: Deadline) {
         self.lock.update(self.ctx, fence, change, until);
     }
 

@@ -53,11 +53,11 @@ pub(crate) trait LockAccess: Environment {
     fn add(&mut self, grant: Grant, until: Deadline);
 
     /// Changes the grant with that fence, and its lease; nothing at all where they are that already.
-    fn change_grant(&mut self, fence: Fence, change: Change, until: Deadline);
+    fn change_grant(&mut self, fence: Fence, change: Change<'_>, until: Deadline);
 
     /// Changes holds, room and lease of the grant with that fence.
     fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline) {
-        self.change_grant(fence, Change { holds, room, slot: None }, until);
+        self.change_grant(fence, Change { holds, room, slot: None, label: None }, until);
     }
 
     /// Ends one of several grants, and takes note of why.

@@ -85,6 +85,7 @@ pub(crate) fn extend_all<B: LocksAccess>(
         session: false,
         room: Room::ONE,
         slot: None,
+        label: None,
     };
     let (way, client_id) = (WaitKind::Blocked(client), caller.id());
     let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };

@@ -131,7 +131,7 @@ pub(super) fn enter_again<S: LockAccess>(
         // Others of its owner's waits may want another one.
         lock.here(|table, at| table.recheck_by(at, 0));
     }
-    lock.change_grant(fence, Change { holds, room, slot }, until);
+    lock.change_grant(fence, Change { holds, room, slot, label: ask.label.as_deref() }, until);
     lock.note(LockEvent::Reentered);
     if upgraded {
         lock.note(LockEvent::Upgraded);

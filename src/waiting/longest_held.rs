@@ -85,6 +85,7 @@ mod tests {
                 session: false,
                 room: Room::ONE,
                 slot: None,
+                label: None,
             };
             let request = self.table.next_request();
             let way = WaitKind::Blocked(request);

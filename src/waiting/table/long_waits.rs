@@ -59,6 +59,7 @@ mod tests {
             session: false,
             room: Room::ONE,
             slot: None,
+            label: None,
         };
         let request = table.next_request();
         let way = WaitKind::Blocked(request);

@@ -136,6 +136,7 @@ mod tests {
             session: false,
             room: Room::ONE,
             slot: None,
+            label: None,
         };
         Arrival {
             ask,

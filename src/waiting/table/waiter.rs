@@ -254,6 +254,7 @@ pub(crate) struct WaiterInfo {
     /// It is told by a message, and not blocked meanwhile.
     pub(crate) notified: bool,
     pub(crate) room: Room,
+    pub(crate) label: Box<[u8]>,
 }
 
 impl WaiterInfo {
@@ -265,6 +266,7 @@ impl WaiterInfo {
             timeout: waiter.timeout,
             notified: waiter.channel().is_some(),
             room: waiter.ask.room,
+            label: waiter.ask.label.clone().unwrap_or_default(),
         }
     }
 }

@@ -78,6 +78,7 @@ impl WaitTable {
             session,
             room,
             slot: None,
+            label: None,
         };
         let wait = WaitOptions {
             timeout: Some(0),

@@ -20,6 +20,7 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
         session: true,
         room: Room::ONE,
         slot: None,
+        label: None,
     };
     for (away, is_held) in [(1000, true), (1001, false)] {
         let mut server = Server::new(1);
@@ -32,7 +33,16 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
 
 fn ask(owner: &'static str, lease: Millis, session: bool) -> AcquireRequest<'static> {
     let owner = Owner::new(owner.as_bytes()).unwrap();
-    AcquireRequest { owner, lease, max_hold: None, once: false, session, room: Room::ONE, slot: None }
+    AcquireRequest {
+        owner,
+        lease,
+        max_hold: None,
+        once: false,
+        session,
+        room: Room::ONE,
+        slot: None,
+        label: None,
+    }
 }
 
 /// Places of a connection that has closed are passed over, before it is their turn to be taken off.

@@ -79,14 +79,16 @@ fn step() -> impl Strategy<Value = Step> {
             session,
             room: 1,
             slot: None,
+            label: None,
         });
     let room = prop_oneof![3 => Just(1), 1 => 2..4usize, 2 => Just(usize::MAX)];
     // One number of those that there are, or any.
     let slot = (option::weighted(0.3, 0..3u32), any::<bool>());
-    let wish = (wish, room, slot).prop_map(|(wish, room, (slot, alone))| {
+    let label = option::weighted(0.3, prop_oneof![Just(""), Just("one"), Just("two")]);
+    let wish = (wish, room, slot, label).prop_map(|(wish, room, (slot, alone), label)| {
         let is_limit = room < usize::MAX && (room > 1 || alone);
         let slot = is_limit.then(|| slot.map(|slot| 1 + slot % room as u32));
-        Wish { room, slot, ..wish }
+        Wish { room, slot, label, ..wish }
     });
     // The right fence, or an older one.
     let fence = option::of(any::<bool>());
@@ -182,13 +184,15 @@ impl Pair {
                 }
             }
             Step::Acquire { conn, wish, block } => {
-                let Wish { who, lease, max_hold, once, session, room, slot } = wish;
+                let Wish { who, lease, max_hold, once, session, room, slot, label } = wish;
                 let room = u32::try_from(room).ok().and_then(Room::limit).unwrap_or(Room::ANY);
+                let label = label.map(|label| label.as_bytes().into());
                 let slot = slot.map(|slot| match slot {
                     Some(slot) => SlotRequest::This(Slot::new(slot).unwrap()),
                     None => SlotRequest::Least,
                 });
-                let ask = AcquireRequest { owner: owner(who), lease, max_hold, once, session, room, slot };
+                let ask =
+                    AcquireRequest { owner: owner(who), lease, max_hold, once, session, room, slot, label };
                 self.reference.lapse(now);
                 let renewed = self.reference.holder(who).and_then(|holder| holder.renewed(now));
                 let reply = self.server.acquire(
@@ -391,13 +395,13 @@ impl Pair {
             .map(|held| {
                 let grant = held.grant;
                 let slot = grant.slot().map(Slot::get);
-                (grant.owner(), grant.fence().get(), grant.holds(), slot, held.deadline)
+                (grant.owner(), grant.fence().get(), grant.holds(), slot, grant.label(), held.deadline)
             })
             .collect();
         let expected: Vec<_> = holders
             .map(|holder| {
                 let until = Deadline::At(holder.until);
-                (owner(holder.who), holder.fence, holder.holds, holder.slot, until)
+                (owner(holder.who), holder.fence, holder.holds, holder.slot, holder.label.as_bytes(), until)
             })
             .collect();
         prop_assert_eq!(seen, expected);

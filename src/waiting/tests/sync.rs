@@ -45,6 +45,7 @@ impl World {
             session,
             room: Room::ONE,
             slot: None,
+            label: None,
         };
         let wait = WaitOptions { confirm: confirm(replicas, within), ..WaitOptions::default() };
         assert_eq!(self.server.acquire(RULES, self.now, conn, &ask, &wait), Reply::Waits);

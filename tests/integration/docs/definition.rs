@@ -140,6 +140,7 @@ fn value(name: &str) -> String {
         "holders" | "count" => "10",
         "cursor" => "0",
         "slot" => "3",
+        "text" => "x",
         // Nobody confirms it: not for long.
         "sync" => "1 1",
         _ => panic!("say here which value to try for {name}"),

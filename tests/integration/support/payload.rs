@@ -43,11 +43,13 @@ pub(crate) struct Part<'a> {
     pub(crate) shorter: u64,
     /// The number of its permit, in the form that has such; 0: none.
     pub(crate) slot: u64,
+    /// In the same form, its label.
+    pub(crate) label: &'a [u8],
 }
 
 /// A reader with the latest lease.
 pub(crate) fn reader(owner: &[u8], fence: u64) -> Part<'_> {
-    Part { owner, fence, holds: 1, max_hold: 0, made: 0, room: 0, shorter: 0, slot: 0 }
+    Part { owner, fence, holds: 1, max_hold: 0, made: 0, room: 0, shorter: 0, slot: 0, label: b"" }
 }
 
 /// A payload in its parts.
@@ -85,17 +87,19 @@ impl Payload {
         self.in_form(2, endless, grants)
     }
 
-    /// The same in the form that has the numbers of permits.
+    /// The same in the form that has the numbers of permits, and labels.
     pub(crate) fn with_slots(&self, endless: u64, grants: &[Part<'_>]) -> Self {
         self.in_form(3, endless, grants)
     }
 
     fn in_form(&self, form: u64, endless: u64, grants: &[Part<'_>]) -> Self {
         let mut items: Vec<Item> = [0, form, grants.len() as u64, endless].map(Item::Number).into();
-        for Part { owner, fence, holds, max_hold, made, room, shorter, slot } in grants {
+        for Part { owner, fence, holds, max_hold, made, room, shorter, slot, label } in grants {
             items.push(Item::Bytes(owner.to_vec()));
             items.extend([fence, holds, max_hold, made, room, shorter].map(|number| Item::Number(*number)));
-            items.extend((form == 3).then_some(Item::Number(*slot)));
+            if form == 3 {
+                items.extend([Item::Number(*slot), Item::Bytes(label.to_vec())]);
+            }
         }
         Self { items, ..self.clone() }
     }

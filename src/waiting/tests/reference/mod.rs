@@ -24,6 +24,8 @@ pub(super) struct Wish {
     pub(super) room: usize,
     /// With `LIMIT`: its number, or any.
     pub(super) slot: Option<Option<u32>>,
+    /// What it says of itself.
+    pub(super) label: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,7 @@ pub(super) struct Holder {
     pub(super) holds: u32,
     room: usize,
     pub(super) slot: Option<u32>,
+    pub(super) label: &'static str,
     pub(super) until: Millis,
     /// The greatest age ends then.
     pub(super) latest: Option<Millis>,
@@ -204,7 +207,18 @@ impl Reference {
         let latest = age.map(|age| now + age);
         let Wish { who, room, .. } = wish;
         let (fence, slot) = (self.fence, self.slot_for(wish));
-        let holder = Holder { who, fence, holds: 1, room, slot, until, latest, session: None, kept_for: 0 };
+        let holder = Holder {
+            who,
+            fence,
+            holds: 1,
+            room,
+            slot,
+            label: wish.label.unwrap_or_default(),
+            until,
+            latest,
+            session: None,
+            kept_for: 0,
+        };
         self.holders.push(holder);
         Some((1, until, wish.slot.and(slot)))
     }
@@ -213,6 +227,7 @@ impl Reference {
         let slot = self.holder(wish.who)?.slot.or_else(|| self.slot_for(wish));
         let holder = self.holder_mut(wish.who)?;
         holder.slot = slot;
+        holder.label = wish.label.unwrap_or(holder.label);
         holder.holds += u32::from(!wish.once);
         holder.room = holder.room.min(wish.room);
         holder.until = holder.until.max(holder.longest(wish.lease, now));

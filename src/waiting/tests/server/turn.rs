@@ -154,7 +154,7 @@ impl LockAccess for Turn<'_> {
         self.server.put(self.lock, grant, until);
     }
 
-    fn change_grant(&mut self, fence: Fence, change: Change, until: Deadline) {
+    fn change_grant(&mut self, fence: Fence, change: Change<'_>, until: Deadline) {
         let Some((value, old)) = &mut self.server.locks[self.lock] else { return };
         let Some(held) = value.with_fence(fence, || *old) else { return };
         if held.grant.is_already(change) && held.deadline == until {

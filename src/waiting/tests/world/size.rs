@@ -160,7 +160,16 @@ impl Kind {
         confirm: Option<Confirm>,
     ) -> (AcquireRequest<'static>, WaitOptions) {
         let (once, session, room, slot) = (self.once(), self.session(), self.room(), self.slot());
-        let ask = AcquireRequest { owner: owner(who), lease, max_hold: None, once, session, room, slot };
+        let ask = AcquireRequest {
+            owner: owner(who),
+            lease,
+            max_hold: None,
+            once,
+            session,
+            room,
+            slot,
+            label: None,
+        };
         let channel = self.notified().then(|| Channel { address: [who].into(), wanted: true });
         (ask, WaitOptions { timeout: self.timeout(), channel, detect: false, confirm })
     }
