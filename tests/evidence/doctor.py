@@ -195,9 +195,8 @@ def a_fence_falls(h):
 
 @fault
 def a_fence_falls_behind_that_of_another_lock(h):
-    ask = h.first(lambda r: r is h.records[len(h.records) // 2] or r["sent"] > h.records[len(h.records) // 2]["sent"])
-    at = ask["sent"]
-    h.add("fresh", at, acquire("a"), granted(h.fence(at - 1_000_000)))
+    h.add("fresh", h.end, acquire("a"), granted(h.fence(h.end + 100)))
+    h.add("fresher", h.end + MS, acquire("b"), granted(h.fence(h.end - 5000)))
 
 
 @fault
@@ -271,25 +270,14 @@ def a_re_entry_shortens_the_lease(h):
 
 @fault
 def the_second_of_the_queue_is_served_first(h):
-    def swappable(look):
-        line = (content(look["reply"], "Held") or {}).get("queue", [])
-        for first, second in zip(line, line[1:]):
-            grants = [
-                [content(r["reply"], "Granted")["fence"] for r in h.records if r["client"] == c and r["key"] == look["key"]
-                 and content(r["reply"], "Granted") and content(r["reply"], "Granted")["holds"] == 1 and not r.get("with")
-                 and content(r["call"], "Acquire")["block"] is not None and r["sent"] < look["sent"] and r["received"] > look["received"]]
-                for c in (first, second)
-            ]
-            if all(len(found) == 1 for found in grants):
-                look["pair"] = first, second
-                return True
-        return False
-
-    look = h.first(lambda r: r["call"] == "Info" and r["key"] in "abc" and swappable(r))
-    first, second = look.pop("pair")
-    line = content(look["reply"], "Held")["queue"]
-    at = line.index(first)
-    line[at : at + 2] = second, first
+    at, holder = h.end, h.fence(h.end + 100)
+    h.add("fresh", at, acquire("a"), granted(holder))
+    first = h.add("fresh", at + MS, acquire("first", block=0), granted(h.fence(at + 12 * MS)), took=12 * MS)
+    second = h.add("fresh", at + 2 * MS, acquire("second", block=0), granted(h.fence(at + 5 * MS + 100)), took=4 * MS)
+    look = {"Held": dict(grants=[dict(owner="a", fence=holder, most=1)], queue=[first["client"], second["client"]])}
+    h.add("fresh", at + 3 * MS, "Info", look)
+    h.add("fresh", at + 5 * MS, {"Release": dict(owner="a", all=True)}, {"Number": 0})
+    h.add("fresh", at + 8 * MS, {"Release": dict(owner="second", all=True)}, {"Number": 0})
 
 
 @fault
