@@ -27,6 +27,27 @@ want_podman() {
     [ -z "$runtime" ] || want runc "runs containers where control groups are of version 1" command -v runc
 }
 
+# alone ARGUMENT...: waits for others of this user, since the names of what is made are always alike; begins the script anew.
+alone() {
+    [ -n "${REDISLOCK_ALONE:-}" ] || REDISLOCK_ALONE=yes exec flock --close "${XDG_RUNTIME_DIR:-/tmp}/redislock-check-$UID.lock" \
+        "packaging/image/${0##*/}" "$@"
+}
+
+# down: removes all whose name begins with redislock-check, whoever left it.
+down() {
+    local names
+    mapfile -t names < <(podman ps --all --quiet --filter name=^redislock-check)
+    # At once: it is not worth the wait.
+    [ ${#names[@]} = 0 ] || podman kill "${names[@]}" >/dev/null 2>&1 || true
+    mapfile -t names < <(podman pod ls --quiet --filter name=^redislock-check)
+    [ ${#names[@]} = 0 ] || podman pod rm --force "${names[@]}" >/dev/null
+    mapfile -t names < <(podman ps --all --quiet --filter name=^redislock-check)
+    [ ${#names[@]} = 0 ] || podman rm --force --volumes "${names[@]}" >/dev/null
+    mapfile -t names < <(podman volume ls --quiet --filter name=^redislock-check)
+    [ ${#names[@]} = 0 ] || podman volume rm "${names[@]}" >/dev/null
+    ! podman network exists redislock-check || podman network rm redislock-check >/dev/null
+}
+
 # import NAME FILE: makes an image of a system in a .tar.
 import() {
     say "making the image $1"
@@ -50,7 +71,8 @@ musl_base() {
     arch=$(uname -m)
     podman image exists "$name" || {
         server=$(scripts/musl server) || return
-        root=$(mktemp -d)
+        root=$target/base
+        rm -rf "$root"
         mkdir -p "$root"/{bin,data,etc,lib,tmp,usr/bin}
         chmod 1777 "$root/tmp"
         cp "/lib/$arch-linux-musl/libc.so" "$root/lib/ld-musl-$arch.so.1"

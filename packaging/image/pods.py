@@ -4,22 +4,27 @@
     pods.py FILE FOLDER IMAGE MODULE_IMAGE    with IMAGE for the server's, and an init container with MODULE_IMAGE
     pods.py FILE FOLDER IMAGE                 the module is in IMAGE: without the init container
 
-A Deployment becomes a pod. Each pod of a StatefulSet becomes a file FOLDER/NAME.yaml of its own, with its volumes, and an address of its own in FOLDER/hosts, under
-the names that the services would give it. Everything else that podman knows goes to FOLDER/others.yaml. Beside images and names,
-nothing of the pods changes but what podman takes in a way of its own.
+A Deployment becomes a pod. Each pod of a StatefulSet becomes a file FOLDER/NAME.yaml of its own, with its volumes, and an address of
+its own in FOLDER/hosts, under the names that the services would give it. Everything else that podman knows goes to FOLDER/others.yaml.
+Beside images and names, nothing of the pods changes but what podman takes in a way of its own. All that podman is to make has a name
+that begins with redislock-check-: it must not be what a user of the manifest has here. What is a secret there is a variable of the
+same name here.
 """
 
 import copy
+import os
 import pathlib
 import sys
 
 import yaml
 
 NETWORK = "10.89.177"  # of packaging/image/group
+APART = "redislock-check-"
 
 
 def main(manifest, folder, image, module_image=None):
     documents = list(yaml.safe_load_all(pathlib.Path(manifest).read_text()))
+    set_apart(documents)
     maps = [document for document in documents if document["kind"] == "ConfigMap"]
     others = maps + [document for document in documents if document["kind"] == "PersistentVolumeClaim"]
     pods = []
@@ -31,6 +36,11 @@ def main(manifest, folder, image, module_image=None):
             container["image"] = image
             # podman would open them on the machine, to everybody.
             container.pop("ports", None)
+            # Of secrets, its versions differ in what they take.
+            for variable in [each for each in container.get("env", []) if "valueFrom" in each]:
+                container["env"].remove(variable)
+                if variable["name"] in os.environ:
+                    container["env"].append({"name": variable["name"], "value": os.environ[variable["name"]]})
         if module_image:
             spec["initContainers"][0]["image"] = module_image
         else:
@@ -40,32 +50,50 @@ def main(manifest, folder, image, module_image=None):
         else:
             pods += [(document["spec"]["serviceName"], pod_of(document, f"-{ordinal}")) for ordinal in range(document["spec"]["replicas"])]
     hosts = [
-        {"ip": f"{NETWORK}.{number}", "hostnames": [f"{pod['metadata']['name']}.{service}", service]}
+        {"ip": f"{NETWORK}.{number}", "hostnames": [f"{pod['spec']['hostname']}.{service}", service]}
         for number, (service, pod) in enumerate(pods, start=10)
     ]
     pathlib.Path(folder, "hosts").write_text("".join(f"{host['ip']} {' '.join(host['hostnames'])}\n" for host in hosts))
     for _, pod in pods:
         pod["spec"]["hostAliases"] = hosts
         # podman finds a ConfigMap only in the file that uses it.
-        write(pathlib.Path(folder, f"{pod['metadata']['name']}.yaml"), maps + [pod])
+        write(pathlib.Path(folder, f"{pod['spec']['hostname']}.yaml"), maps + [pod])
     write(pathlib.Path(folder, "others.yaml"), others)
+
+
+def set_apart(value):
+    """Renames what becomes a volume of podman's: it has one place for the names of all."""
+    if isinstance(value, list):
+        for each in value:
+            set_apart(each)
+    elif isinstance(value, dict):
+        if value.get("kind") in ("ConfigMap", "PersistentVolumeClaim"):
+            value["metadata"]["name"] = APART + value["metadata"]["name"]
+        for key, each in value.items():
+            if key in ("volumes", "volumeMounts"):
+                for volume in each:
+                    volume["name"] = APART + volume["name"]
+            if key == "configMap":
+                each["name"] = APART + each["name"]
+            if key == "persistentVolumeClaim":
+                each["claimName"] = APART + each["claimName"]
+            set_apart(each)
 
 
 def without_module(spec):
     del spec["initContainers"]
-    spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] != "module"]
-    for container in spec["containers"]:
-        container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != "module"]
+    for volumes in [spec["volumes"]] + [container["volumeMounts"] for container in spec["containers"]]:
+        volumes[:] = [volume for volume in volumes if volume["name"] != f"{APART}module"]
 
 
 def pod_of(workload, suffix=""):
     name = workload["metadata"]["name"] + suffix
     pod = {"apiVersion": "v1", "kind": "Pod"} | copy.deepcopy(workload["spec"]["template"])
-    pod["metadata"]["name"] = pod["spec"]["hostname"] = name
+    pod["metadata"]["name"], pod["spec"]["hostname"] = APART + name, name
     # As in a cluster; otherwise podman removes them when they are done, and may be too early.
     pod["metadata"]["annotations"] = {"io.podman.annotations.init.container.type": "always"}
     for claim in workload["spec"].get("volumeClaimTemplates", []):
-        volume = claim["metadata"]["name"]
+        volume = APART + claim["metadata"]["name"]
         pod["spec"].setdefault("volumes", []).append(
             {"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}}
         )
