@@ -64,7 +64,7 @@ class Load:
 
 def main():
     load = Load()
-    threads = [threading.Thread(target=load.work, args=(number,)) for number in range(WORKERS)]
+    threads = [threading.Thread(target=load.work, args=(number,), daemon=True) for number in range(WORKERS)]
     for thread in threads:
         thread.start()
     time.sleep(2)
