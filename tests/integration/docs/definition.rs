@@ -51,6 +51,25 @@ fn syntax_summary_complexity_and_history_are_those_of_the_page() {
     });
 }
 
+/// The letters in `O(K log N)`, and those that "for K locks" or "H holders" explain.
+#[test]
+fn a_complexity_says_what_its_letters_are() {
+    each(|_, page, shown| {
+        let complexity = shown.text("complexity");
+        let inner = complexity.split("O(").skip(1).map(|part| part.split_once(')').unwrap().0);
+        let is_letter = |word: &&str| matches!(word.as_bytes(), [b'A'..=b'Z']);
+        let used: BTreeSet<_> = inner.flat_map(|cost| cost.split([' ', '+'])).filter(is_letter).collect();
+        let words: Vec<_> = complexity.split([' ', '(', ')']).collect();
+        let explains = |pair: &[&str]| {
+            is_letter(&pair[0]) && pair[1].len() > 3 && pair[1].starts_with(|sign: char| sign.is_lowercase())
+                || pair[0] == "which" && is_letter(&pair[1])
+        };
+        let explained = words.windows(2).filter(|pair| explains(pair));
+        let explained: BTreeSet<_> = explained.flatten().copied().filter(is_letter).collect();
+        assert!(used.is_subset(&explained), "{}: {complexity}", page.command);
+    });
+}
+
 #[test]
 fn the_overview_has_the_syntax_too() {
     let design = fs::read_to_string(root().join("docs/design.md")).unwrap();
