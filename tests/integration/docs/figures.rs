@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::operations::{all_pages, prose, root};
 use crate::support::{Server, Setup};
 
@@ -162,4 +164,44 @@ fn a_figure_in_a_link_is_on_the_page_that_it_leads_to() {
         }
     }
     assert!(repeated > 2, "{repeated}");
+}
+
+/// Whether the cell shows that median: "1.59x (1.51..1.67)".
+fn shows(cell: &str, median: &Value) -> bool {
+    let end = cell.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(cell.len());
+    let (shown, median): (f64, f64) = (cell[..end].parse().unwrap(), median.as_f64().unwrap());
+    (shown - median).abs() <= 0.005 * median.max(1.0)
+}
+
+/// `scripts/bench --pages` writes them.
+#[test]
+fn the_tables_at_a_glance_are_what_was_saved() {
+    let saved = ["redis", "valkey"].map(|kind| {
+        let file = root().join("docs/bench").join(kind).join("results.json");
+        serde_json::from_str::<Value>(&fs::read_to_string(file).unwrap()).unwrap()
+    });
+    for (page, rows) in [("README.md", 5), ("docs/bench.md", 10)] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let (_, figures) = text.split_once("<!-- figures: ").unwrap();
+        let (figures, _) = figures.split_once("<!-- end of figures -->").unwrap();
+        let table: Vec<Vec<&str>> = figures
+            .lines()
+            .filter(|line| line.starts_with('|'))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        let [titles, _, lines @ ..] = &table[..] else { panic!("{page} has no table of figures") };
+        assert_eq!(lines.len(), rows, "{page}");
+        let mut lost = 0;
+        for line in lines {
+            for (at, cell) in line.iter().enumerate().skip(2).filter(|(_, cell)| !cell.is_empty()) {
+                let (of, value) = if titles[at] == "by server CPU" { (at - 1, "cpu") } else { (at, "value") };
+                let report = saved.iter().find(|report| report["machine"]["server"] == titles[of]).unwrap();
+                let row = report["rows"].as_array().unwrap().iter();
+                let row = row.clone().find(|row| row["work"] == line[0] && row["beside"] == line[1]).unwrap();
+                assert!(shows(cell, &row[value]["median"]), "{page}: {} beside {}: {cell}", line[0], line[1]);
+                lost += usize::from(cell.starts_with("0."));
+            }
+        }
+        assert!(lost > 0, "{page} shows nothing that is slower");
+    }
 }
