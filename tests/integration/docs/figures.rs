@@ -49,8 +49,11 @@ fn a_number_beside_a_setting_is_its_default() {
     assert!(repeated > 5, "{repeated}");
 }
 
-/// Where a constant is, and what pages say of it.
-const CONSTANTS: &[(&str, &str, &[(&str, &str)])] = &[
+/// Pages of `docs`, and what each says; `{}` stands for the number.
+type Said = &'static [(&'static str, &'static str)];
+
+/// In which file of `src` a constant is, and what pages say of it.
+const CONSTANTS: &[(&str, &str, Said)] = &[
     (
         "waiting/budget.rs",
         "WORK",
@@ -203,5 +206,36 @@ fn the_tables_at_a_glance_are_what_was_saved() {
             }
         }
         assert!(lost > 0, "{page} shows nothing that is slower");
+    }
+}
+
+/// "7.0, 8.0 and 8.6".
+fn listed(names: &[&str]) -> String {
+    let (last, others) = names.split_last().unwrap();
+    format!("{} and {last}", others.join(", "))
+}
+
+#[test]
+fn versions_are_those_of_the_project() {
+    let text = fs::read_to_string(root().join("tests/servers.conf")).unwrap();
+    let servers = |kind: &str| {
+        let names = text.lines().filter_map(|line| line.strip_prefix(kind)?.split_whitespace().next());
+        // Two of one line of servers have one name here.
+        listed(&names.filter(|name| name.matches('.').count() < 2).collect::<Vec<_>>())
+    };
+    let servers = format!("Redis {}, and on Valkey {}", servers("redis-"), servers("valkey-"));
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let declared = |field: &str| {
+        let line = manifest.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_prefix("= \""));
+        line.unwrap().trim_end_matches('"').to_owned()
+    };
+    let (version, rust) = (declared("version "), declared("rust-version "));
+    for (page, words) in [
+        ("docs/operations/versions.md", servers),
+        ("docs/operations/versions.md", format!("This is version {version},")),
+        ("README.md", format!("version {version}")),
+        ("docs/operations/install.md", format!("Rust {rust} or later")),
+    ] {
+        assert!(plain(&root().join(page)).contains(&words), "{page} does not say {words:?}");
     }
 }
