@@ -126,7 +126,7 @@ fn every_guarded_callback_is_tested() {
 
 #[test]
 fn the_page_says_how_many_there_are() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/safety.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence.md");
     let page = fs::read_to_string(page).unwrap();
     let names = format!("each of the {} names", CALLBACKS.len());
     assert!(page.contains(&names), "{names}");
