@@ -1,11 +1,12 @@
 //! What is kept of a run: results and pictures in the target folder; with `--save` in `docs/bench` too, by kind of server,
-//! with the tables in `docs/bench.md` and, of all kinds side by side, in `README.md`.
+//! with the tables in `docs/bench.md` and, of all kinds side by side, on its first screen and in `README.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::plan::{Plan, progress};
 use crate::report::{Machine, Report, table};
+use crate::stats::Spread;
 
 /// The kinds of server whose figures are kept, as their names begin; also of their folders.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
@@ -25,9 +26,25 @@ pub(crate) fn keep(plan: &Plan, report: &Report) {
         let entry = entry.expect("an entry of it");
         fs::copy(entry.path(), docs.join(entry.file_name())).expect("a copy");
     }
-    insert(Path::new("docs/bench.md"), &format!("figures of {kind}"), &report.in_full());
-    insert(Path::new("README.md"), "figures", &side_by_side());
+    write_pages();
     progress("kept in docs/bench.md, docs/bench and README.md");
+}
+
+/// Writes the tables of the pages from the kept results.
+pub(crate) fn write_pages() {
+    let (bench, readme) = (Path::new("docs/bench.md"), Path::new("README.md"));
+    let kept: Vec<(&str, Report)> = KINDS
+        .into_iter()
+        .map(|kind| (kind, folder_of(kind).join("results.json")))
+        .filter(|(_, file)| file.exists())
+        .map(|(kind, file)| (kind, read_report(&file)))
+        .collect();
+    for (kind, report) in &kept {
+        insert(bench, &format!("figures of {kind}"), &report.in_full());
+    }
+    let reports: Vec<_> = kept.iter().map(|(_, report)| report).collect();
+    insert(bench, "figures", &side_by_side(&reports, &AT_A_GLANCE, true));
+    insert(readme, "figures", &side_by_side(&reports, &FOR_NEWCOMERS, false));
 }
 
 fn folder_of(kind: &str) -> PathBuf {
@@ -57,41 +74,61 @@ fn insert(page: &Path, name: &str, figures: &str) {
     write(page, &format!("{before}{begin}\n\n{figures}\n{end}{after}"));
 }
 
-/// What a newcomer decides by, by its work and what it stands beside; the rest is in docs/bench.md.
-const FOR_NEWCOMERS: [(&str, &str); 8] = [
-    ("acquire + release, P=16", "SET NX PX + compare-and-delete in Lua"),
-    ("acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
+/// What a newcomer decides by, by its work and what it stands beside: also what Redislock is slower at.
+const FOR_NEWCOMERS: [(&str, &str); 5] = [
+    ("handovers/s, 8 clients with go-redis", "redsync: SET NX PX every 50 to 250 ms"),
     ("handovers/s, 8 clients with Jedis", "Redisson's RFairLock"),
-    ("handovers/s, 8 clients with redis-py", "redis-py's Lock: SET NX PX every 100 ms"),
     ("handovers/s, 8 clients with go-redis", "PostgreSQL's pg_advisory_lock, with pgx"),
-    ("grants/s, 7 readers and 1 writer with Jedis", "Redisson's RReadWriteLock"),
-    (
-        "grants/s, 16 clients, 2 of 8 locks each time with Jedis",
-        "Redisson's MultiLock, locks in the order of their names",
-    ),
+    ("acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
+    ("acquire + release, P=16", "SET NX PX + DEL"),
+];
+
+/// What the first screen of docs/bench.md has.
+const AT_A_GLANCE: [(&str, &str); 10] = [
+    ("handovers/s, 8 clients with go-redis", "redsync: SET NX PX every 50 to 250 ms"),
+    ("handovers/s, 8 clients with redis-py", "redis-py's Lock: SET NX PX every 100 ms"),
+    ("handovers/s, 8 clients with Jedis", "Redisson's RFairLock"),
+    ("handovers/s, 8 clients with go-redis", "PostgreSQL's pg_advisory_lock, with pgx"),
+    ("handovers/s, 8 clients on one lock", "BLMOVE of a token"),
+    ("acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
+    ("acquire + release, P=1", "SET NX PX + DEL"),
+    ("acquire + release, P=16", "SET NX PX + DEL"),
+    ("acquire + release, P=16", "SET NX PX + DELIFEQ"),
     ("memory of a held lock, UUID owner", "SET of the token with PX"),
 ];
 
-/// The ratios on all kinds of server.
-fn side_by_side() -> String {
-    let files = KINDS.map(|kind| folder_of(kind).join("results.json"));
-    let kept: Vec<Report> = files.iter().filter(|file| file.exists()).map(|file| read_report(file)).collect();
+/// These ratios on all kinds of server, with those of the server's processor time if `cpu` says so.
+fn side_by_side(kept: &[&Report], rows: &[(&str, &str)], cpu: bool) -> String {
     let mut text = String::new();
-    for report in &kept {
+    for report in kept {
         let Machine { date, server, processor, cores, .. } = &report.machine;
-        let warned =
-            if report.has_warnings() { "; with [warnings](docs/bench.md#the-latest-figures)" } else { "" };
+        let page = if cpu { "" } else { "docs/bench.md" };
+        let warned = if report.has_warnings() {
+            format!("; with [warnings]({page}#the-latest-figures)")
+        } else {
+            String::new()
+        };
         let quick = if report.quick { ", a quick run" } else { "" };
         text += &format!("- {server}: {date}{quick}, {processor}, {cores} cores{warned}\n");
     }
-    let titles =
-        ["work", "compared with"].into_iter().chain(kept.iter().map(|kept| &kept.machine.server[..]));
-    let lines = FOR_NEWCOMERS.map(|(work, beside)| {
-        let row = |kept: &Report| {
-            let row = kept.rows.iter().find(|row| (&row.work[..], &row.beside[..]) == (work, beside));
-            row.map_or(String::new(), |row| row.value.in_short(&row.unit))
-        };
-        [work.into(), beside.into()].into_iter().chain(kept.iter().map(row)).collect()
+    let mut titles = vec!["work", "compared with"];
+    for report in kept {
+        titles.push(&report.machine.server);
+        titles.extend(cpu.then_some("by server CPU"));
+    }
+    let lines = rows.iter().map(|&(work, beside)| {
+        let mut line = vec![work.to_owned(), beside.to_owned()];
+        for report in kept {
+            let row = report.rows.iter().find(|row| (&row.work[..], &row.beside[..]) == (work, beside));
+            let short = |value: Option<Spread>| {
+                row.zip(value).map_or(String::new(), |(row, value)| value.in_short(&row.unit))
+            };
+            line.push(short(row.map(|row| row.value)));
+            if cpu {
+                line.push(short(row.and_then(|row| row.cpu)));
+            }
+        }
+        line
     });
-    format!("{text}\n{}", table(&titles.collect::<Vec<_>>(), lines.into_iter()))
+    format!("{text}\n{}", table(&titles, lines))
 }

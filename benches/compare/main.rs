@@ -48,6 +48,9 @@ use server::{Server, Setup};
 
 fn main() {
     let mut plan = Plan::from_arguments();
+    if plan.pages {
+        return keep::write_pages();
+    }
     let version = Server::start(Setup::MODULE).version();
     match plan.guard {
         Some(Guard::Check) => return instructions::check(version),

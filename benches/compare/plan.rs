@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) quick: bool,
     /// Figures and pictures go to docs/bench and README.md too.
     pub(crate) save: bool,
+    /// Nothing is measured: the pages get the tables of the kept results.
+    pub(crate) pages: bool,
     parts: Vec<String>,
     /// Where results go.
     pub(crate) folder: PathBuf,
@@ -51,6 +53,7 @@ impl Plan {
             guard: None,
             quick: false,
             save: false,
+            pages: false,
             parts: Vec::new(),
             folder: target.join("bench"),
             caption: String::new(),
@@ -61,6 +64,7 @@ impl Plan {
                 "--check" => plan.guard = Some(Guard::Check),
                 "--record" => plan.guard = Some(Guard::Record),
                 "--save" => plan.save = true,
+                "--pages" => plan.pages = true,
                 // What `cargo bench` adds.
                 "--bench" => (),
                 part if PARTS.contains(&part) => plan.parts.push(argument),

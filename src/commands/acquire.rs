@@ -20,7 +20,7 @@ impl Command for Acquire<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.acquire",
         summary: c"Acquires a lock, re-enters it, or waits for it.",
-        complexity: c"O(1) for the lock, and O(log N) for N waiters when it waits or hands over.",
+        complexity: c"O(1) if nobody else holds the lock or waits. O(log H) for H holders, and O(log N) for N waiters and sessions.",
         since: c"0.1.0",
         flags: c"write deny-oom blocking",
         acl: &[c"write", c"slow", c"blocking", c"lock"],

@@ -17,7 +17,7 @@ impl Command for Break<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.break",
         summary: c"For operators: ends the grants of a lock, whoever holds it.",
-        complexity: c"O(N) for N grants, and O(log M) for M waiters.",
+        complexity: c"O(N log N) for N grants, and O(log M) for M waiters.",
         since: c"0.1.0",
         flags: c"write admin fast",
         acl: &[c"write", c"fast", c"admin", c"dangerous", c"lock"],

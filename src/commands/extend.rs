@@ -27,7 +27,7 @@ impl Command for Extend<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.extend",
         summary: c"Sets the lease of a held lock, counted from now.",
-        complexity: c"O(1), and O(log N) for N locks with waiters or a session.",
+        complexity: c"O(1) if nobody else holds the lock. O(log H) for H holders, and O(log N) for N locks with waiters or a session.",
         since: c"0.1.0",
         flags: c"write fast blocking",
         acl: &[c"write", c"fast", c"blocking", c"lock"],

@@ -17,7 +17,7 @@ impl Command for Leave<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.leave",
         summary: c"Gives up a place in the queue of a lock, or a grant that has not been claimed.",
-        complexity: c"O(log N) for N waiters.",
+        complexity: c"O(log H) for H holders, and O(log N) for N waiters.",
         since: c"0.1.0",
         flags: c"write fast",
         acl: &[c"write", c"fast", c"lock"],

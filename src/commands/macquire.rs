@@ -20,7 +20,7 @@ impl Command for Macquire<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.macquire",
         summary: c"Acquires several locks at once, all or none, or waits for all of them.",
-        complexity: c"O(K) for K locks, and O(K log N) for N waiters when it waits or hands over.",
+        complexity: c"O(K) for K locks if nobody else holds them or waits. O(K log H) for H holders, and O(K log N) for N waiters and sessions.",
         since: c"0.1.0",
         flags: c"write deny-oom blocking",
         acl: &[c"write", c"slow", c"blocking", c"lock"],

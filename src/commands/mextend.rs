@@ -17,7 +17,7 @@ impl Command for Mextend<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.mextend",
         summary: c"Sets the leases of several held locks, counted from now: of all, or of none.",
-        complexity: c"O(K) for K locks, and O(K log N) for N locks with waiters or a session.",
+        complexity: c"O(K) for K locks if nobody else holds them. O(K log H) for H holders, and O(K log N) for N locks with waiters or a session.",
         since: c"0.1.0",
         flags: c"write blocking",
         acl: &[c"write", c"slow", c"blocking", c"lock"],

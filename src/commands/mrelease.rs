@@ -17,7 +17,7 @@ impl Command for Mrelease<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.mrelease",
         summary: c"Releases one hold of each of several locks, or all of them.",
-        complexity: c"O(K) for K locks, and O(K log N) for N waiters.",
+        complexity: c"O(K) for K locks if nobody else holds them or waits. O(K log H) for H holders, and O(K log N) for N waiters.",
         since: c"0.1.0",
         flags: c"write",
         acl: &[c"write", c"slow", c"lock"],

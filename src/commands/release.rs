@@ -28,7 +28,7 @@ impl Command for Release<'_> {
     const DEFINITION: Definition = Definition {
         name: c"lock.release",
         summary: c"Releases one hold of a lock, or all of them.",
-        complexity: c"O(1), and O(log N) for N waiters.",
+        complexity: c"O(1) if nobody else holds the lock or waits. O(log H) for H holders, and O(log N) for N waiters.",
         since: c"0.1.0",
         flags: c"write fast",
         acl: &[c"write", c"fast", c"lock"],

@@ -1,6 +1,6 @@
 //! What the server shows of the commands is what their pages say, and what their parsers take.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
@@ -51,15 +51,23 @@ fn syntax_summary_complexity_and_history_are_those_of_the_page() {
     });
 }
 
+/// The letters in `O(K log N)`, and those that "for K locks" or "H holders" explain.
 #[test]
-fn the_overview_has_the_syntax_too() {
-    let design = fs::read_to_string(root().join("docs/design.md")).unwrap();
-    let lines: Vec<_> =
-        design.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    for page in pages() {
-        let shown = lines.iter().any(|line| line == page.syntax());
-        assert!(shown, "docs/design.md has no line as the page has it: {}", page.syntax());
-    }
+fn a_complexity_says_what_its_letters_are() {
+    each(|_, page, shown| {
+        let complexity = shown.text("complexity");
+        let inner = complexity.split("O(").skip(1).map(|part| part.split_once(')').unwrap().0);
+        let is_letter = |word: &&str| matches!(word.as_bytes(), [b'A'..=b'Z']);
+        let used: BTreeSet<_> = inner.flat_map(|cost| cost.split([' ', '+'])).filter(is_letter).collect();
+        let words: Vec<_> = complexity.split([' ', '(', ')']).collect();
+        let explains = |pair: &[&str]| {
+            is_letter(&pair[0]) && pair[1].len() > 3 && pair[1].starts_with(|sign: char| sign.is_lowercase())
+                || pair[0] == "which" && is_letter(&pair[1])
+        };
+        let explained = words.windows(2).filter(|pair| explains(pair));
+        let explained: BTreeSet<_> = explained.flatten().copied().filter(is_letter).collect();
+        assert!(used.is_subset(&explained), "{}: {complexity}", page.command);
+    });
 }
 
 /// The options' words of a syntax. The values after them may have shorter names in an overview.
@@ -68,18 +76,33 @@ fn option_words(syntax: &str) -> Vec<&str> {
     words.filter(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_uppercase())).collect()
 }
 
+/// The rows of a page's table of commands: the command, and its syntax in short.
+fn rows(page: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| [`")?.split_once("`]("));
+    rows.map(|(command, rest)| (command.into(), rest.split('`').nth(1).unwrap().into())).collect()
+}
+
 #[test]
-fn the_table_of_the_readme_has_the_options_too() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+fn the_overview_has_each_command_with_its_options() {
+    let overview: BTreeMap<_, _> = rows("docs/commands.md").into_iter().collect();
+    let commands: BTreeSet<_> = pages().into_iter().map(|page| page.command).collect();
+    assert_eq!(overview.keys().cloned().collect::<BTreeSet<_>>(), commands);
     for page in pages() {
-        let command = &page.command;
-        let row = readme.lines().find_map(|line| line.strip_prefix(&format!("| [`{command}`](")));
-        let row = row.unwrap_or_else(|| panic!("the table of README.md has no row for {command}"));
-        let syntax = row.split('`').nth(1).unwrap();
+        let syntax = &overview[&page.command];
         if !syntax.contains("[options of ") {
             let words = (option_words(syntax), option_words(page.syntax()));
-            assert_eq!(words.0, words.1, "README.md, and the page of {command}");
+            assert_eq!(words.0, words.1, "docs/commands.md, and the page of {}", page.command);
         }
+    }
+}
+
+#[test]
+fn the_readme_has_some_of_its_rows() {
+    let (overview, readme) = (rows("docs/commands.md"), rows("README.md"));
+    assert!(readme.len() >= 3, "{readme:?}");
+    for row in readme {
+        assert!(overview.contains(&row), "README.md, and not docs/commands.md: {row:?}");
     }
 }
 

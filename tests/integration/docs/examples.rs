@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::page::pages;
+use super::page::{pages, pages_of_options};
 use crate::support::{Server, Waiter, cli_program};
 
 const PROMPT: &str = "    127.0.0.1:6379> ";
@@ -142,6 +142,9 @@ fn the_examples_of_the_pages_are_real() {
         assert!(!steps(page.section("Examples")).is_empty(), "{}", page.command);
         type_in(&page.command, &page.text);
     }
+    let sessions = pages_of_options().into_iter().filter(|(_, text)| !steps(text).is_empty());
+    let typed = sessions.map(|(option, text)| type_in(&option, &text)).count();
+    assert!(typed > 0, "no session on the pages of options");
 }
 
 #[test]

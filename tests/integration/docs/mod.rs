@@ -4,6 +4,7 @@ mod access;
 mod definition;
 mod examples;
 mod fields;
+mod figures;
 mod operations;
 mod page;
 mod prometheus;

@@ -58,13 +58,18 @@ pub(super) fn leads_somewhere(page: &Path, link: &str) -> bool {
     }
 }
 
-#[test]
-fn every_link_of_the_pages_leads_somewhere() {
+/// All pages for readers.
+pub(super) fn all_pages() -> Vec<PathBuf> {
     let mut pages: Vec<_> =
         ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|page| root().join(page)).into();
     pages_in(&root().join("docs"), &mut pages);
+    pages
+}
+
+#[test]
+fn every_link_of_the_pages_leads_somewhere() {
     let mut broken = Vec::new();
-    for page in &pages {
+    for page in &all_pages() {
         let text = prose(&fs::read_to_string(page).unwrap());
         for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
             if link.contains("://") {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The page of one command.
 pub(super) struct Page {
@@ -11,15 +11,32 @@ pub(super) struct Page {
     pub(super) text: String,
 }
 
-/// Every page there is.
-pub(super) fn pages() -> Vec<Page> {
+/// The files in the folder of those pages. Options that have a page of their own are there too.
+fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands");
-    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn name(path: &Path) -> &str {
+    path.file_stem().unwrap().to_str().unwrap()
+}
+
+/// The pages of options: the name of each, and its text.
+pub(super) fn pages_of_options() -> Vec<(String, String)> {
+    let files = files().into_iter().filter(|path| !name(path).starts_with("lock."));
+    files.map(|path| (name(&path).into(), fs::read_to_string(&path).unwrap())).collect()
+}
+
+/// Every page of a command.
+pub(super) fn pages() -> Vec<Page> {
+    let files = files().into_iter().filter(|path| name(path).starts_with("lock."));
     let mut pages: Vec<Page> = files
         .map(|path| {
             let text = fs::read_to_string(&path).unwrap();
             let command = text.lines().next().unwrap().strip_prefix("# ").unwrap().to_owned();
-            assert_eq!(path.file_stem().unwrap().to_str().unwrap(), command.to_lowercase());
+            assert_eq!(name(&path), command.to_lowercase());
             Page { command, text }
         })
         .collect();

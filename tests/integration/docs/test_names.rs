@@ -8,10 +8,11 @@ use std::process::Command;
 use super::operations::{prose, root};
 
 /// Pages that name tests, and scripts that choose some.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "CONTRIBUTING.md",
     "docs/decisions.md",
     "docs/design.md",
+    "docs/evidence.md",
     "docs/operations.md",
     "docs/safety.md",
     "scripts/arm64",

@@ -52,6 +52,17 @@ fn a_re_entry_goes_back_by_one_hold_and_one_with_once_by_none() {
 }
 
 #[test]
+fn the_smaller_room_of_an_upgrade_stays() {
+    let server = Server::start();
+    let mut client = server.client();
+    let first = client.acquire("k", "OWNER alice SHARED").unwrap();
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER alice SYNC 1 50"), NO_REPLICAS);
+    let held = client.holder("k").unwrap();
+    assert_eq!((held.fence, held.holds), (first.fence, 1));
+    assert!(client.acquire("k", "OWNER bob SHARED").is_none(), "it is a writer's: {held:?}");
+}
+
+#[test]
 fn an_extension_stays() {
     let server = Server::start();
     let mut client = server.client();
