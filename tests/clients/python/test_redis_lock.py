@@ -31,9 +31,10 @@ def test_it_is_held_for_the_block_and_others_wait_or_fail(client, other):
 def test_a_timeout_is_the_end_unless_it_is_extended(client, other):
     lock = client.lock("door", timeout=1)
     assert lock.acquire()
-    assert lock.extend(100) and 100_000 < other.pttl("door") <= 101_000
-    assert lock.extend(50, replace_ttl=True) and 49_000 < other.pttl("door") <= 50_000
-    assert lock.reacquire() and other.pttl("door") <= 1000
+    # Redis 8 may end a key one millisecond early, so there the TTL is the lease and up to one more: docs/words.md.
+    assert lock.extend(100) and 100_000 < other.pttl("door") <= 101_001
+    assert lock.extend(50, replace_ttl=True) and 49_000 < other.pttl("door") <= 50_001
+    assert lock.reacquire() and other.pttl("door") <= 1001
     wait_for(lambda: info(other, "door") is None, "the timeout")
     assert not lock.owned()
     with pytest.raises(LockNotOwnedError):

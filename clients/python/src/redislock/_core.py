@@ -197,7 +197,9 @@ class Core:
         renewed = handle._request.renew or handle._request.session
         self._plan(handle, began + handle._lease / 3 if renewed else math.inf)
 
-    def _plan(self, handle: Handle, due: float) -> None:
+    def _plan(self, handle: Handle, due: float, state: str = "held") -> None:
+        if handle._state != state:  # a renewal that ends while the lock is being released plans nothing
+            return
         handle._due = due
         if min(due, handle._until) < self.next_look:
             self.tick.set()
@@ -237,7 +239,8 @@ class Core:
         else:
             fences = reply[1] if isinstance(reply, list) else []
             fences = fences if isinstance(fences, list) else [fences]
-            if asks and fences and (fences != handle._fences or handle._state != "held"):
+            # What is being released meanwhile is left to that: of two releases, the later one would be told of a loss.
+            if asks and fences and (fences != handle._fences or handle._state == "lost"):
                 other = Handle(self, request)  # granted anew, unknown to the block
                 other._fences = fences
                 await self._part(other)
@@ -293,7 +296,7 @@ class Core:
             mine = self.handles.get(handle.owner, [])
             used = any(other is not handle and other._state in ("waiting", "held") and set(other.keys) == set(handle.keys)
                        and other._fences in ([], handle._fences) for other in mine)
-            handle._state = "parting"
+            handle._state, handle._due = "parting", math.inf
         try:
             if handle._fences and not used:
                 reply = await self.io.send(request.release(handle._fences), False)
@@ -308,7 +311,7 @@ class Core:
                     self.handles.setdefault(handle.owner, []).append(handle)
             if not again:
                 handle._until = monotonic() + handle._lease
-            self._plan(handle, monotonic() + TRY_AGAIN)
+            self._plan(handle, monotonic() + TRY_AGAIN, "parting")
             return False
         except exceptions.ResponseError as refusal:
             gone = str(refusal).startswith("NOTHELD")

@@ -190,6 +190,24 @@ def answer_to_a_release_is_lost(stage):
 
 
 @scenario()
+def released_while_the_holder_asks(stage):
+    """It doubts whether it still holds the lock, and the answer comes only after the release has begun. That is no loss."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    task = program.acquire("k").acquired()
+    proxy.replies("hold", "commands")
+    [channel] = server("PUBSUB", "CHANNELS")
+    server("PUBLISH", channel, f"gone {task.owner}")  # as when its slot moves
+    until(lambda: server.calls("lock.acquire") == 2, "the holder asks")
+    program.tell(do="release", task=task.name)
+    program.acquire("k", owner="").next("refused")  # so it has read the one before as well
+    proxy.replies("pass", "commands")
+    task.next("released")
+    until(lambda: server.lock("k") is None, "the release")
+
+
+@scenario()
 def release_while_the_server_is_away(stage):
     server = stage.server()
     proxy = stage.proxy(server)
