@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::group::{Group, LONG, patiently};
 use super::pinned::{Pinned, reply_to};
-use crate::support::{Belief, Link, Load, Outcome, Rng, Setup, Work, figure, freeze, grant, wake};
+use crate::support::{Belief, Link, Load, Outcome, Rng, Setup, Work, figure, freeze, grant, tally, wake};
 
 /// How a primary goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,12 +174,15 @@ impl Trial {
     pub(super) fn end(self, what: &str, times: &[Took]) -> usize {
         let Self { group, load, began, .. } = self;
         let ledger = Arc::clone(&load.ledger);
-        let tally = load.stop();
+        let outcomes = load.stop();
         let overlaps = ledger.overlaps();
+        tally(what, "failovers", times.len());
+        tally(what, "grants", ledger.len());
+        tally(what, "overlaps", overlaps.len());
         figure(
             what,
             format!(
-                "{} failovers in {:?}, {} grants, {} overlaps, {tally:?}",
+                "{} failovers in {:?}, {} grants, {} overlaps, {outcomes:?}",
                 times.len(),
                 began.elapsed(),
                 ledger.len(),
@@ -193,9 +196,9 @@ impl Trial {
         assert_eq!(ledger.repeats(), [], "a fence is given once");
         let known = ["ASK", "GRACE", "NOREPLICAS", "NOTHELD", "READONLY", "UNBLOCKED", "LOADING"];
         let strange =
-            tally.keys().find(|what| what.starts_with(char::is_uppercase) && !known.contains(&what.as_str()));
+            outcomes.keys().find(|what| what.starts_with(char::is_uppercase) && !known.contains(&what.as_str()));
         assert_eq!(strange, None, "an error that does not belong here");
-        assert!(tally["granted several"] > 5, "{tally:?}");
+        assert!(outcomes["granted several"] > 5, "{outcomes:?}");
         drop(group);
         for (earlier, later) in overlaps.iter().take(5) {
             println!("  overlap: {earlier:?}\n       and {later:?}");

@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use crate::support::{Rng, Server, Setup, figure, freeze, size, wake};
+use crate::support::{Rng, Server, Setup, figure, freeze, size, tally, wake};
 use check::Figures;
 use clients::{LEASE, Shared};
 use relay::relays;
@@ -108,6 +108,10 @@ fn judge(name: &str, shared: &Shared) -> Figures {
     let (faults, figures) = check::check(&history);
     let asked: usize = history.iter().filter(|record| record.owner().is_some()).count();
     figure(&format!("history, {name}"), format_args!("{asked} commands, {figures:?}"));
+    let trial = format!("history, {name}");
+    tally(&trial, "commands", asked);
+    tally(&trial, "grants", figures.grants);
+    tally(&trial, "violations", faults.len());
     if let Some(folder) = std::env::var_os("REDISLOCK_KEEP_HISTORIES") {
         let prefix = format!("{}-", name.replace(' ', "-"));
         let file = tempfile::Builder::new().prefix(&prefix).suffix(".jsonl").tempfile_in(folder).unwrap();
@@ -140,7 +144,9 @@ fn soak_history_of_kills_and_stops() {
         history("kills and stops", setup.clone().start(), LONG, |server, _, rng| {
             if rng.percent(50) {
                 server.kill_and_restart();
+                tally("history, kills and stops", "kills", 1);
             } else {
+                tally("history, kills and stops", "freezes", 1);
                 freeze(server);
                 sleep(rng.up_to(1500));
                 wake(server);
@@ -160,6 +166,7 @@ fn soak_history_of_failovers() {
         history("failovers", primary, LEASE, |primary, shared, rng| {
             sleep(rng.up_to(500));
             primary.kill();
+            tally("history, failovers", "failovers", 1);
             replica.client().ask::<()>("REPLICAOF NO ONE");
             shared.port.store(replica.port(), Ordering::Relaxed);
             let next = replica.replica_with(setup.clone());

@@ -16,6 +16,11 @@ pub(crate) fn figure(name: &str, value: impl Display) {
     println!("figure: {name}: {value}");
 }
 
+/// So much of it was done, or happened: `scripts/soak --for` adds it up over all its rounds.
+pub(crate) fn tally(trial: &str, what: &str, count: usize) {
+    println!("tally: {trial}: {what}: {count}");
+}
+
 /// Random numbers (`SplitMix64`): the same ones from the same seed.
 pub(crate) struct Rng(u64);
 

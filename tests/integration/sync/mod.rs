@@ -3,6 +3,7 @@
 mod confirmed;
 mod input;
 mod meanwhile;
+mod restarted;
 mod session;
 mod unconfirmed;
 

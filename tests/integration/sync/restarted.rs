@@ -1,0 +1,50 @@
+//! A replica that has confirmed a grant, and is killed before it is promoted: what it still has is what its files have. The primary
+//! dies first, so there is nobody to copy the data set from.
+
+use super::{confirmed, in_step};
+use crate::support::{Client, Grant, Server, Setup, figure, size};
+
+/// A grant that the replica has confirmed, and a client of that replica, killed, restarted and promoted.
+fn restarted(setup: Setup) -> (Grant, Client, Server) {
+    let mut primary = Server::start();
+    let mut replica = primary.replica_with(setup);
+    in_step(&primary, 1);
+    let told = confirmed(&mut primary.client(), "OWNER alice PX 60000 SYNC 1 1000");
+    primary.kill();
+    replica.kill_and_restart();
+    let mut client = replica.client();
+    client.ask::<()>("REPLICAOF NO ONE");
+    (told, client, replica)
+}
+
+/// The limit that docs/operations/failover.md names: if this fails, the page promises too little.
+#[test]
+fn a_replica_without_files_has_forgotten_what_it_confirmed() {
+    let (told, mut client, _replica) = restarted(Setup::new());
+    let other = client.acquire("k", "OWNER bob").expect("the lock is free");
+    assert!(other.fence > told.fence, "{other:?} after {told:?}");
+}
+
+#[test]
+fn a_replica_with_an_append_only_file_has_what_it_confirmed() {
+    let rounds = size(2, 50);
+    for round in 0..rounds {
+        let fsync = ["everysec", "always"][round % 2];
+        let setup = Setup::new().set("appendonly", "yes").set("appendfsync", fsync);
+        let (told, mut client, _replica) = restarted(setup);
+        assert!(client.acquire("k", "OWNER bob").is_none(), "round {round}, appendfsync {fsync}");
+        let again = client.acquire("k", "OWNER alice ONCE").unwrap();
+        assert_eq!((again.fence, again.holds), (told.fence, 1), "round {round}, appendfsync {fsync}");
+    }
+    figure(
+        "SYNC, a replica with an append-only file killed and promoted",
+        format_args!("{rounds}, all have the grant"),
+    );
+}
+
+#[test]
+fn with_a_grace_a_replica_without_files_grants_nothing_new() {
+    let (_, mut client, _replica) = restarted(Setup::new().module_args("lock.failover-grace 60000"));
+    let refused = client.refused("LOCK.ACQUIRE k OWNER bob");
+    assert!(refused.starts_with("GRACE "), "{refused}");
+}
