@@ -22,6 +22,7 @@ impl<C: Copy> WaitTable<C> {
         let timers = self.locks.entries.iter().map(|(_, entry)| entry.timers.len());
         assert_eq!(self.locks.timers.locks(), timers.sum::<usize>(), "each timer is that of a lock");
         self.check_waiters();
+        self.check_held();
         self.check_connections();
         self.check_timeouts();
         self.check_replication();
@@ -38,6 +39,7 @@ impl<C: Copy> WaitTable<C> {
             let waits = waiter.is_some_and(|waiter| waiter.locks.names().any(|at| id.is(at)));
             assert!(waits, "{request:?} is in the queue of {id:?}");
         }
+        entry.queue.check();
         let told = |notice: &Notice| matches!(notice, Notice::Wanted(other) if other == id);
         assert!(!entry.wanted || self.outgoing.iter().any(told), "the holders of {id:?} are to be told");
     }
@@ -58,6 +60,13 @@ impl<C: Copy> WaitTable<C> {
                 assert!(self.replication.iter().any(|awaited| *awaited == renewal), "{renewal:?}");
             }
         }
+    }
+
+    /// A lock is noted as held only while somebody waits for it.
+    fn check_held(&self) {
+        let noted: BTreeSet<_> = self.locks.entries.held().collect();
+        assert!(self.locks.held.iter().map(|(since, id)| (*since, id)).eq(noted));
+        assert!(self.locks.held.iter().all(|(_, id)| self.locks.lock(id.to_ref()).waiters() > 0));
     }
 
     /// Each waiter that is in queues is in those of all its locks, and in the indexes by owner.
@@ -115,6 +124,14 @@ impl<C: Copy> WaitTable<C> {
                 Awaited::Renewal(id, fence) => self.locks.lock(id.to_ref()).awaits_renewal(*fence),
             };
             assert!(is_awaited, "{awaited:?}");
+        }
+        for (request, waiter) in &self.waiters.by_request {
+            let mut awaited = self.replication.iter();
+            let is_unconfirmed = matches!(waiter.phase, Phase::Unconfirmed(_));
+            assert!(
+                !is_unconfirmed || awaited.any(|awaited| *awaited == Awaited::Answer(*request)),
+                "{request:?}"
+            );
         }
     }
 }

@@ -36,3 +36,10 @@ impl HeldSince {
         self.0.extend(since.map(|since| (since, id.clone())));
     }
 }
+
+#[cfg(any(test, debug_assertions))]
+impl HeldSince {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(Since, LockId)> {
+        self.0.iter()
+    }
+}

@@ -255,6 +255,11 @@ impl LockTable {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&LockId, &LockEntry)> {
         self.entries().map(|(id, entry)| (id, entry.entry.as_ref()))
     }
+
+    /// The notes of when locks were held first, with their names.
+    pub(super) fn held(&self) -> impl Iterator<Item = (Since, &LockId)> {
+        self.entries().filter_map(|(id, entry)| Some((entry.held?, id)))
+    }
 }
 
 #[cfg(test)]

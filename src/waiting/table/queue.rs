@@ -136,6 +136,20 @@ impl Queue {
     }
 }
 
+#[cfg(any(test, debug_assertions))]
+impl Queue {
+    /// Both indexes of a long queue have the same waiters.
+    pub(super) fn check(&self) {
+        match self {
+            Self::Few(waiters) => assert!(waiters.is_sorted_by(|(one, _), (next, _)| one < next)),
+            Self::Many { arrivals, owners } => {
+                let by_owner: BTreeSet<_> = owners.iter().map(|(_, request)| *request).collect();
+                assert_eq!((&by_owner, owners.len()), (arrivals, arrivals.len()));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;

@@ -23,6 +23,12 @@ fn owner() -> Owner<'static> {
     Owner::new(b"a").unwrap()
 }
 
+/// What another owner asks for.
+fn other() -> AcquireRequest<'static> {
+    let owner = Owner::new(b"b").unwrap();
+    AcquireRequest { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE }
+}
+
 fn confirm(replicas: u32, within: u32) -> Option<Confirm> {
     NonZeroU32::new(replicas).map(|replicas| Confirm { replicas, within })
 }
@@ -132,6 +138,68 @@ fn a_renewal_that_is_undone_leaves_an_extension_as_it_is() {
         assert_eq!(extended, Some(Deadline::after(world.now, lease)));
         world.pass(Millis::from(WITHIN) + 2, false);
         assert_eq!(world.held(), extended.map(|extended| (fence, extended)));
+    }
+}
+
+/// What a renewal comes to that replicas confirm only after their time is up, by `undone`: whether it has been undone by then. Time is
+/// up with `WITHIN`, or with the lease that there is without it.
+fn confirmed_late(within: u32, undone: bool) {
+    let mut world = World::new();
+    world.acquire_on(0, 300, true, 1, within);
+    assert!(matches!(world.run_due(true)[..], [(0, Reply::Granted { .. })]));
+    let (fence, confirmed) = world.held().unwrap();
+    world.pass_while(|world| world.held().unwrap().1 == confirmed);
+    let (renewed, asked) = (world.held().unwrap().1, world.server.written);
+    let Deadline::At(last) = confirmed else { panic!("no end") };
+    let ends = last.min(world.now + Millis::from(within) + 1);
+    // Its time is not up: a command finds it as it is, and its holder counts on what replicas have.
+    world.now = ends - 1;
+    assert_eq!(world.server.acquire(RULES, world.now, 1, &other(), &WaitOptions::default()), Reply::Null);
+    assert_eq!(world.held(), Some((fence, renewed)));
+    assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
+    // Its time is up: a command undoes it, be it that the timer has not run yet.
+    world.now = ends;
+    if undone {
+        assert_eq!(world.server.acquire(RULES, world.now, 1, &other(), &WaitOptions::default()), Reply::Null);
+        assert_eq!(world.held(), Some((fence, confirmed)));
+    }
+    world.server.acked = asked;
+    assert_eq!(world.run_due(false), []);
+    // Where it has not been undone, the replica has it, and so does its holder.
+    let until = if undone { confirmed } else { renewed };
+    assert_eq!(world.held(), Some((fence, until)));
+    assert_eq!(world.server.shown(RULES, world.now), [(fence, until)]);
+}
+
+#[test]
+fn a_renewal_that_replicas_confirm_too_late_counts_unless_it_has_been_undone() {
+    for within in [WITHIN, 1_000] {
+        confirmed_late(within, false);
+        confirmed_late(within, true);
+    }
+}
+
+/// Nobody has looked since the lease was over that replicas had. They have the renewal.
+#[test]
+fn a_renewal_that_replicas_confirm_after_the_lease_keeps_the_lock_from_others() {
+    for confirms in [true, false] {
+        let (mut world, fence, Deadline::At(last)) = World::unconfirmed_renewal(300) else {
+            panic!("no end")
+        };
+        let (renewed, asked) = (world.held().unwrap().1, world.server.written);
+        world.now = last + 1;
+        assert_eq!(world.server.shown(RULES, world.now), []);
+        if confirms {
+            world.server.acked = asked;
+            world.run_due(false);
+            assert_eq!(world.server.shown(RULES, world.now), [(fence, renewed)]);
+        }
+        let acquire =
+            |world: &mut World| world.server.acquire(RULES, world.now, 1, &other(), &WaitOptions::default());
+        // The command that undoes the renewal finds the lock held still.
+        assert_eq!(acquire(&mut world), Reply::Null);
+        let reply = acquire(&mut world);
+        assert_eq!(matches!(reply, Reply::Granted { .. }), !confirms, "{reply:?}");
     }
 }
 
