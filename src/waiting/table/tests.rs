@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
+use super::held_since::HeldSince;
 use super::outgoing::Notice;
 use super::queue::{Queue, RequestId};
 use super::shown::Observers;
@@ -111,6 +112,7 @@ impl WaitTable<RequestId> {
         // It decides nothing.
         self.observers = Observers::new();
         self.locks.entries.forget_held();
+        self.locks.held = HeldSince::new();
         let old: Vec<RequestId> = self.waiters.by_request.keys().copied().collect();
         let new: BTreeMap<RequestId, RequestId> =
             old.into_iter().map(|request| (request, self.waiters.next_request())).collect();

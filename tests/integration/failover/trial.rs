@@ -195,8 +195,9 @@ impl Trial {
         assert_eq!(ledger.disorder(true), [], "fences rise");
         assert_eq!(ledger.repeats(), [], "a fence is given once");
         let known = ["ASK", "GRACE", "NOREPLICAS", "NOTHELD", "READONLY", "UNBLOCKED", "LOADING"];
-        let strange =
-            outcomes.keys().find(|what| what.starts_with(char::is_uppercase) && !known.contains(&what.as_str()));
+        let strange = outcomes
+            .keys()
+            .find(|what| what.starts_with(char::is_uppercase) && !known.contains(&what.as_str()));
         assert_eq!(strange, None, "an error that does not belong here");
         assert!(outcomes["granted several"] > 5, "{outcomes:?}");
         drop(group);
