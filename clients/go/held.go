@@ -37,6 +37,7 @@ type Held struct {
 	doubted       bool
 	renewing      bool
 	heardLost     []int64
+	used          bool // others had the grant, or will have it, when this one left
 	err           error
 
 	// Of the wait, then of the goroutine that gives it up:
@@ -131,7 +132,7 @@ func (h *Held) Release(ctx context.Context) error {
 		l.mutex.Unlock()
 		return err
 	}
-	h.state = leaving
+	l.leave(h)
 	l.mutex.Unlock()
 	done := make(chan error, 1)
 	go func() { done <- l.part(h, nil) }()
@@ -226,14 +227,21 @@ func (l *Locks) lose(h *Held, why string) {
 	}
 }
 
-// giveBack releases a grant that nobody wants.
+// giveBack releases a grant that nobody wants. To be called with the mutex.
 func (l *Locks) giveBack(r *request, fences []int64) {
 	if len(fences) == 0 {
 		return
 	}
 	other := &Held{locks: l, request: r, fences: fences, state: leaving, lease: noLease, over: make(chan struct{})}
 	other.until = time.Now().Add(noLease)
+	l.entries[r.owner] = append(l.entries[r.owner], other) // who comes back waits for it
 	go func() { _ = l.part(other, nil) }()
+}
+
+// leave decides once who gives up the grant of several: the last one. To be called with the mutex.
+func (l *Locks) leave(h *Held) {
+	h.used = l.partner(h, waiting, held) != nil
+	h.state = leaving
 }
 
 // part gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway.
@@ -257,14 +265,10 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		until = h.until
 	}
 	for again := false; ; again = true {
-		l.mutex.Lock()
-		h.state = leaving
-		used := l.partner(h, waiting, held) != nil
-		l.mutex.Unlock()
 		var reply any
 		var err error
 		switch {
-		case used:
+		case h.used:
 		case h.fences != nil:
 			reply, err = l.send(r.release(h.fences), false)
 		case h.place || h.unsure:

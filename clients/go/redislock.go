@@ -51,6 +51,7 @@ func New(client redis.UniversalClient) *Locks {
 		l.own = true
 		single := func(size int) redis.UniversalClient {
 			o := *client.Options()
+			o.PushNotificationProcessor = nil // each client has its own
 			o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = size, 0, 0, 0
 			lasting(&o.MaxRetries, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.ConnMaxIdleTime, &o.ConnMaxLifetime)
 			return redis.NewClient(&o)
@@ -60,6 +61,7 @@ func New(client redis.UniversalClient) *Locks {
 		l.own = true
 		cluster := func(size int) redis.UniversalClient {
 			o := *client.Options()
+			o.PushNotificationProcessor = nil
 			o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = size, 0, 0, 0
 			o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 			lasting(&o.MaxRetries, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.ConnMaxIdleTime, &o.ConnMaxLifetime)

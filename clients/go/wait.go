@@ -152,7 +152,7 @@ func (l *Locks) hold(h *Held, grant []any, began time.Time) {
 // end gives up what the wait has at the server: later, if it can't be now.
 func (l *Locks) end(h *Held, coming <-chan answer, why error) error {
 	l.mutex.Lock()
-	h.state = leaving
+	l.leave(h)
 	l.mutex.Unlock()
 	go func() { _ = l.part(h, coming) }()
 	select {
