@@ -11,4 +11,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
+	redislock.test/redislock v0.0.0
 )
+
+replace redislock.test/redislock => ../../../clients/go

@@ -18,7 +18,7 @@ func set(key string, value any) func(redis.Pipeliner) error {
 
 // Each counts by reading first, so whoever wrote beside the holder of the lock would make a count too low.
 func TestFiveHundredGoroutinesWriteUnderTheirLocksAtOnce(t *testing.T) {
-	locks, run := makeLocks(t, 0, 100), uuid.NewString()
+	locks, run := makeLocks(t, 0), uuid.NewString()
 	count := func(number int) string { return fmt.Sprintf("{%s:%d}", run, number%50) }
 	done := start(500, func(number int) error {
 		key, lock := count(number), count(number)+":lock"

@@ -1,4 +1,4 @@
-// Many goroutines in one process, with the clients as the docs make them: waits need none of the connections of the others.
+// Many goroutines in one process: waits need no connection.
 package main
 
 import (
@@ -13,19 +13,22 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+	"redislock.test/redislock"
 )
 
-func makeLocks(t *testing.T, poolSize, waits int) *Locks {
+func makeLocks(t *testing.T, poolSize int) *Locks {
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	forWaits := *options
 	options.PoolSize = poolSize
-	forWaits.PoolSize, forWaits.PoolTimeout, forWaits.ReadTimeout = waits, time.Minute, 65*time.Second
-	client, waiting := redis.NewClient(options), redis.NewClient(&forWaits)
-	t.Cleanup(func() { client.Close(); waiting.Close() })
-	return NewLocks(client, waiting, time.Minute)
+	return shareLocks(t, redis.NewClient(options))
+}
+
+func shareLocks(t *testing.T, client redis.UniversalClient) *Locks {
+	locks := redislock.New(client)
+	t.Cleanup(func() { locks.Close(); client.Close() })
+	return &Locks{client, locks, time.Minute}
 }
 
 // start runs it in that many goroutines at once. The channel gets what they say.
@@ -76,13 +79,10 @@ func takeTurns(t *testing.T, locks *Locks, goroutines, rounds int) {
 	if len(fences) != goroutines*rounds || !slices.IsSorted(fences) {
 		t.Fatal(len(fences))
 	}
-	if len(locks.turns) != 0 {
-		t.Fatal("turns that nobody needs are left")
-	}
 }
 
 func TestAHundredGoroutinesTakeTurnsAtOneLock(t *testing.T) {
-	takeTurns(t, makeLocks(t, 0, 100), 100, 20)
+	takeTurns(t, makeLocks(t, 0), 100, 20)
 }
 
 func TestGoroutinesTakeTurnsOnACluster(t *testing.T) {
@@ -90,24 +90,19 @@ func TestGoroutinesTakeTurnsOnACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forWaits := *options
-	forWaits.PoolSize, forWaits.PoolTimeout, forWaits.ReadTimeout = 100, time.Minute, 65*time.Second
-	client, waiting := redis.NewClusterClient(options), redis.NewClusterClient(&forWaits)
-	defer client.Close()
-	defer waiting.Close()
-	locks := NewLocks(client, waiting, time.Minute)
+	locks := shareLocks(t, redis.NewClusterClient(options))
 	takeTurns(t, locks, 20, 20)
-	impatient := NewLocks(client, waiting, 20*time.Millisecond)
+	impatient := &Locks{locks.client, locks.locks, 20 * time.Millisecond}
 	err = locks.With(ctx, "door", time.Minute, func(int64) error {
 		return impatient.With(ctx, "door", time.Minute, func(int64) error { return errors.New("two have the lock") })
 	})
-	if !errors.Is(err, redis.Nil) {
+	if !errors.Is(err, redislock.ErrNotAcquired) {
 		t.Fatal(err)
 	}
 }
 
 func TestFiveHundredBuyersOfFiveArticles(t *testing.T) {
-	locks, sale := makeLocks(t, 0, 100), uuid.NewString()
+	locks, sale := makeLocks(t, 0), uuid.NewString()
 	article := func(number int) string { return fmt.Sprintf("%s:%d", sale, number%5) }
 	for number := range 5 {
 		locks.client.Set(ctx, article(number), 40, 0)
@@ -132,12 +127,12 @@ func TestFiveHundredBuyersOfFiveArticles(t *testing.T) {
 
 // The holder of the outer lock waits for the inner one, while more goroutines than there are connections wait for the outer.
 func TestThoseWhoWaitForOneLockDoNotHinderAnother(t *testing.T) {
-	locks, outer, inner := makeLocks(t, 0, 2), uuid.NewString(), uuid.NewString()
+	locks, outer, inner := makeLocks(t, 0), uuid.NewString(), uuid.NewString()
 	acquire(t, locks.client, inner, "other")
 	var later chan error
 	err := locks.With(ctx, outer, time.Minute, func(int64) error {
 		later = start(20, func(int) error { return locks.With(ctx, outer, time.Minute, func(int64) error { return nil }) })
-		untilWaiters(t, locks.client, outer, 1)
+		untilWaiters(t, locks.client, outer, 20)
 		nested := start(1, func(int) error { return locks.With(ctx, inner, time.Minute, func(int64) error { return nil }) })
 		untilWaiters(t, locks.client, inner, 1)
 		expect(t, locks.client.Do(ctx, "LOCK.RELEASE", inner, "other"), 0)
@@ -151,7 +146,7 @@ func TestThoseWhoWaitForOneLockDoNotHinderAnother(t *testing.T) {
 }
 
 func TestWaitsNeedNoneOfTheClientsConnections(t *testing.T) {
-	locks := makeLocks(t, 2, 100)
+	locks := makeLocks(t, 2)
 	keys := make([]string, 8)
 	for at := range keys {
 		keys[at] = uuid.NewString()
@@ -170,12 +165,12 @@ func TestWaitsNeedNoneOfTheClientsConnections(t *testing.T) {
 }
 
 func TestThoseWhoWaitInVainAreTold(t *testing.T) {
-	locks, key := makeLocks(t, 0, 100), uuid.NewString()
+	locks, key := makeLocks(t, 0), uuid.NewString()
 	locks.wait = 50 * time.Millisecond
 	acquire(t, locks.client, key, "other")
 	done := start(20, func(int) error {
 		err := locks.With(ctx, key, time.Minute, func(int64) error { return errors.New("two have the lock") })
-		if err != redis.Nil {
+		if !errors.Is(err, redislock.ErrNotAcquired) {
 			return fmt.Errorf("nobody was told: %w", err)
 		}
 		return nil
@@ -184,7 +179,7 @@ func TestThoseWhoWaitInVainAreTold(t *testing.T) {
 }
 
 func TestACancelledContextLeavesNoLockHeld(t *testing.T) {
-	locks, key := makeLocks(t, 0, 100), uuid.NewString()
+	locks, key := makeLocks(t, 0), uuid.NewString()
 	acquire(t, locks.client, key, "other")
 	ctx, cancel := context.WithCancel(ctx)
 	with := func(int) error {
@@ -194,14 +189,12 @@ func TestACancelledContextLeavesNoLockHeld(t *testing.T) {
 		}
 		return nil
 	}
-	// One waits at the server, those after it in the process.
-	atTheServer := start(1, with)
-	untilWaiters(t, locks.client, key, 1)
-	inTheProcess := start(20, with)
+	waits := start(20, with)
+	untilWaiters(t, locks.client, key, 20)
 	cancel()
-	expectAll(t, 20, inTheProcess)
+	expectAll(t, 20, waits)
+	untilWaiters(t, connect(t, 3), key, 0)
 	expect(t, locks.client.Do(context.Background(), "LOCK.RELEASE", key, "other"), 0)
-	expectAll(t, 1, atTheServer)
 	if err := locks.client.Do(context.Background(), "LOCK.INFO", key).Err(); err != redis.Nil {
 		t.Fatal("the lock is held", err)
 	}

@@ -1,4 +1,4 @@
-// Readers and writers, n at a time: the locks of the docs with SHARED and LIMIT, many goroutines at once, the client's default pool.
+// Readers and writers, n at a time: SHARED and LIMIT, many goroutines at once, the client's default pool.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+	"redislock.test/redislock"
 )
 
 const readers, writers, workers, limit = 100, 5, 200, 10
@@ -71,13 +72,13 @@ func (b *book) write() error {
 }
 
 func TestAHundredGoroutinesReadAndFiveWrite(t *testing.T) {
-	locks, key := makeLocks(t, 0, 100), uuid.NewString()
+	locks, key := makeLocks(t, 0), uuid.NewString()
 	shared := &book{path: filepath.Join(t.TempDir(), "book")}
 	if err := shared.write(); err != nil {
 		t.Fatal(err)
 	}
 	done := start(writers+readers, func(number int) error {
-		writes, act, options := false, shared.read, []any{"SHARED"}
+		writes, act, options := false, shared.read, []redislock.Option{redislock.Shared()}
 		if number < writers {
 			writes, act, options = true, shared.write, nil
 		}
@@ -101,7 +102,7 @@ func TestAHundredGoroutinesReadAndFiveWrite(t *testing.T) {
 }
 
 func TestTwoHundredGoroutinesShareTenPermitsAndSomeHoldersAreKilled(t *testing.T) {
-	locks, key := makeLocks(t, 0, 100), uuid.NewString()
+	locks, key := makeLocks(t, 0), uuid.NewString()
 	var lost [5]int64
 	for at := range lost {
 		client := connect(t, 3)
@@ -123,7 +124,7 @@ func TestTwoHundredGoroutinesShareTenPermitsAndSomeHoldersAreKilled(t *testing.T
 				}
 			}
 			return nil
-		}, "LIMIT", limit)
+		}, redislock.Limit(limit))
 	})
 	expectAll(t, workers, done)
 	if served.Load() != workers || most.Load() > limit || most.Load() < 3 {

@@ -2,6 +2,7 @@
 
 import servers
 from program import Watch
+from resp import ReplyError
 from scenarios_waits import LONG, free, hold, judge_crowd, queued
 from servers import until
 from stage import scenario
@@ -250,6 +251,14 @@ def restarted_without_its_data(stage):
     program.acquire("k").acquired().release()
 
 
+def _takes_over(sentinel):
+    try:
+        return sentinel("SENTINEL", "FAILOVER", "locks")
+    except ReplyError as refusal:
+        if "NOGOODSLAVE" not in str(refusal):
+            raise
+
+
 @scenario(quick=False)
 def failed_over_by_sentinel(stage):
     first = stage.server()
@@ -259,7 +268,7 @@ def failed_over_by_sentinel(stage):
     waiting = program.acquire("k")
     queued(first, "k", 1)
     until(lambda: second.lock("k"), "the replica has the lock")
-    sentinel("SENTINEL", "FAILOVER", "locks")
+    until(lambda: _takes_over(sentinel), "the sentinel has seen that the replica is in step")
     until(lambda: second.connection.info("replication")["role"] == "master", "the failover")
     until(lambda: second.waiters("k") == 1, "the waiter asks the new primary", seconds=60)
     until(lambda: second.calls("lock.acquire") >= 2, "the holder has asked as well", seconds=60)

@@ -1,0 +1,74 @@
+package redislock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What errors of this package are, for errors.Is.
+var (
+	// ErrNotAcquired: others held the lock until the wait was over.
+	ErrNotAcquired = errors.New("redislock: not acquired")
+	// ErrLost: the lock has ended without a release, so somebody else may hold it now.
+	ErrLost = errors.New("redislock: lost")
+	// ErrDeadlock: this wait would never end. A DeadlockError has the cycle.
+	ErrDeadlock = errors.New("redislock: deadlock")
+	// ErrNotConfirmed: too few replicas confirmed the lock in time (Sync).
+	ErrNotConfirmed = errors.New("redislock: not confirmed")
+	// ErrNoModule: the server has no lock commands.
+	ErrNoModule = errors.New("redislock: this server has no Redislock module: load libredislock.so into it (loadmodule), or connect to one that has it")
+	// ErrTooOld: the server's Redislock doesn't know an option.
+	ErrTooOld = errors.New("redislock: this server's Redislock doesn't know one of these options: upgrade the module, or leave the option out")
+	// ErrInvalid: bad input; nothing was sent.
+	ErrInvalid = errors.New("redislock: invalid")
+	// ErrClosed: the locks were closed.
+	ErrClosed = errors.New("redislock: closed")
+)
+
+// DeadlockError tells who waits for whom.
+type DeadlockError struct{ Cycle string }
+
+func (e *DeadlockError) Error() string        { return ErrDeadlock.Error() + ": " + e.Cycle }
+func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
+
+// passes tells whether to ask again: the connection is lost, or the server is not yet, or no longer, the one to ask.
+func passes(err error) bool {
+	var said redis.Error
+	if !errors.As(err, &said) {
+		return err != nil && !errors.Is(err, redis.ErrClosed)
+	}
+	for _, code := range []string{"CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "ASK", "READONLY", "TRYAGAIN"} {
+		if redis.HasErrorPrefix(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+func isGone(err error) bool {
+	return redis.HasErrorPrefix(err, "NOTHELD") || redis.HasErrorPrefix(err, "WRONGTYPE")
+}
+
+// explained is the error of this package for what the server said, or that itself.
+func explained(err error, r *request) error {
+	said := strings.TrimSpace(err.Error())
+	code, rest, _ := strings.Cut(said, " ")
+	switch {
+	case code == "NOTHELD":
+		return fmt.Errorf("%w: %s: %w", ErrLost, r, err)
+	case code == "DEADLOCK":
+		return &DeadlockError{rest}
+	case code == "NOREPLICAS" && r.sync != nil:
+		return fmt.Errorf("%w: %s: %w", ErrNotConfirmed, r, err)
+	case code == "GRACE":
+		return fmt.Errorf("%w: %s: %w", ErrNotAcquired, r, err)
+	case strings.Contains(strings.ToLower(said), "unknown command"):
+		return fmt.Errorf("%w (%w)", ErrNoModule, err)
+	case strings.Contains(said, "syntax error"):
+		return fmt.Errorf("%w (%w)", ErrTooOld, err)
+	}
+	return err
+}

@@ -1,0 +1,298 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+type state int
+
+const (
+	waiting state = iota
+	held
+	lost
+	leaving
+	over
+)
+
+// Held is a lock that is held: renewed while it is, and told of its loss.
+type Held struct {
+	locks   *Locks
+	request *request
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	woken   chan struct{} // a wait is to ask again
+	over    chan struct{} // closed when it has been given up
+
+	// With the mutex of the locks:
+	state         state
+	fences, slots []int64
+	until, due    time.Time // when the lock may be gone, and when there is something to do for it
+	lease         time.Duration
+	doubted       bool
+	renewing      bool
+	heardLost     []int64
+	used          bool // others had the grant, or will have it, when this one left
+	err           error
+
+	// Of the wait, then of the goroutine that gives it up:
+	place, unsure bool // it may have a place; an answer was lost, so it may be held
+}
+
+// Keys are the locks, in the order in which they were named.
+func (h *Held) Keys() []string { return slices.Clone(h.request.keys) }
+
+// Owner is the name under which the server knows the holder.
+func (h *Held) Owner() string { return h.request.owner }
+
+// Fence rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, it is the greatest.
+func (h *Held) Fence() int64 { return slices.Max(h.fences) }
+
+// Fences has one for each key. Locks that were acquired together have the same one, unless they were held before.
+func (h *Held) Fences() []int64 { return slices.Clone(h.fences) }
+
+// Slot tells which of the holders of a Limit this one is, from 1; 0 if the server does not tell.
+func (h *Held) Slot() int {
+	if len(h.slots) == 0 {
+		return 0
+	}
+	return int(h.slots[0])
+}
+
+// Context ends as soon as the lock is lost: then context.Cause is an ErrLost. It also ends with the release, and with the context
+// of Acquire.
+func (h *Held) Context() context.Context { return h.ctx }
+
+// Err is an ErrLost if the lock was lost.
+func (h *Held) Err() error {
+	h.locks.mutex.Lock()
+	defer h.locks.mutex.Unlock()
+	if h.state == held && !time.Now().Before(h.until) { // a process that stood still finds out here
+		h.locks.lose(h, "its lease is over, and no renewal came through")
+	}
+	return h.err
+}
+
+// Extend sets the lease, counted from now, and that of renewals: 0 leaves its length. It returns what the server gave.
+func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, error) {
+	if lease < 0 || lease > 0 && lease < time.Millisecond {
+		return 0, fmt.Errorf("%w: a lease must be at least 1ms: %v", ErrInvalid, lease)
+	}
+	if err := h.Err(); err != nil {
+		return 0, err
+	}
+	l := h.locks
+	l.mutex.Lock()
+	if h.state != held {
+		l.mutex.Unlock()
+		return 0, fmt.Errorf("%w: %s was released", ErrInvalid, h.request)
+	}
+	if lease > 0 {
+		h.request.lease, h.lease = lease, lease
+	}
+	words := h.request.extend(h.fences, h.request.lease)
+	l.mutex.Unlock()
+	began := time.Now()
+	var answered answer
+	select {
+	case answered = <-l.start(words, false):
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if answered.err != nil {
+		if isGone(answered.err) {
+			l.lose(h, answered.err.Error())
+		}
+		if h.err != nil {
+			return 0, h.err
+		}
+		return 0, explained(answered.err, h.request)
+	}
+	l.renewed(h, answered.reply, began)
+	left, _ := answered.reply.(int64)
+	return time.Duration(left) * time.Millisecond, nil
+}
+
+// Release gives the lock back. It returns an ErrLost if the lock was lost before. It is sent even if ctx has ended.
+func (h *Held) Release(ctx context.Context) error {
+	if err := h.Err(); err != nil {
+		return err
+	}
+	l := h.locks
+	l.mutex.Lock()
+	if h.state != held {
+		err := h.err
+		l.mutex.Unlock()
+		return err
+	}
+	l.leave(h)
+	l.mutex.Unlock()
+	done := make(chan error, 1)
+	go func() { done <- l.part(h, nil) }()
+	defer h.cancel(nil)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(parting):
+		return context.Cause(ctx)
+	}
+}
+
+// renewed is to be called with the mutex.
+func (l *Locks) renewed(h *Held, reply any, began time.Time) {
+	left, _ := reply.(int64)
+	h.until, h.due = never(), never()
+	if left < 0 { // somebody said PERSIST: it never ends
+		return
+	}
+	lease := time.Duration(left) * time.Millisecond
+	h.until = began.Add(lease)
+	// A lease that comes out short has reached the maximum age: no renewal makes it longer.
+	if h.request.kept && lease >= h.lease/2 {
+		h.due = began.Add(lease / 3)
+	}
+	l.plan(h, h.due)
+}
+
+// renew, in doubt, asks as for a new grant, so that the server knows this channel and this connection again. The fence tells
+// whether it is still the old one.
+func (l *Locks) renew(h *Held) {
+	r := h.request
+	l.mutex.Lock()
+	asks := h.doubted
+	h.doubted = false
+	lease := r.lease
+	words := r.extend(h.fences, lease)
+	if asks {
+		if !r.kept { // to ask never makes a lease shorter
+			lease = time.Millisecond
+		}
+		words = r.acquire(l.channel, -1, lease)
+	}
+	l.mutex.Unlock()
+	began := time.Now()
+	reply, err := l.send(words, asks && r.session)
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	h.renewing = false
+	var fences []int64
+	if grant, ok := reply.([]any); ok && asks {
+		fences, reply = numbers(grant[1]), grant[3]
+	}
+	switch {
+	case err != nil && !errors.Is(err, redis.Nil):
+		h.doubted = h.doubted || asks || redis.HasErrorPrefix(err, "GRACE")
+		if isGone(err) {
+			l.lose(h, err.Error())
+		} else if h.state == held {
+			l.plan(h, time.Now().Add(min(time.Second, h.lease/10)))
+		}
+	case asks && !slices.Equal(fences, h.fences):
+		l.lose(h, "it was free, or someone else's, meanwhile")
+		l.giveBack(r, fences)
+	case h.state != held:
+		if asks && h.state != leaving {
+			l.giveBack(r, fences)
+		}
+	default:
+		l.renewed(h, reply, began)
+		if h.doubted {
+			l.plan(h, time.Now())
+		}
+	}
+}
+
+// lose is to be called with the mutex.
+func (l *Locks) lose(h *Held, why string) {
+	if h.state != held {
+		return
+	}
+	h.state, h.err = lost, fmt.Errorf("%w: %s: %s", ErrLost, h.request, why)
+	h.cancel(h.err)
+	l.forget(h)
+	if l.partner(h, waiting, held) == nil {
+		l.giveBack(h.request, h.fences) // perhaps only the network failed, or there are others of several locks
+	}
+}
+
+// giveBack releases a grant that nobody wants. To be called with the mutex.
+func (l *Locks) giveBack(r *request, fences []int64) {
+	if len(fences) == 0 {
+		return
+	}
+	other := &Held{locks: l, request: r, fences: fences, state: leaving, lease: noLease, over: make(chan struct{})}
+	other.until = time.Now().Add(noLease)
+	l.entries[r.owner] = append(l.entries[r.owner], other) // who comes back waits for it
+	go func() { _ = l.part(other, nil) }()
+}
+
+// leave decides once who gives up the grant of several: the last one. To be called with the mutex.
+func (l *Locks) leave(h *Held) {
+	h.used = l.partner(h, waiting, held) != nil
+	h.state = leaving
+}
+
+// part gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway.
+func (l *Locks) part(h *Held, coming <-chan answer) error {
+	defer func() {
+		l.mutex.Lock()
+		h.state = over
+		l.forget(h)
+		l.mutex.Unlock()
+		close(h.over)
+	}()
+	r := h.request
+	if coming != nil {
+		answered := <-coming
+		l.mutex.Lock()
+		h.note(answered)
+		l.mutex.Unlock()
+	}
+	until := time.Now().Add(h.lease)
+	if h.fences != nil && h.until.Before(until) {
+		until = h.until
+	}
+	for again := false; ; again = true {
+		var reply any
+		var err error
+		switch {
+		case h.used:
+		case h.fences != nil:
+			reply, err = l.send(r.release(h.fences), false)
+		case h.place || h.unsure:
+			reply, err = l.send(r.leave(), false)
+			// An owner that the caller named may hold the lock in another process.
+			if left, _ := reply.(int64); err == nil && left == 0 && h.unsure && !r.named {
+				_, err = l.send(r.release(nil), false)
+			}
+		}
+		if errors.Is(err, redis.Nil) {
+			err = nil
+		}
+		missing, _ := reply.([]any)
+		switch {
+		case passes(err) && time.Now().Before(until):
+			time.Sleep(tryAgain)
+			continue
+		case passes(err), again && isGone(err): // the lease is over, or the first try has worked
+			return nil
+		case err == nil && slices.Contains(missing, nil):
+			return fmt.Errorf("%w: %s: one of the locks was gone when it was released", ErrLost, r)
+		case err == nil:
+			return nil
+		}
+		return explained(err, r)
+	}
+}

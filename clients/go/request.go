@@ -1,0 +1,184 @@
+package redislock
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Option says how a lock is wanted. Times are whole milliseconds.
+type Option func(*request)
+
+// request is what is asked of the server, in its own words. Bad input is refused here, before anything is sent.
+type request struct {
+	keys                    []string
+	wait                    *time.Duration
+	lease                   time.Duration
+	owner                   string
+	named, kept, session    bool
+	shared, limited, detect bool
+	mode, sync              []any
+	wrong                   error
+}
+
+func (r *request) refuse(format string, args ...any) {
+	if r.wrong == nil {
+		r.wrong = fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+	}
+}
+
+func (r *request) ms(name string, d, least time.Duration) int64 {
+	if d < least {
+		r.refuse("%s must be at least %v: %v", name, least, d)
+	}
+	return max(1, d.Milliseconds())
+}
+
+// Wait waits at most so long: 0 asks once. Without it, a wait has no end but that of its context.
+func Wait(d time.Duration) Option {
+	return func(r *request) { r.ms("wait", d, 0); r.wait = &d }
+}
+
+// Lease is how long the lock outlives a holder that vanishes: by default the server's own default, 30 s.
+func Lease(d time.Duration) Option {
+	return func(r *request) { r.ms("lease", d, time.Millisecond); r.lease = d }
+}
+
+// NoRenewal: the lock ends with its lease, unless Extend is called.
+func NoRenewal() Option { return func(r *request) { r.kept = false } }
+
+// MaxHold: the lock is never held for longer, however often it is renewed.
+func MaxHold(d time.Duration) Option {
+	return func(r *request) { r.mode = append(r.mode, "MAXHOLD", r.ms("maximum age", d, time.Millisecond)) }
+}
+
+// Session: the lock is free as soon as the connection of this process closes.
+func Session() Option {
+	return func(r *request) { r.session = true; r.mode = append(r.mode, "SESSION") }
+}
+
+// Shared is for readers: any number of them hold the lock together.
+func Shared() Option { return func(r *request) { r.shared = true; r.mode = append(r.mode, "SHARED") } }
+
+// Limit: at most n hold the lock together. Held.Slot tells which of them this one is.
+func Limit(n int) Option {
+	return func(r *request) {
+		if n < 1 {
+			r.refuse("a limit must be at least 1: %d", n)
+		}
+		r.limited = true
+		r.mode = append(r.mode, "LIMIT", n)
+	}
+}
+
+// Label is shown to those who look who holds the lock.
+func Label(text string) Option { return func(r *request) { r.mode = append(r.mode, "LABEL", text) } }
+
+// Owner names who acquires the lock, to enter it again or to go on with it in another process. By default a fresh name.
+func Owner(name string) Option { return func(r *request) { r.owner, r.named = name, true } }
+
+// Detect fails with ErrDeadlock if the wait would never end. Name one owner for all locks of a task.
+func Detect() Option { return func(r *request) { r.mode = append(r.mode, "DETECT") } }
+
+// Sync: the lock counts only once so many replicas have it, within d. The client's ReadTimeout must be above d.
+func Sync(replicas int, d time.Duration) Option {
+	return func(r *request) {
+		if replicas < 1 {
+			r.refuse("a number of replicas must be at least 1: %d", replicas)
+		}
+		r.sync = []any{"SYNC", replicas, r.ms("sync", d, time.Millisecond)}
+	}
+}
+
+func newRequest(keys []string, options []Option) (*request, error) {
+	r := &request{keys: append([]string(nil), keys...), kept: true}
+	for _, option := range options {
+		option(r)
+	}
+	seen := map[string]bool{}
+	for _, key := range keys {
+		if seen[key] {
+			r.refuse("the key %q is named twice", key)
+		}
+		seen[key] = true
+	}
+	if len(keys) == 0 {
+		r.refuse("a lock needs a key")
+	}
+	if r.shared && r.limited {
+		r.refuse("Shared and Limit exclude each other")
+	}
+	if r.named && (r.owner == "" || len(r.owner) > 128) {
+		r.refuse("an owner must be 1 to 128 bytes long: %d", len(r.owner))
+	}
+	if !r.named {
+		r.owner = newUUID()
+	}
+	r.kept = r.kept || r.session
+	return r, r.wrong
+}
+
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+func (r *request) String() string { return strings.Join(r.keys, ", ") }
+
+func (r *request) command(verb string, words ...any) []any {
+	command := []any{"LOCK." + verb}
+	if len(r.keys) > 1 {
+		command = []any{"LOCK.M" + verb, len(r.keys)}
+	}
+	for _, key := range r.keys {
+		command = append(command, key)
+	}
+	return append(command, words...)
+}
+
+// acquire has block as for the server: negative asks once, 0 waits for ever.
+func (r *request) acquire(channel string, block int64, lease time.Duration) []any {
+	words := append(px("OWNER", r.owner, lease), "NOTIFY", channel, "ONCE")
+	if block >= 0 {
+		words = append(words, "BLOCK", block)
+	}
+	return r.command("ACQUIRE", append(append(words, r.mode...), r.sync...)...)
+}
+
+func (r *request) extend(fences []int64, lease time.Duration) []any {
+	words := px("", r.owner, lease)
+	return r.command("EXTEND", append(append(words, fenceOf(fences)...), r.sync...)...)
+}
+
+func (r *request) release(fences []int64) []any {
+	return r.command("RELEASE", append([]any{r.owner}, fenceOf(fences)...)...)
+}
+
+func (r *request) leave() []any { return []any{"LOCK.LEAVE", r.keys[0], r.owner} }
+
+func px(word, owner string, lease time.Duration) []any {
+	words := []any{owner}
+	if word != "" {
+		words = []any{word, owner}
+	}
+	if lease > 0 {
+		words = append(words, "PX", max(1, lease.Milliseconds()))
+	}
+	return words
+}
+
+// fenceOf has commands act only on that grant. Locks that were entered again have different fences, and none to name.
+func fenceOf(fences []int64) []any {
+	for _, fence := range fences {
+		if fence != fences[0] {
+			return nil
+		}
+	}
+	if len(fences) == 0 {
+		return nil
+	}
+	return []any{"FENCE", fences[0]}
+}

@@ -1,0 +1,176 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// answer is what came of a command.
+type answer struct {
+	reply any
+	err   error
+}
+
+// start sends a command, without having the caller wait for a connection that says nothing.
+func (l *Locks) start(words []any, session bool) <-chan answer {
+	coming := make(chan answer, 1)
+	go func() {
+		if err := l.subscribed(); err != nil {
+			coming <- answer{nil, err}
+			return
+		}
+		reply, err := l.send(words, session)
+		coming <- answer{reply, err}
+	}()
+	return coming
+}
+
+// wait asks for a lock until it is held, or the wait is over.
+func (l *Locks) wait(ctx context.Context, h *Held) error {
+	r := h.request
+	once := r.wait != nil && *r.wait == 0
+	end := never()
+	if r.wait != nil {
+		end = time.Now().Add(*r.wait)
+	}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	// pause returns what ended the wait, if something has.
+	pause := func(most time.Duration, woken <-chan struct{}, coming <-chan answer) (answered *answer, err error) {
+		if left := time.Until(end); left < most && !once {
+			most = max(0, left)
+		}
+		timer.Reset(most)
+		select {
+		case given := <-coming:
+			return &given, nil
+		case <-woken:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-l.done:
+			return nil, ErrClosed
+		}
+		return nil, nil
+	}
+	var trouble error
+	notAcquired := func() error {
+		if trouble != nil {
+			return fmt.Errorf("%w: %s: %w", ErrNotAcquired, r, trouble)
+		}
+		return fmt.Errorf("%w: someone else holds %s", ErrNotAcquired, r)
+	}
+	for tries := 1; ; tries++ {
+		select { // before the command is sent: the message may come before the reply
+		case <-h.woken:
+		default:
+		}
+		l.mutex.Lock()
+		other := l.partner(h, leaving) // its release could end the grant that we would enter
+		l.mutex.Unlock()
+		if other != nil {
+			if _, err := pause(askAgain, other.over, nil); err != nil {
+				return l.end(h, nil, err)
+			} else if !once && !time.Now().Before(end) {
+				return l.end(h, nil, notAcquired())
+			}
+			tries--
+			continue
+		}
+		block, began := int64(0), time.Now()
+		if once {
+			block = -1
+		} else if r.wait != nil {
+			block = max(1, (time.Until(end) + time.Millisecond - 1).Milliseconds())
+		}
+		coming := l.start(r.acquire(l.channel, block, r.lease), r.session)
+		answered, err := pause(never().Sub(began), nil, coming)
+		if answered == nil { // cancelled, or the wait is over
+			if err == nil {
+				err = notAcquired()
+			}
+			return l.end(h, coming, err)
+		}
+		l.mutex.Lock()
+		h.note(*answered)
+		l.mutex.Unlock()
+		trouble = nil
+		next := askAgain
+		switch grant, ok := answered.reply.([]any); {
+		case ok:
+			l.hold(h, grant, began)
+			return nil
+		case errors.Is(answered.err, redis.Nil):
+			return l.end(h, nil, notAcquired())
+		case passes(answered.err) && (!once || tries < 2):
+			trouble, next = answered.err, tryAgain
+		case answered.err != nil:
+			return l.end(h, nil, explained(answered.err, r))
+		}
+		if _, err := pause(next, h.woken, nil); err != nil {
+			return l.end(h, nil, err)
+		} else if !once && !time.Now().Before(end) {
+			return l.end(h, nil, notAcquired())
+		}
+	}
+}
+
+// note keeps in mind what the server may have of this wait. To be called with the mutex.
+func (h *Held) note(answered answer) {
+	h.unsure = h.unsure && answered.err != nil || passes(answered.err)
+	if grant, ok := answered.reply.([]any); ok {
+		h.fences = numbers(grant[1])
+		if left, _ := grant[3].(int64); left > 0 {
+			h.lease = time.Duration(left) * time.Millisecond
+		}
+	} else if answered.err == nil || redis.HasErrorPrefix(answered.err, "NOREPLICAS") {
+		h.place = true
+	}
+}
+
+func (l *Locks) hold(h *Held, grant []any, began time.Time) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if len(grant) > 4 {
+		h.slots = numbers(grant[4])
+	}
+	if h.request.lease > 0 {
+		h.lease = h.request.lease
+	}
+	h.state = held
+	l.renewed(h, grant[3], began)
+	if slices.ContainsFunc(h.fences, func(fence int64) bool { return slices.Contains(h.heardLost, fence) }) {
+		l.lose(h, "the server says that it has ended")
+	}
+}
+
+// end gives up what the wait has at the server: later, if it can't be now.
+func (l *Locks) end(h *Held, coming <-chan answer, why error) error {
+	l.mutex.Lock()
+	l.leave(h)
+	l.mutex.Unlock()
+	go func() { _ = l.part(h, coming) }()
+	select {
+	case <-h.over:
+	case <-time.After(parting):
+	}
+	return why
+}
+
+// numbers reads one number or several.
+func numbers(reply any) (all []int64) {
+	switch reply := reply.(type) {
+	case int64:
+		return []int64{reply}
+	case []any:
+		for _, one := range reply {
+			all = append(all, numbers(one)...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,258 @@
+// The program of the conformance scenarios.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"log"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"redislock.test/redislock"
+)
+
+type command struct {
+	Do, Task, Kind, Service string
+	URLs                    []string
+	Pool                    int
+	Keys                    []string
+	Tasks, Rounds           int
+	Wait, Lease             *int64
+	MaxHold                 *int64 `json:"max_hold"`
+	Shared, Detect, Session bool
+	Renew                   *bool
+	Limit                   *int
+	Label, Owner            *string
+	Sync                    []int64
+}
+
+type fields map[string]any
+
+var writing sync.Mutex
+
+func say(event, task string, more fields) {
+	said := fields{"event": event}
+	if task != "" {
+		said["task"] = task
+	}
+	for name, value := range more {
+		said[name] = value
+	}
+	writing.Lock()
+	defer writing.Unlock()
+	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
+		log.Fatal(err)
+	}
+}
+
+var events = []struct {
+	err  error
+	name string
+}{
+	{redislock.ErrNotAcquired, "not_acquired"}, {redislock.ErrLost, "lost"}, {redislock.ErrNotConfirmed, "not_confirmed"},
+	{redislock.ErrNoModule, "no_module"}, {redislock.ErrTooOld, "too_old"}, {redislock.ErrInvalid, "refused"},
+	{redislock.ErrClosed, "cancelled"}, {context.Canceled, "cancelled"},
+}
+
+func tell(task string, err error) {
+	more := fields{"message": err.Error(), "reason": err.Error()}
+	if deadlock := (*redislock.DeadlockError)(nil); errors.As(err, &deadlock) {
+		more["cycle"] = deadlock.Cycle
+		say("deadlock", task, more)
+		return
+	}
+	for _, event := range events {
+		if errors.Is(err, event.err) {
+			say(event.name, task, more)
+			return
+		}
+	}
+	say("error", task, more)
+}
+
+func ms(number int64) time.Duration { return time.Duration(number) * time.Millisecond }
+
+func options(c command) (all []redislock.Option) {
+	add := func(wanted bool, option func() redislock.Option) {
+		if wanted {
+			all = append(all, option())
+		}
+	}
+	add(c.Wait != nil, func() redislock.Option { return redislock.Wait(ms(*c.Wait)) })
+	add(c.Lease != nil, func() redislock.Option { return redislock.Lease(ms(*c.Lease)) })
+	add(c.MaxHold != nil, func() redislock.Option { return redislock.MaxHold(ms(*c.MaxHold)) })
+	add(c.Shared, redislock.Shared)
+	add(c.Detect, redislock.Detect)
+	add(c.Session, redislock.Session)
+	add(c.Renew != nil && !*c.Renew, redislock.NoRenewal)
+	add(c.Limit != nil, func() redislock.Option { return redislock.Limit(*c.Limit) })
+	add(c.Label != nil, func() redislock.Option { return redislock.Label(*c.Label) })
+	add(c.Owner != nil, func() redislock.Option { return redislock.Owner(*c.Owner) })
+	add(c.Sync != nil, func() redislock.Option { return redislock.Sync(int(c.Sync[0]), ms(c.Sync[1])) })
+	return all
+}
+
+func connect(c command) redis.UniversalClient {
+	var addresses []string
+	for _, url := range c.URLs {
+		addresses = append(addresses, strings.TrimPrefix(url, "redis://"))
+	}
+	switch c.Kind {
+	case "cluster":
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, PoolSize: c.Pool})
+	case "sentinel":
+		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: c.Service, SentinelAddrs: addresses, PoolSize: c.Pool})
+	}
+	return redis.NewClient(&redis.Options{Addr: addresses[0], PoolSize: c.Pool})
+}
+
+type task struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	release chan struct{}
+	mutex   sync.Mutex
+	held    *redislock.Held
+}
+
+func (t *task) run(locks *redislock.Locks, c command) {
+	held, err := locks.AcquireAll(t.ctx, c.Keys, options(c)...)
+	if err != nil {
+		tell(c.Task, err)
+		return
+	}
+	t.mutex.Lock()
+	t.held = held
+	t.mutex.Unlock()
+	var slot any
+	if held.Slot() > 0 {
+		slot = held.Slot()
+	}
+	say("acquired", c.Task, fields{"owner": held.Owner(), "fences": held.Fences(), "slot": slot})
+	over := "released"
+	select {
+	case <-t.release:
+	case <-held.Context().Done():
+		if err := context.Cause(held.Context()); errors.Is(err, redislock.ErrLost) {
+			tell(c.Task, err)
+			return
+		} else if errors.Is(err, context.Canceled) && t.ctx.Err() != nil {
+			over = "cancelled"
+		}
+	}
+	if err := held.Release(context.Background()); err != nil {
+		tell(c.Task, err)
+		return
+	}
+	say(over, c.Task, nil)
+}
+
+func crowd(locks *redislock.Locks, client redis.UniversalClient, c command) {
+	ctx := context.Background()
+	var longest time.Duration
+	var failed error
+	var mutex sync.Mutex
+	work := func(number int) error {
+		for round := range c.Rounds {
+			key, begin := c.Keys[(number+round)%len(c.Keys)], time.Now()
+			held, err := locks.Acquire(ctx, key, options(c)...)
+			if err != nil {
+				return err
+			}
+			mutex.Lock()
+			longest = max(longest, time.Since(begin))
+			mutex.Unlock()
+			count, err := client.Get(ctx, "count:"+key).Int()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+			if err := client.Set(ctx, "count:"+key, count+1, 0).Err(); err != nil {
+				return err
+			}
+			if err := client.RPush(ctx, "fences:"+key, held.Fence()).Err(); err != nil {
+				return err
+			}
+			if err := held.Release(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var running sync.WaitGroup
+	for number := range c.Tasks {
+		running.Go(func() {
+			if err := work(number); err != nil {
+				mutex.Lock()
+				failed = err
+				mutex.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	if failed != nil {
+		tell(c.Task, failed)
+		return
+	}
+	say("done", c.Task, fields{"longest_wait": longest.Milliseconds()})
+}
+
+func main() {
+	var client redis.UniversalClient
+	var locks *redislock.Locks
+	tasks := map[string]*task{}
+	closeAll := func() {
+		if locks != nil {
+			_ = locks.Close()
+			_ = client.Close()
+		}
+		locks, client = nil, nil
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var c command
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			log.Fatal(err)
+		}
+		t := tasks[c.Task]
+		switch c.Do {
+		case "open":
+			client = connect(c)
+			locks = redislock.New(client)
+			say("opened", "", nil)
+		case "close":
+			closeAll()
+			say("closed", "", nil)
+		case "acquire":
+			t = &task{release: make(chan struct{})}
+			t.ctx, t.cancel = context.WithCancel(context.Background())
+			tasks[c.Task] = t
+			go t.run(locks, c)
+		case "crowd":
+			go crowd(locks, client, c)
+		case "release":
+			close(t.release)
+		case "cancel":
+			t.cancel()
+		case "extend":
+			go func() {
+				t.mutex.Lock()
+				held := t.held
+				t.mutex.Unlock()
+				given, err := held.Extend(context.Background(), ms(*c.Lease))
+				if err != nil {
+					tell(c.Task, err)
+					return
+				}
+				say("extended", c.Task, fields{"lease": given.Milliseconds()})
+			}()
+		default:
+			log.Fatal("unknown: ", c.Do)
+		}
+	}
+	closeAll()
+}
