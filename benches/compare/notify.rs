@@ -46,7 +46,6 @@ pub(crate) fn queue_up(net: &mut Net, conn: Conn, asks: impl Iterator<Item = Vec
         some.iter().for_each(|ask| net.out.send(conn, ask));
         let mut missing = some.len();
         while missing > 0 {
-            // The holder is told that it is wanted, meanwhile.
             net.turn(PATIENCE, |_, from, reply| {
                 missing -= usize::from(from == conn && reply == b"+QUEUED\r\n")
             });
@@ -251,7 +250,10 @@ fn wishes(plan: &Plan, report: &mut Report) {
     let server = Server::start(Setup::MODULE);
     let (mut net, asks, hears) = connect(&server);
     let other = net.connect(server.port);
-    let keep = place("lock:kept", &name(0));
+    let keep = words(&format!(
+        "LOCK.ACQUIRE lock:kept OWNER {} PX {LEASE} BLOCK 0 NOTIFY {CHANNEL} WANTED ONCE",
+        name(0)
+    ));
     let (release, back) = (
         words(&format!("LOCK.RELEASE lock:kept {}", name(0))),
         words(&format!("LOCK.RELEASE lock:kept {}", name(1))),

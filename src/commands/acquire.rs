@@ -1,4 +1,4 @@
-//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds] [NOTIFY channel]
+//! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds] [NOTIFY channel [WANTED]]
 //! [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds]`
 //!
 //! Answers `[owner, fence, holds, lease in ms]`, or null where those who hold the lock leave no room (with `BLOCK`: still, when the

@@ -9,7 +9,10 @@ use crate::waiting::{Outcome, WaitOptions};
 
 pub(super) const OWNER: Argument = Argument::text(c"owner").after(c"OWNER").optional();
 pub(super) const BLOCK: Argument = Argument::integer(c"milliseconds").after(c"BLOCK").optional();
-pub(super) const NOTIFY: Argument = Argument::text(c"channel").after(c"NOTIFY").optional();
+pub(super) const NOTIFY: Argument =
+    Argument::block(c"notify", &[Argument::text(c"channel"), Argument::flag(c"wanted", c"WANTED")])
+        .after(c"NOTIFY")
+        .optional();
 pub(super) const ONCE: Argument = Argument::flag(c"once", c"ONCE");
 pub(super) const SESSION: Argument = Argument::flag(c"session", c"SESSION");
 pub(super) const DETECT: Argument = Argument::flag(c"detect", c"DETECT");
@@ -30,7 +33,7 @@ impl<'a> AcquireArgs<'a> {
     ) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
-        let mut confirm = None;
+        let (mut confirm, mut wanted) = (None, None);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -40,6 +43,8 @@ impl<'a> AcquireArgs<'a> {
                 parse::set(&mut block, parse::value(&mut words)?)?;
             } else if parse::is(word, "NOTIFY") {
                 parse::set(&mut channel, parse::value(&mut words)?)?;
+            } else if parse::is(word, "WANTED") {
+                parse::set(&mut wanted, ())?;
             } else if parse::is(word, "ONCE") {
                 parse::set(&mut once, ())?;
             } else if parse::is(word, "SESSION") {
@@ -57,6 +62,9 @@ impl<'a> AcquireArgs<'a> {
             } else {
                 return Err(Error::Syntax);
             }
+        }
+        if wanted.is_some() && channel.is_none() {
+            return Err(Error::Syntax);
         }
         let lease = match lease {
             Some((unit, arg)) => parse::lease(unit, arg, command)?,
@@ -76,7 +84,7 @@ impl<'a> AcquireArgs<'a> {
         };
         let wait = WaitOptions {
             timeout: block.map(parse::timeout).transpose()?,
-            channel: channel.map(parse::channel).transpose()?,
+            channel: channel.map(|channel| parse::channel(channel, wanted.is_some())).transpose()?,
             detect: detect.is_some(),
             confirm,
         };

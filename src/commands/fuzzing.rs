@@ -66,6 +66,10 @@ impl Said<'_> {
         parts.filter_map(|part| str::from_utf8(part).ok()?.parse().ok())
     }
 
+    fn word(&self, option: &str) -> bool {
+        self.0.iter().any(|word| word.eq_ignore_ascii_case(option.as_bytes()))
+    }
+
     fn number(&self, number: i64) -> bool {
         self.numbers().any(|said| said == number)
     }
@@ -86,8 +90,9 @@ impl Said<'_> {
         self.check_lease(Some(ask.lease).filter(|lease| *lease != config::default_lease()));
         assert!(ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         assert!(wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time) && self.number(time)));
-        let channel = wait.channel.as_deref();
+        let channel = wait.channel.as_ref().map(|channel| &*channel.address);
         assert!(channel.is_none_or(|name| (1..=512).contains(&name.len()) && self.0.contains(&name)));
+        assert!(wait.channel.as_ref().is_none_or(|channel| !channel.wanted || self.word("WANTED")));
         self.check_room(ask.room, config::max_holders());
         self.check_confirm(wait.confirm);
     }

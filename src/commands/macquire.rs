@@ -1,5 +1,5 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds]
-//! [NOTIFY channel] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds]`
+//! [NOTIFY channel [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds]`
 //!
 //! Takes all of these locks, or none. Answers `[owner, fences, holds, lease in ms]`, fences and holds in the order of the keys; the
 //! rest as `LOCK.ACQUIRE`.

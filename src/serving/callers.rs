@@ -1,6 +1,6 @@
 //! The clients of running commands: who may wait, and who may have a session.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::Millis;
 use crate::server::{Blocked, Ctx};
-use crate::waiting::{self, Caller, Channel, Holder, LockAccess, LockId, RequestId, WaitLimits};
+use crate::waiting::{self, Caller, Holder, LockAccess, LockId, RequestId, WaitLimits};
 
 /// The client of the running command.
 pub(super) struct Client<'a>(pub(super) &'a Ctx<'a>);
@@ -58,7 +58,7 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
 }
 
 /// Where the client of the running command is told that asks for that channel, if it may be, on a server that hands anything over.
-pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Channel, Error> {
+pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)
     } else if !ctx.is_connected() {

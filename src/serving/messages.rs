@@ -1,11 +1,13 @@
 //! What is published, in words: `granted FENCE OWNER` and the like. The owner stands last, since it may hold any byte.
 
+use std::sync::Arc;
+
 use crate::server::Ctx;
 use crate::stats;
-use crate::waiting::{Channel, Message, MessageKind};
+use crate::waiting::{Message, MessageKind};
 
 /// Where a user is told: its name, and that of the channel.
-pub(super) fn address(user: &[u8], channel: &[u8]) -> Channel {
+pub(super) fn address(user: &[u8], channel: &[u8]) -> Arc<[u8]> {
     [user, b"\0", channel].concat().into()
 }
 
@@ -18,7 +20,7 @@ fn user_and_channel(address: &[u8]) -> (&[u8], &[u8]) {
 /// Publishes a message; whether somebody may have heard it. In a cluster this server knows its own subscribers only. Nobody hears
 /// what is told to a user who has lost the right to the channel since.
 pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
-    let (user, channel) = user_and_channel(&message.channel);
+    let (user, channel) = user_and_channel(&message.channel.address);
     let may = ctx.user_may_publish(user, channel);
     let heard = may && (ctx.publish(channel, &text(message)) > 0 || ctx.is_cluster());
     stats::MESSAGES.count();

@@ -53,7 +53,7 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) 
         callers::may_have_session(ctx)?;
     }
     if let Some(channel) = &mut wait.channel {
-        *channel = callers::may_be_notified(ctx, channel)?;
+        channel.address = callers::may_be_notified(ctx, &channel.address)?;
     }
     if wait.confirm.is_some() {
         callers::may_be_told_later(ctx)?;

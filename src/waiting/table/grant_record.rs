@@ -65,7 +65,7 @@ pub(super) struct Counts {
     pub(super) undeliverable: u32,
     pub(super) sessions: u32,
     pub(super) listeners: u32,
-    /// Listeners that know of their grant, and not of the queue behind it.
+    /// Listeners that know of their grant, and not of the queue behind it, of which they want to hear.
     pub(super) uninformed: u32,
     pub(super) expired: u32,
 }
@@ -112,7 +112,7 @@ impl GrantRecord {
 
 impl Listener {
     fn is_uninformed(&self) -> bool {
-        self.claimed && !self.told
+        self.channel.wanted && self.claimed && !self.told
     }
 }
 

@@ -137,8 +137,15 @@ pub(crate) enum Confirmed {
     Renewal,
 }
 
-/// Where messages are published: bytes that only the host reads.
-pub(crate) type Channel = Arc<[u8]>;
+/// Where messages are published to a client, and which it wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) struct Channel {
+    /// Bytes that only the host reads.
+    pub(crate) address: Arc<[u8]>,
+    /// As a holder, it is also told that somebody waits.
+    pub(crate) wanted: bool,
+}
 
 /// How a waiter waits.
 #[derive(Clone, Debug)]

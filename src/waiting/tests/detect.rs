@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use super::server::{Conn, Lock, Queued, Reply, Rules, Server, Writes};
 use super::soak;
 use crate::lock::{AcquireRequest, Millis, Owner, Room};
-use crate::waiting::{Circle, WaitOptions};
+use crate::waiting::{Channel, Circle, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 const LOCKS: std::ops::Range<Lock> = 0..3;
@@ -78,8 +78,12 @@ impl WaitTable {
             session,
             room,
         };
-        let wait =
-            WaitOptions { timeout: Some(0), channel: notify.then(|| [conn].into()), detect, confirm: None };
+        let wait = WaitOptions {
+            timeout: Some(0),
+            channel: notify.then(|| Channel { address: [conn].into(), wanted: false }),
+            detect,
+            confirm: None,
+        };
         let reply = match locks {
             [lock] => self.server.acquire_on(RULES, NOW, conn, *lock, &ask, &wait),
             locks => self.server.acquire_all(RULES, NOW, conn, locks, &ask, &wait),

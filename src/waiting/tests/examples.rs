@@ -2,7 +2,7 @@
 
 use super::server::{Conn, Reply, Rules, Server, Writes};
 use crate::lock::{AcquireRequest, Millis, Owner, Room};
-use crate::waiting::WaitOptions;
+use crate::waiting::{Channel, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -35,7 +35,7 @@ fn a_place_of_a_closed_connection_gets_nothing() {
     let mut server = Server::new(3);
     let place = |channel: &str| WaitOptions {
         timeout: Some(0),
-        channel: Some(channel.as_bytes().into()),
+        channel: Some(Channel { address: channel.as_bytes().into(), wanted: false }),
         detect: false,
         confirm: None,
     };
@@ -213,7 +213,8 @@ fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
     let mut server = Server::new(3);
     let read = |owner| AcquireRequest { room: Room::ANY, ..ask(owner, 1_000, false) };
-    let place = WaitOptions { timeout: Some(0), channel: Some([0].into()), detect: false, confirm: None };
+    let channel = Some(Channel { address: [0].into(), wanted: false });
+    let place = WaitOptions { timeout: Some(0), channel, detect: false, confirm: None };
     for (conn, owner) in [(0, "a"), (1, "b")] {
         server.acquire(rules, NOW, conn, &read(owner), &WaitOptions::default());
     }

@@ -7,7 +7,7 @@ use crate::support::{Client, Mailbox, Setup, soon};
 
 #[track_caller]
 fn queue_up(client: &mut Client, owner: &str) {
-    let asked = client.send(&format!("LOCK.ACQUIRE k OWNER {owner} ONCE BLOCK 60000 NOTIFY ch"));
+    let asked = client.send(&format!("LOCK.ACQUIRE k OWNER {owner} ONCE BLOCK 60000 NOTIFY ch WANTED"));
     assert_eq!(asked, Ok(Value::SimpleString("QUEUED".into())));
 }
 

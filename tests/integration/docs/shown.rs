@@ -75,7 +75,7 @@ fn arguments(reply: Value) -> Vec<Argument> {
 impl Argument {
     /// As one writes it down, without the brackets of an option.
     pub(super) fn bare(&self) -> String {
-        let join = |sign| self.parts.iter().map(Self::bare).collect::<Vec<_>>().join(sign);
+        let join = |sign| self.parts.iter().map(Self::written).collect::<Vec<_>>().join(sign);
         let value = match &self.kind[..] {
             "oneof" => join(" | "),
             "block" => join(" "),
@@ -99,6 +99,17 @@ impl Argument {
         match &self.kind[..] {
             "oneof" => self.parts.iter().flat_map(|part| part.ways(value)).collect(),
             "pure-token" => vec![token],
+            "block" if self.parts.iter().any(|part| part.optional) => {
+                let mut ways = vec![token];
+                for part in &self.parts {
+                    let with = |way: &String| {
+                        part.ways(value).iter().map(|one| format!("{way} {one}")).collect::<Vec<_>>()
+                    };
+                    let longer: Vec<String> = ways.iter().flat_map(with).collect();
+                    ways = if part.optional { [ways, longer].concat() } else { longer };
+                }
+                ways
+            }
             _ => vec![format!("{token} {}", value(&self.name))],
         }
     }

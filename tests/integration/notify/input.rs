@@ -19,6 +19,9 @@ fn a_channel_is_1_to_512_bytes_and_said_once() {
     const LENGTH: &str = "ERR channel must be 1 to 512 bytes long";
     assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY"), "ERR syntax error");
     assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY a NOTIFY b"), "ERR syntax error");
+    assert_eq!(client.refused("LOCK.ACQUIRE k WANTED"), "ERR syntax error");
+    assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY a WANTED WANTED"), "ERR syntax error");
+    assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob BLOCK 9 WANTED NOTIFY a"), queued(), "in any order");
     assert_eq!(client.refused(&long(513)), LENGTH);
     assert_eq!(client.send_words(["LOCK.ACQUIRE", "k", "NOTIFY", ""]), Err(LENGTH.into()));
     assert_eq!(client.send(&long(512)), queued());

@@ -56,7 +56,7 @@ fn a_place_is_not_told_of_its_timeout() {
 fn a_holder_hears_nothing_more() {
     for revoke in REVOKED {
         let (_server, mut guest, mut client, mut mail) = scene();
-        grant(ask(&mut guest, "guest", "PX 600000")).unwrap();
+        grant(ask(&mut guest, "guest", "PX 600000 WANTED")).unwrap();
         client.ask::<Value>(revoke);
         queue_up(&mut client, "carol", "");
         client.ask::<i64>("LOCK.BREAK k");

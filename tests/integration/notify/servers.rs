@@ -9,7 +9,7 @@ use crate::support::{Mailbox, SOON, Server, Setup, Stopwatch};
 fn a_demotion_sends_places_and_holders_away() {
     let (server, primary) = (Server::start(), Server::start());
     let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    super::ask(&mut client, "alice", "PX 60000");
+    super::ask(&mut client, "alice", "PX 60000 WANTED");
     queue_up(&mut client, "bob", "");
     assert!(mail.next().starts_with("wanted "));
     let watch = Stopwatch::start();

@@ -5,10 +5,10 @@ use redis::Value;
 use super::{ask, queue_up};
 use crate::support::{Client, Grant, Mailbox, Server, Setup, Waiter, blocked_clients, grant, owners, soon};
 
-/// Alice holds `k`, and hears of it.
+/// Alice holds `k`, and hears of it, also that somebody waits.
 #[track_caller]
 fn holds(client: &mut Client, options: &str) -> Grant {
-    grant(ask(client, "alice", options)).unwrap()
+    grant(ask(client, "alice", &format!("{options} WANTED"))).unwrap()
 }
 
 /// However a grant ends, its holder hears of it, if it did not end it itself.
@@ -79,12 +79,33 @@ fn a_wish_is_told_once_for_each_queue() {
     assert!(mail.rest(&mut client).is_empty());
 }
 
+/// One message less for each handover to a place that has others behind it.
+#[test]
+fn a_wish_is_told_only_to_those_who_ask_for_it() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let fence = grant(ask(&mut client, "alice", "PX 60000")).unwrap().fence;
+    queue_up(&mut client, "bob", "");
+    let _carol = Waiter::new(&server, "k", "OWNER carol");
+    assert_eq!(mail.rest(&mut client), [""; 0]);
+    // Who asks again may want it now, and the last word counts.
+    holds(&mut client, "");
+    assert_eq!(mail.next(), format!("wanted {fence} alice"));
+    ask(&mut client, "alice", "");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let fence = client.holder("k").unwrap().fence;
+    assert_eq!(mail.next(), format!("granted {fence} bob"));
+    ask(&mut client, "bob", "");
+    assert_eq!(mail.rest(&mut client), [""; 0]);
+    assert_eq!(client.info("lock", "lock_messages"), "2");
+}
+
 #[test]
 fn a_claim_hears_of_those_behind_it() {
     let server = Server::start();
     let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
     client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "");
+    queue_up(&mut client, "bob", "WANTED");
     let _carol = Waiter::new(&server, "k", "OWNER carol");
     client.ask::<()>("LOCK.RELEASE k alice");
     let fence = client.holder("k").unwrap().fence;
@@ -130,8 +151,8 @@ fn a_wish_is_not_told_of_a_grant_that_is_taken_back() {
     let server = Server::start();
     let (mut client, mut dies, mut mail) = (server.client(), server.client(), Mailbox::of(&server, "ch"));
     client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut dies, "bob", "");
-    queue_up(&mut client, "carol", "");
+    queue_up(&mut dies, "bob", "WANTED");
+    queue_up(&mut client, "carol", "WANTED");
     client.ask::<()>("LOCK.RELEASE k alice");
     assert!(mail.next().ends_with(" bob"));
     drop(dies);
@@ -145,8 +166,8 @@ fn an_old_place_says_nothing_of_the_next_grant() {
     let server = Server::start();
     let (mut client, mut old, mut mail) = (server.client(), server.client(), Mailbox::of(&server, "ch"));
     client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut old, "bob", "");
-    queue_up(&mut client, "carol", "");
+    queue_up(&mut old, "bob", "WANTED");
+    queue_up(&mut client, "carol", "WANTED");
     client.ask::<()>("LOCK.RELEASE k alice");
     let bobs = client.holder("k").unwrap().fence;
     client.ask::<()>("LOCK.BREAK k");

@@ -5,10 +5,10 @@ use redis::Value;
 use super::{count, holds, readers, release, waits};
 use crate::support::{Client, Mailbox, Server, Setup, grant, owners, soon, wait_for};
 
-/// Asks for `k` by `NOTIFY ch`.
+/// Asks for `k` by `NOTIFY ch WANTED`.
 #[track_caller]
 fn ask(client: &mut Client, owner: &str, options: &str) -> Value {
-    client.ask(&format!("LOCK.ACQUIRE k OWNER {owner} ONCE PX 600000 {options} NOTIFY ch"))
+    client.ask(&format!("LOCK.ACQUIRE k OWNER {owner} ONCE PX 600000 {options} NOTIFY ch WANTED"))
 }
 
 #[track_caller]

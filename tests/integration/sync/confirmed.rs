@@ -108,7 +108,7 @@ fn a_holder_hears_that_it_is_wanted_after_its_grant() {
     let (primary, replica, mut client, _) = pair();
     let mut mail = Mailbox::of(&primary, "ch");
     freeze(&replica);
-    let mut alice = Waiter::new(&primary, "k", "OWNER alice NOTIFY ch SYNC 1 60000");
+    let mut alice = Waiter::new(&primary, "k", "OWNER alice NOTIFY ch WANTED SYNC 1 60000");
     wait_for_syncing(&mut client, 1);
     let _bob = Waiter::new(&primary, "k", "OWNER bob BLOCK 0");
     soon("bob waits", || !queue(&mut client, "k").is_empty());

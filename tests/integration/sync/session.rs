@@ -55,7 +55,7 @@ fn a_session_goes_on_while_the_replica_confirms() {
 fn a_session_ends_with_the_lease_that_the_replica_has() {
     let lossy = Lossy::start();
     let (mut alice, mut there) = (lossy.primary.client(), lossy.replica.client());
-    let fence = confirmed(&mut alice, "OWNER alice PX 3000 SESSION NOTIFY ch SYNC 1 800").fence;
+    let fence = confirmed(&mut alice, "OWNER alice PX 3000 SESSION NOTIFY ch WANTED SYNC 1 800").fence;
     let mut mail = Mailbox::of(&lossy.primary, "ch");
     lossy.relay.lose_effects(true);
     let last = end(&mut there);

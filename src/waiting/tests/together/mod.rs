@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
 use crate::lock::{AcquireRequest, Fence, Got, Millis, Owner, Room};
-use crate::waiting::{MessageKind, WaitOptions};
+use crate::waiting::{Channel, MessageKind, WaitOptions};
 
 /// Names, of which each client has one; where there are too few, the last clients share the last.
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
@@ -215,7 +215,7 @@ impl World {
         let Want { locks, alone, room, block, notify, once, session, lease } = want;
         let owner = self.owner(conn);
         let ask = AcquireRequest { owner, lease, max_hold: None, once, session, room };
-        let channel = notify.then(|| NAMES[usize::from(conn)].into());
+        let channel = notify.then(|| Channel { address: NAMES[usize::from(conn)].into(), wanted: true });
         let wait = WaitOptions { timeout: block, channel, detect: false, confirm: None };
         if once || notify {
             self.holds = None;
@@ -324,7 +324,7 @@ impl World {
     /// What has been published.
     fn read(&mut self) {
         for message in std::mem::take(&mut self.server.messages) {
-            let conn = NAMES.iter().position(|name| **name == *message.channel).unwrap() as Conn;
+            let conn = NAMES.iter().position(|name| **name == *message.channel.address).unwrap() as Conn;
             match message.kind {
                 MessageKind::Granted(fence) => {
                     let name = self.owner(conn);

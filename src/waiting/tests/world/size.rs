@@ -3,7 +3,7 @@
 use super::owner;
 use crate::lock::{AcquireRequest, Millis, Room};
 use crate::waiting::tests::server::{Conn, Rules};
-use crate::waiting::{Confirm, WaitOptions};
+use crate::waiting::{Channel, Confirm, WaitOptions};
 
 /// An owner, by number.
 pub(in crate::waiting::tests) type Who = u8;
@@ -150,7 +150,7 @@ impl Kind {
     ) -> (AcquireRequest<'static>, WaitOptions) {
         let (once, session, room) = (self.once(), self.session(), self.room());
         let ask = AcquireRequest { owner: owner(who), lease, max_hold: None, once, session, room };
-        let channel = self.notified().then(|| [who].into());
+        let channel = self.notified().then(|| Channel { address: [who].into(), wanted: true });
         (ask, WaitOptions { timeout: self.timeout(), channel, detect: false, confirm })
     }
 }
