@@ -116,7 +116,8 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already.
+    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already,
+    /// such as by an extension to the same millisecond.
     pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, holds: u32, room: Room, end: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
         let Some(value) = self.key.value_mut() else { return };

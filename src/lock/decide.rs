@@ -66,7 +66,7 @@ pub(crate) struct Limits {
     /// The most holders of one lock; 0: any number.
     pub(crate) max_holders: u32,
     /// A lease that runs may be made longer. Not so where this server may have been replaced without knowing it.
-    pub(crate) lengthen: bool,
+    pub(crate) may_lengthen: bool,
 }
 
 impl Limits {
@@ -139,7 +139,7 @@ fn acquire_held(
 /// The deadline of a grant whose holder stays (a re-entry, a session): that lease from now, but never earlier than it
 /// was, and within the grant's limits.
 pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Millis) -> Deadline {
-    if !limits.lengthen {
+    if !limits.may_lengthen {
         return held.deadline;
     }
     held.deadline.max(lease_from(now, lease, held.grant, limits))

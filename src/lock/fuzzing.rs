@@ -51,7 +51,7 @@ fn step(
         max_hold: max_hold.filter(|_| what & 1024 == 0),
         expiry_slack: 0,
         max_holders: [0, 1, 2, 3].get((what >> 12 & 3) as usize).copied()?,
-        lengthen: what & 4 == 0,
+        may_lengthen: what & 4 == 0,
     };
     if let Some((value, until)) = lock {
         bear_each_other(value, *until);

@@ -17,7 +17,7 @@ fn ask<'a>(name: &'a str, lease: Millis) -> AcquireRequest<'a> {
 
 /// Any lease may be lengthened, up to that age of the grant.
 fn age(max_hold: Option<Millis>) -> Limits {
-    Limits { max_lease: LONGEST_LEASE, max_hold, expiry_slack: 0, max_holders: 0, lengthen: true }
+    Limits { max_lease: LONGEST_LEASE, max_hold, expiry_slack: 0, max_holders: 0, may_lengthen: true }
 }
 
 fn fence(value: u64) -> Fence {
@@ -156,7 +156,7 @@ fn no_lease_is_longer_than_the_longest_that_is_allowed_now() {
 fn a_server_that_may_have_been_replaced_lengthens_no_lease() {
     let grant = grant("a", 1);
     let now_held = held(&grant, Deadline::At(NOW + 100));
-    let suspicious = Limits { lengthen: false, ..age(None) };
+    let suspicious = Limits { may_lengthen: false, ..age(None) };
     let unchanged = Acquired::Reentered { holds: 2, deadline: Deadline::At(NOW + 100) };
     assert_eq!(acquire(now_held, &ask("a", 500), suspicious, NOW), Ok(unchanged));
     assert_eq!(lengthen(now_held.unwrap(), 500, suspicious, NOW), Deadline::At(NOW + 100));

@@ -70,7 +70,7 @@ pub(super) fn limits() -> Limits {
         max_hold: config::max_hold(),
         expiry_slack: lease_start(1),
         max_holders: config::MAX_HOLDERS.get() as u32,
-        lengthen: grace_left().leases == 0,
+        may_lengthen: grace_left().leases == 0,
     }
 }
 

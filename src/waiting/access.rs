@@ -49,7 +49,8 @@ pub(crate) trait LockAccess: Environment {
     /// Gives the lock to somebody beside those who hold it.
     fn add(&mut self, grant: Grant, until: Deadline);
 
-    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already.
+    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already,
+    /// such as by an extension to the same millisecond.
     fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline);
 
     /// Ends one of several grants, and takes note of why.

@@ -71,7 +71,7 @@ fn may_extend<S: LockAccess>(
     let held = lock.seen_by(owner).0.ok_or(Refusal::NotHeld)?;
     let until = lock::extend(Some(held), fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
     let (fence, holds, room) = (held.grant.fence(), held.grant.holds(), held.grant.room());
-    if !limits.lengthen {
+    if !limits.may_lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));
     }
     // An upgrade may be lost, and its owner believe to be alone: it has to say what it wants, by asking again.

@@ -56,7 +56,7 @@ mod tests {
         }
 
         fn limits(&mut self) -> Limits {
-            Limits { max_lease: 10, max_hold: None, expiry_slack: 0, max_holders: 1, lengthen: true }
+            Limits { max_lease: 10, max_hold: None, expiry_slack: 0, max_holders: 1, may_lengthen: true }
         }
 
         fn is_open(&self, _: u64) -> bool {

@@ -139,7 +139,7 @@ pub(crate) fn outliving<A: Environment>(
 /// The end of the lease that a session sets now; none where it may not.
 fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let limits = env.limits();
-    lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.lengthen)
+    lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
 }
 
 /// Gives what `outlives` kept of a lock back to its owners, with the same fences. That renews their sessions, too.

@@ -121,7 +121,7 @@ impl Environment for Turn<'_> {
             max_hold: self.rules.max_hold,
             expiry_slack: 0,
             max_holders: self.rules.max_holders.most().unwrap_or(0),
-            lengthen: self.grace_left().leases == 0,
+            may_lengthen: self.grace_left().leases == 0,
         }
     }
 
