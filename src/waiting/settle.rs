@@ -136,6 +136,7 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 fn end_missing<S: LockAccess>(lock: &mut S) {
     let (mut seen, mut looked) = (None, 0);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
+        debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
         looked += 1;
         if lock.with_fence(fence).is_none() {

@@ -39,7 +39,7 @@ impl<C: Copy> WaitTable<C> {
             _ => Answer::Gone,
         };
         if until.is_none() {
-            self.take_back(request);
+            self.mark_undeliverable(request);
         }
         self.waiters.go_on(request, Phase::Answered(answer));
         self.outgoing.push_back(Notice::Waiter(request));
@@ -54,7 +54,7 @@ impl<C: Copy> WaitTable<C> {
             _ => Answer::GrantUnconfirmed,
         };
         self.replication.remove(&Awaited::Answer(request));
-        self.take_back(request);
+        self.mark_undeliverable(request);
         self.waiters.go_on(request, Phase::Answered(answer));
         true
     }

@@ -5,7 +5,7 @@ use super::connections::Closed;
 use super::outgoing::{MessageKind, Notice};
 use super::sweep::Kind;
 use super::waiter::{Answer, Phase};
-use super::{AT_ONCE, Left, LockId, LockRef, WaitTable};
+use super::{AT_A_TIME, Left, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
@@ -93,7 +93,7 @@ impl<C: Copy> WaitTable<C> {
     /// The key holds something else: nobody waits for that, and nothing of a lock is left. How many grants that were kept have
     /// lapsed by that.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
-        for _ in 0..AT_ONCE {
+        for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };
             self.answer(request, Answer::WrongType);
         }

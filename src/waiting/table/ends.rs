@@ -6,7 +6,7 @@ use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
 use super::replication::Awaited;
 use super::waiter::{Answer, Phase, RequestedLocks};
-use super::{AT_ONCE, LockId, LockRef, WaitTable};
+use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Fence;
 
 impl<C: Copy> WaitTable<C> {
@@ -42,11 +42,11 @@ impl<C: Copy> WaitTable<C> {
     pub(crate) fn depart(&mut self, request: RequestId) {
         self.leave(request, Phase::Left);
         self.replication.remove(&Awaited::Answer(request));
-        self.take_back(request);
+        self.mark_undeliverable(request);
     }
 
-    /// A waiter has nothing of what it was granted. What was granted to one that cannot be told any more is taken back, or is another's.
-    pub(super) fn take_back(&mut self, request: RequestId) {
+    /// A waiter has nothing of what it was granted: what was granted to one that cannot be told any more is taken back, or is another's.
+    pub(super) fn mark_undeliverable(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let phase = waiter.phase;
         let (locks, client, told) = (waiter.locks.clone(), waiter.client_id, matches!(phase, Phase::Told(_)));
@@ -167,11 +167,11 @@ impl<C: Copy> WaitTable<C> {
     /// take back. Whether all are told.
     pub(super) fn send_away(&mut self, at: LockRef<'_>) -> bool {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
-        let queued: Vec<RequestId> = places.take(AT_ONCE).collect();
+        let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();
         for request in &queued {
             self.answer(*request, Answer::Gone);
         }
         self.end_grants(at, |_| MessageKind::Gone);
-        queued.len() < AT_ONCE
+        queued.len() < AT_A_TIME
     }
 }

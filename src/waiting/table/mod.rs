@@ -78,7 +78,7 @@ pub(crate) use waiter::{
 };
 
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
-pub(crate) const AT_ONCE: usize = 100;
+pub(crate) const AT_A_TIME: usize = 100;
 
 /// The waiters that are left of a lock that is another server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -295,7 +295,14 @@ impl Pair {
     ) -> Result<(), TestCaseError> {
         replies.sort_by_key(|(conn, _)| *conn);
         expected.sort_by_key(|answered| answered.conn);
-        prop_assert_eq!(replies.len(), expected.len(), "{:?} for {:?}", replies, expected);
+        prop_assert_eq!(
+            replies.len(),
+            expected.len(),
+            "at {}: the code told {:?}, the reference expects {:?}",
+            self.now,
+            replies,
+            expected
+        );
         for ((conn, reply), answered) in replies.into_iter().zip(expected) {
             let agrees = conn == answered.conn && agrees(told(&reply), answered.told, answered.latest);
             prop_assert!(agrees, "{:?} to {} for {:?}", reply, conn, answered);

@@ -60,7 +60,7 @@ impl World {
         let (mut told, mut turns) = (Vec::new(), 0);
         loop {
             turns += 1;
-            assert!(turns < 100, "the server is kept busy");
+            assert!(turns < 100, "kept busy: due at {:?}, now {}", self.server.next_due(), self.now);
             self.server.written += std::mem::take(&mut self.server.effects).len() as Offset;
             if hears {
                 self.server.acked = self.server.written;
