@@ -40,7 +40,7 @@ func passes(err error) bool {
 	if !errors.As(err, &said) {
 		return err != nil && !errors.Is(err, redis.ErrClosed)
 	}
-	for _, code := range []string{"CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "ASK", "READONLY", "TRYAGAIN"} {
+	for _, code := range []string{"CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "ASK", "READONLY", "TRYAGAIN", "UNBLOCKED"} {
 		if redis.HasErrorPrefix(err, code) {
 			return true
 		}

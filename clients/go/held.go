@@ -27,11 +27,13 @@ type Held struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	woken   chan struct{} // a wait is to ask again
+	turn    chan struct{} // of two extensions at once, nobody knows which came last at the server
 	over    chan struct{} // closed when it has been given up
 
 	// With the mutex of the locks:
 	state         state
 	fences, slots []int64
+	left          []int64   // the grant of one that released it while this one waited
 	until, due    time.Time // when the lock may be gone, and when there is something to do for it
 	lease         time.Duration
 	doubted       bool
@@ -87,21 +89,41 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 		return 0, err
 	}
 	l := h.locks
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 	l.mutex.Lock()
 	if h.state != held {
+		err := h.err
 		l.mutex.Unlock()
+		<-h.turn
+		if err != nil {
+			return 0, err
+		}
 		return 0, fmt.Errorf("%w: %s was released", ErrInvalid, h.request)
 	}
+	began := time.Now()
 	if lease > 0 {
 		h.request.lease, h.lease = lease, lease
+		if until := began.Add(lease); until.Before(h.until) { // even if the answer does not come
+			h.until = until
+			if soon := began.Add(lease / 3); h.request.kept && soon.Before(h.due) {
+				h.due = soon
+			}
+			l.plan(h, h.due)
+		}
 	}
 	words := h.request.extend(h.fences, h.request.lease)
 	l.mutex.Unlock()
-	began := time.Now()
 	var answered answer
+	coming := l.start(words, false)
 	select {
-	case answered = <-l.start(words, false):
+	case answered = <-coming:
+		<-h.turn
 	case <-ctx.Done():
+		go func() { <-coming; <-h.turn }()
 		return 0, context.Cause(ctx)
 	}
 	l.mutex.Lock()
@@ -114,6 +136,9 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 			return 0, h.err
 		}
 		return 0, explained(answered.err, h.request)
+	}
+	if h.err != nil {
+		return 0, h.err
 	}
 	l.renewed(h, answered.reply, began)
 	left, _ := answered.reply.(int64)
@@ -133,7 +158,10 @@ func (h *Held) Release(ctx context.Context) error {
 		return err
 	}
 	l.leave(h)
+	until := h.until
 	l.mutex.Unlock()
+	// What still works under the context must not outlive the lease, however long the release takes.
+	defer time.AfterFunc(time.Until(until), func() { h.cancel(fmt.Errorf("%w: %s: its lease is over", ErrLost, h.request)) }).Stop()
 	done := make(chan error, 1)
 	go func() { done <- l.part(h, nil) }()
 	defer h.cancel(nil)
@@ -152,6 +180,9 @@ func (h *Held) Release(ctx context.Context) error {
 
 // renewed is to be called with the mutex.
 func (l *Locks) renewed(h *Held, reply any, began time.Time) {
+	if h.state != held {
+		return
+	}
 	left, _ := reply.(int64)
 	h.until, h.due = never(), never()
 	if left < 0 { // somebody said PERSIST: it never ends
@@ -159,18 +190,36 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 	}
 	lease := time.Duration(left) * time.Millisecond
 	h.until = began.Add(lease)
+	if h.request.lease == 0 { // the first one may have been that of another hold, and longer than the server's own
+		h.lease = lease
+	}
 	// A lease that comes out short has reached the maximum age: no renewal makes it longer.
 	if h.request.kept && lease >= h.lease/2 {
 		h.due = began.Add(lease / 3)
 	}
 	l.plan(h, h.due)
+	for _, other := range l.entries[h.request.owner] { // those in the same grant share its lease
+		if other != h && other.state == held && slices.Equal(other.fences, h.fences) && h.until.Before(other.until) {
+			other.until = h.until
+			if soon := began.Add(lease / 3); other.request.kept && soon.Before(other.due) {
+				other.due = soon
+			}
+			l.plan(other, other.due)
+		}
+	}
 }
 
 // renew, in doubt, asks as for a new grant, so that the server knows this channel and this connection again. The fence tells
 // whether it is still the old one.
 func (l *Locks) renew(h *Held) {
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
 	r := h.request
 	l.mutex.Lock()
+	if h.state != held {
+		l.mutex.Unlock()
+		return
+	}
 	asks := h.doubted
 	h.doubted = false
 	lease := r.lease
@@ -222,17 +271,15 @@ func (l *Locks) lose(h *Held, why string) {
 	h.state, h.err = lost, fmt.Errorf("%w: %s: %s", ErrLost, h.request, why)
 	h.cancel(h.err)
 	l.forget(h)
-	if l.partner(h, waiting, held) == nil {
-		l.giveBack(h.request, h.fences) // perhaps only the network failed, or there are others of several locks
-	}
+	l.giveBack(h.request, h.fences) // perhaps only the network failed, or there are others of several locks
 }
 
 // giveBack releases a grant that nobody wants. To be called with the mutex.
 func (l *Locks) giveBack(r *request, fences []int64) {
-	if len(fences) == 0 {
+	other := &Held{locks: l, request: r, fences: fences, state: leaving, lease: noLease, over: make(chan struct{})}
+	if len(fences) == 0 || l.partner(other, waiting, held) != nil {
 		return
 	}
-	other := &Held{locks: l, request: r, fences: fences, state: leaving, lease: noLease, over: make(chan struct{})}
 	other.until = time.Now().Add(noLease)
 	l.entries[r.owner] = append(l.entries[r.owner], other) // who comes back waits for it
 	go func() { _ = l.part(other, nil) }()
@@ -240,8 +287,15 @@ func (l *Locks) giveBack(r *request, fences []int64) {
 
 // leave decides once who gives up the grant of several: the last one. To be called with the mutex.
 func (l *Locks) leave(h *Held) {
-	h.used = l.partner(h, waiting, held) != nil
-	h.state = leaving
+	other := l.partner(h, waiting, held)
+	h.used, h.state = other != nil, leaving
+	left := h.left
+	if h.fences != nil {
+		left = h.fences
+	}
+	if other != nil && left != nil {
+		other.left = left
+	}
 }
 
 // part gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway.
@@ -258,6 +312,8 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		answered := <-coming
 		l.mutex.Lock()
 		h.note(answered)
+		// Others may have left meanwhile, without this grant.
+		h.used = h.used && (l.partner(h, waiting, held) != nil || h.fences != nil && l.partner(h, leaving) != nil)
 		l.mutex.Unlock()
 	}
 	until := time.Now().Add(h.lease)

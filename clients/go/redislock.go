@@ -29,6 +29,8 @@ type Locks struct {
 	channel            string
 	starting           sync.Mutex
 	pubsub             *redis.PubSub // set by starting, then the listener's own
+	failed             time.Time     // with starting
+	failure            error
 	wake               chan struct{}
 	done               chan struct{}
 	running            sync.WaitGroup
@@ -103,7 +105,7 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...Option
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	h := &Held{locks: l, request: r, woken: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), lease: noLease}
+	h := &Held{locks: l, request: r, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), lease: noLease}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	l.mutex.Lock()
 	if l.closed {
@@ -129,16 +131,18 @@ func (l *Locks) Close() error {
 	}
 	l.closed = true
 	close(l.done)
-	var all []*Held
-	for _, h := range l.all() {
-		if h.state == held {
-			all = append(all, h)
-		}
-	}
+	all := l.all()
 	l.mutex.Unlock()
 	var parts sync.WaitGroup
 	for _, h := range all {
-		parts.Go(func() { _ = h.Release(context.Background()) })
+		parts.Go(func() {
+			if h.Release(context.Background()) == nil { // a wait, or a release that had begun, ends by itself
+				select {
+				case <-h.over:
+				case <-time.After(silence):
+				}
+			}
+		})
 	}
 	parts.Wait()
 	l.starting.Lock()
@@ -178,7 +182,7 @@ func (l *Locks) forget(h *Held) {
 func (l *Locks) partner(h *Held, states ...state) *Held {
 	for _, other := range l.entries[h.request.owner] {
 		one := len(other.fences) == 0 || len(h.fences) == 0 || slices.Equal(other.fences, h.fences)
-		if other != h && one && slices.Contains(states, other.state) && sameKeys(other.request.keys, h.request.keys) {
+		if other != h && !other.used && one && slices.Contains(states, other.state) && sameKeys(other.request.keys, h.request.keys) {
 			return other
 		}
 	}
@@ -189,6 +193,11 @@ func sameKeys(a, b []string) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(key string) bool { return !slices.Contains(b, key) })
 }
 
+// final is a command that go-redis sends once: to a second release of its own, the answer would be NOTHELD.
+type final struct{ *redis.Cmd }
+
+func (final) NoRetry() bool { return true }
+
 func (l *Locks) send(words []any, session bool) (any, error) {
 	cmd := redis.NewCmd(context.Background(), words...)
 	if _, several := words[1].(int); several {
@@ -198,7 +207,11 @@ func (l *Locks) send(words []any, session bool) (any, error) {
 	if session {
 		client = l.sessions
 	}
-	_ = client.Process(context.Background(), cmd)
+	if strings.HasSuffix(words[0].(string), "RELEASE") {
+		_ = client.Process(context.Background(), final{cmd})
+	} else {
+		_ = client.Process(context.Background(), cmd)
+	}
 	return cmd.Result()
 }
 
@@ -209,9 +222,13 @@ func (l *Locks) subscribed() error {
 	if l.pubsub != nil {
 		return nil
 	}
+	if time.Since(l.failed) < tryAgain { // others waited for the same failure, one after another
+		return l.failure
+	}
 	pubsub := l.commands.Subscribe(context.Background(), l.channel)
 	if _, err := pubsub.ReceiveTimeout(context.Background(), silence); err != nil {
 		_ = pubsub.Close()
+		l.failed, l.failure = time.Now(), err
 		return err
 	}
 	l.mutex.Lock()
@@ -228,6 +245,7 @@ func (l *Locks) subscribed() error {
 
 func (l *Locks) listen() {
 	ctx, pubsub, silent, pause := context.Background(), l.pubsub, false, time.Duration(0)
+	defer func() { _ = pubsub.Close() }()
 	for {
 		message, err := pubsub.ReceiveTimeout(ctx, silence)
 		select {

@@ -103,7 +103,9 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		next := askAgain
 		switch grant, ok := answered.reply.([]any); {
 		case ok:
-			l.hold(h, grant, began)
+			if !l.hold(h, grant, began) {
+				return l.end(h, nil, ErrClosed)
+			}
 			return nil
 		case errors.Is(answered.err, redis.Nil):
 			return l.end(h, nil, notAcquired())
@@ -133,9 +135,13 @@ func (h *Held) note(answered answer) {
 	}
 }
 
-func (l *Locks) hold(h *Held, grant []any, began time.Time) {
+// hold is false if the locks were closed meanwhile: nobody would see that the lease is over.
+func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
+	if l.closed {
+		return false
+	}
 	if len(grant) > 4 {
 		h.slots = numbers(grant[4])
 	}
@@ -147,12 +153,16 @@ func (l *Locks) hold(h *Held, grant []any, began time.Time) {
 	if slices.ContainsFunc(h.fences, func(fence int64) bool { return slices.Contains(h.heardLost, fence) }) {
 		l.lose(h, "the server says that it has ended")
 	}
+	return true
 }
 
 // end gives up what the wait has at the server: later, if it can't be now.
 func (l *Locks) end(h *Held, coming <-chan answer, why error) error {
 	l.mutex.Lock()
 	l.leave(h)
+	if !h.used {
+		l.giveBack(h.request, h.left)
+	}
 	l.mutex.Unlock()
 	go func() { _ = l.part(h, coming) }()
 	select {
