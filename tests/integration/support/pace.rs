@@ -1,8 +1,9 @@
 //! How this machine gets on: it may be busy with other work, or stand still for a moment, and that is not the server's fault.
 
+use std::panic;
 use std::sync::{LazyLock, Mutex};
 use std::thread::{sleep, spawn};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -16,14 +17,19 @@ const NAP: Duration = Duration::from_millis(1);
 /// A server that was not let go on for so long at a time may take that for a freeze.
 const HALT: Duration = Duration::from_millis(500);
 
+/// How far back a failing test looks for halts: about as long as the longest tests take.
+const LATELY: Duration = Duration::from_secs(60);
+
 /// What a thread tells that sleeps again and again, as a server does that waits for its turn.
 struct Sleeper {
     /// By how much it has overslept so far.
     overslept: Duration,
     /// When its present sleep ends.
     due: Instant,
-    /// When it came back from the last sleep that it overslept by [`HALT`] or more.
-    halted: Option<Instant>,
+    /// When it came back from each sleep that it overslept by [`HALT`] or more, and by how much.
+    halts: Vec<(Instant, Duration)>,
+    /// When the wall clock jumped by [`HALT`] or more, forward or back, and by how much.
+    jumps: Vec<(Instant, Duration)>,
 }
 
 /// One for each processor that this process may use: a host may take away one, and leave another.
@@ -32,7 +38,12 @@ static SLEEPERS: LazyLock<Vec<Mutex<Sleeper>>> = LazyLock::new(|| {
     let processors = (0..CpuSet::MAX_CPU).filter(|&number| usable.is_set(number));
     let sleepers = processors.enumerate().map(|(at, processor)| {
         spawn(move || sleep_on(processor, at));
-        Mutex::new(Sleeper { overslept: Duration::ZERO, due: Instant::now() + NAP, halted: None })
+        Mutex::new(Sleeper {
+            overslept: Duration::ZERO,
+            due: Instant::now() + NAP,
+            halts: Vec::new(),
+            jumps: Vec::new(),
+        })
     });
     sleepers.collect()
 });
@@ -41,21 +52,52 @@ fn sleep_on(processor: usize, at: usize) {
     let mut only = CpuSet::new();
     only.set(processor);
     sched_setaffinity(None, &only).unwrap();
+    let (mut now, mut clock) = (Instant::now(), SystemTime::now());
     loop {
         sleep(NAP);
         let mut sleeper = SLEEPERS[at].lock().unwrap();
         let late = sleeper.due.elapsed();
         sleeper.overslept += late;
+        let expected = clock + now.elapsed();
+        (now, clock) = (Instant::now(), SystemTime::now());
         if late >= HALT {
-            sleeper.halted = Some(Instant::now());
+            sleeper.halts.push((now, late));
         }
-        sleeper.due = Instant::now() + NAP;
+        let jump = clock.duration_since(expected).unwrap_or_else(|back| back.duration());
+        if jump >= HALT {
+            sleeper.jumps.push((now, jump));
+        }
+        sleeper.due = now + NAP;
     }
 }
 
-/// Begins to watch the machine.
+/// Begins to watch the machine. A test that fails from now on tells what the machine did meanwhile.
 pub(super) fn watch() {
+    static HOOK: LazyLock<()> = LazyLock::new(|| {
+        let default = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            default(panic);
+            tell_halts();
+        }));
+    });
     LazyLock::force(&SLEEPERS);
+    LazyLock::force(&HOOK);
+}
+
+/// scripts/test looks for these lines.
+fn tell_halts() {
+    for (processor, sleeper) in SLEEPERS.iter().enumerate() {
+        let mut sleeper = sleeper.lock().unwrap();
+        let late = sleeper.due.elapsed();
+        if late >= HALT {
+            sleeper.halts.push((Instant::now(), late));
+        }
+        for (what, events) in [("stood still for", &sleeper.halts), ("set its clock by", &sleeper.jumps)] {
+            for (when, lasted) in events.iter().filter(|(when, _)| when.elapsed() < LATELY) {
+                eprintln!("this machine {what} {lasted:?} (processor {processor}), {:?} ago", when.elapsed());
+            }
+        }
+    }
 }
 
 /// For how long each processor could have gone on and was not let, since the first question.
@@ -71,8 +113,8 @@ fn lost() -> Vec<Duration> {
 pub(crate) fn halted_lately() -> bool {
     SLEEPERS.iter().any(|sleeper| {
         let sleeper = sleeper.lock().unwrap();
-        let lately = |halt: Instant| halt.elapsed() < Duration::from_secs(5);
-        sleeper.due.elapsed() >= HALT || sleeper.halted.is_some_and(lately)
+        let lately = |(halt, _): &(Instant, Duration)| halt.elapsed() < Duration::from_secs(5);
+        sleeper.due.elapsed() >= HALT || sleeper.halts.last().is_some_and(lately)
     })
 }
 
