@@ -26,6 +26,8 @@ var (
 	ErrInvalid = errors.New("redislock: invalid")
 	// ErrClosed: the locks were closed.
 	ErrClosed = errors.New("redislock: closed")
+
+	errNode = errors.New("redislock: this server is one node of a cluster: give New a redis.ClusterClient")
 )
 
 // DeadlockError tells who waits for whom.
@@ -39,6 +41,9 @@ func passes(err error) bool {
 	var said redis.Error
 	if !errors.As(err, &said) {
 		return err != nil && !errors.Is(err, redis.ErrClosed)
+	}
+	if errors.Is(err, errNode) {
+		return false
 	}
 	for _, code := range []string{"CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "ASK", "READONLY", "TRYAGAIN", "UNBLOCKED"} {
 		if redis.HasErrorPrefix(err, code) {

@@ -4,6 +4,7 @@ package redislock
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ const (
 // Locks are the locks of a process: make one for each client, and share it between all goroutines.
 type Locks struct {
 	commands, sessions redis.UniversalClient
-	own                bool // the clients are ours to close
+	own, single        bool // the clients are ours to close; of one server
 	channel            string
 	starting           sync.Mutex
 	pubsub             *redis.PubSub // set by starting, then the listener's own
@@ -50,7 +51,7 @@ func New(client redis.UniversalClient) *Locks {
 	}
 	switch client := client.(type) {
 	case *redis.Client:
-		l.own = true
+		l.own, l.single = true, true
 		single := func(size int) redis.UniversalClient {
 			o := *client.Options()
 			o.PushNotificationProcessor = nil // each client has its own
@@ -212,7 +213,11 @@ func (l *Locks) send(words []any, session bool) (any, error) {
 	} else {
 		_ = client.Process(context.Background(), cmd)
 	}
-	return cmd.Result()
+	reply, err := cmd.Result()
+	if l.single && redis.HasErrorPrefix(err, "MOVED") {
+		err = fmt.Errorf("%w: %w", errNode, err)
+	}
+	return reply, err
 }
 
 // subscribed has the one subscription, from the first lock on.
@@ -291,7 +296,7 @@ func (l *Locks) listen() {
 func (l *Locks) hear(message string) {
 	word, owner, _ := strings.Cut(message, " ")
 	var fence int64
-	if word == "granted" || word == "lost" || word == "wanted" {
+	if word == "granted" || word == "lost" {
 		var number string
 		number, owner, _ = strings.Cut(owner, " ")
 		fence, _ = strconv.ParseInt(number, 10, 64)

@@ -12,14 +12,14 @@ type Option func(*request)
 
 // request is what is asked of the server, in its own words. Bad input is refused here, before anything is sent.
 type request struct {
-	keys                    []string
-	wait                    *time.Duration
-	lease                   time.Duration
-	owner                   string
-	named, kept, session    bool
-	shared, limited, detect bool
-	mode, sync              []any
-	wrong                   error
+	keys                 []string
+	wait                 *time.Duration
+	lease                time.Duration
+	owner                string
+	named, kept, session bool
+	shared, limited      bool
+	mode, sync           []any
+	wrong                error
 }
 
 func (r *request) refuse(format string, args ...any) {

@@ -1,5 +1,7 @@
 // What this package needs of a client, and where ioredis and node-redis have it.
 
+import { LockError, code } from "./errors.js";
+
 /** Any client that has this can be used. */
 export interface Connection {
   /** Sends a command, all of them over one connection, in order. `key` tells a cluster which node it is for. */
@@ -56,9 +58,18 @@ export function connectionOf(client: Client): Connection {
   throw new TypeError("no client of ioredis or node-redis, nor a Connection. A pool can't be used: its connections come and go");
 }
 
+/** A client of one server does not follow a cluster's MOVED, however often it asks. */
+function stray(error: unknown): never {
+  if (code(error) !== "MOVED") throw error;
+  throw new LockError("this server is one node of a cluster: use a client for clusters", { cause: error });
+}
+
 function ioredis(client: IoredisClient): Connection {
   return {
-    send: (_, [command, ...words]) => client.call(command!, ...words),
+    send(_, [command, ...words]) {
+      const reply = client.call(command!, ...words);
+      return client.isCluster ? reply : reply.catch(stray);
+    },
     async subscribe(channel, hear, again, signal) {
       const own = {
         lazyConnect: false, enableOfflineQueue: true, maxRetriesPerRequest: null, keyPrefix: "", socketTimeout: SILENCE,
@@ -85,7 +96,7 @@ function nodeRedis(client: NodeRedisClient): Connection {
   const isCluster = "masters" in client, isSentinel = "acquire" in client;
   const send = (key: string, words: string[]) => {
     if (isCluster) return client.sendCommand(key, false, words);
-    return isSentinel ? client.sendCommand(false, words) : client.sendCommand(words);
+    return isSentinel ? client.sendCommand(false, words) : client.sendCommand(words).catch(stray);
   };
   return {
     send,

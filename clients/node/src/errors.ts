@@ -40,6 +40,7 @@ export const code = (error: unknown) => /^[A-Z][A-Z0-9]+(?= )/.exec(message(erro
 /** Whether to ask again later: the connection is lost, or the server is not yet, or no longer, the one to ask. */
 export function passes(error: unknown) {
   const said = code(error);
+  if (error instanceof LockError) return false;
   return said === undefined || ["CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "READONLY", "TRYAGAIN"].includes(said);
 }
 

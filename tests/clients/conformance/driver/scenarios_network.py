@@ -309,6 +309,14 @@ def cluster_of_three(stage):
 
 
 @scenario()
+def one_node_of_a_cluster(stage):
+    nodes = stage.cluster()
+    program = stage.program(next(node for node in nodes if not _serves(node, "k")))
+    said = program.acquire("k").next("error")["message"]
+    assert "cluster" in said.lower() or "moved" in said.lower(), said
+
+
+@scenario()
 def slot_moved(stage):
     nodes = stage.cluster()
     program = stage.program(nodes, kind="cluster")
