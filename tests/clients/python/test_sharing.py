@@ -31,7 +31,7 @@ class Book:
 
     def __init__(self, path):
         self.path = path
-        self.readers = self.writers = self.most = self.written = 0
+        self.readers = self.writers = self.written = 0
         self.mutex = threading.Lock()
         self.write_page(0, lambda: None)
 
@@ -47,7 +47,6 @@ class Book:
         with self.mutex:
             assert self.writers == 0, "a reader beside a writer"
             self.readers += 1
-            self.most = max(self.most, self.readers)
         yield
         one, other = self.path.read_text().split()
         assert one == other
@@ -113,11 +112,16 @@ def test_a_hundred_threads_read_and_five_write(server, client, other, book):
                     book.write_page(number * 100 + round, lambda: time.sleep(0.001))
             else:
                 with locks.lock("book", shared=True), book.reading():
-                    time.sleep(0.02)
+                    time.sleep(0.001)
+
+    def meet(number):
+        with locks.lock("book", shared=True), book.reading():
+            all_inside.wait()
 
     run_threads(WRITERS + READERS, work)
     assert book.written == 4 * WRITERS
-    assert book.most > 2
+    all_inside = threading.Barrier(READERS, timeout=30)
+    run_threads(READERS, meet)
     assert info(other, "book") is None
 
 
@@ -132,15 +136,21 @@ def test_a_hundred_tasks_read_and_five_write(server, other, book):
             else:
                 async with locks.lock("book", shared=True):
                     with book.reading():
-                        await asyncio.sleep(0.02)
+                        await asyncio.sleep(0.001)
+
+    async def meet(locks, all_inside):
+        async with locks.lock("book", shared=True):
+            with book.reading():
+                await asyncio.wait_for(all_inside.wait(), 30)
 
     async def main():
         async with redis.asyncio.Redis.from_url(server.url) as client, AsyncLocks(client) as locks:
             await asyncio.gather(*(work(locks, number) for number in range(WRITERS + READERS)))
+            assert book.written == 4 * WRITERS
+            all_inside = asyncio.Barrier(READERS)
+            await asyncio.gather(*(meet(locks, all_inside) for _ in range(READERS)))
 
     asyncio.run(main())
-    assert book.written == 4 * WRITERS
-    assert book.most > READERS // 2
     assert info(other, "book") is None
 
 
