@@ -63,6 +63,7 @@ class Handle:
         self._core, self._request, self._woken = core, request, core.io.signal()
         self._state = "new"  # waiting, held, lost, parting, over
         self._fences: list[int] = []
+        self._left: list[int] = []  # the grant of another task of this owner, who left it to this one
         self._slots: list[int] = []
         self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
         self._lease = 30.0
@@ -143,10 +144,16 @@ class Core:
     async def _ask(self, handle: Handle) -> None:
         request = handle._request
         wait = request.until_asked
-        end = math.inf if wait is None else monotonic() + wait
-        tries = 0
+        began, tries = monotonic(), 0
+        end = math.inf if wait is None else began + wait
         while not handle._cancelled:
             handle._woken.clear()  # before the command is sent: the message may come before the reply
+            if self._leaving(handle):  # its release could end the grant that this one would enter
+                left = (began + ASK_AGAIN if wait == 0 else end) - monotonic()
+                if left <= 0:
+                    raise NotAcquired(f"someone else holds {request}")
+                await handle._woken.sleep(min(ASK_AGAIN, left))
+                continue
             began, error, pause = monotonic(), None, ASK_AGAIN
             block = None if wait == 0 else 0 if wait is None else ms(end - began)
             handle._unsure = True
@@ -177,6 +184,11 @@ class Core:
             if monotonic() >= end and wait:
                 raise error or NotAcquired(f"someone else holds {request}")
         raise Cancelled(f"no longer wanted: {request}")
+
+    def _leaving(self, handle: Handle) -> bool:
+        with self.mutex:
+            mine = self.handles.get(handle.owner, [])
+            return any(other._state == "parting" and set(other.keys) == set(handle.keys) for other in mine)
 
     def _hold(self, handle: Handle, reply: list[Any], began: float) -> None:
         with self.mutex:
@@ -293,32 +305,45 @@ class Core:
         """Gives up the grant or the place. What can't be sent now is sent later. True: the grant was gone already."""
         request, again, gone = handle._request, handle._state == "parting", False
         with self.mutex:
-            mine = self.handles.get(handle.owner, [])
-            used = any(other is not handle and other._state in ("waiting", "held") and set(other.keys) == set(handle.keys)
-                       and other._fences in ([], handle._fences) for other in mine)
+            fences = handle._fences or handle._left
+            mine = self.handles.setdefault(handle.owner, [])
+            if handle not in mine:
+                mine.append(handle)
+            heir = next((other for other in mine if other is not handle and other._state in ("waiting", "held")
+                         and set(other.keys) == set(handle.keys) and other._fences in ([], fences)), None)
+            if heir is not None and fences:
+                heir._left = fences
             handle._state, handle._due = "parting", math.inf
         try:
-            if handle._fences and not used:
-                reply = await self.io.send(request.release(handle._fences), False)
+            if heir is not None:
+                pass
+            elif fences:
+                reply = await self.io.send(request.release(fences), False)
                 gone = isinstance(reply, list) and None in reply
-            elif not used and (handle._place or handle._unsure):
+            elif handle._place or handle._unsure:
                 left = await self.io.send(request.leave(), False)
                 if not left and handle._unsure and request.owner is None:
                     await self.io.send(request.release([]), False)
         except PASSING:
-            with self.mutex:
-                if handle not in mine:
-                    self.handles.setdefault(handle.owner, []).append(handle)
             if not again:
                 handle._until = monotonic() + handle._lease
             self._plan(handle, monotonic() + TRY_AGAIN, "parting")
             return False
         except exceptions.ResponseError as refusal:
             gone = str(refusal).startswith("NOTHELD")
+        except BaseException:
+            self._over(handle)
+            raise
+        self._over(handle)
+        return gone and not again
+
+    def _over(self, handle: Handle) -> None:
         with self.mutex:
             handle._state = "over"
+            waiting = [other for other in self.handles.get(handle.owner, []) if other._state == "waiting"]
             self._forget(handle)
-        return gone and not again
+        for other in waiting:
+            other._woken.set()
 
     def _forget(self, handle: Handle) -> None:
         mine = self.handles.get(handle.owner, [])

@@ -1,8 +1,9 @@
-"""A proxy before a server. It can cut connections, refuse new ones, hold replies back, and swallow them."""
+"""A proxy before a server. It can cut connections, refuse new ones, delay a command, hold replies back, and swallow them."""
 
 import select
 import socket
 import threading
+import time
 
 KINDS = ("commands", "subscription")
 
@@ -23,7 +24,7 @@ class Pair:
 
 class Proxy:
     def __init__(self, port):
-        self.target, self.pairs, self.refuses, self.ended = port, [], False, False
+        self.target, self.pairs, self.refuses, self.ended, self.slow, self.delays = port, [], False, False, {}, 0
         self.mode, self.changed = dict.fromkeys(KINDS, "pass"), threading.Condition()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -44,6 +45,10 @@ class Proxy:
         self.refuses = refuses
         if refuses:
             self.cut()
+
+    def delay(self, word, seconds):
+        """From now on, a command with that word reaches the server so much later, and what its connection sends after it."""
+        self.slow[word.encode()] = seconds
 
     def replies(self, mode, *kinds):
         """What becomes of what the server sends: `pass`, `hold` (until they pass again) or `swallow`."""
@@ -81,6 +86,10 @@ class Proxy:
             while data := pair.client.recv(65536):
                 if b"SUBSCRIBE" in data.upper():
                     pair.kind = "subscription"
+                for word, seconds in self.slow.items():
+                    if word in data.upper():
+                        self.delays += 1
+                        time.sleep(seconds)
                 pair.server.sendall(data)
         except OSError:
             pass

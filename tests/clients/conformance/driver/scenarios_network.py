@@ -209,6 +209,44 @@ def released_while_the_holder_asks(stage):
 
 
 @scenario()
+def acquired_again_while_the_release_is_on_its_way(stage):
+    """By another task of that owner: the release must not end what this one enters."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    task = program.acquire("k", owner="alice").acquired()
+    proxy.delay("RELEASE", 0.3)
+    program.tell(do="release", task=task.name)
+    until(lambda: proxy.delays, "the release is on its way")
+    again = program.acquire("k", owner="alice")
+    task.next("released")
+    again.acquired()
+    assert server.lock("k")["fence"] == again.fences[0] and again.silent()
+    again.release()
+    assert server.lock("k") is None
+
+
+@scenario()
+def released_while_another_task_enters_that_gives_up(stage):
+    """The release is left to the other task of that owner, which never learns that it has entered."""
+    server = stage.server()
+    proxy = stage.proxy(server)
+    program = stage.program(proxy)
+    task = program.acquire("k", owner="alice").acquired()
+    proxy.replies("hold", "commands")
+    other = program.acquire("k", owner="alice")
+    until(lambda: server.calls("lock.acquire") == 2, "the other task enters")
+    program.tell(do="release", task=task.name)
+    program.tell(do="cancel", task=other.name)
+    program.acquire("k", owner="").next("refused")  # so it has read those before as well
+    proxy.cut("commands")
+    proxy.replies("pass", "commands")
+    task.next("released")
+    other.next("cancelled")
+    until(lambda: server.lock("k") is None, "the lock is free", seconds=5)
+
+
+@scenario()
 def release_while_the_server_is_away(stage):
     server = stage.server()
     proxy = stage.proxy(server)
