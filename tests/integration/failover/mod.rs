@@ -1,6 +1,7 @@
 //! Failovers by sentinels, under load: primaries killed, frozen ones that wake up later, and some that are cut off.
 
 mod awakening;
+mod cut_off;
 mod group;
 mod lost;
 mod pinned;
