@@ -54,7 +54,11 @@ impl Contestant<'_> {
     }
 
     fn beside(&self, other: &Self, client: &str) -> Row {
-        let words = if self.lock.who == PLAIN.who { "" } else { " and SESSION" };
+        let words = match self.lock.who {
+            "package" => " and our package",
+            "session" => " and SESSION",
+            _ => "",
+        };
         let pairs = || self.samples.iter().zip(&other.samples);
         Row {
             work: format!("handovers/s, 8 clients with {client}{words}"),

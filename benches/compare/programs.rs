@@ -36,20 +36,22 @@ pub(crate) const PLAIN: Lock =
     Lock { who: "redislock", name: "LOCK.ACQUIRE ... BLOCK 0", host: Kind::Module };
 pub(crate) const SESSION: Lock =
     Lock { who: "session", name: "LOCK.ACQUIRE ... BLOCK 0 SESSION", host: Kind::Module };
+/// What most users of that language take: see `clients/`.
+const PACKAGE: Lock = Lock { who: "package", name: "Redislock's package", host: Kind::Module };
 
 pub(crate) const LANGUAGES: [Language; 4] = [
     Language {
         run: "benches/clients/python/run",
         client: "redis-py",
         processes: 8,
-        ours: &[PLAIN],
+        ours: &[PLAIN, PACKAGE],
         peers: &[Lock { who: "library", name: "redis-py's Lock: SET NX PX every 100 ms", host: Kind::Plain }],
     },
     Language {
         run: "benches/clients/node/run",
         client: "ioredis",
         processes: 8,
-        ours: &[PLAIN],
+        ours: &[PLAIN, PACKAGE],
         peers: &[Lock {
             who: "library",
             name: "redis-semaphore's Mutex: SET NX PX every 10 ms",
@@ -70,7 +72,7 @@ pub(crate) const LANGUAGES: [Language; 4] = [
         run: "benches/clients/go/run",
         client: "go-redis",
         processes: 1,
-        ours: &[PLAIN],
+        ours: &[PLAIN, PACKAGE],
         peers: &[
             Lock { who: "redsync", name: "redsync: SET NX PX every 50 to 250 ms", host: Kind::Plain },
             Lock { who: "postgres", name: "PostgreSQL's pg_advisory_lock, with pgx", host: Kind::Postgres },

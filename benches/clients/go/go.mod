@@ -30,4 +30,7 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
+	redislock.test/redislock v0.0.0
 )
+
+replace redislock.test/redislock => ../../../clients/go

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	locks "redislock.test/redislock"
 )
 
 const lease = 30 * time.Second
@@ -35,13 +36,14 @@ const (
 	reader
 )
 
-var locks = map[string]func(address, key string, wanted role) lock{
+var kinds = map[string]func(address, key string, wanted role) lock{
 	"redislock": func(address, key string, wanted role) lock {
 		if wanted == reader {
 			return redislock(address, key, "SHARED")
 		}
 		return redislock(address, key)
 	},
+	"package":  withPackage,
 	"session":  func(address, key string, _ role) lock { return redislock(address, key, "SESSION") },
 	"redsync":  withRedsync,
 	"postgres": withPostgres,
@@ -67,6 +69,24 @@ func redislock(address, key string, words ...any) lock {
 			fence = grant[1]
 		},
 		release: func() { check(client.Do(ctx, "LOCK.RELEASE", key, owner, "FENCE", fence).Err()) },
+		rest:    func() {},
+	}
+}
+
+func withPackage(address, key string, wanted role) lock {
+	options := []locks.Option{locks.Lease(lease)}
+	if wanted == reader {
+		options = append(options, locks.Shared())
+	}
+	ours := locks.New(redis.NewClient(&redis.Options{Addr: address}))
+	var held *locks.Held
+	return lock{
+		acquire: func() {
+			var err error
+			held, err = ours.Acquire(ctx, key, options...)
+			check(err)
+		},
+		release: func() { check(held.Release(ctx)) },
 		rest:    func() {},
 	}
 }

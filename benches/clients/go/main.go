@@ -30,10 +30,10 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 5 || locks[os.Args[3]] == nil {
+	if len(os.Args) != 5 || kinds[os.Args[3]] == nil {
 		log.Fatal("usage: contest contend|readers|hold ADDRESS WHO SECONDS|KEY")
 	}
-	mode, address, open, last := os.Args[1], os.Args[2], locks[os.Args[3]], os.Args[4]
+	mode, address, open, last := os.Args[1], os.Args[2], kinds[os.Args[3]], os.Args[4]
 	lines := bufio.NewScanner(os.Stdin)
 	if mode == "hold" {
 		hold(open(address, last, sole), lines)

@@ -9,6 +9,7 @@ import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { Locks } from "redislock-client";
 import { Mutex } from "redis-semaphore";
 
 const LEASE_MS = 30_000;
@@ -27,6 +28,19 @@ function redislock(key, ...words) {
     },
     release: () => client.call("LOCK.RELEASE", key, owner, "FENCE", fence),
     async rest() {},
+  };
+}
+
+function ourPackage(key) {
+  const locks = new Locks(client);
+  let held;
+  return {
+    async acquire() {
+      held = await locks.acquire(key, { lease: LEASE_MS });
+    },
+    release: () => held.release(),
+    async rest() {},
+    close: () => locks.close(),
   };
 }
 
@@ -64,10 +78,11 @@ async function hold(lock) {
 }
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const locks = { redislock, session: (key) => redislock(key, "SESSION"), library };
+const locks = { redislock, session: (key) => redislock(key, "SESSION"), package: ourPackage, library };
 const lock = locks[who](mode === "hold" ? last : "contested");
 await client.ping();
 console.log("ready");
 await (mode === "hold" ? hold(lock) : contend(lock, Number(last)));
 process.stdin.destroy();
+await lock.close?.();
 await client.quit();

@@ -13,6 +13,7 @@ from random import random
 from uuid import uuid4
 
 from redis import Redis
+from redislock import Locks
 
 LEASE = 30
 mode, address, who, last = sys.argv[1:]
@@ -31,6 +32,21 @@ class Redislock:
 
     def release(self):
         client.execute_command("LOCK.RELEASE", self.key, self.owner, "FENCE", self.fence)
+
+    def rest(self, part=1):
+        pass
+
+
+class Package:
+    def __init__(self, key):
+        self.locks, self.key = Locks(client), key
+
+    def acquire(self):
+        self.lock = self.locks.lock(self.key, lease=LEASE)
+        self.lock.acquire()
+
+    def release(self):
+        self.lock.release()
 
     def rest(self, part=1):
         pass
@@ -75,7 +91,7 @@ def hold(lock):
 
 
 key = last if mode == "hold" else "contested"
-lock = {"redislock": Redislock, "session": lambda key: Redislock(key, "SESSION"), "library": Library}[who](key)
+lock = {"redislock": Redislock, "session": lambda key: Redislock(key, "SESSION"), "package": Package, "library": Library}[who](key)
 client.ping()
 print("ready", flush=True)
 hold(lock) if mode == "hold" else contend(lock, float(last))
