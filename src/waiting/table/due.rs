@@ -97,9 +97,8 @@ impl<C: Copy> WaitTable<C> {
             let Some(request) = self.locks.lock(at).head() else { break };
             self.answer(request, Answer::WrongType);
         }
-        if self.locks.lock(at).waiters() > 0 {
-            self.locks.look_by(at, 0);
-        }
+        // There may be more of them.
+        self.locks.look_by(at, 0);
         let lapsed = self.locks.lock(at).grants.counts().expired as usize;
         self.end_grants(at, MessageKind::Lost);
         lapsed
