@@ -53,3 +53,21 @@ fn a_release_gives_back_no_grant_that_its_owner_is_given_by_that_step() {
     assert_eq!(granted(&run_due(&mut server, rules, now)), [2]);
     assert_eq!(server.held(now).map(|held| held.grant.owner().into_owned()), Some(name("a")));
 }
+
+/// Two clients of one owner wait for one hold. The second is told, and the first goes before it is: the hold is the second one's.
+#[test]
+fn a_hold_that_one_client_has_been_told_of_is_not_taken_back_with_another() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(3);
+    server.acquire(rules, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
+    for conn in [1, 2] {
+        let once = AcquireRequest { once: true, ..ask("a", 1_000, false) };
+        assert_eq!(server.acquire(rules, NOW, conn, &once, &BLOCKED), Reply::Waits);
+    }
+    server.release(rules, NOW, &name("holder"), None, false);
+    // An operator sends it away, which has it told what it has.
+    assert_eq!(granted(&server.unblock(rules, NOW, 2, false)), [2]);
+    server.close(rules, NOW, 1);
+    assert_eq!(run_due(&mut server, rules, NOW), []);
+    assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
+}

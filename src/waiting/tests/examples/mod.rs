@@ -38,6 +38,7 @@ fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)>
     let mut told = Vec::new();
     for _ in 0..100 {
         told.extend(server.run_due(rules, now, Writes::Taken));
+        server.check();
         if server.next_due().is_none_or(|at| at > now) {
             return told;
         }

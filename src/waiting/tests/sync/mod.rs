@@ -72,6 +72,7 @@ impl World {
                 return told;
             }
             told.extend(self.server.run_due(RULES, self.now, Writes::Taken));
+            self.server.check();
         }
     }
 
