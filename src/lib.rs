@@ -74,8 +74,12 @@ static MODULE: Module = Module {
 server::define_on_load!(MODULE);
 
 /// The server's allocator, so that `INFO memory` and `maxmemory` count the module's memory. Unit tests and fuzzers run
-/// without a server, on the system's.
+/// without a server, on the system's; unit tests count what they take.
 #[cfg(not(any(test, fuzzing)))]
 #[global_allocator]
 static ALLOCATOR: server::Aligning<redis_module::alloc::RedisAlloc> =
     server::Aligning(redis_module::alloc::RedisAlloc);
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: server::Counted = server::Counted;

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::server::used_memory;
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -129,8 +130,10 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     assert_eq!(told.aged_as(&grant).age(NOW + 300), 300);
     let told = Grant::told(owner("a"), ahead, 2, None, grant.made_apart(), NOW + 300);
     assert_eq!(told.age(NOW + 300), 300);
-    let skewed = Grant::told(owner("a"), fence((NOW + 900).unsigned_abs() * 1000), 1, None, None, NOW);
-    assert_eq!(skewed.age(NOW + 1000), 100);
+    // By as much as clocks differ.
+    let skewed =
+        |ms: Millis| Grant::told(owner("a"), fence((NOW + ms).unsigned_abs() * 1000), 1, None, None, NOW);
+    assert_eq!([900, 1000, 1001].map(|ms| skewed(ms).age(NOW + 1500)), [600, 500, 1500]);
 }
 
 #[test]
@@ -220,6 +223,29 @@ fn an_owner_is_1_to_128_bytes() {
 fn a_held_lock_with_a_uuid_owner_needs_no_heap() {
     assert_eq!(Grant::new(Owner::random(), fence(1), 1, None, 0).heap_size(), 0);
     assert!(grant("a name", 1).heap_size() > 0);
+}
+
+/// What `MEMORY USAGE` adds to the server's own figure is what the holders take, within a third.
+#[test]
+fn a_value_tells_how_much_memory_its_holders_take() {
+    // The first one takes some for those that follow.
+    Owner::random();
+    for (holders, most) in [(1, 64), (2, 880), (10, 240), (100, 300)] {
+        let before = used_memory();
+        let mut value: Option<Value> = None;
+        for number in 1..=holders {
+            let grant = Grant::new(Owner::random(), fence(number), 1, None, 0).with_room(Room::ANY);
+            let (grant, end) = (grant, Deadline::At(NOW));
+            match &mut value {
+                Some(value) => _ = value.put(grant, end, end),
+                None => value = Some(Value::One(grant)),
+            }
+        }
+        let (used, told) = (used_memory() - before, value.unwrap().heap_size());
+        println!("figure: {holders} holders: {} bytes each", used / holders as usize);
+        assert!(used <= most * holders as usize, "{holders}: {used}");
+        assert!(told >= used * 2 / 3 && told <= used * 4 / 3, "{holders}: {told}, not {used}");
+    }
 }
 
 #[test]

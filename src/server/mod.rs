@@ -24,6 +24,8 @@ mod clock;
 mod command;
 mod config;
 mod context;
+#[cfg(test)]
+mod counted;
 mod definition;
 mod detached;
 mod events;
@@ -64,6 +66,8 @@ pub(crate) use clock::{lease_start, now, ran, since_boot, ticks};
 pub(crate) use command::{Command, CommandSpec, ErrorReply};
 pub(crate) use config::NumericConfig;
 pub(crate) use context::Ctx;
+#[cfg(test)]
+pub(crate) use counted::{Counted, used as used_memory};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
 #[cfg(feature = "faults")]

@@ -78,3 +78,35 @@ impl Budget {
         Self { size: 1, step: 0, turn: 0, most: 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_over_when_all_of_its_steps_have_used_the_budget_up() {
+        let mut budget = Budget::new();
+        for _ in 0..2 {
+            budget.begin_turn();
+            for step in 1..=4 {
+                budget.begin_step();
+                assert!(!budget.is_turn_over(), "step {step}");
+                assert!(budget.pay(WORK / 4 - 1));
+                budget.spend(1);
+            }
+            assert!(budget.is_turn_over());
+        }
+        assert_eq!(budget.most(), WORK);
+    }
+
+    /// What has begun is finished: the last piece of work may exceed the budget.
+    #[test]
+    fn a_step_is_over_when_it_has_used_the_budget_up() {
+        let mut budget = Budget::new();
+        assert!(budget.pay(WORK - 1) && budget.pay(CHANGE) && !budget.pay(0));
+        // Work that can't be left for later is none of what a step pays for.
+        budget.begin_step();
+        budget.spend(WORK);
+        assert!(budget.pay(0));
+    }
+}

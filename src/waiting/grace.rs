@@ -104,3 +104,51 @@ impl Grace {
         self.back.map_or(0, |back| (back.saturating_add(REPLICAS_COUNTED) - now.since_boot).max(0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTH: GraceLength = GraceLength { grants: 10_000, longest_lease: Some(7_000) };
+
+    /// What is left of the grace, and how long replicas are not to be counted, so long after a server that has served for an hour came
+    /// back: it stood still, and was busy for the rest of the time.
+    fn left(stood_still: Millis, busy: Millis, later: Millis) -> (Millis, Millis, Millis) {
+        let mut grace = Grace::new();
+        grace.begin(Moment { since_boot: 0, ran: 0 });
+        let now = |ms| Moment { since_boot: ms, ran: ms };
+        (0..=3_600_000).step_by(250).for_each(|ms| grace.beat(now(ms)));
+        let back = Moment { since_boot: 3_600_000 + stood_still + busy, ran: 3_600_000 + busy };
+        grace.beat(back);
+        let now = Moment { since_boot: back.since_boot + later, ran: back.ran + later };
+        let GraceLeft { grants, leases } = grace.left(now, LENGTH);
+        (grants, leases, grace.replicas_uncounted(now))
+    }
+
+    #[test]
+    fn a_server_that_was_away_grants_nothing_for_a_time() {
+        assert_eq!(left(0, 250, 0), (0, 0, 0));
+        assert_eq!(left(AWAY, 0, 0), (0, 0, 0));
+        // An old primary may live on for what the grace has beyond the longest lease.
+        assert_eq!(left(0, AWAY + 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
+        assert_eq!(left(AWAY, 1, 0), (3_000, 3_000, REPLICAS_COUNTED));
+        // One that stood still may have been replaced.
+        assert_eq!(left(AWAY + 1, 0, 0), (10_000, 3_000, REPLICAS_COUNTED));
+        assert_eq!(left(AWAY + 1, 500, 100), (9_900, 2_900, REPLICAS_COUNTED - 100));
+        assert_eq!(left(AWAY + 1, 0, 1_000), (9_000, 2_000, 100));
+    }
+
+    #[test]
+    fn a_server_that_has_just_begun_to_serve_grants_nothing_for_a_time() {
+        let mut grace = Grace::new();
+        let now = |ms| Moment { since_boot: ms, ran: ms / 2 };
+        grace.begin(now(5_000));
+        let left = |grace: &mut Grace, ms, grants| {
+            let left = grace.left(now(ms), GraceLength { grants, ..LENGTH });
+            (left.grants, left.leases, grace.replicas_uncounted(now(ms)))
+        };
+        assert_eq!(left(&mut grace, 5_000, 10_000), (10_000, 0, 0));
+        assert_eq!(left(&mut grace, 5_900, 10_000), (9_100, 0, 0));
+        assert_eq!(left(&mut grace, 5_900, 0), (0, 0, 0));
+    }
+}

@@ -218,7 +218,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
             if !lock.pay(0) {
                 break;
             }
-            give_up(lock, request);
+            drop_closed(lock, request);
             continue;
         }
         // While the grant that is over is still in the key, nobody holds the lock.
@@ -275,7 +275,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
             return;
         }
         if lock.table(|table| table.view().is_gone(request)) {
-            give_up(lock, request);
+            drop_closed(lock, request);
         } else if passed == PASSED {
             return;
         } else if serve(lock, request, &ask, Standing::Queued(request), now) == Served::Waits {
@@ -295,7 +295,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
 }
 
 /// Gives up a place whose connection has closed: it stands in the queues of all its locks.
-fn give_up<S: LockAccess>(lock: &mut S, request: RequestId) {
+fn drop_closed<S: LockAccess>(lock: &mut S, request: RequestId) {
     let locks = lock.table(|table| table.give_up(request));
     lock.pay(LOOK.saturating_mul(locks));
 }

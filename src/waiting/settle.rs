@@ -272,7 +272,8 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     true
 }
 
-/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. It is tried again.
+/// Undoes a renewal that replicas have not confirmed in time, unless somebody else has moved the lease since. It is tried again, unless
+/// the lease is over without it.
 fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: Now) {
     let Some(held) = lock.with_fence(session.fence) else {
         debug_assert!(false, "a grant ends by a step on its lock alone");
@@ -281,6 +282,10 @@ fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: No
     let (holds, room, mut until) = (held.grant.holds(), held.grant.room(), held.deadline);
     if until == moved.to {
         until = moved.from;
+        if until < Deadline::At(now.millis()) {
+            end_with_others(lock, session.fence, LockEvent::Lapsed, now);
+            return;
+        }
         lock.update(session.fence, holds, room, until);
         lease_moved(lock, session.fence, until, now);
     }

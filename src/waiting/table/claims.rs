@@ -13,10 +13,9 @@ impl<C: Copy> WaitTable<C> {
         let Some((earlier, locks)) = self.waiters.ask_again(request, arrival) else { return };
         self.connections.remove_place(earlier, request);
         self.connections.add_place(client, request, locks.weight());
-        // Whether it waits in front of others is decided when it is tried.
+        // Whether it waits in front of others is decided when it is tried, soon, with all of its locks.
         for at in locks.names().filter(|_| locks.are_several()) {
             self.locks.change(at, |entry| entry.withdraw_upgrade(request));
-            self.locks.look_by(at, 0);
         }
     }
 

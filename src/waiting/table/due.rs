@@ -97,9 +97,8 @@ impl<C: Copy> WaitTable<C> {
             let Some(request) = self.locks.lock(at).head() else { break };
             self.answer(request, Answer::WrongType);
         }
-        if self.locks.lock(at).waiters() > 0 {
-            self.locks.look_by(at, 0);
-        }
+        // There may be more of them.
+        self.locks.look_by(at, 0);
         let lapsed = self.locks.lock(at).grants.counts().expired as usize;
         self.end_grants(at, MessageKind::Lost);
         lapsed
@@ -231,6 +230,7 @@ mod tests {
         let mut table = WaitTable::new();
         join(&mut table, 0, 1);
         join(&mut table, 1, 2);
+        assert_eq!((table.waiters.queued(), table.connections.sessions()), (2, 0));
         table.locks.touched_db(Some(1));
         assert!(table.locks.sweeps.is_touched_since(1, 0) && !table.locks.sweeps.is_touched_since(0, 0));
         while table.clear_up() {}
@@ -254,6 +254,7 @@ mod tests {
             table.view().session_client(LockRef { db: 0, key: &key(number) }, fence).is_some()
         };
         assert!((0..3).all(|number| !is_alive(&table, number)));
+        assert!(!table.locks.is_empty());
         assert!(table.clear_up() && table.clear_up() && table.clear_up());
         assert!(!table.clear_up());
         assert_eq!(table.next_due(), Some(0));
@@ -305,8 +306,7 @@ mod tests {
         }
         assert!(table.locks.take_due(Lane::Renewal, 5).is_some());
         table.locks.timers.end_run(5);
-        let is_overdue =
-            |number| table.view().overdue_session(LockRef { db: 0, key: &key(number) }, fence, 5).is_some();
-        assert_eq!([1, 2].map(is_overdue), [false, true]);
+        let overdue = |number| table.view().overdue_sessions(LockRef { db: 0, key: &key(number) }, 5);
+        assert_eq!([1, 2].map(overdue), [vec![], vec![fence]]);
     }
 }

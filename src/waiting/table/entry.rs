@@ -138,8 +138,7 @@ impl LockEntry {
             expired: counts.expired > 0,
             undeliverable: counts.undeliverable > 0,
             session: counts.sessions > 0,
-            // One is quickly looked at.
-            sessions: recheck || renewal || counts.sessions == 1,
+            sessions: recheck || renewal,
             watched: counts.listeners > 0,
             records: recheck || self.grants.len() == 1,
             recheck,

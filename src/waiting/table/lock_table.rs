@@ -296,3 +296,28 @@ impl PartialEq for LockTable {
 
 #[cfg(test)]
 impl Eq for LockTable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One after the other goes; the last ones of a part take its memory with them, where that is much.
+    #[test]
+    fn a_table_gives_the_memory_of_many_entries_back() {
+        for (count, is_kept) in [(8, true), (1_000, false)] {
+            let mut table = LockTable::new();
+            let ids: Vec<LockId> = (0..count).map(|number: i32| at(&number.to_le_bytes()).to_id()).collect();
+            ids.iter().for_each(|id| _ = table.open(id.clone()));
+            assert_eq!((table.is_empty(), table.len()), (false, ids.len()));
+            ids.iter().for_each(|id| table.remove(id.to_ref()));
+            assert!(table.is_empty() && ids.iter().all(|id| table.lacks(id.to_ref())));
+            let parts = table.table.unwrap();
+            let keeps = |part: &Part| part.capacity() > 0;
+            assert_eq!(keeps(&parts.first) || keeps(&parts.others[0]), is_kept);
+        }
+    }
+
+    fn at(key: &[u8]) -> LockRef<'_> {
+        LockRef { db: 0, key }
+    }
+}

@@ -230,3 +230,30 @@ impl LockTimers {
         usize::from(self.look.is_some()) + usize::from(self.renewal.is_some())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::LockRef;
+    use super::*;
+
+    /// What falls due in this millisecond is done with it, and what comes later is not.
+    #[test]
+    fn a_look_ends_the_timers_that_are_due_and_no_others() {
+        for (time, is_over) in [(0, true), (4, true), (5, true), (6, false)] {
+            for lane in [Lane::Look, Lane::Renewal] {
+                let (mut timers, mut own) = (Timers::new(), LockTimers::new());
+                let id = LockRef { db: 0, key: b"k" }.to_id();
+                timers.set(&mut own, lane, &id, time);
+                timers.cancel_due(&mut own, &id, 5);
+                assert_eq!(
+                    (own.len(), timers.next_due().is_none()),
+                    (usize::from(!is_over), is_over),
+                    "{time}"
+                );
+                timers.check(&own, &id);
+                timers.cancel_all(&mut own, &id);
+                assert_eq!((own.len(), timers.next_due()), (0, None));
+            }
+        }
+    }
+}

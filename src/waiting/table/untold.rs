@@ -58,7 +58,7 @@ impl UntoldHolds {
                 // Not four at once: there is one, as a rule.
                 self.holds.reserve_exact(1);
             }
-            self.sharing += u32::from(!hold.own);
+            debug_assert!(hold.own, "{hold:?} is shared only from then on");
             self.holds.insert(next, hold);
         }
     }

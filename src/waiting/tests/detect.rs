@@ -97,9 +97,7 @@ impl WaitTable {
 
     /// Those whose wait is over.
     fn run_due(&mut self) -> Vec<Conn> {
-        while self.server.next_due().is_some_and(|at| at <= NOW) {
-            self.server.run_due(RULES, NOW, Writes::Taken);
-        }
+        self.do_all_that_is_due();
         self.server.messages.clear();
         self.server.effects.clear();
         let queued: Vec<Queued> =
@@ -112,6 +110,16 @@ impl WaitTable {
             over.extend(waits.take_if(is_over).map(|_| conn));
         }
         over
+    }
+
+    fn do_all_that_is_due(&mut self) {
+        for _ in 0..1_000 {
+            if self.server.next_due().is_none_or(|at| at > NOW) {
+                return;
+            }
+            self.server.run_due(RULES, NOW, Writes::Taken);
+        }
+        panic!("kept busy: due at {:?}", self.server.next_due());
     }
 
     fn release(&mut self, lock: Lock, owner: &Owner<'_>) {
@@ -141,7 +149,7 @@ impl WaitTable {
     /// Whether the wait of a client ends, if everybody who doesn't wait gives back what it has.
     fn ends(mut self, asker: Conn) -> bool {
         let mut active: BTreeSet<Name> = (0..NAMES.len()).filter(|name| !self.is_waiting(*name)).collect();
-        loop {
+        for _ in 0..100 {
             for conn in 0..self.waits.len() as Conn {
                 // One whose wait is over goes on.
                 let before = self.waits[usize::from(conn)];
@@ -158,10 +166,9 @@ impl WaitTable {
             });
             let Some((lock, name, _)) = free else { return false };
             self.release(lock, &owner(name));
-            while self.server.next_due().is_some_and(|at| at <= NOW) {
-                self.server.run_due(RULES, NOW, Writes::Taken);
-            }
+            self.do_all_that_is_due();
         }
+        panic!("what is given back is held still: {}", self.key());
     }
 
     fn is_queued(&self, conn: Conn, want: Want) -> bool {

@@ -3,6 +3,7 @@
 mod detect;
 mod examples;
 mod histories;
+mod memory;
 mod reference;
 mod server;
 mod sync;

@@ -1,5 +1,6 @@
 //! What befalls a server and its keys beside the commands of clients that want a lock.
 
+use super::clients::Connection;
 use super::{AT, Conn, Effect, Lock, Reply, Rules, Server, Writes, at};
 use crate::lock::{Deadline, Grant, Millis, Owner, Value};
 use crate::waiting::grace::AWAY;
@@ -14,6 +15,12 @@ impl Server {
     pub(crate) fn come_back(&mut self, busy: bool) {
         let away = if busy { &mut self.busy } else { &mut self.stood_still };
         *away += AWAY + 1;
+    }
+
+    /// A connection closes, and another comes in its place; the server tells of that only later.
+    pub(crate) fn disconnect(&mut self, conn: Conn) {
+        self.conns[usize::from(conn)] = Connection::new(self.next_id);
+        self.next_id += 1;
     }
 
     /// A lease that is over ends the grant: the server's own expiry looks.

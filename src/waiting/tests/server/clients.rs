@@ -167,11 +167,14 @@ impl Server {
     ) -> Vec<(Conn, Reply)> {
         let Some(request) = self.ticket_of(conn) else { return Vec::new() };
         let Blocked { done, unblocked, .. } = self.blocked[&request];
-        // One that has an answer gets an error instead on Valkey. Elsewhere it would get both: the server's own fault.
+        // One that has an answer gets an error instead on Valkey.
         if error && (!done || unblocked && rules.keeps_answers) {
             self.told.push((conn, Reply::Unblocked));
             self.send_away(rules, now, request);
-        } else if !error && !done {
+        } else if error {
+            // Its answer goes out all the same. (So does the error, by a fault of those servers.)
+            self.blocked.entry(request).and_modify(|blocked| blocked.gone = true);
+        } else if !done {
             self.turn(rules, now).tell(request);
             self.blocked.entry(request).and_modify(|blocked| blocked.done = true);
             if !rules.late {

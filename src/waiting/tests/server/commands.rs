@@ -4,7 +4,7 @@ use super::clients::Blocked;
 use super::turn::{Client, number};
 use super::{Conn, Lock, Reply, Rules, Server, time};
 use crate::lock::{AcquireRequest, Deadline, Millis, Owner};
-use crate::waiting::{self, ExtendRequest, Left, Outcome, Refusal, ReleaseRequest, WaitOptions};
+use crate::waiting::{self, ExtendRequest, Left, Outcome, Refusal, ReleaseRequest, WaitLimits, WaitOptions};
 
 impl Server {
     /// `LOCK.ACQUIRE`.
@@ -149,7 +149,9 @@ impl Server {
     }
 
     fn client(&self, rules: Rules, conn: Conn) -> Client {
-        Client { conn, id: self.conns[usize::from(conn)].id, blocked: None, claim: rules.claim }
+        let limits =
+            WaitLimits { waiters: rules.most_waiters, places: rules.most_places, claim: rules.claim };
+        Client { conn, id: self.conns[usize::from(conn)].id, blocked: None, limits }
     }
 
     fn note_blocked(&mut self, client: &Client) {
@@ -183,6 +185,7 @@ fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
         Err(Refusal::TooManyHolds) => Reply::TooManyHolds,
         Err(Refusal::Deadlock) => Reply::Deadlock,
         Err(Refusal::Circle(circle)) => Reply::Circle(circle),
+        Err(Refusal::MaxPlaces | Refusal::MaxWaiters) => Reply::TooMany,
         Err(refusal) => panic!("{refusal:?}"),
     }
 }

@@ -54,6 +54,9 @@ pub(crate) struct Rules {
     pub(crate) slow: bool,
     /// The most holders of the lock.
     pub(crate) max_holders: Room,
+    /// The most waiters for a lock, and how much may hang on a connection.
+    pub(crate) most_waiters: Option<usize>,
+    pub(crate) most_places: Option<usize>,
 }
 
 impl Rules {
@@ -66,6 +69,8 @@ impl Rules {
         keeps_answers: false,
         slow: false,
         max_holders: Room::ANY,
+        most_waiters: None,
+        most_places: None,
     };
 }
 
@@ -90,6 +95,8 @@ pub(crate) enum Reply {
     /// What it holds is extended until then.
     Extended(Deadline),
     NotHeld,
+    /// More would wait for the lock, or hang on the connection, than may.
+    TooMany,
     /// Too few replicas have confirmed it.
     NoReplicas,
     /// An operator sent it away with an error.

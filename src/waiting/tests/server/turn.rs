@@ -191,6 +191,7 @@ impl LockAccess for Turn<'_> {
     fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence> {
         self.changed[self.lock] = true;
         let lapsed = self.server.end_lapsed(self.lock, now, most);
+        assert_eq!(lapsed.len(), most, "all that are to be ended are over");
         match self.value().is_some_and(|value| value.lapsed(self.deadline(), now).next().is_some()) {
             true => self.server.effects.extend(lapsed.iter().map(|fence| Effect::Ended(*fence))),
             false => self.server.effects.push(Effect::Lapsed(now)),
@@ -309,7 +310,7 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// Under which number it has been blocked.
     pub(super) blocked: Option<RequestId>,
-    pub(super) claim: Millis,
+    pub(super) limits: WaitLimits,
 }
 
 impl Caller<Turn<'_>> for Client {
@@ -322,7 +323,7 @@ impl Caller<Turn<'_>> for Client {
     }
 
     fn limits(&self) -> WaitLimits {
-        WaitLimits { waiters: None, places: None, claim: self.claim }
+        self.limits
     }
 
     fn block(&mut self, _site: &Turn<'_>, request: RequestId) -> Option<RequestId> {

@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// New grants go to nobody past one who came before. And those of one step have one fence.
+    /// New grants go to nobody past one who came before, and have later fences.
     fn check_new(&mut self, lock: Lock, before: &Self) {
         let known: Vec<Fence> =
             before.server.all_held_of(lock).iter().map(|held| held.grant.fence()).collect();

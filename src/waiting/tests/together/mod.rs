@@ -236,7 +236,7 @@ impl World {
                 }
             }
             reply => {
-                self.is_told(locks, &reply);
+                self.is_told(want, &reply);
                 // A claim.
                 if once && self.waits[usize::from(conn)].is_some_and(|waits| waits.notify) {
                     self.forget_place(conn);
@@ -272,14 +272,14 @@ impl World {
                 None => _ = self.faults.insert(Fault::ToldUnasked),
                 Some(want) => {
                     self.gone(conn);
-                    self.is_told(want.locks, &reply);
+                    self.is_told(want, &reply);
                 }
             }
         }
     }
 
     /// A client has been told what it has.
-    fn is_told(&mut self, locks: &[Lock], reply: &Reply) {
+    fn is_told(&mut self, Want { locks, once, .. }: Want, reply: &Reply) {
         let all: &[Got] = match reply {
             Reply::Granted { fence, holds, .. } => &[Got { fence: *fence, holds: *holds }],
             Reply::All(all, _) => all,
@@ -287,6 +287,10 @@ impl World {
         };
         if all.len() != locks.len() {
             self.faults.insert(Fault::NotAll);
+        }
+        let mut new = all.iter().filter(|got| got.holds == 1 && !once).map(|got| got.fence);
+        if new.next().is_some_and(|first| new.any(|fence| fence != first)) {
+            self.faults.insert(Fault::Fences);
         }
         for (lock, got) in locks.iter().zip(all) {
             // Where each has a name of its own, nobody else can have given it back.

@@ -1,31 +1,69 @@
-//! What takes too long for a small world, and is too rare for a history.
+//! What takes too long for a small world, and is too rare for a history: sessions and leases here, the rest by what it is about.
+
+mod departures;
+mod limits;
+mod notify;
+mod reentry;
 
 use super::server::{Conn, Reply, Rules, Server, Writes};
-use crate::lock::{AcquireRequest, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Millis, Owner, Room};
 use crate::waiting::{Channel, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
+
+/// Waits as long as that takes, blocked.
+const BLOCKED: WaitOptions = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
+
+fn name(owner: &str) -> Owner<'static> {
+    Owner::new(owner.as_bytes()).unwrap().into_owned()
+}
+
+fn ask(owner: &str, lease: Millis, session: bool) -> AcquireRequest<'static> {
+    let (owner, room) = (name(owner), Room::ONE);
+    AcquireRequest { owner, lease, max_hold: None, once: false, session, room }
+}
+
+fn read(owner: &str, lease: Millis) -> AcquireRequest<'static> {
+    AcquireRequest { room: Room::ANY, ..ask(owner, lease, false) }
+}
+
+/// Waits as long as that takes, in a place. `wanted`: as a holder, it hears that others wait.
+fn place(channel: &str, wanted: bool) -> WaitOptions {
+    let channel = Some(Channel { address: channel.as_bytes().into(), wanted });
+    WaitOptions { channel, ..BLOCKED }
+}
+
+/// Does all that is due at that time: the answers that clients got.
+fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
+    let mut told = Vec::new();
+    for _ in 0..100 {
+        told.extend(server.run_due(rules, now, Writes::Taken));
+        server.check();
+        if server.next_due().is_none_or(|at| at > now) {
+            return told;
+        }
+    }
+    panic!("kept busy: due at {:?}, now {now}", server.next_due());
+}
+
+/// Those who have been told that they have what they waited for.
+fn granted(told: &[(Conn, Reply)]) -> Vec<Conn> {
+    let granted = told.iter().filter(|(_, reply)| matches!(reply, Reply::Granted { .. } | Reply::All(..)));
+    granted.map(|(conn, _)| *conn).collect()
+}
 
 /// A server that was away for more than a second may have been replaced, and its successor have granted the lock. One that
 /// stood still for less gives its session the lease back.
 #[test]
 fn a_server_that_was_away_gives_no_session_its_lease_back() {
     let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
-    let owner = Owner::new(b"a").unwrap();
-    let ask =
-        AcquireRequest { owner, lease: 300, max_hold: None, once: false, session: true, room: Room::ONE };
     for (away, is_held) in [(1000, true), (1001, false)] {
         let mut server = Server::new(1);
-        let reply = server.acquire(rules, NOW, 0, &ask, &WaitOptions::default());
+        let reply = server.acquire(rules, NOW, 0, &ask("a", 300, true), &WaitOptions::default());
         assert!(matches!(reply, Reply::Granted { .. }));
         server.run_due(rules, NOW + away, Writes::Taken);
         assert_eq!(server.held(NOW + away).is_some(), is_held);
     }
-}
-
-fn ask(owner: &'static str, lease: Millis, session: bool) -> AcquireRequest<'static> {
-    let owner = Owner::new(owner.as_bytes()).unwrap();
-    AcquireRequest { owner, lease, max_hold: None, once: false, session, room: Room::ONE }
 }
 
 /// Places of a connection that has closed are passed over, before it is their turn to be taken off.
@@ -33,22 +71,17 @@ fn ask(owner: &'static str, lease: Millis, session: bool) -> AcquireRequest<'sta
 fn a_place_of_a_closed_connection_gets_nothing() {
     let rules = Rules { claim: 100, ..Rules::PLAIN };
     let mut server = Server::new(3);
-    let place = |channel: &str| WaitOptions {
-        timeout: Some(0),
-        channel: Some(Channel { address: channel.as_bytes().into(), wanted: false }),
-        detect: false,
-        confirm: None,
-    };
     server.acquire(rules, NOW, 0, &ask("holder", 100, false), &WaitOptions::default());
     for (conn, name) in [(1, "gone"), (1, "gone too"), (2, "next")] as [(Conn, _); 3] {
-        assert_eq!(server.acquire(rules, NOW, conn, &ask(name, 100, false), &place(name)), Reply::Queued);
+        let place = place(name, false);
+        assert_eq!(server.acquire(rules, NOW, conn, &ask(name, 100, false), &place), Reply::Queued);
     }
     server.close(rules, NOW, 1);
-    assert_eq!(server.release(rules, NOW, &Owner::new(b"holder").unwrap(), None, false), Some(0));
-    assert_eq!(server.held(NOW).unwrap().grant.owner(), Owner::new(b"next").unwrap());
+    assert_eq!(server.release(rules, NOW, &name("holder"), None, false), Some(0));
+    assert_eq!(server.held(NOW).unwrap().grant.owner(), name("next"));
     server.run_due(rules, NOW, Writes::Taken);
     let words: Vec<_> = server.messages.iter().map(|message| message.owner.clone()).collect();
-    assert_eq!(words, [Owner::new(b"next").unwrap()]);
+    assert_eq!(words, [name("next")]);
     assert_eq!(server.queued(), []);
 }
 
@@ -57,7 +90,6 @@ fn a_place_of_a_closed_connection_gets_nothing() {
 #[test]
 fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
     let rules = Rules::PLAIN;
-    let blocked = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
     // Beside a lease that goes on, the key is still there; else the server has deleted it.
     for other_lease in [30, 1_000] {
         for first_closes in [false, true] {
@@ -68,8 +100,8 @@ fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
             server.acquire(rules, NOW, 1, &read("other", other_lease, false), &WaitOptions::default());
             server.acquire(rules, NOW, 1, &read("last", 30, false), &WaitOptions::default());
             let pair = AcquireRequest { room: Room::limit(2).unwrap(), ..ask("a", 60, true) };
-            assert_eq!(server.acquire(rules, NOW, 2, &pair, &blocked), Reply::Waits);
-            server.release(rules, NOW, &Owner::new(b"last").unwrap(), None, false);
+            assert_eq!(server.acquire(rules, NOW, 2, &pair, &BLOCKED), Reply::Waits);
+            server.release(rules, NOW, &name("last"), None, false);
             let fence = server.held(NOW).unwrap().grant.fence();
             let now = NOW + 100;
             let told = server.answer(rules, now);
@@ -90,8 +122,7 @@ fn a_waiter_that_is_told_after_a_standstill_takes_the_session_over() {
 fn a_turn_goes_on_where_the_last_one_stopped() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
     let mut server = Server::new(4);
-    let blocked =
-        |timeout| WaitOptions { timeout: Some(timeout), channel: None, detect: false, confirm: None };
+    let blocked = |timeout| WaitOptions { timeout: Some(timeout), ..BLOCKED };
     for (conn, lock, timeout) in [(1, 0, 3), (2, 1, 6), (3, 2, 0)] {
         server.acquire_on(rules, NOW, 0, lock, &ask("holder", 1_000, false), &WaitOptions::default());
         server.acquire_on(rules, NOW, conn, lock, &ask("a", 1_000, false), &blocked(timeout));
@@ -107,10 +138,13 @@ fn a_turn_goes_on_where_the_last_one_stopped() {
     }
 }
 
-/// The lease ended while the server stood still; then the database was flushed, and nobody has looked since.
+/// The lease ended while the server stood still; then the database was flushed, and nobody has looked since. Or it was flushed before
+/// the lock was acquired, and what that did is looked at only now.
 #[test]
 fn what_lapsed_before_a_flush_is_not_given_back() {
-    for (flushed_before, flushed) in [(false, false), (true, false), (false, true)] {
+    let cases = [(false, false), (true, false), (false, true)];
+    for ((flushed_before, flushed), looks) in cases.into_iter().flat_map(|case| [(case, false), (case, true)])
+    {
         let rules = Rules::PLAIN;
         let mut server = Server::new(2);
         if flushed_before {
@@ -120,6 +154,9 @@ fn what_lapsed_before_a_flush_is_not_given_back() {
         server.expire(rules, NOW + 50);
         if flushed {
             server.flush();
+        }
+        if looks {
+            server.run_due(rules, NOW + 50, Writes::Taken);
         }
         let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &WaitOptions::default());
         assert_eq!(matches!(reply, Reply::Granted { .. }), flushed, "{reply:?}");
@@ -135,7 +172,7 @@ fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
         server.acquire(rules, NOW, 0, &ask("a", 30, true), &WaitOptions::default());
         server.expire(rules, NOW + 50);
         if touched {
-            server.replace(NOW + 50, Owner::new(b"c").unwrap(), 30);
+            server.replace(NOW + 50, name("c"), 30);
             server.delete(0);
         }
         let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &WaitOptions::default());
@@ -148,85 +185,36 @@ fn what_lapsed_before_its_key_was_touched_is_not_given_back() {
 #[test]
 fn an_answer_that_is_lost_takes_its_own_session_with_it_and_no_other() {
     let rules = Rules { late: true, keeps_answers: true, ..Rules::PLAIN };
-    let wait = WaitOptions { timeout: Some(0), ..WaitOptions::default() };
     for had_one in [true, false] {
         let mut server = Server::new(2);
         let read = |owner, session| AcquireRequest { room: Room::ANY, ..ask(owner, 300, session) };
         server.acquire(rules, NOW, 0, &read("a", had_one), &WaitOptions::default());
         server.acquire(rules, NOW, 1, &read("b", false), &WaitOptions::default());
-        assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 300, true), &wait), Reply::Waits);
-        server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
+        assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 300, true), &BLOCKED), Reply::Waits);
+        server.release(rules, NOW, &name("b"), None, false);
         server.run_due(rules, NOW, Writes::Taken);
         let fence = server.held(NOW).unwrap().grant.fence();
         assert_eq!(server.session(fence), Some(0), "it has been told");
         assert_eq!(server.unblock(rules, NOW, 0, true), [(0, Reply::Unblocked)]);
         assert_eq!(server.free_done(rules, NOW), []);
-        while server.next_due().is_some_and(|at| at <= NOW) {
-            server.run_due(rules, NOW, Writes::Taken);
-        }
+        run_due(&mut server, rules, NOW);
         assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
         assert_eq!(server.session(fence), had_one.then_some(0));
     }
 }
 
-/// One step sees to one of them here; the others are not forgotten.
+/// The server is to try again only later. A command that comes before that does what is due of all sessions.
 #[test]
-fn all_waits_of_an_owner_re_enter_in_the_end() {
-    let rules = Rules { slow: true, ..Rules::PLAIN };
-    let mut server = Server::new(4);
-    let blocked = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
-    server.acquire(rules, NOW, 0, &ask("holder", 100, false), &WaitOptions::default());
-    for conn in 1..4 {
-        assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 100, false), &blocked), Reply::Waits);
-    }
-    server.release(rules, NOW, &Owner::new(b"holder").unwrap(), None, false);
-    let mut told = Vec::new();
-    while server.next_due().is_some_and(|at| at <= NOW) {
-        told.extend(server.run_due(rules, NOW, Writes::Taken).into_iter().map(|(conn, _)| conn));
-    }
-    assert_eq!(told, [1, 2, 3]);
-    assert_eq!(server.held(NOW).unwrap().grant.holds(), 3);
-}
-
-/// It waits for another lock too; the next one behind it wants this one only, which its owner has to itself by then.
-#[test]
-fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
+fn a_command_renews_the_sessions_that_the_server_refused_to_renew() {
     let rules = Rules::PLAIN;
-    let mut server = Server::new(4);
-    let read = |owner| AcquireRequest { room: Room::ANY, ..ask(owner, 100, false) };
-    let blocked = WaitOptions { timeout: Some(0), channel: None, detect: false, confirm: None };
-    for (conn, owner) in [(0, "a"), (1, "b")] {
-        server.acquire(rules, NOW, conn, &read(owner), &WaitOptions::default());
-    }
-    server.acquire_on(rules, NOW, 1, 1, &ask("b", 100, false), &WaitOptions::default());
-    assert_eq!(server.acquire_all(rules, NOW, 2, &[0, 1], &ask("a", 100, false), &blocked), Reply::Waits);
-    assert_eq!(server.acquire(rules, NOW, 3, &ask("a", 100, false), &blocked), Reply::Waits);
-    server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
-    let told = server.run_due(rules, NOW, Writes::Taken);
-    assert_eq!(told.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), [3]);
-}
-
-/// Its owner waits in a hundred places ahead of that, each for another lock too. The upgrade stands in front all the same, and is
-/// granted as soon as its owner has the lock to itself.
-#[test]
-fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
-    let rules = Rules { claim: 100, ..Rules::PLAIN };
     let mut server = Server::new(3);
-    let read = |owner| AcquireRequest { room: Room::ANY, ..ask(owner, 1_000, false) };
-    let channel = Some(Channel { address: [0].into(), wanted: false });
-    let place = WaitOptions { timeout: Some(0), channel, detect: false, confirm: None };
-    for (conn, owner) in [(0, "a"), (1, "b")] {
-        server.acquire(rules, NOW, conn, &read(owner), &WaitOptions::default());
+    for (conn, owner) in (0..).zip(["a", "b"]) {
+        let session = AcquireRequest { session: true, ..read(owner, 30) };
+        server.acquire(rules, NOW, conn, &session, &WaitOptions::default());
     }
-    server.acquire_on(rules, NOW, 2, 1, &ask("other", 1_000, false), &WaitOptions::default());
-    for _ in 0..100 {
-        assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &read("a"), &place), Reply::Queued);
-    }
-    assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 1_000, false), &place), Reply::Queued);
-    server.release(rules, NOW, &Owner::new(b"b").unwrap(), None, false);
-    for _ in 0..10 {
-        server.run_due(rules, NOW, Writes::Taken);
-    }
-    assert_eq!(server.held(NOW).unwrap().grant.room(), Room::ONE);
-    assert!(server.next_due().is_none_or(|at| at > NOW), "something is due for ever");
+    server.run_due(rules, NOW + 10, Writes::Refused);
+    let reply = server.acquire(rules, NOW + 20, 2, &ask("c", 30, false), &WaitOptions::default());
+    assert_eq!(reply, Reply::Null);
+    let ends: Vec<_> = server.holders(NOW + 20).iter().map(|held| held.deadline).collect();
+    assert_eq!(ends, [Deadline::after(NOW + 20, 30); 2]);
 }

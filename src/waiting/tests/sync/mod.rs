@@ -1,5 +1,7 @@
 //! `SYNC`, where the worlds have too few replicas, or too little time: replicas that come back in time, and extensions meanwhile.
 
+mod renewals;
+
 use std::num::NonZeroU32;
 
 use super::server::{Conn, Reply, Rules, Server, Writes};
@@ -24,9 +26,9 @@ fn owner() -> Owner<'static> {
 }
 
 /// What another owner asks for.
-fn other() -> AcquireRequest<'static> {
+fn other(lease: Millis) -> AcquireRequest<'static> {
     let owner = Owner::new(b"b").unwrap();
-    AcquireRequest { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE }
+    AcquireRequest { owner, lease, max_hold: None, once: false, session: false, room: Room::ONE }
 }
 
 fn confirm(replicas: u32, within: u32) -> Option<Confirm> {
@@ -45,7 +47,8 @@ impl World {
     fn acquire_on(&mut self, conn: Conn, lease: Millis, session: bool, replicas: u32, within: u32) {
         let ask =
             AcquireRequest { owner: owner(), lease, max_hold: None, once: false, session, room: Room::ONE };
-        let wait = WaitOptions { confirm: confirm(replicas, within), ..WaitOptions::default() };
+        let confirm = confirm(replicas, within);
+        let wait = WaitOptions { timeout: Some(0), confirm, ..WaitOptions::default() };
         assert_eq!(self.server.acquire(RULES, self.now, conn, &ask, &wait), Reply::Waits);
     }
 
@@ -69,6 +72,7 @@ impl World {
                 return told;
             }
             told.extend(self.server.run_due(RULES, self.now, Writes::Taken));
+            self.server.check();
         }
     }
 
@@ -104,123 +108,6 @@ impl World {
         world.pass_while(|world| world.held().unwrap().1 == confirmed);
         (world, fence, confirmed)
     }
-}
-
-/// It is undone once, and made again: the replica has that one.
-#[test]
-fn a_session_goes_on_when_the_replica_is_back_in_time() {
-    let (mut world, fence, confirmed) = World::unconfirmed_renewal(300);
-    world.pass_while(|world| world.held().unwrap().1 != confirmed);
-    for _ in 0..10 {
-        world.pass(100, true);
-        assert_eq!(world.held().map(|(fence, _)| fence), Some(fence), "{} ms", world.now - NOW);
-    }
-}
-
-/// In its last millisecond it is too late to ask the replica once more.
-#[test]
-fn a_session_ends_with_the_lease_that_the_replica_has() {
-    let (mut world, fence, Deadline::At(last)) = World::unconfirmed_renewal(300) else {
-        panic!("no end")
-    };
-    world.pass_while(|world| world.now < last);
-    assert_eq!(world.held(), Some((fence, Deadline::At(last))));
-    world.pass(1, false);
-    assert_eq!(world.held(), None);
-}
-
-/// The lease that the owner has set meanwhile, without `SYNC`, be it longer or shorter.
-#[test]
-fn a_renewal_that_is_undone_leaves_an_extension_as_it_is() {
-    for lease in [50, 1_000] {
-        let (mut world, fence, _) = World::unconfirmed_renewal(300);
-        let extended = world.server.extend(RULES, world.now, &owner(), None, lease);
-        assert_eq!(extended, Some(Deadline::after(world.now, lease)));
-        world.pass(Millis::from(WITHIN) + 2, false);
-        assert_eq!(world.held(), extended.map(|extended| (fence, extended)));
-    }
-}
-
-/// What a renewal comes to that replicas confirm only after their time is up, by `undone`: whether it has been undone by then. Time is
-/// up with `WITHIN`, or with the lease that there is without it.
-fn confirmed_late(within: u32, undone: bool) {
-    let mut world = World::new();
-    world.acquire_on(0, 300, true, 1, within);
-    assert!(matches!(world.run_due(true)[..], [(0, Reply::Granted { .. })]));
-    let (fence, confirmed) = world.held().unwrap();
-    world.pass_while(|world| world.held().unwrap().1 == confirmed);
-    let (renewed, asked) = (world.held().unwrap().1, world.server.written);
-    let Deadline::At(last) = confirmed else { panic!("no end") };
-    let ends = last.min(world.now + Millis::from(within) + 1);
-    // Its time is not up: a command finds it as it is, and its holder counts on what replicas have.
-    world.now = ends - 1;
-    assert_eq!(world.server.acquire(RULES, world.now, 1, &other(), &WaitOptions::default()), Reply::Null);
-    assert_eq!(world.held(), Some((fence, renewed)));
-    assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
-    // Its time is up: a command undoes it, be it that the timer has not run yet.
-    world.now = ends;
-    if undone {
-        assert_eq!(world.server.acquire(RULES, world.now, 1, &other(), &WaitOptions::default()), Reply::Null);
-        assert_eq!(world.held(), Some((fence, confirmed)));
-    }
-    world.server.acked = asked;
-    assert_eq!(world.run_due(false), []);
-    // Where it has not been undone, the replica has it, and so does its holder.
-    let until = if undone { confirmed } else { renewed };
-    assert_eq!(world.held(), Some((fence, until)));
-    assert_eq!(world.server.shown(RULES, world.now), [(fence, until)]);
-}
-
-#[test]
-fn a_renewal_that_replicas_confirm_too_late_counts_unless_it_has_been_undone() {
-    for within in [WITHIN, 1_000] {
-        confirmed_late(within, false);
-        confirmed_late(within, true);
-    }
-}
-
-/// Nobody has looked since the lease was over that replicas had. They have the renewal.
-#[test]
-fn a_renewal_that_replicas_confirm_after_the_lease_keeps_the_lock_from_others() {
-    for confirms in [true, false] {
-        let (mut world, fence, Deadline::At(last)) = World::unconfirmed_renewal(300) else {
-            panic!("no end")
-        };
-        let (renewed, asked) = (world.held().unwrap().1, world.server.written);
-        world.now = last + 1;
-        assert_eq!(world.server.shown(RULES, world.now), []);
-        if confirms {
-            world.server.acked = asked;
-            world.run_due(false);
-            assert_eq!(world.server.shown(RULES, world.now), [(fence, renewed)]);
-        }
-        let acquire =
-            |world: &mut World| world.server.acquire(RULES, world.now, 1, &other(), &WaitOptions::default());
-        // The command that undoes the renewal finds the lock held still.
-        assert_eq!(acquire(&mut world), Reply::Null);
-        let reply = acquire(&mut world);
-        assert_eq!(matches!(reply, Reply::Granted { .. }), !confirms, "{reply:?}");
-    }
-}
-
-/// Another connection re-enters, and the replica has that. It does not have the renewal that was made meanwhile.
-#[test]
-fn a_session_that_another_connection_takes_over_begins_with_the_lease_that_replicas_have() {
-    let mut world = World::new();
-    world.acquire(300, true, 1);
-    world.run_due(true);
-    let (fence, confirmed) = world.held().unwrap();
-    world.pass(90, true);
-    world.acquire_on(1, 300, true, 1, 100);
-    world.run_due(false);
-    let asked = world.server.written;
-    world.pass_while(|world| world.held().unwrap().1 == confirmed);
-    world.server.acked = asked;
-    assert_eq!(world.run_due(false), [(1, Reply::Granted { fence, holds: 2, deadline: confirmed })]);
-    assert_eq!(world.server.session(fence), Some(1));
-    assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
-    world.pass(300, false);
-    assert_eq!(world.held(), None);
 }
 
 /// What is asked later is not confirmed with that.
@@ -277,4 +164,38 @@ fn as_many_replicas_as_were_asked_for() {
         assert_eq!(told, if is_told { Vec::new() } else { vec![(0, Reply::NoReplicas)] });
         assert_eq!(world.held().is_some(), is_told);
     }
+}
+
+/// One that is handed the lock is told when replicas have that, and has no more time for it than it gave them.
+#[test]
+fn a_waiter_that_replicas_do_not_confirm_in_time_is_told_so_and_has_nothing() {
+    for hears in [true, false] {
+        let mut world = World::new();
+        let reply = world.server.acquire(RULES, world.now, 1, &other(1_000), &WaitOptions::default());
+        assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+        world.acquire(300, false, 1);
+        world.pass(5, hears);
+        assert_eq!(world.server.release(RULES, world.now, &other(0).owner, None, false), Some(0));
+        let (fence, deadline) = world.held().unwrap();
+        world.now += Millis::from(WITHIN);
+        let granted = (0, Reply::Granted { fence, holds: 1, deadline });
+        assert_eq!(world.run_due(hears), if hears { vec![granted] } else { Vec::new() });
+        world.now += 1;
+        assert_eq!(world.run_due(hears), if hears { Vec::new() } else { vec![(0, Reply::NoReplicas)] });
+        assert_eq!(world.held().is_some(), hears);
+    }
+}
+
+/// Replicas confirm what has ended meanwhile.
+#[test]
+fn a_client_is_not_told_that_it_has_what_it_has_no_more() {
+    let mut world = World::new();
+    world.acquire(300, false, 1);
+    world.run_due(true);
+    world.extend_on(0, 1_000);
+    world.server.break_(RULES, world.now, None);
+    assert_eq!(world.run_due(true), [(0, Reply::NotHeld)]);
+    world.acquire(300, false, 1);
+    world.server.break_(RULES, world.now, None);
+    assert_eq!(world.run_due(true), [(0, Reply::Null)]);
 }

@@ -1,0 +1,73 @@
+//! Clients that go away before the server has said so, or before all that they were granted is taken back.
+
+use super::{BLOCKED, NOW, ask, granted, name, read, run_due};
+use crate::lock::AcquireRequest;
+use crate::waiting::WaitOptions;
+use crate::waiting::tests::server::{Reply, Rules, Server};
+
+/// More were granted the lock than one step takes it back from, and all of them have gone before they were told.
+#[test]
+fn all_that_was_granted_to_those_who_are_gone_is_taken_back_in_the_end() {
+    let mut server = Server::new(5);
+    server.acquire(Rules::PLAIN, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
+    for (conn, owner) in (1..).zip(["a", "b", "c", "d"]) {
+        assert_eq!(server.acquire(Rules::PLAIN, NOW, conn, &read(owner, 1_000), &BLOCKED), Reply::Waits);
+    }
+    server.release(Rules::PLAIN, NOW, &name("holder"), None, false);
+    assert_eq!(server.all_held().len(), 4);
+    (1..5).for_each(|conn| server.close(Rules::PLAIN, NOW, conn));
+    let slow = Rules { slow: true, ..Rules::PLAIN };
+    assert_eq!(run_due(&mut server, slow, NOW), []);
+    assert_eq!(server.all_held().len(), 0);
+}
+
+/// The server stood still until after the lease of a session whose connection has closed. Some servers tell of that only after they
+/// have looked at what is due: nothing outlives the lease then.
+#[test]
+fn a_session_whose_connection_has_closed_unheard_outlives_no_stall() {
+    for is_open in [true, false] {
+        let rules = Rules::PLAIN;
+        let mut server = Server::new(2);
+        server.acquire(rules, NOW, 0, &ask("a", 30, true), &WaitOptions::default());
+        if !is_open {
+            server.disconnect(0);
+        }
+        let reply = server.acquire(rules, NOW + 50, 1, &ask("b", 30, false), &WaitOptions::default());
+        assert_eq!(matches!(reply, Reply::Granted { .. }), !is_open, "{reply:?}");
+    }
+}
+
+/// The grant ends with its connection in the very step in which its owner gives it back, and goes to another client of that owner,
+/// which waited for it alone: that one has what it is told.
+#[test]
+fn a_release_gives_back_no_grant_that_its_owner_is_given_by_that_step() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(3);
+    let session = AcquireRequest { session: true, ..read("a", 1_000) };
+    server.acquire(rules, NOW, 0, &session, &WaitOptions::default());
+    server.acquire(rules, NOW, 1, &read("b", 30), &WaitOptions::default());
+    assert_eq!(server.acquire(rules, NOW, 2, &ask("a", 1_000, false), &BLOCKED), Reply::Waits);
+    server.close(rules, NOW, 0);
+    let now = NOW + 50;
+    assert_eq!(server.release(rules, now, &name("a"), None, false), None);
+    assert_eq!(granted(&run_due(&mut server, rules, now)), [2]);
+    assert_eq!(server.held(now).map(|held| held.grant.owner().into_owned()), Some(name("a")));
+}
+
+/// Two clients of one owner wait for one hold. The second is told, and the first goes before it is: the hold is the second one's.
+#[test]
+fn a_hold_that_one_client_has_been_told_of_is_not_taken_back_with_another() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(3);
+    server.acquire(rules, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
+    for conn in [1, 2] {
+        let once = AcquireRequest { once: true, ..ask("a", 1_000, false) };
+        assert_eq!(server.acquire(rules, NOW, conn, &once, &BLOCKED), Reply::Waits);
+    }
+    server.release(rules, NOW, &name("holder"), None, false);
+    // An operator sends it away, which has it told what it has.
+    assert_eq!(granted(&server.unblock(rules, NOW, 2, false)), [2]);
+    server.close(rules, NOW, 1);
+    assert_eq!(run_due(&mut server, rules, NOW), []);
+    assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
+}

@@ -1,0 +1,87 @@
+//! Holders that hear what becomes of their grant; and places.
+
+use super::{BLOCKED, NOW, ask, name, place, read, run_due};
+use crate::lock::{AcquireRequest, Owner};
+use crate::waiting::tests::server::{Reply, Rules, Server};
+use crate::waiting::{MessageKind, WaitOptions};
+
+/// The holders that have been told that somebody waits.
+fn wanted(server: &mut Server) -> Vec<Owner<'static>> {
+    run_due(server, Rules::PLAIN, NOW);
+    let wanted = server.messages.drain(..).filter(|message| matches!(message.kind, MessageKind::Wanted(_)));
+    wanted.map(|message| message.owner).collect()
+}
+
+/// Once for each queue that forms behind them.
+#[test]
+fn all_holders_hear_that_somebody_waits() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(5);
+    for (conn, owner) in (0..).zip(["a", "b", "c"]) {
+        let reply = server.acquire(rules, NOW, conn, &read(owner, 1_000), &place(owner, owner != "b"));
+        assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+    }
+    for _ in 0..2 {
+        for (conn, told) in [(3, vec![name("a"), name("c")]), (4, Vec::new())] {
+            assert_eq!(server.acquire(rules, NOW, conn, &ask("writer", 100, false), &BLOCKED), Reply::Waits);
+            assert_eq!(wanted(&mut server), told);
+        }
+        for conn in [3, 4] {
+            assert_eq!(server.unblock(rules, NOW, conn, true), [(conn, Reply::Unblocked)]);
+        }
+    }
+}
+
+/// The owners that have been told that they have what they waited for.
+fn granted(server: &mut Server, rules: Rules) -> Vec<Owner<'static>> {
+    run_due(server, rules, NOW);
+    let granted = server.messages.drain(..).filter(|message| matches!(message.kind, MessageKind::Granted(_)));
+    granted.map(|message| message.owner).collect()
+}
+
+/// A lock that somebody holds, with a place behind that for each of these owners.
+fn held_and_waited_for(rules: Rules, owners: &[&str]) -> Server {
+    let mut server = Server::new(4);
+    server.acquire(rules, NOW, 0, &ask("holder", 1_000, false), &WaitOptions::default());
+    for owner in owners {
+        let reply = server.acquire(rules, NOW, 1, &ask(owner, 1_000, false), &place(owner, false));
+        assert_eq!(reply, Reply::Queued);
+    }
+    server
+}
+
+#[test]
+fn a_place_is_given_up_before_its_grant_and_after() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    let mut server = held_and_waited_for(rules, &["a", "b", "c"]);
+    assert!(server.leave(rules, NOW, &name("a")) && !server.leave(rules, NOW, &name("a")));
+    server.release(rules, NOW, &name("holder"), None, false);
+    assert_eq!(granted(&mut server, rules), [name("b")]);
+    assert!(server.leave(rules, NOW, &name("b")));
+    assert_eq!(granted(&mut server, rules), [name("c")]);
+}
+
+/// Where as much is unclaimed as may be, its owner's other place is granted the lock as soon as the first one is claimed.
+#[test]
+fn a_place_that_was_put_off_is_granted_once_another_is_claimed() {
+    let rules = Rules { claim: 100, slow: true, ..Rules::PLAIN };
+    let mut server = held_and_waited_for(rules, &["a", "a"]);
+    server.release(rules, NOW, &name("holder"), None, false);
+    assert_eq!(granted(&mut server, rules), [name("a")]);
+    let claim = AcquireRequest { once: true, ..ask("a", 1_000, false) };
+    let reply = server.acquire(rules, NOW, 1, &claim, &WaitOptions::default());
+    assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+    assert_eq!(granted(&mut server, rules), [name("a")]);
+}
+
+/// Its time to claim it goes with it.
+#[test]
+fn nothing_is_left_of_a_place_whose_grant_has_been_broken() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    let mut server = held_and_waited_for(rules, &["a"]);
+    server.release(rules, NOW, &name("holder"), None, false);
+    assert_eq!(granted(&mut server, rules), [name("a")]);
+    assert_eq!(server.break_(rules, NOW, None), 1);
+    run_due(&mut server, rules, NOW);
+    assert_eq!(server.next_due(), None);
+}

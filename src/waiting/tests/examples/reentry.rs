@@ -1,0 +1,78 @@
+//! Owners that wait for what they hold already, with as much room or less.
+
+use super::{BLOCKED, NOW, ask, granted, name, place, read, run_due};
+use crate::lock::Room;
+use crate::waiting::WaitOptions;
+use crate::waiting::tests::server::{Reply, Rules, Server, Writes};
+
+/// One step sees to one of them here; the others are not forgotten.
+#[test]
+fn all_waits_of_an_owner_re_enter_in_the_end() {
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let mut server = Server::new(4);
+    server.acquire(rules, NOW, 0, &ask("holder", 100, false), &WaitOptions::default());
+    for conn in 1..4 {
+        assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 100, false), &BLOCKED), Reply::Waits);
+    }
+    server.release(rules, NOW, &name("holder"), None, false);
+    assert_eq!(granted(&run_due(&mut server, rules, NOW)), [1, 2, 3]);
+    assert_eq!(server.held(NOW).unwrap().grant.holds(), 3);
+}
+
+/// It waits for another lock too; the next one behind it wants this one only, which its owner has to itself by then.
+#[test]
+fn an_upgrade_behind_one_that_waits_for_several_is_not_kept_up() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(4);
+    for (conn, owner) in [(0, "a"), (1, "b")] {
+        server.acquire(rules, NOW, conn, &read(owner, 100), &WaitOptions::default());
+    }
+    server.acquire_on(rules, NOW, 1, 1, &ask("b", 100, false), &WaitOptions::default());
+    assert_eq!(server.acquire_all(rules, NOW, 2, &[0, 1], &ask("a", 100, false), &BLOCKED), Reply::Waits);
+    assert_eq!(server.acquire(rules, NOW, 3, &ask("a", 100, false), &BLOCKED), Reply::Waits);
+    server.release(rules, NOW, &name("b"), None, false);
+    assert_eq!(granted(&server.run_due(rules, NOW, Writes::Taken)), [3]);
+}
+
+/// Its owner waits in a hundred places ahead of that, each for another lock too. The upgrade stands in front all the same, and is
+/// granted as soon as its owner has the lock to itself.
+#[test]
+fn an_upgrade_behind_many_places_of_its_owner_is_granted() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    let mut server = Server::new(3);
+    let place = place("a", false);
+    for (conn, owner) in [(0, "a"), (1, "b")] {
+        server.acquire(rules, NOW, conn, &read(owner, 1_000), &WaitOptions::default());
+    }
+    server.acquire_on(rules, NOW, 2, 1, &ask("other", 1_000, false), &WaitOptions::default());
+    for _ in 0..100 {
+        assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &read("a", 1_000), &place), Reply::Queued);
+    }
+    assert_eq!(server.acquire(rules, NOW, 0, &ask("a", 1_000, false), &place), Reply::Queued);
+    server.release(rules, NOW, &name("b"), None, false);
+    for _ in 0..10 {
+        server.run_due(rules, NOW, Writes::Taken);
+    }
+    assert_eq!(server.held(NOW).unwrap().grant.room(), Room::ONE);
+    assert!(server.next_due().is_none_or(|at| at > NOW), "something is due for ever");
+}
+
+/// Two of its owner's upgrades stand in front, and have what they wait for as soon as their owner has the lock to itself. It stands
+/// behind somebody else, who waits for that owner.
+#[test]
+fn a_wait_behind_two_upgrades_of_its_owner_re_enters_with_them() {
+    let rules = Rules::PLAIN;
+    let mut server = Server::new(7);
+    server.acquire(rules, NOW, 0, &ask("first", 100, false), &WaitOptions::default());
+    for (conn, ask) in [(1, read("b", 100)), (2, read("a", 100)), (3, ask("c", 100, false))] {
+        assert_eq!(server.acquire(rules, NOW, conn, &ask, &BLOCKED), Reply::Waits);
+    }
+    for conn in 4..7 {
+        assert_eq!(server.acquire(rules, NOW, conn, &ask("a", 100, false), &BLOCKED), Reply::Waits);
+    }
+    server.release(rules, NOW, &name("first"), None, false);
+    assert_eq!(granted(&run_due(&mut server, rules, NOW)), [1, 2]);
+    server.release(rules, NOW, &name("b"), None, false);
+    assert_eq!(granted(&run_due(&mut server, rules, NOW)), [4, 5, 6]);
+    assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(4));
+}

@@ -1,0 +1,125 @@
+//! The leases of sessions, which the server renews, and replicas confirm.
+
+use super::*;
+
+/// It is undone once, and made again: the replica has that one.
+#[test]
+fn a_session_goes_on_when_the_replica_is_back_in_time() {
+    let (mut world, fence, confirmed) = World::unconfirmed_renewal(300);
+    let is_renewed = |world: &World| world.held().unwrap().1 != confirmed;
+    world.pass_while(is_renewed);
+    world.pass_while(|world| !is_renewed(world));
+    for _ in 0..10 {
+        world.pass(100, true);
+        assert_eq!(world.held().map(|(fence, _)| fence), Some(fence), "{} ms", world.now - NOW);
+    }
+}
+
+/// In its last millisecond it is too late to ask the replica once more.
+#[test]
+fn a_session_ends_with_the_lease_that_the_replica_has() {
+    let (mut world, fence, Deadline::At(last)) = World::unconfirmed_renewal(300) else {
+        panic!("no end")
+    };
+    world.pass_while(|world| world.now < last);
+    assert_eq!(world.held(), Some((fence, Deadline::At(last))));
+    world.pass(1, false);
+    assert_eq!(world.held(), None);
+}
+
+/// The lease that the owner has set meanwhile, without `SYNC`, be it longer or shorter.
+#[test]
+fn a_renewal_that_is_undone_leaves_an_extension_as_it_is() {
+    for lease in [50, 1_000] {
+        let (mut world, fence, _) = World::unconfirmed_renewal(300);
+        let extended = world.server.extend(RULES, world.now, &owner(), None, lease);
+        assert_eq!(extended, Some(Deadline::after(world.now, lease)));
+        world.pass(Millis::from(WITHIN) + 2, false);
+        assert_eq!(world.held(), extended.map(|extended| (fence, extended)));
+    }
+}
+
+/// What a renewal comes to that replicas confirm only after their time is up, by `undone`: whether it has been undone by then. Time is
+/// up with `WITHIN`, or with the lease that there is without it.
+fn confirmed_late(within: u32, undone: bool) {
+    let mut world = World::new();
+    world.acquire_on(0, 300, true, 1, within);
+    assert!(matches!(world.run_due(true)[..], [(0, Reply::Granted { .. })]));
+    let (fence, confirmed) = world.held().unwrap();
+    world.pass_while(|world| world.held().unwrap().1 == confirmed);
+    let (renewed, asked) = (world.held().unwrap().1, world.server.written);
+    let Deadline::At(last) = confirmed else { panic!("no end") };
+    let ends = last.min(world.now + Millis::from(within) + 1);
+    // Its time is not up: a command finds it as it is, and its holder counts on what replicas have.
+    world.now = ends - 1;
+    assert_eq!(world.server.acquire(RULES, world.now, 1, &other(10), &WaitOptions::default()), Reply::Null);
+    assert_eq!(world.held(), Some((fence, renewed)));
+    assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
+    // Its time is up: a command undoes it, be it that the timer has not run yet.
+    world.now = ends;
+    if undone {
+        assert_eq!(
+            world.server.acquire(RULES, world.now, 1, &other(10), &WaitOptions::default()),
+            Reply::Null
+        );
+        assert_eq!(world.held(), Some((fence, confirmed)));
+    }
+    world.server.acked = asked;
+    assert_eq!(world.run_due(false), []);
+    // Where it has not been undone, the replica has it, and so does its holder.
+    let until = if undone { confirmed } else { renewed };
+    assert_eq!(world.held(), Some((fence, until)));
+    assert_eq!(world.server.shown(RULES, world.now), [(fence, until)]);
+}
+
+#[test]
+fn a_renewal_that_replicas_confirm_too_late_counts_unless_it_has_been_undone() {
+    for within in [WITHIN, 1_000] {
+        confirmed_late(within, false);
+        confirmed_late(within, true);
+    }
+}
+
+/// Nobody has looked since the lease was over that replicas had. They have the renewal.
+#[test]
+fn a_renewal_that_replicas_confirm_after_the_lease_keeps_the_lock_from_others() {
+    for confirms in [true, false] {
+        let (mut world, fence, Deadline::At(last)) = World::unconfirmed_renewal(300) else {
+            panic!("no end")
+        };
+        let (renewed, asked) = (world.held().unwrap().1, world.server.written);
+        world.now = last + 1;
+        assert_eq!(world.server.shown(RULES, world.now), []);
+        if confirms {
+            world.server.acked = asked;
+            world.run_due(false);
+            assert_eq!(world.server.shown(RULES, world.now), [(fence, renewed)]);
+        }
+        let acquire = |world: &mut World| {
+            world.server.acquire(RULES, world.now, 1, &other(10), &WaitOptions::default())
+        };
+        // The command that undoes the renewal finds that the grant is over with it.
+        let reply = acquire(&mut world);
+        assert_eq!(matches!(reply, Reply::Granted { .. }), !confirms, "{reply:?}");
+    }
+}
+
+/// Another connection re-enters, and the replica has that. It does not have the renewal that was made meanwhile.
+#[test]
+fn a_session_that_another_connection_takes_over_begins_with_the_lease_that_replicas_have() {
+    let mut world = World::new();
+    world.acquire(300, true, 1);
+    world.run_due(true);
+    let (fence, confirmed) = world.held().unwrap();
+    world.pass(90, true);
+    world.acquire_on(1, 300, true, 1, 100);
+    world.run_due(false);
+    let asked = world.server.written;
+    world.pass_while(|world| world.held().unwrap().1 == confirmed);
+    world.server.acked = asked;
+    assert_eq!(world.run_due(false), [(1, Reply::Granted { fence, holds: 2, deadline: confirmed })]);
+    assert_eq!(world.server.session(fence), Some(1));
+    assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
+    world.pass(300, false);
+    assert_eq!(world.held(), None);
+}
