@@ -69,9 +69,11 @@ module Redislock
     # redis-rb before that.
     class Redis4 < Plain
       def listen(channel, seconds)
-        @client.subscribe_with_timeout(seconds, channel) do |on|
-          on.subscribe { yield :up }
-          on.message { |_, message| yield message }
+        @client.without_reconnect do
+          @client.subscribe_with_timeout(seconds, channel) do |on|
+            on.subscribe { yield :up }
+            on.message { |_, message| yield message }
+          end
         end
       end
 

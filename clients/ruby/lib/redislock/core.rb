@@ -114,13 +114,15 @@ module Redislock
       Thread.handle_interrupt(Object => :never) { @mutex.synchronize(&block) }
     end
 
+    def interruptible(&block) = Thread.handle_interrupt(Object => :immediate, &block)
+
     def pause(entry, most = NEVER)
       limit = now + most
       until yield
         left = limit - now
         return if left <= 0
 
-        Thread.handle_interrupt(Object => :immediate) { entry.changed.wait(@mutex, left == NEVER ? nil : left) }
+        interruptible { entry.changed.wait(@mutex, left == NEVER ? nil : left) }
       end
     end
 
@@ -136,7 +138,7 @@ module Redislock
           @next_look = NEVER
           all.each { |entry| look(entry) }
           left = [@next_look - now, 60].min
-          @tick.wait(@mutex, left) if left.positive?
+          interruptible { @tick.wait(@mutex, left) } if left.positive? # else the process would not end
         end
       end
     end

@@ -6,7 +6,7 @@ require "json"
 require "redislock"
 require ARGV[0] == "redis-rb" ? "redis" : "redis-client"
 begin
-  require "redis-clustering"
+  require ARGV[0] == "redis-rb" ? "redis-clustering" : "redis-cluster-client"
 rescue LoadError
   # redis-rb 4 has it in itself
 end
@@ -47,7 +47,7 @@ def connect(command)
   if ARGV[0] == "redis-client"
     case command["kind"]
     when "sentinel" then RedisClient.sentinel(name: command["service"], sentinels: hosts, **more).new_client
-    when "cluster" then RedisClient.cluster(nodes: command["urls"], **more).new_client
+    when "cluster" then RedisClient.cluster(nodes: command["urls"], **more).new_pool(size: 5)
     else RedisClient.config(**hosts[0], **more).new_pool(size: command["pool"] || 5)
     end
   elsif command["kind"] == "sentinel"
