@@ -30,16 +30,37 @@ class InterruptsTest < Test
     end
   end
 
-  def test_interrupted_at_any_moment
-    random = Random.new(ENV.fetch("REDISLOCK_SEED", 1).to_i)
-    held = 0
-    300.times do |number|
-      thread = start { loop { @locks.with_lock("door", "window#{number % 2}") { held += 1 } } }
-      sleep random.rand * 0.02 # the moment is what is tried
-      number.odd? ? thread.kill : thread.raise(Stop)
-      wait_for("it ends", 5) { !thread.alive? }
+  # At each line under the mutex that a lock runs through: at the first one, at the second one, and so on.
+  def test_interrupted_at_each_line
+    [0, 1].each do |others|
+      1.step do |at|
+        occupy("door") if others == 1
+        reached = interrupted(at) { @locks.with_lock("door", wait: others.zero? ? nil : 0.001) { nil } }
+        @other.call("LOCK.RELEASE", "door", "other") if others == 1
+        wait_for("the lock is free after line #{at}", 1) { info(@other, "door").empty? }
+        break assert_operator(at, :>, 30) unless reached
+      end
     end
-    assert_operator held, :>, 300
-    wait_for("all is free", 1) { %w[door window0 window1].all? { |key| info(@other, key).empty? } }
+  end
+
+  # Has another thread interrupt the block at that line. False: it has fewer lines.
+  def interrupted(at)
+    lines = 0
+    working = nil
+    trace = TracePoint.new(:line) do |point|
+      mutex = point.self.instance_variable_get(:@mutex) if Thread.current == working && point.path.match?(%r{/redislock/(core|answers)\.rb})
+      next unless mutex&.owned? && (lines += 1) == at
+
+      Thread.new { working.raise(Stop) }.join
+    end
+    gate = Queue.new
+    working = start { gate.pop && yield }
+    trace.enable do
+      gate << :open
+      working.join
+    end
+    lines >= at
+  rescue Stop, Redislock::NotAcquired
+    lines >= at
   end
 end
