@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "errors"
+
 module Redislock
   # Connections of our own, with the settings of the user's client: that may have one connection, or a pool that is busy. They send
   # each command once, where the client lets itself be told so: the protocol itself sends again what was lost.
@@ -26,6 +28,10 @@ module Redislock
       # All bytes are sent as they are, whatever their encodings.
       def call(words)
         once(words.map { |word| word.to_s.b })
+      rescue StandardError => error
+        raise if Refusal.code(error) != "MOVED" || cluster?
+
+        raise Error, "this server is one node of a cluster: the locks need a client of the whole cluster (#{error.message})"
       end
 
       # Yields :up and messages, until nothing has come for that long.
@@ -49,6 +55,7 @@ module Redislock
 
       private
 
+      def cluster? = @client.class.name.end_with?("::Cluster")
       def once(words) = @client.call_once_v(words)
       def pubsub = @client.pubsub
     end
@@ -58,9 +65,7 @@ module Redislock
       private
 
       def once(words)
-        return @client.call(*words) if defined?(::Redis::Cluster) && @client.is_a?(::Redis::Cluster)
-
-        @client.without_reconnect { @client.call(*words) }
+        cluster? ? @client.call(*words) : @client.without_reconnect { @client.call(*words) }
       end
 
       def pubsub = @client._client.pubsub
@@ -84,6 +89,7 @@ module Redislock
 
       private
 
+      def cluster? = @client._client.class.name.end_with?("::Cluster")
       def once(words) = @client.without_reconnect { @client.call(*words) }
     end
   end

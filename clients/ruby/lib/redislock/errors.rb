@@ -47,7 +47,7 @@ module Redislock
     # The connection is lost, or the server is not yet, or no longer, the one to ask.
     def passes?(error)
       said = code(error)
-      said ? PASSING.include?(said) : !error.is_a?(ArgumentError) && !error.is_a?(NameError) && !error.is_a?(TypeError)
+      said ? PASSING.include?(said) : [Error, ArgumentError, NameError, TypeError].none? { |kind| error.is_a?(kind) }
     end
 
     def gone?(error)

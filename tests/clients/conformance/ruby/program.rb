@@ -79,7 +79,13 @@ class Task
     tell(@name, error)
   end
 
-  def release = @over << :release
+  # It has begun before the next command is read.
+  def release
+    @over << :release
+    Thread.pass until @over.empty?
+    Thread.pass while @thread.status == "run"
+  end
+
   def cancel = @thread.raise(Stop, "no longer wanted")
 
   def extend(lease)
