@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require_relative "redislock/connection"
+require_relative "redislock/core"
+require_relative "redislock/errors"
+require_relative "redislock/held"
+require_relative "redislock/request"
+
+module Redislock
+  # The locks of a process: make one, and share it between all threads. `client` is a Redis (of Sentinel, of a cluster), a
+  # RedisClient, or a pool of them. After a fork, the child begins anew, and holds nothing.
+  #
+  # The options, with times in seconds: wait (nil: for ever, 0: ask once), lease, renew: false, max_hold, session: true, shared: true,
+  # limit: n, detect: true, sync: [replicas, seconds], owner, label.
+  class Locks
+    def initialize(client)
+      @connect, @starting = Connection.like(client), Mutex.new
+    end
+
+    # Runs the block under the lock, or under several of which all or none are held, and returns what it returns.
+    def with_lock(*keys, **options)
+      core, entry = self.core, Entry.new(Request.new(keys, **options))
+      held = Held.new(core, entry)
+      begin
+        core.acquire(entry)
+        yield held
+      rescue Exception => error
+        raise
+      ensure # also after a return or a break in the block, or when the thread is killed
+        begin
+          held.release
+        rescue StandardError
+          raise unless error # what went wrong in the block tells more
+        end
+      end
+    end
+
+    # The same without a block: a Held, to be released.
+    def acquire(*keys, **options)
+      core, entry = self.core, Entry.new(Request.new(keys, **options))
+      got = false
+      core.acquire(entry)
+      got = true
+      Held.new(core, entry)
+    ensure
+      core.release(entry) if entry && !got
+    end
+
+    # Asks once: nil if somebody else holds the lock.
+    def try_acquire(*keys, **options)
+      acquire(*keys, **options, wait: 0)
+    rescue NotAcquired
+      nil
+    end
+
+    # Releases what is held, and ends all waits with Closed. The client stays open.
+    def close
+      @core.close if @core && @core.pid == Process.pid
+    end
+
+    private
+
+    def core
+      return @core if @core && @core.pid == Process.pid
+
+      @starting.synchronize { @core = Core.new(@connect) unless @core && @core.pid == Process.pid }
+      @core
+    end
+  end
+end

@@ -1,0 +1,182 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+
+module Redislock
+  # What is asked of the server for an entry, and what the answers change. With the mutex of the core, of which this is a part.
+  module Answers
+    private
+
+    def ask(entry)
+      # Before the subscription is confirmed, nobody would hear the grant. And a release of the same owner that is on its way could
+      # end the grant that this one would enter. Either looks at this entry again.
+      return if !@up || partner(entry, :leaving)
+
+      request = entry.request
+      block = request.wait&.zero? ? nil : entry.until == Entry::NEVER ? 0 : [entry.until - now, 0.001].max
+      entry.tries += 1
+      transmit(entry, request.acquire(@channel, block, request.lease), session: request.session) do |reply, error, began|
+        asked(entry, reply, error, began)
+      end
+    end
+
+    def asked(entry, reply, error, began)
+      passes = error && Refusal.passes?(error)
+      entry.unsure = error ? entry.unsure || passes : false
+      entry.place = error ? entry.place || Refusal.code(error) == "NOREPLICAS" : reply.is_a?(String) # it may be there, unclaimed
+      fences = granted(reply)
+      case entry.state
+      when :waiting
+        if fences then hold(entry, fences, reply, began)
+        elsif error.nil? && reply.nil? then fail_wait(entry, not_acquired(entry))
+        elsif error.nil? then entry.due, entry.trouble = [entry.due, now + Core::ASK_AGAIN].min, nil
+        elsif passes && (!entry.request.wait&.zero? || entry.tries < 2) then entry.due, entry.trouble = now + Core::TRY_AGAIN, error
+        else fail_wait(entry, Refusal.explained(error, entry.request))
+        end
+      when :leaving
+        entry.fences = fences if fences
+        # Others may have left meanwhile, without this grant.
+        entry.used &&= partner(entry, :waiting, :held) || (fences && partner(entry, :leaving))
+        entry.due = 0
+      else
+        give_back(entry.request, fences) if fences
+      end
+    end
+
+    # The fences of a grant, one for each key.
+    def granted(reply) = reply.is_a?(Array) ? Array(reply[1]) : nil
+
+    def hold(entry, fences, reply, began)
+      entry.fences, entry.slots, entry.state = fences, Array(reply[4]), :held
+      entry.doubted, entry.until = false, Entry::NEVER
+      entry.lease = entry.request.lease || reply[3] / 1000.0
+      renewed(entry, reply[3], began)
+      entry.changed.broadcast
+      if @closed
+        leave(entry)
+      elsif (entry.heard_lost & fences).any?
+        lose(entry, "the server says that it has ended")
+      end
+    end
+
+    def renewed(entry, left, began)
+      entry.until = entry.due = Entry::NEVER
+      return if left.negative? # somebody said PERSIST: it never ends
+
+      lease = left / 1000.0
+      entry.until = began + lease
+      entry.lease = lease unless entry.request.lease
+      # A lease that comes out short has reached the maximum age: no renewal makes it longer.
+      entry.due = began + lease / 3 if entry.request.kept? && lease >= entry.lease / 2
+      @entries.fetch(entry.request.owner.b, []).dup.each do |other| # those in the same grant share its lease
+        next unless other.state == :held && other.shares?(entry) && entry.until < other.until
+
+        other.until = entry.until
+        other.due = [other.due, began + lease / 3].min if other.request.kept?
+        look(other)
+      end
+    end
+
+    def renew(entry)
+      request, extension = entry.request, entry.extension
+      if extension || !entry.doubted
+        transmit(entry, request.extend(entry.fences)) { |*answer| extended(entry, extension, *answer) }
+      else
+        # The server shall know this channel and this connection again; the fence tells whether the grant is still the old one.
+        # To ask never makes a lease shorter.
+        words = request.acquire(@channel, nil, request.kept? ? request.lease : 0.001)
+        entry.doubted = false
+        transmit(entry, words, session: request.session) { |*answer| checked(entry, *answer) }
+      end
+    end
+
+    def extended(entry, extension, reply, error, began)
+      if entry.state == :held
+        if error.nil?
+          renewed(entry, reply, began)
+        elsif Refusal.gone?(error)
+          lose(entry, error.message)
+        else
+          entry.doubted = true if Refusal.code(error) == "GRACE"
+          entry.due = now + [1, entry.lease / 10].min if entry.request.kept? || entry.doubted
+        end
+        entry.due = 0 if entry.doubted && error.nil?
+      end
+      entry.due = 0 if entry.extension != extension # that came meanwhile
+      return unless extension
+
+      extension.lease, extension.error, extension.done = reply && reply / 1000.0, error && Refusal.explained(error, entry.request), true
+      entry.extension = nil
+      entry.changed.broadcast
+    end
+
+    def checked(entry, reply, error, began)
+      fences = granted(reply)
+      if error
+        entry.doubted = true
+        entry.unsure = true # it may have granted anew what was free
+        if Refusal.gone?(error) then lose(entry, error.message)
+        elsif entry.state == :held then entry.due = now + [1, entry.lease / 10].min
+        end
+      elsif fences == entry.fences
+        renewed(entry, reply[3], began) if entry.state == :held
+        entry.due = 0 if entry.doubted || entry.extension || entry.state == :leaving
+      else
+        give_back(entry.request, fences) if fences # granted anew, unknown to the holder
+        if entry.state == :leaving
+          entry.error = LockLost.new("#{entry.request}: found out when it was released")
+          entry.fences = []
+        end
+        lose(entry, "it was free, or someone else's, meanwhile")
+      end
+    end
+
+    # Gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway.
+    def part(entry)
+      if entry.used
+        finish(entry)
+      elsif entry.fences.any?
+        transmit(entry, entry.request.release(entry.fences)) { |*answer| parted(entry, *answer) }
+      elsif entry.place || entry.unsure
+        transmit(entry, entry.request.leave) { |*answer| left(entry, *answer) }
+      else
+        finish(entry)
+      end
+    end
+
+    def left(entry, reply, error, began)
+      if error.nil? && reply.zero? && entry.unsure
+        release_unnamed(entry)
+      else
+        parted(entry, nil, error, began)
+      end
+    end
+
+    def parted(entry, reply, error, _began)
+      return if entry.state == :over
+
+      if error && Refusal.passes?(error)
+        entry.again = true
+        entry.due = now + Core::TRY_AGAIN
+        entry.changed.broadcast
+        return
+      end
+      if error ? Refusal.gone?(error) : reply.is_a?(Array) && reply.include?(nil)
+        entry.error ||= LockLost.new("#{entry.request}: found out when it was released") unless entry.again
+        return release_unnamed(entry) if entry.unsure
+      elsif error
+        entry.error ||= Refusal.explained(error, entry.request)
+      end
+      finish(entry)
+    end
+
+    # A lost answer may have been that of a grant whose fence is not known. (An owner that the caller named may hold the lock in
+    # another process.)
+    def release_unnamed(entry)
+      return finish(entry) if entry.request.named?
+
+      entry.again, entry.unsure = true, false
+      transmit(entry, entry.request.release([])) { |*answer| parted(entry, *answer) }
+    end
+  end
+end

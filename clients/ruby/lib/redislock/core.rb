@@ -1,0 +1,300 @@
+# frozen_string_literal: true
+
+require "securerandom"
+require_relative "answers"
+require_relative "entry"
+require_relative "wires"
+
+module Redislock
+  # The locks of one process: who waits, who holds, and when there is what to send. All under one mutex.
+  class Core
+    include Answers
+
+    ASK_AGAIN = 4.0 # less than lock.claim: a message that is lost costs seconds, never the lock
+    TRY_AGAIN = 0.1 # after a lost connection
+    PARTING = 0.04 # how long a wait that is over waits to see that its place was given up
+    CANCELLING = 1.0 # and one that was cancelled
+    NEVER = Entry::NEVER
+
+    attr_reader :pid
+
+    def initialize(connect)
+      @pid, @channel = Process.pid, "redislock:#{SecureRandom.uuid}"
+      @mutex, @tick = Mutex.new, ConditionVariable.new
+      @entries, @next_look = {}, NEVER
+      @wires = Wires.new(connect)
+      @up = @closed = @done = false
+    end
+
+    # What callers do. No exception of another thread comes in between, except where they wait.
+
+    def acquire(entry)
+      exclusively do
+        raise Closed, "the locks are closed" if @closed
+
+        wait = entry.request.wait
+        entry.state = :waiting
+        entry.until = now + wait if wait&.positive?
+        add(entry)
+        start unless @clock
+        entry.due = 0
+        look(entry)
+        pause(entry) { entry.state != :waiting }
+        next unless %i[leaving over].include?(entry.state)
+
+        pause(entry, entry.error.is_a?(NotAcquired) ? PARTING : CANCELLING) { entry.state == :over }
+        raise entry.error
+      end
+    end
+
+    # Gives up a wait too.
+    def release(entry)
+      exclusively do
+        expire(entry) if entry.state == :held && now >= entry.until # a process that stood still finds out here
+        raise entry.error if entry.state == :lost
+        return unless %i[waiting held].include?(entry.state)
+
+        waited = entry.state == :waiting
+        leave(entry)
+        pause(entry, waited ? CANCELLING : NEVER) { entry.state == :over || entry.again }
+        raise entry.error if entry.error && !waited
+      end
+    end
+
+    def extend(entry, lease)
+      exclusively do
+        pause(entry) { entry.extension.nil? || entry.state != :held } # one at a time: else nobody knows which came last
+        error = loss(entry) and raise error
+        raise ArgumentError, "#{entry.request} was released" unless entry.state == :held
+
+        extension = entry.extension = Extension.new(lease)
+        if lease
+          entry.request.lease = entry.lease = lease
+          entry.until = [entry.until, now + lease].min # even if the answer does not come
+        end
+        entry.due = 0
+        look(entry)
+        pause(entry) { extension.done || entry.state != :held }
+        error = entry.error || extension.error and raise error
+        extension.lease
+      end
+    end
+
+    def lost(entry) = exclusively { loss(entry) }
+
+    def on_lost(entry, listener)
+      exclusively { loss(entry) || (entry.listeners << listener && nil) }&.then { |error| listener.call(error) }
+    end
+
+    def close
+      exclusively do
+        return if @closed
+
+        @closed = true
+        all.each do |entry|
+          fail_wait(entry, Closed.new("the locks were closed")) if entry.state == :waiting
+          leave(entry) if entry.state == :held
+        end
+        limit = now + Wires::SILENCE
+        while (entry = all.first) && now < limit
+          pause(entry, limit - now) { entry.state == :over }
+        end
+        @done = true
+        @tick.signal
+      end
+      @clock&.join
+      @wires.close
+    end
+
+    private
+
+    def now = Wires.now
+
+    def exclusively(&block)
+      Thread.handle_interrupt(Object => :never) { @mutex.synchronize(&block) }
+    end
+
+    def interruptible(&block) = Thread.handle_interrupt(Object => :immediate, &block)
+
+    def pause(entry, most = NEVER)
+      limit = now + most
+      until yield
+        left = limit - now
+        return if left <= 0
+
+        interruptible { entry.changed.wait(@mutex, left == NEVER ? nil : left) }
+      end
+    end
+
+    def start
+      @clock = Wires.thread { clock }
+      @wires.listen(@channel) { |what| exclusively { hear(what) } }
+    end
+
+    # One timer for all.
+    def clock
+      exclusively do
+        until @done
+          @next_look = NEVER
+          all.each { |entry| look(entry) }
+          left = [@next_look - now, 60].min
+          interruptible { @tick.wait(@mutex, left) } if left.positive? # else the process would not end
+        end
+      end
+    end
+
+    def all = @entries.values.flatten
+
+    def add(entry)
+      (@entries[entry.request.owner.b] ||= []) << entry
+    end
+
+    def forget(entry)
+      mine = @entries[entry.request.owner.b] or return
+      mine.delete_if { |each| each.equal?(entry) }
+      @entries.delete(entry.request.owner.b) if mine.empty?
+    end
+
+    # Another one in the same grant, or that will be in it.
+    def partner(entry, *states)
+      @entries.fetch(entry.request.owner.b, []).find { |other| states.include?(other.state) && other.shares?(entry) }
+    end
+
+    # Sends what is due.
+    def look(entry)
+      expire(entry) if now >= entry.until
+      if !entry.flight && now >= entry.due
+        entry.due = NEVER
+        case entry.state
+        when :waiting then ask(entry)
+        when :held then renew(entry)
+        when :leaving then part(entry)
+        end
+      end
+      return if %i[lost over].include?(entry.state)
+
+      soon = entry.flight ? entry.until : [entry.until, entry.due].min
+      return if soon >= @next_look
+
+      @next_look = soon
+      @tick.signal
+    end
+
+    def expire(entry)
+      case entry.state
+      when :waiting then fail_wait(entry, not_acquired(entry))
+      when :held then lose(entry, "its lease is over, and no renewal came through")
+      when :leaving then finish(entry)
+      end
+    end
+
+    def transmit(entry, words, session: false)
+      entry.flight = true
+      @wires.send(words, session) do |reply, error, began|
+        exclusively do
+          entry.flight = false
+          yield reply, error, began
+          look(entry)
+        end
+      end
+    end
+
+    # The owner comes last in a message, because it may contain anything.
+    def hear(what)
+      case what
+      when :up
+        @up = true
+        all.each { |entry| doubt(entry) }
+      when Exception
+        all.each { |entry| fail_wait(entry, what) if entry.state == :waiting } unless @up
+      else
+        word, owner = what.b.split(" ", 2)
+        fence, owner = owner.split(" ", 2) if %w[granted lost wanted].include?(word)
+        @entries.fetch(owner, []).dup.each { |entry| heard(entry, word, fence.to_i) }
+      end
+    end
+
+    def heard(entry, word, fence)
+      if word == "lost"
+        entry.heard_lost << fence if entry.state == :waiting # the reply with its fence may still be on its way
+        lose(entry, "the server says that it has ended") if entry.fences.include?(fence)
+      elsif word == "gone" || (word == "granted" && entry.state == :waiting)
+        doubt(entry)
+      end
+    end
+
+    # Finds out how things are: a wait asks again, a held lock is looked at.
+    def doubt(entry)
+      return unless %i[waiting held].include?(entry.state)
+
+      entry.doubted = true
+      entry.due = 0
+      look(entry)
+    end
+
+    def loss(entry)
+      expire(entry) if entry.state == :held && now >= entry.until
+      entry.error if entry.state == :lost
+    end
+
+    def leave(entry)
+      was_held = entry.state == :held
+      other = partner(entry, :waiting, :held)
+      left = was_held ? entry.fences : entry.left
+      other.left = left if other && left
+      entry.used, entry.state, entry.due = !other.nil?, :leaving, 0
+      unless was_held
+        entry.until = now + entry.lease
+        give_back(entry.request, left) if left && !other
+      end
+      look(entry)
+    end
+
+    def lose(entry, why)
+      return unless entry.state == :held
+
+      entry.state, entry.error = :lost, LockLost.new("#{entry.request}: #{why}")
+      forget(entry)
+      # Perhaps only the network failed, or there are others of several locks.
+      give_back(entry.request, entry.fences, unsure: entry.unsure)
+      entry.changed.broadcast
+      listeners, error = entry.listeners, entry.error
+      Wires.thread { listeners.each { |listener| listener.call(error) } } unless listeners.empty?
+    end
+
+    # Releases a grant that nobody wants.
+    def give_back(request, fences, unsure: false)
+      other = Entry.new(request)
+      other.fences, other.state, other.again, other.unsure = fences, :leaving, true, unsure
+      return if fences.empty? || partner(other, :waiting, :held)
+
+      other.until = now + Entry::NO_LEASE
+      other.due = 0
+      add(other)
+      look(other)
+    end
+
+    def fail_wait(entry, error)
+      entry.error = error
+      leave(entry)
+      entry.changed.broadcast
+    end
+
+    def finish(entry)
+      entry.state = :over
+      forget(entry)
+      entry.changed.broadcast
+      @entries.fetch(entry.request.owner.b, []).dup.each do |other|
+        next unless other.state == :waiting
+
+        other.due = 0
+        look(other)
+      end
+    end
+
+    def not_acquired(entry)
+      why = entry.trouble ? "could not ask for #{entry.request}: #{entry.trouble.message}" : "someone else holds #{entry.request}"
+      NotAcquired.new(why)
+    end
+  end
+end

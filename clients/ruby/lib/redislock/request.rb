@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+require "securerandom"
+
+module Redislock
+  # One lock, or several at once, as somebody wants it, in the server's words. Bad input is refused here, before anything is sent.
+  class Request
+    attr_reader :keys, :owner, :wait, :session, :sync
+    attr_accessor :lease
+
+    # Numbers of seconds become whole milliseconds.
+    def self.ms(name, value, least = 0.001)
+      number = Float(value) if value.is_a?(Numeric)
+      return [1, (number * 1000).round].max if number && number.finite? && number >= least
+
+      raise ArgumentError, "#{name} must be #{least.zero? ? "nil, 0 or more seconds" : "at least a millisecond"}: #{value.inspect}"
+    end
+
+    def initialize(keys, wait: nil, lease: nil, shared: false, limit: nil, label: nil, detect: false, sync: nil, session: false,
+                   owner: nil, max_hold: nil, renew: true)
+      @keys = keys.map { |key| key.is_a?(String) || key.is_a?(Symbol) ? key.to_s : refuse("a key must be a string: #{key.inspect}") }
+      refuse("a lock needs a key, and each key once") if @keys.empty? || @keys.uniq.size < @keys.size
+      refuse("shared and limit exclude each other") if shared && limit
+      refuse("limit must be at least 1: #{limit.inspect}") unless limit.nil? || (limit.is_a?(Integer) && limit >= 1)
+      unless sync.nil? || (sync.is_a?(Array) && sync.size == 2 && sync[0].is_a?(Integer) && sync[0] >= 1)
+        refuse("sync must be [replicas, seconds], with at least one replica: #{sync.inspect}")
+      end
+      refuse("owner must be a string of 1 to 128 bytes") unless owner.nil? || (owner.is_a?(String) && (1..128).cover?(owner.bytesize))
+      refuse("label must be a string: #{label.inspect}") unless label.nil? || label.is_a?(String)
+      Request.ms("wait", wait, 0) if wait
+      Request.ms("lease", lease) if lease
+      @wait, @lease, @session, @sync, @named, @renew = wait, lease, session, sync, !owner.nil?, renew
+      @owner = owner || SecureRandom.uuid
+      @sync_words = sync ? ["SYNC", sync[0], Request.ms("sync", sync[1])] : []
+      @mode = [*("SHARED" if shared), *(["LIMIT", limit] if limit), *("SESSION" if session), *("DETECT" if detect),
+               *(["MAXHOLD", Request.ms("max_hold", max_hold)] if max_hold), *(["LABEL", label] if label)]
+    end
+
+    def named? = @named
+    # Is it renewed? With a session the server does it, but only the renewal tells how long the lease is.
+    def kept? = @renew || @session
+
+    # `block` in seconds: nil asks once, 0 waits for ever.
+    def acquire(channel, block, lease)
+      wait = block ? ["BLOCK", block.zero? ? 0 : Request.ms("wait", block, 0)] : []
+      command("ACQUIRE", "OWNER", owner, *px(lease), "NOTIFY", channel, "ONCE", *wait, *@mode, *@sync_words)
+    end
+
+    def extend(fences) = command("EXTEND", owner, *px(lease), *fence(fences), *@sync_words)
+    def release(fences) = command("RELEASE", owner, *fence(fences))
+    def leave = ["LOCK.LEAVE", keys[0], owner]
+    def to_s = keys.join(", ")
+
+    private
+
+    def refuse(why) = raise(ArgumentError, why)
+    def px(lease) = lease ? ["PX", Request.ms("lease", lease)] : []
+
+    # The command acts only on that grant. Locks that were entered again have different fences, and none to name.
+    def fence(fences) = fences.uniq.size == 1 ? ["FENCE", fences[0]] : []
+
+    def command(verb, *words)
+      keys.size == 1 ? ["LOCK.#{verb}", *keys, *words] : ["LOCK.M#{verb}", keys.size, *keys, *words]
+    end
+  end
+end

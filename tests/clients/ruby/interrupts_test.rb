@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# Threads that are killed, or raised at, anywhere: nothing stays held, nobody stays in a queue.
+
+require "timeout"
+require_relative "support"
+
+class InterruptsTest < Test
+  class Stop < StandardError; end
+
+  def test_a_wait_that_is_ended_leaves_the_queue
+    occupy("door")
+    ends = { kill: ->(thread) { thread.kill }, raise: ->(thread) { thread.raise(Stop) } }
+    ends.each_value do |finish|
+      waiting = start { @locks.with_lock("door") { flunk "two have the lock" } }
+      wait_for("it waits") { waiters("door") == 1 }
+      finish.call(waiting)
+      wait_for("it has left", 1) { waiters("door").zero? }
+    end
+    assert_raises(Timeout::Error) { Timeout.timeout(0.05) { @locks.acquire("door") } }
+    wait_for("it has left", 1) { waiters("door").zero? }
+  end
+
+  def test_work_that_is_ended_gives_the_lock_back
+    %i[kill raise].each do |how|
+      working = start { @locks.with_lock("door") { sleep } }
+      wait_for("it works") { !info(@other, "door").empty? }
+      how == :kill ? working.kill : working.raise(Stop)
+      wait_for("it is free", 1) { info(@other, "door").empty? }
+    end
+  end
+
+  # At each line under the mutex that a lock runs through: at the first one, at the second one, and so on.
+  def test_interrupted_at_each_line
+    [0, 1].each do |others|
+      1.step do |at|
+        occupy("door") if others == 1
+        reached = interrupted(at) { @locks.with_lock("door", wait: others.zero? ? nil : 0.001) { nil } }
+        @other.call("LOCK.RELEASE", "door", "other") if others == 1
+        wait_for("the lock is free after line #{at}", 1) { info(@other, "door").empty? }
+        break assert_operator(at, :>, 30) unless reached
+      end
+    end
+  end
+
+  # Has another thread interrupt the block at that line. False: it has fewer lines.
+  def interrupted(at)
+    lines = 0
+    working = nil
+    trace = TracePoint.new(:line) do |point|
+      mutex = point.self.instance_variable_get(:@mutex) if Thread.current == working && point.path.match?(%r{/redislock/(core|answers)\.rb})
+      next unless mutex&.owned? && (lines += 1) == at
+
+      Thread.new { working.raise(Stop) }.join
+    end
+    gate = Queue.new
+    working = start { gate.pop && yield }
+    trace.enable do
+      gate << :open
+      working.join
+    end
+    lines >= at
+  rescue Stop, Redislock::NotAcquired
+    lines >= at
+  end
+end

@@ -1,0 +1,196 @@
+# frozen_string_literal: true
+
+# The package: blocks, losses, owners, forks, and what is refused.
+
+require_relative "support"
+
+class LocksTest < Test
+  def test_the_lock_is_held_for_the_block_and_free_after_it
+    answer = @locks.with_lock("door") do |held|
+      assert_nil @other.call("LOCK.ACQUIRE", "door", "OWNER", "other")
+      assert_equal [held.owner, held.fence], info(@other, "door").values_at("owner", "fence")
+      refute held.lost?
+      "done"
+    end
+    assert_equal "done", answer
+    assert_empty info(@other, "door")
+  end
+
+  def leave
+    @locks.with_lock("door") { return "early" }
+  end
+
+  def test_a_return_a_break_or_a_throw_gives_the_lock_back
+    assert_equal "early", leave
+    assert_empty info(@other, "door")
+    @locks.with_lock("door") { break }
+    assert_empty info(@other, "door")
+    catch(:out) { @locks.with_lock("door") { throw :out } }
+    assert_empty info(@other, "door")
+  end
+
+  def test_an_exception_of_the_block_is_the_one_to_see
+    assert_raises(ZeroDivisionError) { @locks.with_lock("door") { 1 / 0 } }
+    assert_empty info(@other, "door")
+    assert_raises(ZeroDivisionError) do
+      @locks.with_lock("door") do
+        assert_equal 1, @other.call("LOCK.BREAK", "door")
+        1 / 0
+      end
+    end
+  end
+
+  def test_a_lost_lock_does_not_go_unnoticed
+    lose = lambda do |held|
+      told = Queue.new
+      held.on_lost { |lost| told << lost }
+      @other.call("LOCK.BREAK", "door")
+      assert_kind_of Redislock::LockLost, told.pop
+      held.on_lost { |lost| told << lost } # it is lost already
+      assert_kind_of Redislock::LockLost, told.pop
+      assert held.lost?
+      assert_raises(Redislock::LockLost) { held.check! }
+      assert_raises(Redislock::LockLost) { held.extend(60) }
+    end
+    assert_raises(Redislock::LockLost) { @locks.with_lock("door", &lose) }
+    # Nor while another exception is handled.
+    begin
+      raise "something else"
+    rescue RuntimeError
+      assert_raises(Redislock::LockLost) { @locks.with_lock("door", &lose) }
+    end
+  end
+
+  def test_it_waits_no_longer_than_asked
+    occupy("door")
+    error = assert_raises(Redislock::NotAcquired) { @locks.with_lock("door", wait: 0.02) { flunk "two have the lock" } }
+    assert_equal "someone else holds door", error.message
+    assert_nil @locks.try_acquire("door")
+    wait_for("nobody waits", 5) { waiters("door").zero? }
+  end
+
+  def test_without_a_block
+    held = @locks.acquire("door", "window", lease: 10, renew: false)
+    assert_in_delta 60, held.extend(60), 0.001
+    assert_operator @other.call("PTTL", "window"), :>, 50_000
+    held.release
+    held.release # nothing is left to release
+    assert_raises(ArgumentError) { held.extend(60) }
+    assert_empty info(@other, "door")
+    @locks.try_acquire("door").release
+  end
+
+  def test_an_extension_that_gets_no_answer_does_not_make_the_lease_longer
+    held = @locks.acquire("door", lease: 60, renew: false)
+    told = Queue.new
+    held.on_lost { |lost| told << lost }
+    @other.call("CLIENT", "PAUSE", 60_000, "WRITE")
+    start { held.extend(0.2) }
+    wait_for("the loss", 5) { !told.empty? }
+  ensure
+    @other.call("CLIENT", "UNPAUSE")
+  end
+
+  def test_the_last_of_one_owner_releases
+    50.times do
+      both = Array.new(2) { @locks.acquire("door", owner: "alice") }
+      both.map { |held| start { held.release } }.each(&:join) # neither is told of a loss
+      wait_for("it is free", 5) { info(@other, "door").empty? }
+    end
+  end
+
+  def test_an_owner_that_comes_back_waits_for_its_own_release
+    random = Random.new(ENV.fetch("REDISLOCK_SEED", 1).to_i)
+    workers = Array.new(2) do
+      start do
+        300.times do
+          @locks.with_lock("door", owner: "alice") { |held| assert_equal held.fence, info(connection, "door")["fence"] }
+          sleep random.rand * 0.001 # so that one begins while the other one ends
+        end
+      end
+    end
+    workers.each(&:join)
+    wait_for("it is free", 5) { info(@other, "door").empty? }
+  end
+
+  # One for each thread.
+  def connection
+    Thread.current[:connection] ||= connect
+  end
+
+  def test_a_child_begins_anew_and_holds_nothing
+    held = @locks.acquire("door", lease: 0.6)
+    reader, writer = IO.pipe
+    child = fork do
+      held.release # it is the parent's
+      @locks.close # nor is there anything to close
+      own = @locks.acquire("window", lease: 0.6)
+      writer.puts("#{@locks.try_acquire("door").inspect} #{own.lost?}")
+      sleep
+    ensure
+      exit!(1)
+    end
+    writer.close
+    assert_equal "nil false", reader.gets&.strip
+    fence = info(@other, "window")["fence"]
+    before = clock
+    wait_for("two leases") { clock - before > 1.2 }
+    assert_equal [held.fence, fence], %w[door window].map { |key| info(@other, key)["fence"] } # both are renewed
+    refute held.lost?
+    Process.kill(:KILL, child)
+    wait_for("the child's lease ends") { info(@other, "window").empty? }
+    held.release
+    assert_empty info(@other, "door")
+  ensure
+    Process.wait(child)
+  end
+
+  def test_close_ends_waits_and_releases
+    @locks.acquire("window")
+    occupy("door")
+    waiting = start { @locks.acquire("door") }
+    wait_for("it waits") { waiters("door") == 1 }
+    @locks.close
+    assert_raises(Redislock::Closed) { waiting.value }
+    assert_raises(Redislock::Closed) { @locks.acquire("other") }
+    assert_empty info(@other, "window")
+    assert_equal 0, waiters("door")
+  end
+
+  def test_a_server_that_is_not_there
+    closed = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    locks = open_locks(Redis.new(host: "127.0.0.1", port: closed))
+    2.times { assert_raises(Redis::CannotConnectError) { locks.acquire("door") } }
+  end
+
+  def test_rights
+    @other.call("ACL", "SETUSER", "app", "on", ">secret", "resetchannels", "~door", "+@all")
+    locks = open_locks(Redis.new(url: ENV.fetch("REDIS_URL"), username: "app", password: "secret"))
+    assert_match(/NOPERM/, assert_raises(Redis::CommandError) { locks.acquire("door") }.message)
+    @other.call("ACL", "SETUSER", "app", "&redislock:*")
+    wait_for("it has subscribed", 5) { locks.acquire("door").release || true rescue nil }
+    assert_match(/NOPERM/, assert_raises(Redis::CommandError) { locks.acquire("window") }.message)
+    wrong = open_locks(Redis.new(url: ENV.fetch("REDIS_URL"), username: "app", password: "wrong"))
+    assert_match(/WRONGPASS/, assert_raises(Redis::BaseError) { wrong.acquire("door") }.message)
+  ensure
+    @other.call("ACL", "DELUSER", "app")
+  end
+
+  def test_bad_input_is_refused
+    [{ wait: -1 }, { wait: "1" }, { wait: Float::NAN }, { lease: 0 }, { lease: true }, { max_hold: 0 }, { limit: 0 }, { limit: "2" },
+     { owner: "" }, { owner: "x" * 129 }, { label: 5 }, { sync: 1 }, { sync: [0, 1] }, { sync: [1, 0] }, { shared: true, limit: 2 },
+     { colour: "red" }].each { |options| assert_raises(ArgumentError, options.inspect) { @locks.acquire("door", **options) } }
+    [[], %w[a a], [nil], [5]].each { |keys| assert_raises(ArgumentError) { @locks.acquire(*keys) } }
+    assert_raises(ArgumentError) { Redislock::Locks.new("redis://localhost") }
+  end
+
+  def test_any_bytes
+    @locks.with_lock("tür\xFF".b, owner: "日本 x", label: nil) do |held|
+      assert_equal held.fence, info(@other, "tür\xFF".b)["fence"]
+      waiting = start { @locks.with_lock("tür\xFF".b, owner: "\xFE \xFF".b) { |inner| inner.fence } }
+      wait_for("it waits") { waiters("tür\xFF".b) == 1 }
+      held.release
+      assert_operator waiting.value, :>, held.fence
+    end
+  end
+end

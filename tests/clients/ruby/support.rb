@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+# What the tests share: connections, locks, threads, and waiting for a condition.
+
+require "minitest/autorun"
+require "connection_pool"
+require "redis"
+require "redislock"
+
+begin
+  require "redis-clustering"
+rescue LoadError
+  # redis-rb 4 has it in itself
+end
+
+THREADS = 100
+
+class Test < Minitest::Test
+  def setup
+    @clients = []
+    @opened = []
+    @threads = []
+    @redis = connect
+    @other = connect
+    @redis.flushall
+    @locks = open_locks(@redis)
+  end
+
+  def teardown
+    @threads.each(&:kill)
+    wait_for("the threads end") { @threads.none?(&:alive?) }
+    @opened.each(&:close)
+    @clients.each(&:close)
+  end
+
+  def connect(**options)
+    @clients << Redis.new(url: ENV.fetch("REDIS_URL"), read_timeout: 70, **options)
+    @clients.last
+  end
+
+  def open_locks(client)
+    @opened << Redislock::Locks.new(client)
+    @opened.last
+  end
+
+  # A thread whose exception `value` and `join` raise.
+  def start(&work)
+    @threads << Thread.new(&work)
+    @threads.last.report_on_exception = false
+    @threads.last
+  end
+
+  # The condition's value, as soon as it is true.
+  def wait_for(what, seconds = 30)
+    till = clock + seconds
+    until (value = yield)
+      assert clock < till, "not within #{seconds} s: #{what}"
+      sleep 0.002
+    end
+    value
+  end
+
+  def clock
+    Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+
+  def info(client, key, *full)
+    reply = client.call("LOCK.INFO", key, *full)
+    reply.is_a?(Array) ? Hash[*reply] : reply || {}
+  end
+
+  def waiters(key)
+    info(@other, key).fetch("waiters", 0)
+  end
+
+  # The lock is somebody else's.
+  def occupy(key)
+    @other.call("LOCK.ACQUIRE", key, "OWNER", "other", "PX", 60_000)
+  end
+
+  def kill(client)
+    assert_equal 1, @other.call("CLIENT", "KILL", "ID", client.call("CLIENT", "ID"))
+  end
+
+  def refused(code, &block)
+    assert_match(/\A#{code} /, assert_raises(Redis::CommandError, &block).message)
+  end
+end
