@@ -131,7 +131,7 @@ impl Held {
             .unwrap_or(Err(Error::Closed))
     }
 
-    /// Calls it as soon as the lock is lost, or the locks are closed, from the thread that finds out.
+    /// Calls it as soon as the lock is lost, or the locks are closed. It must not block: the thread that finds out serves all locks.
     pub fn on_lost(&self, call: impl FnOnce(Error) + Send + 'static) {
         self.granted.lost.then(call);
     }

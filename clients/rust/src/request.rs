@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::Error;
 
 /// A lock, or several at once, as somebody wants it. Bad input is refused here, before anything is sent.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Request {
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) wait: Option<Duration>,
@@ -41,21 +41,7 @@ pub(crate) fn at_least_a_millisecond(name: &str, time: Option<Duration>) -> Resu
 
 impl Request {
     pub(crate) fn new(keys: Vec<Vec<u8>>) -> Self {
-        Self {
-            keys,
-            wait: None,
-            lease: None,
-            owner: Uuid::new_v4().to_string().into_bytes(),
-            named: false,
-            kept: true,
-            session: false,
-            sync: None,
-            max_hold: None,
-            shared: false,
-            limit: None,
-            detect: false,
-            label: None,
-        }
+        Self { keys, owner: Uuid::new_v4().to_string().into_bytes(), kept: true, ..Self::default() }
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

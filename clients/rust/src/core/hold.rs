@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
 
-use super::{Core, Granted, Id, Sent, State, lease_of, numbers};
+use super::entry::{Granted, Sent, State};
+use super::{Core, Id, lease_of, numbers};
 use crate::Error;
 use crate::error::{explained, is_gone};
 use crate::promise::Promise;

@@ -3,15 +3,19 @@
 //! This decides everything, and does nothing: events and the time come in, commands and promises go out. Of each lock, one
 //! command at a time is under way, so no answer can overtake another one.
 
+mod entry;
 mod hold;
 mod part;
 mod wait;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, RedisResult, Value};
 use uuid::Uuid;
+
+pub(crate) use entry::{Acquired, Granted};
+use entry::{Entry, Sent, State};
 
 use crate::Error;
 use crate::promise::Promise;
@@ -56,135 +60,7 @@ pub(crate) struct Out {
     pub(crate) sooner: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Waiting,
-    Held,
-    Lost,
-    Leaving,
-    Over,
-}
-
-/// What a command that is under way is for.
-enum Sent {
-    Ask,
-    Doubt,
-    Renew,
-    Extend(Promise<Result<Duration, Error>>),
-    Release,
-    Leave,
-    ReleaseUnknown,
-}
-
-/// What a holder knows of its grant.
-#[derive(Clone)]
-pub(crate) struct Granted {
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) owner: Vec<u8>,
-    pub(crate) fences: Vec<u64>,
-    pub(crate) slot: Option<u64>,
-    pub(crate) lost: Promise<Error>,
-}
-
-pub(crate) type Acquired = Promise<Result<Granted, Error>>;
-type Extension = (Option<Duration>, Promise<Result<Duration, Error>>);
-
-/// One acquire: the wait, the grant, and its end.
-struct Entry {
-    request: Request,
-    state: State,
-    /// What is under way, and since when.
-    sent: Option<(Sent, Instant)>,
-    /// When there is something to do: to ask again, to renew, to send a release again.
-    due: Option<Instant>,
-    acquired: Acquired,
-    lost: Promise<Error>,
-    parted: Promise<Result<(), Error>>,
-    /// Nobody will ask for its end.
-    dropped: bool,
-
-    // The wait
-    end: Option<Instant>,
-    woken: bool,
-    tries: u32,
-    trouble: Option<redis::RedisError>,
-    /// It may have a place; an answer was lost, so it may be held.
-    place: bool,
-    unsure: bool,
-    /// Why the wait is over, and when to tell that at the latest.
-    why: Option<(Error, Instant)>,
-    heard_lost: Vec<u64>,
-
-    // The grant
-    fences: Vec<u64>,
-    slot: Option<u64>,
-    lease: Duration,
-    until: Option<Instant>,
-    doubted: bool,
-    /// Why it was lost.
-    error: Option<Error>,
-    extensions: VecDeque<Extension>,
-
-    // The end
-    /// Others had the grant, or will have it, when this one left.
-    used: bool,
-    /// The grant of one that released it while this one waited.
-    left: Vec<u64>,
-    /// The release was sent before.
-    again: bool,
-    give_up: Option<Instant>,
-}
-
-impl Entry {
-    fn new(request: Request, state: State) -> Self {
-        Self {
-            lease: request.lease.unwrap_or(NO_LEASE),
-            request,
-            state,
-            sent: None,
-            due: None,
-            acquired: Promise::default(),
-            lost: Promise::default(),
-            parted: Promise::default(),
-            dropped: false,
-            end: None,
-            woken: false,
-            tries: 0,
-            trouble: None,
-            place: false,
-            unsure: false,
-            why: None,
-            heard_lost: Vec::new(),
-            fences: Vec::new(),
-            slot: None,
-            until: None,
-            doubted: false,
-            error: None,
-            extensions: VecDeque::new(),
-            used: false,
-            left: Vec::new(),
-            again: false,
-            give_up: None,
-        }
-    }
-
-    fn once(&self) -> bool {
-        self.request.wait == Some(Duration::ZERO)
-    }
-
-    /// When the clock has to look at it.
-    fn look(&self) -> Option<Instant> {
-        let due = self.due.filter(|_| self.sent.is_none());
-        let other = match self.state {
-            State::Waiting => self.end,
-            State::Held => self.until,
-            State::Leaving => self.why.as_ref().map(|(_, at)| *at),
-            State::Lost | State::Over => return None,
-        };
-        due.into_iter().chain(other).min()
-    }
-}
-
+#[derive(Default)]
 pub(crate) struct Core {
     pub(crate) channel: String,
     pub(crate) out: Out,
@@ -203,19 +79,7 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new() -> Self {
-        Self {
-            channel: format!("redislock:{}", Uuid::new_v4()),
-            out: Out::default(),
-            unused: false,
-            next: None,
-            entries: BTreeMap::new(),
-            owners: HashMap::new(),
-            last: 0,
-            subscribed: false,
-            closed: false,
-            leaving: 0,
-            settling: Vec::new(),
-        }
+        Self { channel: format!("redislock:{}", Uuid::new_v4()), ..Self::default() }
     }
 
     fn insert(&mut self, entry: Entry) -> Id {
@@ -296,6 +160,7 @@ impl Core {
             Sent::Release | Sent::Leave | Sent::ReleaseUnknown => self.given_up(id, &sent, reply, now),
         }
         self.go_on(id, now);
+        self.out.sooner |= self.is_over();
     }
 
     /// What waited for the answer.

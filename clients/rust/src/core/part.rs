@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use redis::{RedisResult, Value};
 
-use super::{Core, Entry, Id, NO_LEASE, Sent, State, TRY_AGAIN};
+use super::entry::{Entry, Sent, State};
+use super::{Core, Id, NO_LEASE, TRY_AGAIN};
 use crate::Error;
 use crate::error::{explained, is_gone, passes};
 use crate::promise::Promise;

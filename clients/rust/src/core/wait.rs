@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::{ASK_AGAIN, Acquired, Core, Entry, Id, PARTING, Sent, State, TRY_AGAIN, lease_of, numbers};
+use super::entry::{Entry, Sent, State};
+use super::{ASK_AGAIN, Acquired, Core, Id, PARTING, TRY_AGAIN, lease_of, numbers};
 use crate::Error;
 use crate::error::{explained, passes};
 use crate::request::{Request, ms};
