@@ -24,7 +24,7 @@ use redis::{Connection, RedisResult, Value};
 
 use crate::Error;
 use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
-use crate::error::ends_connection;
+use crate::error::{ends_connection, of_one_server};
 use crate::promise::Promise;
 #[cfg(feature = "cluster")]
 use crate::servers::Kind;
@@ -233,7 +233,7 @@ fn exchange(
                 let reply = loop {
                     match connection.recv_response()? {
                         Value::Push { .. } => {}
-                        reply => break reply.extract_error(),
+                        reply => break reply.extract_error().map_err(of_one_server),
                     }
                 };
                 let ended = reply.as_ref().err().filter(|error| ends_connection(error)).cloned();

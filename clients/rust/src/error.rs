@@ -79,6 +79,15 @@ pub(crate) fn passes(error: &RedisError) -> bool {
     }
 }
 
+/// A client of one server can't follow to another node, however often it asks.
+pub(crate) fn of_one_server(error: RedisError) -> RedisError {
+    const WHY: &str = "this server is one node of a cluster: use `Servers::cluster`";
+    match error.code() {
+        Some("ASK" | "MOVED") => (ErrorKind::InvalidClientConfig, WHY, error.to_string()).into(),
+        _ => error,
+    }
+}
+
 /// The next command had better take another connection.
 pub(crate) fn ends_connection(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse) || error.code() == Some("READONLY")

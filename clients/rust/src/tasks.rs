@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::Error;
 use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
-use crate::error::ends_connection;
+use crate::error::{ends_connection, of_one_server};
 #[cfg(feature = "cluster")]
 use crate::servers::Kind;
 use crate::servers::Servers;
@@ -218,7 +218,10 @@ impl Tasks {
 impl Connection {
     async fn send(&mut self, words: &Cmd) -> RedisResult<Value> {
         match self {
-            Self::Single(connection) => connection.send_packed_command(words).await?.extract_error(),
+            Self::Single(connection) => {
+                let reply = connection.send_packed_command(words).await.and_then(Value::extract_error);
+                reply.map_err(of_one_server)
+            }
             #[cfg(feature = "cluster-async")]
             Self::Cluster(connection) => {
                 redis::aio::ConnectionLike::req_packed_command(connection, words).await?.extract_error()
