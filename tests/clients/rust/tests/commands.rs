@@ -1,15 +1,9 @@
-//! Raw commands through redis-rs: on connections of threads and on a shared one of async tasks, in RESP2 and RESP3; and
-//! the guard of the documentation.
-
-#[allow(dead_code)]
-#[path = "../docs/guard.rs"]
-mod guard;
+//! Raw commands through redis-rs: on connections of threads and on a shared one of async tasks, in RESP2 and RESP3.
 
 use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use guard::Guard;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Connection, FromRedisValue, RedisError, RedisResult, Value};
 
@@ -139,30 +133,4 @@ fn a_lock_from_its_grant_to_its_end_with_tasks_in_resp2() {
 #[test]
 fn a_lock_from_its_grant_to_its_end_with_tasks_in_resp3() {
     tasks("resp3");
-}
-
-#[test]
-fn the_guard_gives_the_lock_back_even_in_a_panic() {
-    let (mut connection, mut other, key) = (connect("resp3"), connect("resp3"), key());
-    let guard = Guard::acquire(&mut connection, &key, &[], 600_000, 0).unwrap().unwrap();
-    let fence = guard.fence;
-    assert!(Guard::acquire(&mut other, &key, &[], 60_000, 20).unwrap().is_none());
-    let work = move || {
-        let guard = guard; // all of it
-        panic!("with fence {}", guard.fence);
-    };
-    let panicked = thread::scope(|scope| scope.spawn(work).join());
-    assert!(panicked.is_err());
-    let next = Guard::acquire(&mut other, &key, &[], 60_000, 60_000).unwrap().unwrap();
-    assert!(next.fence > fence);
-    next.release().unwrap();
-    assert_eq!(words(format!("LOCK.INFO {key}")).query::<Value>(&mut connect("resp3")).unwrap(), Value::Nil);
-}
-
-#[test]
-fn a_guard_tells_that_the_lock_was_lost() {
-    let (mut connection, mut other, key) = (connect("resp3"), connect("resp3"), key());
-    let guard = Guard::acquire(&mut connection, &key, &[], 60_000, 0).unwrap().unwrap();
-    words(format!("LOCK.BREAK {key}")).exec(&mut other).unwrap();
-    assert!(not_held(&guard.release().unwrap_err()));
 }

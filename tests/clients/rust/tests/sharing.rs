@@ -1,21 +1,12 @@
-//! Readers and writers, n at a time: the programs of the docs with `SHARED` and `LIMIT`, many at once, the client's defaults.
-
-#[allow(dead_code)]
-#[path = "../docs/guard.rs"]
-mod guard;
-#[allow(dead_code)]
-#[path = "../docs/locks.rs"]
-mod locks;
+//! Readers and writers, n at a time: the package with `shared` and `limit`, many at once.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use guard::Guard;
-use locks::Locks;
-use redis::aio::MultiplexedConnection;
 use redis::{Client, Commands, Connection, cmd};
+use redislock::{Locks, blocking};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -23,6 +14,7 @@ const READERS: usize = 100;
 const WRITERS: usize = 5;
 const WORKERS: usize = 200;
 const LIMIT: usize = 10;
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn client() -> Client {
     Client::open(std::env::var("REDIS_URL").unwrap()).unwrap()
@@ -33,9 +25,8 @@ fn key() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-async fn locks() -> Arc<Locks<MultiplexedConnection>> {
-    let connection = client().get_multiplexed_async_connection().await.unwrap();
-    Arc::new(Locks::open(client(), connection).await.unwrap())
+fn blocking_locks() -> blocking::Locks {
+    blocking::Locks::new(client())
 }
 
 #[derive(Default)]
@@ -164,22 +155,23 @@ fn until_free(key: &str) {
 
 #[test]
 fn a_hundred_threads_read_and_five_write() {
-    let (client, book, key) = (client(), Book::new(), key());
+    let (locks, book, key) = (blocking_locks(), Book::new(), key());
     let work = |number: usize| {
-        let mut connection = client.get_connection().unwrap();
         for _ in 0..4 {
-            let options: &[&str] = if number < WRITERS { &[] } else { &["SHARED"] };
-            let guard = Guard::acquire(&mut connection, &key, options, 60_000, 60_000).unwrap().unwrap();
+            let wanted = locks.acquire(&key).wait(MINUTE);
             if number < WRITERS {
+                let held = wanted.block().unwrap();
                 book.begin_to_write();
                 thread::sleep(Duration::from_millis(1)); // the others' chance
                 book.end_to_write();
+                held.release().unwrap();
             } else {
+                let held = wanted.shared().block().unwrap();
                 book.begin_to_read();
                 thread::sleep(Duration::from_millis(20));
                 book.end_to_read();
+                held.release().unwrap();
             }
-            guard.release().unwrap();
         }
     };
     thread::scope(|scope| (0..WRITERS + READERS).for_each(|number| drop(scope.spawn(move || work(number)))));
@@ -188,18 +180,16 @@ fn a_hundred_threads_read_and_five_write() {
 
 #[test]
 fn two_hundred_threads_share_ten_permits_and_some_holders_are_killed() {
-    let (client, room, key) = (client(), Room::default(), key());
+    let (locks, room, key) = (blocking_locks(), Room::default(), key());
     let lost = Lost::take(&key);
     let work = || {
-        let (mut connection, limit) = (client.get_connection().unwrap(), LIMIT.to_string());
-        let guard =
-            Guard::acquire(&mut connection, &key, &["LIMIT", &limit], 60_000, 60_000).unwrap().unwrap();
+        let held = locks.acquire(&key).limit(LIMIT as u32).wait(MINUTE).block().unwrap();
         room.enter();
         thread::sleep(Duration::from_millis(20));
         if room.leave() == 20 {
             lost.kill();
         }
-        guard.release().unwrap();
+        held.release().unwrap();
     };
     thread::scope(|scope| (0..WORKERS).for_each(|_| drop(scope.spawn(work))));
     room.assert_served();
@@ -208,27 +198,24 @@ fn two_hundred_threads_share_ten_permits_and_some_holders_are_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_tasks_read_and_five_write() {
-    let (locks, book, key, mut tasks) = (locks().await, Arc::new(Book::new()), key(), JoinSet::new());
+    let (locks, book, key, mut tasks) = (Locks::new(client()), Arc::new(Book::new()), key(), JoinSet::new());
     for number in 0..WRITERS + READERS {
         let (locks, book, key) = (locks.clone(), book.clone(), key.clone());
         tasks.spawn(async move {
             for _ in 0..4 {
-                let write = async |_| {
+                let wanted = locks.acquire(&key).wait(MINUTE);
+                if number < WRITERS {
+                    let held = wanted.await.unwrap();
                     book.begin_to_write();
                     sleep(Duration::from_millis(1)).await; // the others' chance
                     book.end_to_write();
-                    Ok(())
-                };
-                let read = async |_| {
+                    held.release().await.unwrap();
+                } else {
+                    let held = wanted.shared().await.unwrap();
                     book.begin_to_read();
                     sleep(Duration::from_millis(20)).await;
                     book.end_to_read();
-                    Ok(())
-                };
-                if number < WRITERS {
-                    locks.with_lock(&key, &[], 60_000, 60_000, write).await.unwrap();
-                } else {
-                    locks.with_lock(&key, &["SHARED"], 60_000, 60_000, read).await.unwrap();
+                    held.release().await.unwrap();
                 }
             }
         });
@@ -239,20 +226,19 @@ async fn a_hundred_tasks_read_and_five_write() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_tasks_share_ten_permits_and_some_holders_are_killed() {
-    let (locks, room, key, mut tasks) = (locks().await, Arc::new(Room::default()), key(), JoinSet::new());
+    let (locks, room, key, mut tasks) =
+        (Locks::new(client()), Arc::new(Room::default()), key(), JoinSet::new());
     let lost = Arc::new(Lost::take(&key));
     for _ in 0..WORKERS {
         let (locks, room, key, lost) = (locks.clone(), room.clone(), key.clone(), lost.clone());
         tasks.spawn(async move {
-            let work = async |_| {
-                room.enter();
-                sleep(Duration::from_millis(20)).await;
-                if room.leave() == 20 {
-                    lost.kill();
-                }
-                Ok(())
-            };
-            locks.with_lock(&key, &["LIMIT", &LIMIT.to_string()], 60_000, 60_000, work).await.unwrap();
+            let held = locks.acquire(&key).limit(LIMIT as u32).wait(MINUTE).await.unwrap();
+            room.enter();
+            sleep(Duration::from_millis(20)).await;
+            if room.leave() == 20 {
+                lost.kill();
+            }
+            held.release().await.unwrap();
         });
     }
     tasks.join_all().await;

@@ -1,16 +1,15 @@
-//! Many threads, each with a connection of its own or one of a pool, as the docs say.
-
-#[allow(dead_code)]
-#[path = "../docs/guard.rs"]
-mod guard;
+//! The package with threads, many at once.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use guard::Guard;
-use redis::{Client, Commands, Connection, ConnectionLike, RedisResult};
+use redis::{Client, Commands, Connection};
+use redislock::blocking::{Cancel, Held, Locks};
+use redislock::{Error, Servers};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn client() -> Client {
     Client::open(std::env::var("REDIS_URL").unwrap()).unwrap()
@@ -21,8 +20,20 @@ fn name() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-fn acquire<'a, C: ConnectionLike>(connection: &'a mut C, key: &str) -> Guard<'a, C> {
-    Guard::acquire(connection, key, &[], 60_000, 60_000).unwrap().expect("not within 60 s")
+fn acquire(locks: &Locks, key: &str) -> Held {
+    locks.acquire(key).wait(MINUTE).block().unwrap()
+}
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + MINUTE;
+    while !condition() {
+        assert!(Instant::now() < end, "not within a minute: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn exists(key: &str) -> bool {
+    client().get_connection().unwrap().exists(key).unwrap()
 }
 
 /// Takes the lock some times, and sees that nobody else is inside and that the fences rise.
@@ -37,91 +48,145 @@ impl Door {
         Door { key: name(), occupied: AtomicBool::new(false), fences: Mutex::default() }
     }
 
-    fn enter<C: ConnectionLike>(&self, connection: &mut C) {
-        let guard = acquire(connection, &self.key);
+    fn enter(&self, locks: &Locks) {
+        let held = acquire(locks, &self.key);
         assert!(!self.occupied.swap(true, Ordering::SeqCst), "two have the lock");
         thread::sleep(Duration::from_micros(100)); // the others' chance
-        self.fences.lock().unwrap().push(guard.fence);
+        self.fences.lock().unwrap().push(held.fence());
         self.occupied.store(false, Ordering::SeqCst);
-        guard.release().unwrap();
+        held.release().unwrap();
     }
 
-    fn assert_entered(self, times: usize) {
+    /// So many threads, each of them 20 times.
+    fn crowd(self, locks: &Locks, threads: usize) {
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| (0..20).for_each(|_| self.enter(locks)));
+            }
+        });
         let fences = self.fences.into_inner().unwrap();
-        assert_eq!(fences.len(), times);
+        assert_eq!(fences.len(), 20 * threads);
         assert!(fences.is_sorted());
     }
 }
 
 #[test]
 fn a_hundred_threads_take_turns_at_one_lock() {
-    let (client, door) = (client(), Door::new());
-    thread::scope(|scope| {
-        for _ in 0..100 {
-            scope.spawn(|| {
-                let mut connection = client.get_connection().unwrap();
-                (0..20).for_each(|_| door.enter(&mut connection));
-            });
-        }
-    });
-    door.assert_entered(2000);
+    Door::new().crowd(&Locks::new(client()), 100);
 }
 
 #[test]
 fn threads_take_turns_on_a_cluster() {
-    let urls = vec![std::env::var("CLUSTER_URL").unwrap()];
-    let (client, door) = (redis::cluster::ClusterClient::new(urls).unwrap(), Door::new());
-    thread::scope(|scope| {
-        for _ in 0..20 {
-            scope.spawn(|| {
-                let mut connection = client.get_connection().unwrap();
-                (0..20).for_each(|_| door.enter(&mut connection));
-            });
-        }
-    });
-    door.assert_entered(400);
-}
-
-#[test]
-fn a_hundred_threads_share_the_ten_connections_of_a_pool() {
-    let pool = r2d2::Pool::new(client()).unwrap();
-    let door = Door::new();
-    thread::scope(|scope| {
-        for _ in 0..100 {
-            scope.spawn(|| (0..20).for_each(|_| door.enter(&mut *pool.get().unwrap())));
-        }
-    });
-    door.assert_entered(2000);
+    let url = std::env::var("CLUSTER_URL").unwrap();
+    let cluster = redis::cluster::ClusterClient::new([url.as_str()]).unwrap();
+    let locks = Locks::new(Servers::cluster(cluster, [Client::open(url).unwrap()]));
+    Door::new().crowd(&locks, 20);
+    locks.acquire_all(["{bank}:1", "{bank}:2"]).wait(MINUTE).block().unwrap().release().unwrap();
 }
 
 /// Whether there was a piece left. The stock is read and written in two steps, under the article's lock.
-fn buy(connection: &mut Connection, article: &str) -> RedisResult<bool> {
-    let guard = acquire(connection, &format!("lock:{article}"));
-    let left: u64 = guard.connection.get(article)?;
+fn buy(locks: &Locks, connection: &Mutex<Connection>, article: &str) -> bool {
+    let held = acquire(locks, &format!("lock:{article}"));
+    let left: u64 = connection.lock().unwrap().get(article).unwrap();
     thread::sleep(Duration::from_millis(2)); // the others' chance
     if left > 0 {
-        let () = guard.connection.set(article, left - 1)?;
+        let () = connection.lock().unwrap().set(article, left - 1).unwrap();
     }
-    guard.release()?;
-    Ok(left > 0)
+    held.release().unwrap();
+    left > 0
 }
 
 #[test]
 fn five_hundred_buyers_of_five_articles() {
-    let client = client();
+    let (locks, connection) = (Locks::new(client()), Mutex::new(client().get_connection().unwrap()));
     let articles: [String; 5] = std::array::from_fn(|_| name());
-    let mut connection = client.get_connection().unwrap();
     for article in &articles {
-        let () = connection.set(article, 40).unwrap();
+        let () = connection.lock().unwrap().set(article, 40).unwrap();
     }
+    let (locks, connection, articles) = (&locks, &connection, &articles);
     let sold = thread::scope(|scope| {
-        let buyer =
-            |number: usize| buy(&mut client.get_connection().unwrap(), &articles[number % 5]).unwrap();
-        let buyers: Vec<_> = (0..500).map(|number| scope.spawn(move || buyer(number))).collect();
+        let buyer = |number: usize| scope.spawn(move || buy(locks, connection, &articles[number % 5]));
+        let buyers: Vec<_> = (0..500).map(buyer).collect();
         buyers.into_iter().map(|buyer| buyer.join().unwrap()).filter(|sold| *sold).count()
     });
     assert_eq!(sold, 200);
-    for article in &articles {
-        assert_eq!(connection.get::<_, u64>(article).unwrap(), 0);
+    for article in articles {
+        assert_eq!(connection.lock().unwrap().get::<_, u64>(article).unwrap(), 0);
     }
+}
+
+#[test]
+fn a_guard_gives_the_lock_back_even_in_a_panic() {
+    let (locks, key) = (Locks::new(client()), name());
+    let held = acquire(&locks, &key);
+    let fence = held.fence();
+    assert!(matches!(locks.acquire(&key).wait(Duration::ZERO).block(), Err(Error::NotAcquired(..))));
+    let panicked = thread::spawn(move || {
+        let held = held; // all of it
+        panic!("with fence {}", held.fence());
+    });
+    assert!(panicked.join().is_err());
+    locks.settled();
+    assert!(!exists(&key));
+    assert!(acquire(&locks, &key).fence() > fence);
+}
+
+#[test]
+fn a_loss_is_told_by_all_that_tell_of_it() {
+    let (locks, key) = (Locks::new(client()), name());
+    let held = acquire(&locks, &key);
+    let (told, telling) = std::sync::mpsc::channel();
+    held.on_lost(move |error| told.send(error).unwrap());
+    held.check().unwrap();
+    redis::cmd("LOCK.BREAK").arg(&key).exec(&mut client().get_connection().unwrap()).unwrap();
+    assert!(matches!(telling.recv_timeout(MINUTE), Ok(Error::Lost(_))));
+    assert!(matches!(held.check(), Err(Error::Lost(_))));
+    assert!(matches!(held.extend(MINUTE), Err(Error::Lost(_))));
+    assert!(matches!(held.release(), Err(Error::Lost(_))));
+}
+
+#[test]
+fn a_wait_is_cancelled_and_one_of_closed_locks_ends() {
+    let (locks, key) = (Locks::new(client()), name());
+    let held = acquire(&locks, &key);
+    let cancel = Cancel::default();
+    thread::scope(|scope| {
+        let wait = scope.spawn(|| locks.acquire(&key).cancelled_by(&cancel));
+        cancel.cancel();
+        assert!(matches!(wait.join().unwrap(), Err(Error::Cancelled)));
+        let wait = scope.spawn(|| locks.acquire(&key).wait(MINUTE).block());
+        locks.close();
+        assert!(matches!(wait.join().unwrap(), Err(Error::Closed)));
+    });
+    assert!(matches!(held.check(), Err(Error::Closed)));
+    assert!(!exists(&key));
+    assert!(matches!(locks.acquire(&key).block(), Err(Error::Closed)));
+}
+
+/// The last one to go ends the threads, and so the connections.
+#[test]
+fn locks_that_nobody_has_any_more_leave_no_connection() {
+    let mut url = std::env::var("REDIS_URL").unwrap();
+    let user = name();
+    let mut other = client().get_connection().unwrap();
+    let rules = ["SETUSER", &user, "on", "nopass", "~*", "&*", "+@all"];
+    redis::cmd("ACL").arg(&rules).exec(&mut other).unwrap();
+    url = url.replace("redis://", &format!("redis://{user}:any@"));
+    let mut connections = move || {
+        let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut other).unwrap();
+        list.lines().filter(|line| line.contains(&user)).count()
+    };
+    let locks = Locks::new(Client::open(url).unwrap());
+    let (key, another) = (name(), locks.clone());
+    let held = acquire(&locks, &key);
+    drop((locks, another));
+    assert_eq!(connections(), 2);
+    held.check().unwrap();
+    drop(held);
+    let end = Instant::now() + MINUTE;
+    while connections() > 0 {
+        assert!(Instant::now() < end, "connections stay");
+        thread::sleep(Duration::from_millis(20));
+    }
+    until("it is released", || !exists(&key));
 }

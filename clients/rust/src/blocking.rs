@@ -1,0 +1,310 @@
+//! Locks for threads, without an executor.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//!
+//! let locks = redislock::blocking::Locks::new(redis::Client::open("redis://localhost:6379")?);
+//! let held = locks.acquire("invoice:42").wait(Duration::from_secs(10)).block()?;
+//! println!("held with fence {}", held.fence());
+//! held.check()?; // in between: was it lost?
+//! held.release()?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use redis::{Connection, RedisResult, Value};
+
+use crate::Error;
+use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
+use crate::error::{ends_connection, of_one_server};
+use crate::promise::Promise;
+#[cfg(feature = "cluster")]
+use crate::servers::Kind;
+use crate::servers::Servers;
+use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
+
+/// The locks of a process: make one for each client, and share it between all threads. A clone is the same.
+#[derive(Clone)]
+pub struct Locks {
+    shared: Arc<Use>,
+    threads: Arc<Threads>,
+}
+
+/// A lock that is held: renewed while it is, and released when this is dropped.
+#[derive(Debug)]
+pub struct Held(Grant);
+
+/// Ends a wait from another thread: [`Acquire::cancelled_by`]. Make one for each wait.
+#[derive(Clone, Default)]
+pub struct Cancel(Promise<()>);
+
+impl Cancel {
+    /// The wait ends with [`Error::Cancelled`], and its place in the queue is given up.
+    pub fn cancel(&self) {
+        self.0.set(());
+    }
+}
+
+impl Deref for Held {
+    type Target = Grant;
+
+    fn deref(&self) -> &Grant {
+        &self.0
+    }
+}
+
+impl Locks {
+    /// Connections are made when the first lock is wanted.
+    pub fn new(servers: impl Into<Servers>) -> Self {
+        let threads = Arc::new(Threads {
+            servers: Mutex::new(servers.into()),
+            lanes: Mutex::default(),
+            clock: OnceLock::new(),
+        });
+        Self { shared: Arc::new(Use(Shared::new(threads.clone()))), threads }
+    }
+
+    /// `locks.acquire("invoice:42").wait(time).block()?`.
+    pub fn acquire(&self, key: impl AsRef<[u8]>) -> Acquire<'_, Self> {
+        self.acquire_all([key])
+    }
+
+    /// Several locks, all or none.
+    pub fn acquire_all<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Acquire<'_, Self> {
+        Acquire::new(self, keys)
+    }
+
+    /// Blocks until what dropped guards have given back has reached the server.
+    pub fn settled(&self) {
+        self.shared.0.with(|core, _| core.settled()).wait(None);
+    }
+
+    /// Releases what is held, and ends all waits.
+    pub fn close(&self) {
+        self.shared.0.with(|core, now| core.close(now));
+        self.shared.0.with(|core, _| core.settled()).wait(Some(SILENCE));
+        self.threads.sooner();
+    }
+
+    fn start(&self) {
+        self.threads.clock.get_or_init(|| {
+            let (shared, threads) = (self.shared.0.clone(), self.threads.clone());
+            spawn(move || listen(&shared, &threads));
+            let (shared, threads) = (self.shared.0.clone(), self.threads.clone());
+            spawn(move || clock(&shared, &threads))
+        });
+    }
+}
+
+impl Acquire<'_, Locks> {
+    /// Blocks the thread until the lock is held, or the wait is over.
+    pub fn block(self) -> Result<Held, Error> {
+        self.cancelled_by(&Cancel::default())
+    }
+
+    /// Like `block`; another thread can end the wait.
+    pub fn cancelled_by(self, cancel: &Cancel) -> Result<Held, Error> {
+        let shared = self.locks.shared.clone();
+        self.locks.start();
+        let (id, acquired) = shared.0.with(|core, now| core.acquire(self.request, now))?;
+        let claim = Claim { shared: shared.clone(), id };
+        cancel.0.then(move |()| shared.0.with(|core, now| core.cancel(id, now)));
+        let granted = acquired.wait(None).unwrap_or(Err(Error::Closed))?;
+        Ok(Held(Grant { granted, claim }))
+    }
+}
+
+impl Held {
+    /// Sets the lease, counted from now, and that of renewals; without one, its length stays. Returns what the server gave.
+    pub fn extend(&self, lease: impl Into<Option<Duration>>) -> Result<Duration, Error> {
+        self.claim
+            .with(|core, id, now| core.extend(id, lease.into(), now))
+            .wait(None)
+            .unwrap_or(Err(Error::Closed))
+    }
+
+    /// Calls it as soon as the lock is lost, or the locks are closed. It must not block: the thread that finds out serves all locks.
+    pub fn on_lost(&self, call: impl FnOnce(Error) + Send + 'static) {
+        self.granted.lost.then(call);
+    }
+
+    /// Gives the lock back. An [`Error::Lost`] tells that it was lost before.
+    pub fn release(self) -> Result<(), Error> {
+        self.claim.with(|core, id, now| core.release(id, now)).wait(None).unwrap_or(Err(Error::Closed))
+    }
+}
+
+struct Threads {
+    servers: Mutex<Servers>,
+    lanes: Mutex<HashMap<Lane, Sender<Command>>>,
+    clock: OnceLock<Thread>,
+}
+
+impl Driver for Arc<Threads> {
+    fn send(&self, shared: &Arc<Shared>, command: Command) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lane = lanes.entry(command.lane).or_insert_with(|| {
+            let ((jobs, wanted), shared, threads) = (channel(), shared.clone(), self.clone());
+            spawn(move || work(&shared, &threads, &wanted));
+            jobs
+        });
+        let _ = lane.send(command); // its thread ends only with this end
+    }
+
+    fn sooner(&self) {
+        if let Some(clock) = self.clock.get() {
+            clock.unpark();
+        }
+    }
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> Thread {
+    thread::spawn(work).thread().clone()
+}
+
+impl Threads {
+    fn client(&self) -> RedisResult<redis::Client> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).client()
+    }
+
+    fn connect(&self) -> RedisResult<Line> {
+        #[cfg(feature = "cluster")]
+        if let Kind::Cluster(client, _) = &self.servers.lock().unwrap_or_else(PoisonError::into_inner).0 {
+            return client.get_connection().map(|connection| Line::Cluster(Box::new(connection)));
+        }
+        self.client()?.get_connection_with_timeout(SILENCE).map(Line::Single)
+    }
+}
+
+enum Line {
+    Single(Connection),
+    #[cfg(feature = "cluster")]
+    Cluster(Box<redis::cluster::ClusterConnection>),
+}
+
+/// Sends what has come meanwhile in one go, so that one connection serves any number of threads.
+fn work(shared: &Arc<Shared>, threads: &Threads, wanted: &Receiver<Command>) {
+    const MOST: usize = 100;
+    let mut line = None;
+    while let Ok(first) = wanted.recv() {
+        let mut batch: Vec<Command> = std::iter::once(first).chain(wanted.try_iter().take(MOST)).collect();
+        let mut answered = 0;
+        let done = exchange(&mut line, threads, &batch, |id, reply| {
+            answered += 1;
+            shared.answered(id, reply);
+        });
+        if let Err(error) = done {
+            line = None;
+            for command in batch.drain(answered..) {
+                shared.answered(command.id, Err(error.clone()));
+            }
+        }
+    }
+}
+
+/// Fails if the connection does: then some were not answered.
+fn exchange(
+    line: &mut Option<Line>,
+    threads: &Threads,
+    batch: &[Command],
+    mut answered: impl FnMut(u64, RedisResult<Value>),
+) -> RedisResult<()> {
+    let line = match line {
+        Some(line) => line,
+        None => line.insert(threads.connect()?),
+    };
+    let patience = batch.iter().map(|command| command.patience).max();
+    match line {
+        Line::Single(connection) => {
+            connection.set_read_timeout(patience)?;
+            connection.set_write_timeout(patience)?;
+            let packed: Vec<u8> =
+                batch.iter().flat_map(|command| command.words.get_packed_command()).collect();
+            connection.send_packed_command(&packed)?;
+            for command in batch {
+                let reply = loop {
+                    match connection.recv_response()? {
+                        Value::Push { .. } => {}
+                        reply => break reply.extract_error().map_err(of_one_server),
+                    }
+                };
+                let ended = reply.as_ref().err().filter(|error| ends_connection(error)).cloned();
+                answered(command.id, reply);
+                if let Some(error) = ended {
+                    return Err(error);
+                }
+            }
+        }
+        #[cfg(feature = "cluster")]
+        Line::Cluster(connection) => {
+            connection.set_read_timeout(patience)?;
+            for command in batch {
+                let reply = redis::ConnectionLike::req_command(&mut **connection, &command.words);
+                answered(command.id, reply.and_then(Value::extract_error));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One subscription hears for all, and is made again whenever it is lost.
+fn listen(shared: &Arc<Shared>, threads: &Threads) {
+    let (channel, mut pause) = (shared.with(|core, _| core.channel.clone()), Duration::ZERO);
+    while !shared.with(|core, _| core.is_over()) {
+        let began = Instant::now();
+        if let Err(error) = hear(shared, threads, &channel) {
+            shared.with(|core, now| core.unreachable(&error, now));
+        }
+        if began.elapsed() > LONGEST_PAUSE {
+            pause = Duration::ZERO;
+        }
+        thread::sleep(pause);
+        pause = LONGEST_PAUSE.min(pause + TRY_AGAIN);
+    }
+}
+
+fn hear(shared: &Arc<Shared>, threads: &Threads, channel: &str) -> RedisResult<()> {
+    let mut connection = threads.client()?.get_connection_with_timeout(SILENCE)?;
+    connection.set_read_timeout(Some(SILENCE))?;
+    connection.set_write_timeout(Some(SILENCE))?;
+    let mut messages = connection.as_pubsub();
+    messages.subscribe(channel)?;
+    shared.with(Core::subscribed);
+    let ended = loop {
+        match messages.get_message() {
+            Ok(message) => shared.with(|core, now| core.heard(message.get_payload_bytes(), now)),
+            Err(_) if shared.with(|core, _| core.is_over()) => break Ok(()),
+            Err(error) if !error.is_timeout() => break Err(error),
+            Err(_) => {
+                if let Err(error) = messages.ping::<Value>() {
+                    break Err(error);
+                }
+            }
+        }
+    };
+    messages.set_read_timeout(Some(Duration::from_millis(1)))?; // to end it waits for an answer
+    ended
+}
+
+/// One timer for all. It also ends the background.
+fn clock(shared: &Arc<Shared>, threads: &Threads) {
+    loop {
+        let (next, over) = shared.with(Core::tick);
+        if over {
+            break;
+        }
+        match next {
+            Some(at) => thread::park_timeout(at.saturating_duration_since(Instant::now())),
+            None => thread::park(),
+        }
+    }
+    threads.lanes.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}

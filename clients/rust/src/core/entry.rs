@@ -1,0 +1,112 @@
+//! What is known of one acquire.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::NO_LEASE;
+use crate::Error;
+use crate::promise::Promise;
+use crate::request::Request;
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum State {
+    #[default]
+    Waiting,
+    Held,
+    Lost,
+    Leaving,
+    Over,
+}
+
+/// What a command that is under way is for.
+pub(super) enum Sent {
+    Ask,
+    Doubt,
+    Renew,
+    Extend(Promise<Result<Duration, Error>>),
+    Release,
+    Leave,
+    ReleaseUnknown,
+}
+
+/// What a holder knows of its grant.
+#[derive(Clone)]
+pub(crate) struct Granted {
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) owner: Vec<u8>,
+    pub(crate) fences: Vec<u64>,
+    pub(crate) slot: Option<u64>,
+    pub(crate) lost: Promise<Error>,
+}
+
+pub(crate) type Acquired = Promise<Result<Granted, Error>>;
+pub(super) type Extension = (Option<Duration>, Promise<Result<Duration, Error>>);
+
+/// One acquire: the wait, the grant, and its end.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub(super) request: Request,
+    pub(super) state: State,
+    /// What is under way, and since when.
+    pub(super) sent: Option<(Sent, Instant)>,
+    /// When there is something to do: to ask again, to renew, to send a release again.
+    pub(super) due: Option<Instant>,
+    pub(super) acquired: Acquired,
+    pub(super) lost: Promise<Error>,
+    pub(super) parted: Promise<Result<(), Error>>,
+    /// Nobody will ask for its end.
+    pub(super) dropped: bool,
+
+    // The wait
+    pub(super) end: Option<Instant>,
+    pub(super) woken: bool,
+    pub(super) tries: u32,
+    pub(super) trouble: Option<redis::RedisError>,
+    /// It may have a place; an answer was lost, so it may be held.
+    pub(super) place: bool,
+    pub(super) unsure: bool,
+    /// Why the wait is over, and when to tell that at the latest.
+    pub(super) why: Option<(Error, Instant)>,
+    pub(super) heard_lost: Vec<u64>,
+
+    // The grant
+    pub(super) fences: Vec<u64>,
+    pub(super) slot: Option<u64>,
+    pub(super) lease: Duration,
+    pub(super) until: Option<Instant>,
+    pub(super) doubted: bool,
+    /// Why it was lost.
+    pub(super) error: Option<Error>,
+    pub(super) extensions: VecDeque<Extension>,
+
+    // The end
+    /// Others had the grant, or will have it, when this one left.
+    pub(super) used: bool,
+    /// The grant of one that released it while this one waited.
+    pub(super) left: Vec<u64>,
+    /// The release was sent before.
+    pub(super) again: bool,
+    pub(super) give_up: Option<Instant>,
+}
+
+impl Entry {
+    pub(super) fn new(request: Request, state: State) -> Self {
+        Self { lease: request.lease.unwrap_or(NO_LEASE), request, state, ..Self::default() }
+    }
+
+    pub(super) fn once(&self) -> bool {
+        self.request.wait == Some(Duration::ZERO)
+    }
+
+    /// When the clock has to look at it.
+    pub(super) fn look(&self) -> Option<Instant> {
+        let due = self.due.filter(|_| self.sent.is_none());
+        let other = match self.state {
+            State::Waiting => self.end,
+            State::Held => self.until,
+            State::Leaving => self.why.as_ref().map(|(_, at)| *at),
+            State::Lost | State::Over => return None,
+        };
+        due.into_iter().chain(other).min()
+    }
+}

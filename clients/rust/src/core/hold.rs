@@ -1,0 +1,209 @@
+//! The grant: renewed while it is held, looked at in doubt, and lost.
+
+use std::time::{Duration, Instant};
+
+use redis::{RedisResult, Value};
+
+use super::entry::{Granted, Sent, State};
+use super::{Core, Id, lease_of, numbers};
+use crate::Error;
+use crate::error::{explained, is_gone};
+use crate::promise::Promise;
+use crate::request::at_least_a_millisecond;
+
+impl Core {
+    pub(super) fn hold(&mut self, id: Id, grant: &[Value], began: Instant, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.lease = entry.request.lease.unwrap_or(entry.lease);
+        entry.state = State::Held;
+        let lost = entry.fences.iter().any(|fence| entry.heard_lost.contains(fence));
+        let granted = Granted {
+            keys: entry.request.keys.clone(),
+            owner: entry.request.owner.clone(),
+            fences: entry.fences.clone(),
+            slot: entry.slot,
+            lost: entry.lost.clone(),
+        };
+        let acquired = entry.acquired.clone();
+        self.believe(id, lease_of(grant.get(3)), began);
+        self.tell(&acquired, Ok(granted));
+        if lost {
+            self.lose(id, "the server says that it has ended", now);
+        }
+    }
+
+    /// What the server gave, counted from before it was asked.
+    fn believe(&mut self, id: Id, lease: i64, began: Instant) {
+        let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
+            return;
+        };
+        (entry.until, entry.due) = (None, None);
+        let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody said PERSIST
+        entry.until = began.checked_add(lease);
+        if entry.request.lease.is_none() {
+            // The first one may have been that of another hold, and longer than the server's own.
+            entry.lease = lease;
+        }
+        // A lease that comes out short has reached the maximum age: no renewal makes it longer.
+        if entry.request.kept && lease >= entry.lease / 2 {
+            entry.due = began.checked_add(lease / 3);
+        }
+        let (owner, fences, until) = (entry.request.owner.clone(), entry.fences.clone(), entry.until);
+        self.plan(id);
+        // Those in the same grant share its lease.
+        for other in self.of_owner(&owner).into_iter().filter(|other| *other != id) {
+            if self
+                .entries
+                .get(&other)
+                .is_some_and(|other| other.state == State::Held && other.fences == fences)
+            {
+                self.shorten(other, until, began.checked_add(lease / 3));
+            }
+        }
+    }
+
+    fn shorten(&mut self, id: Id, until: Option<Instant>, soon: Option<Instant>) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if until.is_some_and(|until| entry.until.is_none_or(|before| until < before)) {
+            entry.until = until;
+            if entry.request.kept {
+                entry.due = entry.due.into_iter().chain(soon).min();
+            }
+            self.plan(id);
+        }
+    }
+
+    /// In doubt, it asks as for a new grant, so that the server knows this channel and this connection again. The fence tells
+    /// whether it is still the old one.
+    pub(super) fn renew(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.due = None;
+        let request = &entry.request;
+        let (sent, words) = if entry.doubted {
+            // To ask never makes a lease shorter.
+            let lease = if request.kept { request.lease } else { Some(Duration::from_millis(1)) };
+            (Sent::Doubt, request.acquire(&self.channel, None, lease))
+        } else {
+            (Sent::Renew, request.extend(&entry.fences))
+        };
+        self.send(id, sent, words, now);
+    }
+
+    pub(super) fn renewed(&mut self, id: Id, reply: RedisResult<Value>, began: Instant, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let asked = std::mem::take(&mut entry.doubted);
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) => {
+                entry.doubted = asked || error.code() == Some("GRACE");
+                entry.due = Some(now + Duration::from_secs(1).min(entry.lease / 10));
+                if is_gone(&error) {
+                    self.lose(id, &error.to_string(), now);
+                }
+                return;
+            }
+        };
+        let Value::Array(grant) = &reply else {
+            match reply {
+                Value::Nil => self.lose(id, "someone else holds it", now),
+                reply => self.believe(id, lease_of(Some(&reply)), began),
+            }
+            return;
+        };
+        let fences = numbers(grant.get(1));
+        if fences != entry.fences {
+            let request = entry.request.clone();
+            self.lose(id, "it was free meanwhile", now);
+            self.give_back(request, fences, now);
+        } else if entry.state == State::Lost {
+            let request = entry.request.clone();
+            self.give_back(request, fences, now);
+        } else {
+            self.believe(id, lease_of(grant.get(3)), began);
+        }
+    }
+
+    pub(crate) fn extend(
+        &mut self,
+        id: Id,
+        lease: Option<Duration>,
+        now: Instant,
+    ) -> Promise<Result<Duration, Error>> {
+        let promise = Promise::default();
+        match at_least_a_millisecond("a lease", lease).and_then(|()| self.check(id, now)) {
+            Err(error) => self.tell(&promise, Err(error)),
+            Ok(()) => {
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.extensions.push_back((lease, promise.clone()));
+                }
+                self.go_on(id, now);
+            }
+        }
+        promise
+    }
+
+    pub(super) fn send_extension(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some((lease, promise)) = entry.extensions.pop_front() else { return };
+        if let Some(lease) = lease {
+            (entry.request.lease, entry.lease) = (Some(lease), lease);
+            self.shorten(id, now.checked_add(lease), now.checked_add(lease / 3)); // even if the answer does not come
+        }
+        let Some(entry) = self.entries.get(&id) else { return };
+        let words = entry.request.extend(&entry.fences);
+        self.send(id, Sent::Extend(promise), words, now);
+    }
+
+    pub(super) fn extended(
+        &mut self,
+        id: Id,
+        promise: &Promise<Result<Duration, Error>>,
+        reply: RedisResult<Value>,
+        began: Instant,
+        now: Instant,
+    ) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let (locks, sync) = (entry.request.locks(), entry.request.sync.is_some());
+        let result = match reply {
+            Ok(reply) => {
+                let lease = lease_of(Some(&reply));
+                self.believe(id, lease, began);
+                let given = u64::try_from(lease).map_or(Duration::MAX, Duration::from_millis);
+                self.check(id, now).map(|()| given)
+            }
+            Err(error) => {
+                if is_gone(&error) {
+                    self.lose(id, &error.to_string(), now);
+                }
+                self.check(id, now).and(Err(explained(error, &locks, sync)))
+            }
+        };
+        self.tell(promise, result);
+    }
+
+    /// Fails if the lock was lost. A process that stood still finds out here.
+    pub(crate) fn check(&mut self, id: Id, now: Instant) -> Result<(), Error> {
+        if self.entries.get(&id).is_some_and(|entry| entry.until.is_some_and(|until| until <= now)) {
+            self.lose(id, "its lease is over, and no renewal came through", now);
+        }
+        match self.entries.get(&id) {
+            Some(entry) if entry.state == State::Held => Ok(()),
+            entry => Err(entry.and_then(|entry| entry.error.clone()).unwrap_or(Error::Closed)),
+        }
+    }
+
+    pub(super) fn lose(&mut self, id: Id, why: &str, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
+            return;
+        };
+        let error = Error::Lost(format!("{}: {why}", entry.request.locks()));
+        (entry.state, entry.error) = (State::Lost, Some(error.clone()));
+        let (lost, request, fences) = (entry.lost.clone(), entry.request.clone(), entry.fences.clone());
+        for (_, promise) in std::mem::take(&mut entry.extensions) {
+            self.tell(&promise, Err(error.clone()));
+        }
+        self.tell(&lost, error);
+        self.forget(id);
+        self.give_back(request, fences, now); // perhaps only the network failed, or there are others of several locks
+    }
+}

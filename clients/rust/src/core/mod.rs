@@ -1,0 +1,339 @@
+//! How locks are waited for, kept and given up, for tasks and for threads alike: docs/protocol.md tells it in full.
+//!
+//! This decides everything, and does nothing: events and the time come in, commands and promises go out. Of each lock, one
+//! command at a time is under way, so no answer can overtake another one.
+
+mod entry;
+mod hold;
+mod part;
+mod wait;
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, RedisResult, Value};
+use uuid::Uuid;
+
+pub(crate) use entry::{Acquired, Granted};
+use entry::{Entry, Sent, State};
+
+use crate::Error;
+use crate::promise::Promise;
+use crate::request::Request;
+
+const ASK_AGAIN: Duration = Duration::from_secs(4); // less than lock.claim: a lost message costs seconds, never the lock
+pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(100);
+const PARTING: Duration = Duration::from_millis(40); // nobody waits longer to see that a place was given up
+const NO_LEASE: Duration = Duration::from_secs(30); // what to assume of a lease that is not known
+const ANSWER: Duration = Duration::from_secs(5);
+/// Between attempts to subscribe.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A subscription that is silent for as long is tried, and after as long again made anew.
+pub(crate) const SILENCE: Duration = Duration::from_secs(4);
+
+pub(crate) type Id = u64;
+
+/// Over which connection a command goes. `SYNC` holds up what comes behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Lane {
+    Common,
+    Session,
+    Sync(u64),
+}
+
+const SYNC_LANES: u64 = 6;
+
+pub(crate) struct Command {
+    pub(crate) id: Id,
+    pub(crate) words: Cmd,
+    pub(crate) lane: Lane,
+    /// How long to wait for the answer.
+    pub(crate) patience: Duration,
+}
+
+/// What is to be done about it, outside of the mutex.
+#[derive(Default)]
+pub(crate) struct Out {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) told: Vec<Box<dyn FnOnce() + Send>>,
+    /// Something falls due earlier than the clock knows.
+    pub(crate) sooner: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Core {
+    pub(crate) channel: String,
+    pub(crate) out: Out,
+    /// Nobody can acquire anything any more.
+    pub(crate) unused: bool,
+    /// When the clock has to look.
+    next: Option<Instant>,
+    entries: BTreeMap<Id, Entry>,
+    owners: HashMap<Vec<u8>, Vec<Id>>,
+    last: Id,
+    subscribed: bool,
+    closed: bool,
+    leaving: usize,
+    settling: Vec<Promise<()>>,
+}
+
+impl Core {
+    pub(crate) fn new() -> Self {
+        Self { channel: format!("redislock:{}", Uuid::new_v4()), ..Self::default() }
+    }
+
+    fn insert(&mut self, entry: Entry) -> Id {
+        self.last += 1;
+        self.owners.entry(entry.request.owner.clone()).or_default().push(self.last);
+        self.entries.insert(self.last, entry);
+        self.last
+    }
+
+    /// It no longer counts among those of its owner.
+    fn forget(&mut self, id: Id) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        if let Some(those) = self.owners.get_mut(&entry.request.owner) {
+            those.retain(|other| *other != id);
+            if those.is_empty() {
+                self.owners.remove(&entry.request.owner);
+            }
+        }
+    }
+
+    fn of_owner(&self, owner: &[u8]) -> Vec<Id> {
+        self.owners.get(owner).cloned().unwrap_or_default()
+    }
+
+    /// Another one in the same grant, or that will be in it, in one of these states.
+    fn partner(&self, id: Id, states: &[State]) -> Option<Id> {
+        let entry = self.entries.get(&id)?;
+        self.owners.get(&entry.request.owner)?.iter().copied().find(|other| {
+            *other != id
+                && self.entries.get(other).is_some_and(|other| {
+                    let one =
+                        other.fences.is_empty() || entry.fences.is_empty() || other.fences == entry.fences;
+                    one && !other.used
+                        && states.contains(&other.state)
+                        && same(&entry.request, &other.request)
+                })
+        })
+    }
+
+    fn send(&mut self, id: Id, sent: Sent, words: Cmd, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let request = &entry.request;
+        let sync =
+            request.sync.filter(|_| matches!(sent, Sent::Ask | Sent::Doubt | Sent::Renew | Sent::Extend(_)));
+        let lane = match (&sent, sync) {
+            (Sent::Ask | Sent::Doubt, _) if request.session => Lane::Session,
+            (_, Some(_)) => Lane::Sync(id % SYNC_LANES),
+            _ => Lane::Common,
+        };
+        let patience = ANSWER + sync.map_or(Duration::ZERO, |(_, time)| time);
+        entry.sent = Some((sent, now));
+        self.out.commands.push(Command { id, words, lane, patience });
+    }
+
+    fn plan(&mut self, id: Id) {
+        if let Some(at) = self.entries.get(&id).and_then(Entry::look)
+            && self.next.is_none_or(|next| at < next)
+        {
+            self.next = Some(at);
+            self.out.sooner = true;
+        }
+    }
+
+    fn tell<T: Clone + Send + 'static>(&mut self, promise: &Promise<T>, value: T) {
+        let promise = promise.clone();
+        self.out.told.push(Box::new(move || promise.set(value)));
+    }
+
+    // What comes in
+
+    pub(crate) fn answered(&mut self, id: Id, reply: RedisResult<Value>, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some((sent, began)) = entry.sent.take() else { return };
+        match sent {
+            Sent::Ask => self.asked(id, reply, began, now),
+            Sent::Doubt | Sent::Renew => self.renewed(id, reply, began, now),
+            Sent::Extend(promise) => self.extended(id, &promise, reply, began, now),
+            Sent::Release | Sent::Leave | Sent::ReleaseUnknown => self.given_up(id, &sent, reply, now),
+        }
+        self.go_on(id, now);
+        self.out.sooner |= self.is_over();
+    }
+
+    /// What waited for the answer.
+    fn go_on(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        if entry.sent.is_none() {
+            let due = entry.due.is_some_and(|due| due <= now);
+            match entry.state {
+                State::Waiting if entry.woken || due => self.ask(id, now),
+                State::Held if !entry.extensions.is_empty() => self.send_extension(id, now),
+                State::Held if due => self.renew(id, now),
+                State::Leaving if !entry.again || due => self.give_up(id, now),
+                State::Lost | State::Over if entry.dropped => drop(self.entries.remove(&id)),
+                _ => {}
+            }
+        }
+        self.plan(id);
+    }
+
+    /// The owner comes last in a message, because it may contain anything.
+    pub(crate) fn heard(&mut self, message: &[u8], now: Instant) {
+        let split = |text: &[u8]| {
+            let at = text.iter().position(|byte| *byte == b' ')?;
+            Some((text.get(..at)?.to_vec(), text.get(at + 1..)?.to_vec()))
+        };
+        let Some((word, mut owner)) = split(message) else { return };
+        let mut fence = 0;
+        if matches!(word.as_slice(), b"granted" | b"lost" | b"wanted") {
+            let Some((number, rest)) = split(&owner) else { return };
+            fence = String::from_utf8_lossy(&number).parse().unwrap_or(0);
+            owner = rest;
+        }
+        for id in self.of_owner(&owner) {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            match (word.as_slice(), entry.state) {
+                (b"lost", State::Held) if entry.fences.contains(&fence) => {
+                    self.lose(id, "the server says that it has ended", now);
+                }
+                // The reply with its fence may still be on its way.
+                (b"lost", State::Waiting) => entry.heard_lost.push(fence),
+                (b"gone", _) | (b"granted" | b"timeout", State::Waiting) => self.doubt(id, now),
+                _ => {}
+            }
+        }
+    }
+
+    /// Messages were lost until now: all that wait ask again, and all that is held is looked at.
+    pub(crate) fn subscribed(&mut self, now: Instant) {
+        self.subscribed = true;
+        for id in self.all() {
+            self.doubt(id, now);
+        }
+    }
+
+    /// There is no subscription, and never was one. Nobody may ask without.
+    pub(crate) fn unreachable(&mut self, error: &redis::RedisError, now: Instant) {
+        if self.subscribed {
+            return;
+        }
+        for id in self.all() {
+            let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Waiting) else {
+                continue;
+            };
+            entry.tries += 1;
+            self.refused(id, error.clone(), now);
+        }
+    }
+
+    fn doubt(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        match entry.state {
+            State::Waiting => entry.woken = true,
+            State::Held => {
+                entry.doubted = true;
+                entry.due = Some(now);
+            }
+            _ => return,
+        }
+        self.go_on(id, now);
+    }
+
+    /// Does what is due. Returns when it has to be called again, and whether that is over.
+    pub(crate) fn tick(&mut self, now: Instant) -> (Option<Instant>, bool) {
+        for id in self.all() {
+            let Some(entry) = self.entries.get(&id).filter(|entry| entry.look().is_some_and(|at| at <= now))
+            else {
+                continue;
+            };
+            match entry.state {
+                State::Waiting if !entry.once() && entry.end.is_some_and(|end| end <= now) => {
+                    self.not_acquired(id, now)
+                }
+                State::Held if entry.until.is_some_and(|until| until <= now) => {
+                    self.lose(id, "its lease is over, and no renewal came through", now);
+                }
+                State::Leaving if entry.why.as_ref().is_some_and(|(_, at)| *at <= now) => self.tell_why(id),
+                _ => {}
+            }
+            self.go_on(id, now);
+        }
+        self.next = self.entries.values().filter_map(Entry::look).min();
+        self.out.sooner = false;
+        (self.next, self.is_over())
+    }
+
+    /// Nobody will acquire anything any more, and everything has been given back.
+    pub(crate) fn is_over(&self) -> bool {
+        self.unused && self.entries.is_empty() || self.closed && self.leaving == 0
+    }
+
+    fn all(&self) -> Vec<Id> {
+        self.entries.keys().copied().collect()
+    }
+
+    /// Nobody asks for it any more.
+    pub(crate) fn dropped(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.dropped = true;
+        match entry.state {
+            State::Waiting => self.end_wait(id, Error::Cancelled, now),
+            State::Held => drop(self.release(id, now)),
+            _ => {}
+        }
+        self.go_on(id, now);
+    }
+
+    /// Ends all waits, and releases what is held.
+    pub(crate) fn close(&mut self, now: Instant) {
+        self.closed = true;
+        for id in self.all() {
+            let Some(entry) = self.entries.get(&id) else { continue };
+            match entry.state {
+                State::Waiting => self.end_wait(id, Error::Closed, now),
+                State::Held => {
+                    let lost = entry.lost.clone();
+                    self.tell(&lost, Error::Closed);
+                    drop(self.release(id, now));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Comes when nothing is on its way back to the server any more.
+    pub(crate) fn settled(&mut self) -> Promise<()> {
+        let promise = Promise::default();
+        self.settling.push(promise.clone());
+        self.settle();
+        promise
+    }
+
+    fn settle(&mut self) {
+        if self.leaving == 0 {
+            for promise in std::mem::take(&mut self.settling) {
+                self.tell(&promise, ());
+            }
+        }
+    }
+}
+
+fn same(one: &Request, other: &Request) -> bool {
+    one.keys.len() == other.keys.len() && one.keys.iter().all(|key| other.keys.contains(key))
+}
+
+/// One number or several.
+fn numbers(reply: Option<&Value>) -> Vec<u64> {
+    match reply {
+        Some(Value::Int(number)) => u64::try_from(*number).into_iter().collect(),
+        Some(Value::Array(all)) => all.iter().flat_map(|one| numbers(Some(one))).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn lease_of(reply: Option<&Value>) -> i64 {
+    if let Some(Value::Int(ms)) = reply { *ms } else { 0 }
+}

@@ -1,0 +1,134 @@
+//! The end: a grant or a place is given back, now or as soon as it can be.
+
+use std::time::Instant;
+
+use redis::{RedisResult, Value};
+
+use super::entry::{Entry, Sent, State};
+use super::{Core, Id, NO_LEASE, TRY_AGAIN};
+use crate::Error;
+use crate::error::{explained, is_gone, passes};
+use crate::promise::Promise;
+use crate::request::Request;
+
+impl Core {
+    /// The promise is an `Error::Lost` if the lock was lost before.
+    pub(crate) fn release(&mut self, id: Id, now: Instant) -> Promise<Result<(), Error>> {
+        let held = self.check(id, now);
+        let parted = self.entries.get(&id).map(|entry| entry.parted.clone()).unwrap_or_default();
+        match held {
+            Ok(()) => {
+                self.leave(id, now);
+                self.go_on(id, now);
+            }
+            // After `close`, it is on its way already.
+            Err(Error::Closed) if self.entries.contains_key(&id) => {}
+            Err(error) => self.tell(&parted, Err(error)),
+        }
+        parted
+    }
+
+    /// Decides once which of several gives up their grant: the last one.
+    pub(super) fn leave(&mut self, id: Id, now: Instant) {
+        let other = self.partner(id, &[State::Waiting, State::Held]);
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let held = entry.state == State::Held;
+        entry.used = other.is_some();
+        entry.state = State::Leaving;
+        entry.due = None;
+        // What can't be sent is sent again until the lease would be over anyway.
+        entry.give_up = now.checked_add(entry.lease).into_iter().chain(entry.until.filter(|_| held)).min();
+        let left = if entry.fences.is_empty() { entry.left.clone() } else { entry.fences.clone() };
+        let extensions = std::mem::take(&mut entry.extensions);
+        if let Some(other) = other.and_then(|other| self.entries.get_mut(&other))
+            && !left.is_empty()
+        {
+            other.left = left;
+        }
+        for (_, promise) in extensions {
+            self.tell(&promise, Err(Error::Closed));
+        }
+        self.leaving += 1;
+    }
+
+    /// Releases a grant that nobody wants.
+    pub(super) fn give_back(&mut self, request: Request, fences: Vec<u64>, now: Instant) {
+        if fences.is_empty() {
+            return;
+        }
+        let mut entry = Entry::new(request, State::Lost);
+        (entry.fences, entry.lease, entry.dropped) = (fences, NO_LEASE, true);
+        let id = self.insert(entry); // who comes back waits for it
+        if self.partner(id, &[State::Waiting, State::Held]).is_some() {
+            self.forget(id);
+            self.entries.remove(&id);
+            return;
+        }
+        self.leave(id, now);
+        self.go_on(id, now);
+    }
+
+    pub(super) fn give_up(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.due = None;
+        let request = &entry.request;
+        if entry.used {
+            self.over(id, Ok(()), now);
+        } else if !entry.fences.is_empty() {
+            let words = request.release(&entry.fences);
+            self.send(id, Sent::Release, words, now);
+        } else if entry.place || entry.unsure {
+            let words = request.leave();
+            self.send(id, Sent::Leave, words, now);
+        } else {
+            self.over(id, Ok(()), now);
+        }
+    }
+
+    pub(super) fn given_up(&mut self, id: Id, sent: &Sent, reply: RedisResult<Value>, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let locks = entry.request.locks();
+        match reply {
+            // An owner that the caller named may hold the lock in another process.
+            Ok(Value::Int(0)) if matches!(sent, Sent::Leave) && entry.unsure && !entry.request.named => {
+                let words = entry.request.release(&[]);
+                self.send(id, Sent::ReleaseUnknown, words, now);
+            }
+            Ok(Value::Array(missing)) if missing.contains(&Value::Nil) && !entry.again => {
+                let why = format!("{locks}: one of the locks was gone when it was released");
+                self.over(id, Err(Error::Lost(why)), now);
+            }
+            Ok(_) => self.over(id, Ok(()), now),
+            Err(error) if passes(&error) && entry.give_up.is_some_and(|end| now < end) => {
+                entry.again = true;
+                entry.due = Some(now + TRY_AGAIN);
+            }
+            // The lease is over, or the first try has worked.
+            Err(error) if passes(&error) || entry.again && is_gone(&error) => self.over(id, Ok(()), now),
+            Err(error) => self.over(id, Err(explained(error, &locks, false)), now),
+        }
+    }
+
+    fn over(&mut self, id: Id, result: Result<(), Error>, now: Instant) {
+        self.tell_why(id);
+        self.forget(id);
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.state = State::Over;
+        let (parted, owner) = (entry.parted.clone(), entry.request.owner.clone());
+        if entry.dropped {
+            self.entries.remove(&id);
+        }
+        self.tell(&parted, result);
+        self.leaving = self.leaving.saturating_sub(1);
+        self.settle();
+        for other in self.of_owner(&owner) {
+            if self
+                .entries
+                .get(&other)
+                .is_some_and(|other| other.state == State::Waiting && other.sent.is_none())
+            {
+                self.ask(other, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The wait: asking until the lock is held, or the wait is over.
+
+use std::time::Instant;
+
+use redis::{RedisError, RedisResult, Value};
+
+use super::entry::{Entry, Sent, State};
+use super::{ASK_AGAIN, Acquired, Core, Id, PARTING, TRY_AGAIN, lease_of, numbers};
+use crate::Error;
+use crate::error::{explained, passes};
+use crate::request::{Request, ms};
+
+impl Core {
+    pub(crate) fn acquire(&mut self, request: Request, now: Instant) -> Result<(Id, Acquired), Error> {
+        request.check()?;
+        if self.closed {
+            return Err(Error::Closed);
+        }
+        let mut entry = Entry::new(request, State::Waiting);
+        entry.end = entry.request.wait.filter(|_| !entry.once()).and_then(|wait| now.checked_add(wait));
+        let acquired = entry.acquired.clone();
+        let id = self.insert(entry);
+        self.ask(id, now);
+        self.plan(id);
+        Ok((id, acquired))
+    }
+
+    pub(super) fn ask(&mut self, id: Id, now: Instant) {
+        // The release of another one of this owner could end the grant that this one would enter. It asks when that is over.
+        let leaving = self.partner(id, &[State::Leaving]).is_some();
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        (entry.woken, entry.due) = (false, None);
+        if !self.subscribed || leaving {
+            return;
+        }
+        entry.tries += 1;
+        let block = match entry.end {
+            _ if entry.once() => None,
+            None => Some(0),
+            Some(end) => Some(ms(end.saturating_duration_since(now))),
+        };
+        let words = entry.request.acquire(&self.channel, block, entry.request.lease);
+        self.send(id, Sent::Ask, words, now);
+    }
+
+    pub(super) fn asked(&mut self, id: Id, reply: RedisResult<Value>, began: Instant, now: Instant) {
+        self.note(id, &reply);
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if entry.state != State::Waiting {
+            // Others may have left meanwhile, without this grant.
+            if entry.used {
+                let (fences, alone) =
+                    (!entry.fences.is_empty(), self.partner(id, &[State::Waiting, State::Held]).is_none());
+                let used = !alone || fences && self.partner(id, &[State::Leaving]).is_some();
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.used = used;
+                }
+            }
+            return;
+        }
+        entry.trouble = None;
+        match reply {
+            Ok(Value::Array(grant)) => self.hold(id, &grant, began, now),
+            Ok(Value::Nil) => self.not_acquired(id, now),
+            Ok(_) => entry.due = Some(now + ASK_AGAIN),
+            Err(error) => self.refused(id, error, now),
+        }
+    }
+
+    pub(super) fn refused(&mut self, id: Id, error: RedisError, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if passes(&error) && (!entry.once() || entry.tries < 2) {
+            entry.trouble = Some(error);
+            entry.due = Some(now + TRY_AGAIN);
+        } else {
+            let why = explained(error, &entry.request.locks(), entry.request.sync.is_some());
+            self.end_wait(id, why, now);
+        }
+    }
+
+    /// Keeps in mind what the server may have of this wait.
+    fn note(&mut self, id: Id, reply: &RedisResult<Value>) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        match reply {
+            Ok(Value::Array(grant)) => {
+                entry.unsure = false;
+                entry.fences = numbers(grant.get(1));
+                entry.slot = numbers(grant.get(4)).first().copied();
+                if let Ok(lease) = u64::try_from(lease_of(grant.get(3))) {
+                    entry.lease = std::time::Duration::from_millis(lease);
+                }
+            }
+            Ok(reply) => (entry.unsure, entry.place) = (false, entry.place || *reply != Value::Nil),
+            Err(error) => {
+                entry.unsure |= passes(error);
+                entry.place |= error.code() == Some("NOREPLICAS"); // it may be there still, and unclaimed
+            }
+        }
+    }
+
+    pub(super) fn not_acquired(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let why = Error::NotAcquired(entry.request.locks(), entry.trouble.clone());
+        self.end_wait(id, why, now);
+    }
+
+    /// The wait ends once its place was given up, or soon.
+    pub(super) fn end_wait(&mut self, id: Id, why: Error, now: Instant) {
+        self.leave(id, now);
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.why = Some((why, now + PARTING));
+        let (used, left, request) = (entry.used, entry.left.clone(), entry.request.clone());
+        if !used {
+            self.give_back(request, left, now);
+        }
+        self.go_on(id, now);
+    }
+
+    pub(crate) fn cancel(&mut self, id: Id, now: Instant) {
+        if self.entries.get(&id).is_some_and(|entry| entry.state == State::Waiting) {
+            self.end_wait(id, Error::Cancelled, now);
+        }
+    }
+
+    pub(super) fn tell_why(&mut self, id: Id) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if let Some((why, _)) = entry.why.take() {
+            let acquired = entry.acquired.clone();
+            self.tell(&acquired, Err(why));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod blocking;
+mod core;
+mod error;
+mod promise;
+mod request;
+mod servers;
+mod shared;
+#[cfg(feature = "tokio")]
+mod tasks;
+
+pub use error::Error;
+pub use servers::Servers;
+pub use shared::{Acquire, Grant};
+#[cfg(feature = "tokio")]
+pub use tasks::{Held, Locks};

@@ -1,0 +1,152 @@
+//! What is asked of the server, in its own words.
+
+use std::time::Duration;
+
+use redis::{Cmd, cmd};
+use uuid::Uuid;
+
+use crate::Error;
+
+/// A lock, or several at once, as somebody wants it. Bad input is refused here, before anything is sent.
+#[derive(Clone, Default)]
+pub(crate) struct Request {
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) owner: Vec<u8>,
+    pub(crate) named: bool,
+    pub(crate) kept: bool,
+    pub(crate) session: bool,
+    pub(crate) sync: Option<(u32, Duration)>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) shared: bool,
+    pub(crate) limit: Option<u32>,
+    pub(crate) detect: bool,
+    pub(crate) label: Option<Vec<u8>>,
+}
+
+/// Whole milliseconds, at least one.
+pub(crate) fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
+}
+
+pub(crate) fn at_least_a_millisecond(name: &str, time: Option<Duration>) -> Result<(), Error> {
+    match time {
+        Some(time) if time < Duration::from_millis(1) => {
+            Err(Error::Invalid(format!("{name} must be at least 1 ms: {time:?}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Request {
+    pub(crate) fn new(keys: Vec<Vec<u8>>) -> Self {
+        Self { keys, owner: Uuid::new_v4().to_string().into_bytes(), kept: true, ..Self::default() }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let refuse = |why: String| Err(Error::Invalid(why));
+        if self.keys.is_empty() {
+            return refuse("a lock needs a key".to_string());
+        }
+        if let Some(key) = self
+            .keys
+            .iter()
+            .enumerate()
+            .find_map(|(at, key)| self.keys.iter().skip(at + 1).find(|other| *other == key))
+        {
+            return refuse(format!("the key {:?} is named twice", String::from_utf8_lossy(key)));
+        }
+        if self.shared && self.limit.is_some() {
+            return refuse("`shared` and `limit` exclude each other".to_string());
+        }
+        if self.limit == Some(0) {
+            return refuse("a limit must be at least 1".to_string());
+        }
+        if !(1..=128).contains(&self.owner.len()) {
+            return refuse(format!("an owner must be 1 to 128 bytes long: {}", self.owner.len()));
+        }
+        if self.sync.is_some_and(|(replicas, _)| replicas == 0) {
+            return refuse("a number of replicas must be at least 1".to_string());
+        }
+        at_least_a_millisecond("a lease", self.lease)?;
+        at_least_a_millisecond("a maximum age", self.max_hold)?;
+        at_least_a_millisecond("the time of `sync`", self.sync.map(|(_, time)| time))
+    }
+
+    /// The locks, for errors.
+    pub(crate) fn locks(&self) -> String {
+        self.keys.iter().map(|key| String::from_utf8_lossy(key)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn command(&self, verb: &str) -> Cmd {
+        match self.keys.as_slice() {
+            [key] => cmd(&format!("LOCK.{verb}")).arg(key).take(),
+            keys => cmd(&format!("LOCK.M{verb}")).arg(keys.len()).arg(keys).take(),
+        }
+    }
+
+    /// `block`: nothing asks once, 0 waits for ever.
+    pub(crate) fn acquire(&self, channel: &str, block: Option<u64>, lease: Option<Duration>) -> Cmd {
+        let mut command = self.command("ACQUIRE");
+        command.arg("OWNER").arg(&self.owner).arg("NOTIFY").arg(channel).arg("ONCE");
+        let mut number = |word: &str, number: Option<u64>| {
+            if let Some(number) = number {
+                command.arg(word).arg(number);
+            }
+        };
+        number("PX", lease.map(ms));
+        number("BLOCK", block);
+        number("MAXHOLD", self.max_hold.map(ms));
+        number("LIMIT", self.limit.map(u64::from));
+        for (word, wanted) in [("SHARED", self.shared), ("SESSION", self.session), ("DETECT", self.detect)] {
+            if wanted {
+                command.arg(word);
+            }
+        }
+        if let Some(label) = &self.label {
+            command.arg("LABEL").arg(label);
+        }
+        self.confirmed(&mut command);
+        command
+    }
+
+    pub(crate) fn extend(&self, fences: &[u64]) -> Cmd {
+        let mut command = self.command("EXTEND");
+        command.arg(&self.owner);
+        if let Some(lease) = self.lease {
+            command.arg("PX").arg(ms(lease));
+        }
+        fenced(&mut command, fences);
+        self.confirmed(&mut command);
+        command
+    }
+
+    pub(crate) fn release(&self, fences: &[u64]) -> Cmd {
+        let mut command = self.command("RELEASE");
+        command.arg(&self.owner);
+        fenced(&mut command, fences);
+        command
+    }
+
+    pub(crate) fn leave(&self) -> Cmd {
+        let mut command = cmd("LOCK.LEAVE");
+        command.arg(self.keys.first()).arg(&self.owner);
+        command
+    }
+
+    fn confirmed(&self, command: &mut Cmd) {
+        if let Some((replicas, time)) = self.sync {
+            command.arg("SYNC").arg(replicas).arg(ms(time));
+        }
+    }
+}
+
+/// Has the command act only on that grant. Locks that were entered again have different fences, and none to name.
+fn fenced(command: &mut Cmd, fences: &[u64]) {
+    if let Some(fence) = fences.first()
+        && fences.iter().all(|other| other == fence)
+    {
+        command.arg("FENCE").arg(*fence);
+    }
+}

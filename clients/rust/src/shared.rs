@@ -1,0 +1,208 @@
+//! The core behind its mutex, and what users have of it in both forms.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use redis::{RedisResult, Value};
+
+use crate::Error;
+use crate::core::{Command, Core, Granted, Id};
+use crate::request::Request;
+
+/// Sends commands, and has the clock look again: what differs between tasks and threads.
+pub(crate) trait Driver: Send + Sync + 'static {
+    fn send(&self, shared: &Arc<Shared>, command: Command);
+    fn sooner(&self);
+}
+
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    driver: Box<dyn Driver>,
+}
+
+impl Shared {
+    pub(crate) fn new(driver: impl Driver) -> Arc<Self> {
+        Arc::new(Self { core: Mutex::new(Core::new()), driver: Box::new(driver) })
+    }
+
+    pub(crate) fn with<R>(self: &Arc<Self>, work: impl FnOnce(&mut Core, Instant) -> R) -> R {
+        let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut core, Instant::now());
+        let out = std::mem::take(&mut core.out);
+        drop(core);
+        out.commands.into_iter().for_each(|command| self.driver.send(self, command));
+        out.told.into_iter().for_each(|tell| tell());
+        if out.sooner {
+            self.driver.sooner();
+        }
+        result
+    }
+
+    pub(crate) fn answered(self: &Arc<Self>, id: Id, reply: RedisResult<Value>) {
+        self.with(|core, now| core.answered(id, reply, now));
+    }
+}
+
+/// Keeps the background at work. That ends with the last one, once everything was given back.
+pub(crate) struct Use(pub(crate) Arc<Shared>);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.0.with(|core, _| core.unused = true);
+        self.0.driver.sooner();
+    }
+}
+
+/// What an acquire has at the server. It is given up when this is dropped.
+pub(crate) struct Claim {
+    pub(crate) shared: Arc<Use>,
+    pub(crate) id: Id,
+}
+
+impl Claim {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Core, Id, Instant) -> R) -> R {
+        self.shared.0.with(|core, now| work(core, self.id, now))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.with(|core, id, now| core.dropped(id, now));
+    }
+}
+
+/// What a holder knows of its lock.
+pub struct Grant {
+    pub(crate) claim: Claim,
+    pub(crate) granted: Granted,
+}
+
+impl Grant {
+    /// The locks, in the order in which they were named.
+    pub fn keys(&self) -> &[Vec<u8>] {
+        &self.granted.keys
+    }
+
+    /// The name under which the server knows the holder.
+    pub fn owner(&self) -> &[u8] {
+        &self.granted.owner
+    }
+
+    /// Rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, it is the greatest.
+    pub fn fence(&self) -> u64 {
+        self.granted.fences.iter().copied().max().unwrap_or_default()
+    }
+
+    /// One for each key. Locks that were acquired together have the same one, unless they were held before.
+    pub fn fences(&self) -> &[u64] {
+        &self.granted.fences
+    }
+
+    /// Which of the holders of a `limit` this one is, from 1, if the server tells.
+    pub fn slot(&self) -> Option<u64> {
+        self.granted.slot
+    }
+
+    /// An [`Error::Lost`] if the lock was lost, [`Error::Closed`] if the locks were closed.
+    pub fn check(&self) -> Result<(), Error> {
+        self.claim.with(Core::check)
+    }
+
+    /// Comes as soon as the lock is lost, with an [`Error::Lost`], or when the locks are closed. Any executor can await it.
+    pub async fn lost(&self) -> Error {
+        self.granted.lost.clone().await
+    }
+
+    /// The result of the work, unless the lock is lost meanwhile: then the work is dropped where it stands.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
+        poll_fn(|context| match lost.as_mut().poll(context) {
+            Poll::Ready(error) => Poll::Ready(Err(error)),
+            Poll::Pending => work.as_mut().poll(context).map(Ok),
+        })
+        .await
+    }
+}
+
+impl std::fmt::Debug for Grant {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys: Vec<_> = self.keys().iter().map(|key| String::from_utf8_lossy(key)).collect();
+        to.debug_struct("Held").field("keys", &keys).field("fences", &self.fences()).finish_non_exhaustive()
+    }
+}
+
+/// A lock as it is wanted. Times are whole milliseconds.
+#[must_use = "nothing is asked of the server before this is awaited (or, with threads, before `block`)"]
+pub struct Acquire<'a, L> {
+    pub(crate) locks: &'a L,
+    pub(crate) request: Request,
+}
+
+impl<'a, L> Acquire<'a, L> {
+    pub(crate) fn new<K: AsRef<[u8]>>(locks: &'a L, keys: impl IntoIterator<Item = K>) -> Self {
+        Self { locks, request: Request::new(keys.into_iter().map(|key| key.as_ref().to_vec()).collect()) }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Request)) -> Self {
+        change(&mut self.request);
+        self
+    }
+
+    /// Waits at most so long: zero asks once. Without it, the wait has no end.
+    pub fn wait(self, time: Duration) -> Self {
+        self.with(|request| request.wait = Some(time))
+    }
+
+    /// How long the lock outlives a holder that vanishes: by default what the server says, 30 s.
+    pub fn lease(self, time: Duration) -> Self {
+        self.with(|request| request.lease = Some(time))
+    }
+
+    /// The lock ends with its lease, unless it is extended by hand.
+    pub fn no_renewal(self) -> Self {
+        self.with(|request| request.kept = false)
+    }
+
+    /// The lock is never held for longer, however often it is renewed.
+    pub fn max_hold(self, time: Duration) -> Self {
+        self.with(|request| request.max_hold = Some(time))
+    }
+
+    /// The lock is free as soon as the connection of this process closes.
+    pub fn session(self) -> Self {
+        self.with(|request| request.session = true)
+    }
+
+    /// For readers: any number of them hold the lock together.
+    pub fn shared(self) -> Self {
+        self.with(|request| request.shared = true)
+    }
+
+    /// At most so many hold the lock together. [`Grant::slot`] tells which of them this one is.
+    pub fn limit(self, holders: u32) -> Self {
+        self.with(|request| request.limit = Some(holders))
+    }
+
+    /// A text for those who look who holds the lock.
+    pub fn label(self, text: impl AsRef<[u8]>) -> Self {
+        self.with(|request| request.label = Some(text.as_ref().to_vec()))
+    }
+
+    /// Who acquires the lock, to enter it again or to go on with it in another process. By default a fresh name.
+    pub fn owner(self, name: impl AsRef<[u8]>) -> Self {
+        self.with(|request| (request.owner, request.named) = (name.as_ref().to_vec(), true))
+    }
+
+    /// Fails with [`Error::Deadlock`] if the wait would never end. Name one owner for all locks of a task.
+    pub fn detect(self) -> Self {
+        self.with(|request| request.detect = true)
+    }
+
+    /// The lock counts only once so many replicas have it, within that time: else [`Error::NotConfirmed`].
+    pub fn sync(self, replicas: u32, time: Duration) -> Self {
+        self.with(|request| request.sync = Some((replicas, time)))
+    }
+}

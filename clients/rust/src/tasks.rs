@@ -1,0 +1,287 @@
+//! Locks for tasks of tokio.
+
+use std::collections::HashMap;
+use std::future::{Future, IntoFuture};
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, Value};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex as Turn, Notify};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout, timeout_at};
+
+use crate::Error;
+use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
+use crate::error::{ends_connection, of_one_server};
+#[cfg(feature = "cluster")]
+use crate::servers::Kind;
+use crate::servers::Servers;
+use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
+
+/// The locks of a process: make one for each client, and share it between all tasks of a runtime. A clone is the same.
+#[derive(Clone)]
+pub struct Locks {
+    shared: Arc<Use>,
+    tasks: Arc<Tasks>,
+}
+
+/// A lock that is held: renewed while it is, and released when this is dropped.
+#[derive(Debug)]
+pub struct Held(Grant);
+
+impl Deref for Held {
+    type Target = Grant;
+
+    fn deref(&self) -> &Grant {
+        &self.0
+    }
+}
+
+impl Locks {
+    /// Connections are made when the first lock is wanted.
+    pub fn new(servers: impl Into<Servers>) -> Self {
+        let tasks = Arc::new(Tasks {
+            servers: Turn::new(servers.into()),
+            lanes: Mutex::default(),
+            runtime: OnceLock::new(),
+            sooner: Notify::new(),
+        });
+        Self { shared: Arc::new(Use(Shared::new(tasks.clone()))), tasks }
+    }
+
+    /// To be awaited: `locks.acquire("invoice:42").wait(time).await?`. A wait that is dropped leaves its place.
+    pub fn acquire(&self, key: impl AsRef<[u8]>) -> Acquire<'_, Self> {
+        self.acquire_all([key])
+    }
+
+    /// Several locks, all or none.
+    pub fn acquire_all<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Acquire<'_, Self> {
+        Acquire::new(self, keys)
+    }
+
+    /// Comes when what dropped guards and waits have given back has reached the server.
+    pub async fn settled(&self) {
+        let settled = self.shared.0.with(|core, _| core.settled());
+        settled.await;
+    }
+
+    /// Releases what is held, and ends all waits.
+    pub async fn close(&self) {
+        self.shared.0.with(|core, now| core.close(now));
+        let _ = timeout(SILENCE, self.settled()).await;
+        self.tasks.sooner();
+    }
+
+    fn start(&self) {
+        self.tasks.runtime.get_or_init(|| {
+            let (runtime, shared, tasks) = (Handle::current(), self.shared.0.clone(), self.tasks.clone());
+            let listener = runtime.spawn(listen(shared.clone(), tasks.clone())).abort_handle();
+            runtime.spawn(clock(shared, tasks, listener));
+            runtime
+        });
+    }
+}
+
+impl<'a> IntoFuture for Acquire<'a, Locks> {
+    type Output = Result<Held, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let shared = self.locks.shared.clone();
+            self.locks.start();
+            let (id, acquired) = shared.0.with(|core, now| core.acquire(self.request, now))?;
+            let claim = Claim { shared, id }; // gives up the place, if this is dropped here
+            Ok(Held(Grant { granted: acquired.await?, claim }))
+        })
+    }
+}
+
+impl Held {
+    /// Sets the lease, counted from now, and that of renewals; without one, its length stays. Returns what the server gave.
+    pub async fn extend(&self, lease: impl Into<Option<Duration>>) -> Result<Duration, Error> {
+        let extended = self.claim.with(|core, id, now| core.extend(id, lease.into(), now));
+        extended.await
+    }
+
+    /// Gives the lock back. An [`Error::Lost`] tells that it was lost before. What is dropped half-way is released all the same.
+    pub async fn release(self) -> Result<(), Error> {
+        let released = self.claim.with(|core, id, now| core.release(id, now));
+        released.await
+    }
+}
+
+struct Tasks {
+    servers: Turn<Servers>,
+    lanes: Mutex<HashMap<Lane, Arc<Turn<Line>>>>,
+    runtime: OnceLock<Handle>,
+    sooner: Notify,
+}
+
+/// A connection that the commands of all tasks share.
+#[derive(Default)]
+struct Line {
+    connection: Option<(Connection, Arc<()>)>,
+    /// Those that waited meanwhile share a failure.
+    failed: Option<(Instant, RedisError)>,
+}
+
+#[derive(Clone)]
+enum Connection {
+    Single(MultiplexedConnection),
+    #[cfg(feature = "cluster-async")]
+    Cluster(redis::cluster_async::ClusterConnection),
+}
+
+impl Driver for Arc<Tasks> {
+    fn send(&self, shared: &Arc<Shared>, command: Command) {
+        let (tasks, shared) = (self.clone(), shared.clone());
+        if let Some(runtime) = self.runtime.get() {
+            runtime.spawn(async move {
+                let reply = tasks.reply(&command).await;
+                shared.answered(command.id, reply);
+            });
+        }
+    }
+
+    fn sooner(&self) {
+        self.sooner.notify_one();
+    }
+}
+
+impl Tasks {
+    fn lanes(&self) -> MutexGuard<'_, HashMap<Lane, Arc<Turn<Line>>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn reply(&self, command: &Command) -> RedisResult<Value> {
+        let (lane, began) = (self.lanes().entry(command.lane).or_default().clone(), Instant::now());
+        let (mut connection, mark) = {
+            let mut line = lane.lock().await;
+            match (&line.connection, &line.failed) {
+                (Some(connected), _) => connected.clone(),
+                (None, Some((at, error))) if *at >= began => return Err(error.clone()),
+                _ => match in_time(command.patience, self.connect()).await {
+                    Ok(connection) => line.connection.insert((connection, Arc::default())).clone(),
+                    Err(error) => {
+                        line.failed = Some((Instant::now(), error.clone()));
+                        return Err(error);
+                    }
+                },
+            }
+        };
+        let reply = in_time(command.patience, connection.send(&command.words)).await;
+        // The client of a cluster sees to its connections itself.
+        if let (Err(error), Connection::Single(_)) = (&reply, &connection)
+            && ends_connection(error)
+        {
+            let mut line = lane.lock().await;
+            line.connection.take_if(|(_, other)| Arc::ptr_eq(other, &mark));
+        }
+        reply
+    }
+
+    async fn connect(&self) -> RedisResult<Connection> {
+        let mut servers = self.servers.lock().await;
+        #[cfg(feature = "cluster")]
+        if let Kind::Cluster(_client, _) = &servers.0 {
+            #[cfg(feature = "cluster-async")]
+            {
+                // Each command has a limit of its own.
+                let config =
+                    redis::cluster::ClusterConfig::new().set_response_timeout(Duration::from_secs(3600));
+                let connection = _client.get_async_connection_with_config(config).await?;
+                return Ok(Connection::Cluster(connection));
+            }
+            #[cfg(not(feature = "cluster-async"))]
+            return Err((ErrorKind::InvalidClientConfig, "tasks need the feature `cluster-async`").into());
+        }
+        let client = servers.async_client().await?;
+        drop(servers);
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
+    }
+
+    async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+        let client = self.servers.lock().await.async_client().await?;
+        let mut messages = client.get_async_pubsub().await?;
+        messages.subscribe(channel).await?;
+        Ok(messages)
+    }
+}
+
+impl Connection {
+    async fn send(&mut self, words: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Single(connection) => {
+                let reply = connection.send_packed_command(words).await.and_then(Value::extract_error);
+                reply.map_err(of_one_server)
+            }
+            #[cfg(feature = "cluster-async")]
+            Self::Cluster(connection) => {
+                redis::aio::ConnectionLike::req_packed_command(connection, words).await?.extract_error()
+            }
+        }
+    }
+}
+
+async fn in_time<T>(time: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    timeout(time, work).await.unwrap_or_else(|_| Err((ErrorKind::Io, "no answer in time").into()))
+}
+
+/// One subscription hears for all, and is made again whenever it is lost.
+async fn listen(shared: Arc<Shared>, tasks: Arc<Tasks>) {
+    let (channel, mut pause) = (shared.with(|core, _| core.channel.clone()), Duration::ZERO);
+    loop {
+        match in_time(SILENCE, tasks.subscribe(&channel)).await {
+            Ok(messages) => {
+                let began = Instant::now();
+                shared.with(Core::subscribed);
+                hear(&shared, messages).await;
+                if began.elapsed() > LONGEST_PAUSE {
+                    pause = Duration::ZERO;
+                }
+            }
+            Err(error) => shared.with(|core, now| core.unreachable(&error, now)),
+        }
+        sleep(pause).await;
+        pause = LONGEST_PAUSE.min(pause + TRY_AGAIN);
+    }
+}
+
+async fn hear(shared: &Arc<Shared>, messages: PubSub) {
+    let (mut sink, mut messages) = messages.split();
+    loop {
+        match timeout(SILENCE, messages.next()).await {
+            Ok(Some(message)) => shared.with(|core, now| core.heard(message.get_payload_bytes(), now)),
+            Ok(None) => return,
+            Err(_) => {
+                if in_time(SILENCE, sink.ping::<Value>()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// One timer for all. It also ends the background.
+async fn clock(shared: Arc<Shared>, tasks: Arc<Tasks>, listener: AbortHandle) {
+    loop {
+        let (next, over) = shared.with(Core::tick);
+        if over {
+            break;
+        }
+        let sooner = tasks.sooner.notified();
+        match next {
+            Some(at) => drop(timeout_at(at.into(), sooner).await),
+            None => sooner.await,
+        }
+    }
+    listener.abort();
+    tasks.lanes().clear();
+}
