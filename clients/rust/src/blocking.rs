@@ -16,7 +16,7 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,6 @@ use crate::Error;
 use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use crate::error::{ends_connection, of_one_server};
 use crate::promise::Promise;
-#[cfg(feature = "cluster")]
-use crate::servers::Kind;
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 
@@ -171,13 +169,17 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Thread {
 }
 
 impl Threads {
+    fn servers(&self) -> MutexGuard<'_, Servers> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn client(&self) -> RedisResult<redis::Client> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner).client()
+        self.servers().client()
     }
 
     fn connect(&self) -> RedisResult<Line> {
         #[cfg(feature = "cluster")]
-        if let Kind::Cluster(client, _) = &self.servers.lock().unwrap_or_else(PoisonError::into_inner).0 {
+        if let Some(client) = self.servers().of_cluster() {
             return client.get_connection().map(|connection| Line::Cluster(Box::new(connection)));
         }
         self.client()?.get_connection_with_timeout(SILENCE).map(Line::Single)

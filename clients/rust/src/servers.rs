@@ -4,9 +4,9 @@ use redis::{Client, RedisResult};
 
 /// Where the lock commands go: made from a [`Client`], a `SentinelClient` (feature `sentinel`), or by `Servers::cluster` (feature
 /// `cluster`). Addresses, passwords and TLS are those of that client; the connections are the locks' own.
-pub struct Servers(pub(crate) Kind);
+pub struct Servers(Kind);
 
-pub(crate) enum Kind {
+enum Kind {
     Single(Client),
     #[cfg(feature = "sentinel")]
     Sentinel(Box<redis::sentinel::SentinelClient>),
@@ -34,6 +34,10 @@ impl Servers {
     /// messages on to all of them.
     pub fn cluster(client: redis::cluster::ClusterClient, nodes: impl IntoIterator<Item = Client>) -> Self {
         Self(Kind::Cluster(Box::new(client), nodes.into_iter().collect()))
+    }
+
+    pub(crate) fn of_cluster(&self) -> Option<redis::cluster::ClusterClient> {
+        if let Kind::Cluster(client, _) = &self.0 { Some((**client).clone()) } else { None }
     }
 }
 

@@ -18,8 +18,6 @@ use tokio::time::{sleep, timeout, timeout_at};
 use crate::Error;
 use crate::core::{Command, Core, LONGEST_PAUSE, Lane, SILENCE, TRY_AGAIN};
 use crate::error::{ends_connection, of_one_server};
-#[cfg(feature = "cluster")]
-use crate::servers::Kind;
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 
@@ -187,22 +185,19 @@ impl Tasks {
     }
 
     async fn connect(&self) -> RedisResult<Connection> {
-        let mut servers = self.servers.lock().await;
         #[cfg(feature = "cluster")]
-        if let Kind::Cluster(_client, _) = &servers.0 {
-            #[cfg(feature = "cluster-async")]
-            {
-                // Each command has a limit of its own.
-                let config =
-                    redis::cluster::ClusterConfig::new().set_response_timeout(Duration::from_secs(3600));
-                let connection = _client.get_async_connection_with_config(config).await?;
-                return Ok(Connection::Cluster(connection));
-            }
-            #[cfg(not(feature = "cluster-async"))]
+        let cluster = self.servers.lock().await.of_cluster();
+        #[cfg(feature = "cluster-async")]
+        if let Some(client) = cluster {
+            // Each command has a limit of its own.
+            let config = redis::cluster::ClusterConfig::new().set_response_timeout(Duration::from_secs(3600));
+            return client.get_async_connection_with_config(config).await.map(Connection::Cluster);
+        }
+        #[cfg(all(feature = "cluster", not(feature = "cluster-async")))]
+        if cluster.is_some() {
             return Err((ErrorKind::InvalidClientConfig, "tasks need the feature `cluster-async`").into());
         }
-        let client = servers.async_client().await?;
-        drop(servers);
+        let client = self.servers.lock().await.async_client().await?;
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
     }
