@@ -1,6 +1,7 @@
 //! A value that comes once. Tasks of any executor await it, threads wait for it, and functions are called with it.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -42,7 +43,10 @@ impl<T: Clone> Promise<T> {
         let (wakers, calls) = (std::mem::take(&mut inner.wakers), std::mem::take(&mut inner.calls));
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
-        calls.into_iter().for_each(|call| call(value.clone()));
+        for call in calls {
+            // A user's function that fails must not end the thread that serves all locks. The hook has shown it.
+            let _ = catch_unwind(AssertUnwindSafe(|| call(value.clone())));
+        }
     }
 
     pub(crate) fn then(&self, call: impl FnOnce(T) + Send + 'static) {

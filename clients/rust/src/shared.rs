@@ -1,7 +1,6 @@
 //! The core behind its mutex, and what users have of it in both forms.
 
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -35,10 +34,7 @@ impl Shared {
         let out = std::mem::take(&mut core.out);
         drop(core);
         out.commands.into_iter().for_each(|command| self.driver.send(self, command));
-        for tell in out.told {
-            // What fails in a function of the user must not end the thread that serves all locks. The hook has shown it.
-            let _ = catch_unwind(AssertUnwindSafe(tell));
-        }
+        out.told.into_iter().for_each(|tell| tell());
         if out.sooner {
             self.driver.sooner();
         }

@@ -6,6 +6,8 @@
 mod entry;
 mod hold;
 mod part;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 use std::collections::{BTreeMap, HashMap};

@@ -136,6 +136,7 @@ fn a_loss_is_told_by_all_that_tell_of_it() {
     let (locks, key) = (Locks::new(client()), name());
     let held = acquire(&locks, &key);
     let (told, telling) = std::sync::mpsc::channel();
+    held.on_lost(|error| panic!("of the user: {error}")); // ends no thread of the package
     held.on_lost(move |error| told.send(error).unwrap());
     held.check().unwrap();
     redis::cmd("LOCK.BREAK").arg(&key).exec(&mut client().get_connection().unwrap()).unwrap();
@@ -143,6 +144,7 @@ fn a_loss_is_told_by_all_that_tell_of_it() {
     assert!(matches!(held.check(), Err(Error::Lost(_))));
     assert!(matches!(held.extend(MINUTE), Err(Error::Lost(_))));
     assert!(matches!(held.release(), Err(Error::Lost(_))));
+    acquire(&locks, &key).release().unwrap();
 }
 
 #[test]

@@ -1,0 +1,225 @@
+//! The rules by themselves: no server, no clock.
+
+use std::time::{Duration, Instant};
+
+use redis::{ErrorKind, RedisError, Value};
+
+use super::{Acquired, Core, Id, Lane};
+use crate::Error;
+use crate::request::Request;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A core that has heard of its subscription, at a time of its own.
+struct Bench {
+    core: Core,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (mut core, now) = (Core::new(), Instant::now());
+        core.subscribed(now);
+        Self { core, now }
+    }
+
+    fn wanted(owner: &str) -> Request {
+        let mut request = Request::new(vec![b"k".to_vec()]);
+        (request.owner, request.named, request.lease) = (owner.into(), true, Some(9 * SECOND));
+        request
+    }
+
+    fn acquire(&mut self, request: Request) -> (Id, Acquired) {
+        self.core.acquire(request, self.now).unwrap()
+    }
+
+    /// The commands that were sent since, and for whom.
+    fn sent(&mut self) -> Vec<(Id, String)> {
+        let out = std::mem::take(&mut self.core.out);
+        out.told.into_iter().for_each(|tell| tell());
+        let words = |command: super::Command| {
+            let words = command.words.args_iter().map(|word| match word {
+                redis::Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
+                _ => "cursor".to_string(),
+            });
+            (command.id, words.collect::<Vec<_>>().join(" "))
+        };
+        out.commands.into_iter().map(words).collect()
+    }
+
+    fn granted(&mut self, id: Id, fence: i64, lease: i64) {
+        let grant = [Value::BulkString(b"a".to_vec()), Value::Int(fence), Value::Int(1), Value::Int(lease)];
+        self.core.answered(id, Ok(Value::Array(grant.to_vec())), self.now);
+    }
+
+    fn pass(&mut self, time: Duration) -> Option<Instant> {
+        self.now += time;
+        self.core.tick(self.now).0
+    }
+
+    fn held(&mut self, owner: &str, fence: i64) -> (Id, Acquired) {
+        let (id, acquired) = self.acquire(Self::wanted(owner));
+        self.granted(id, fence, 9000);
+        self.sent();
+        (id, acquired)
+    }
+}
+
+fn cut() -> RedisError {
+    (ErrorKind::Io, "cut").into()
+}
+
+fn not_held() -> RedisError {
+    redis::make_extension_error("NOTHELD".to_string(), None)
+}
+
+#[test]
+fn it_asks_only_once_there_is_a_subscription() {
+    let mut bench = Bench { core: Core::new(), now: Instant::now() };
+    let (id, _) = bench.acquire(Bench::wanted("a"));
+    assert!(bench.sent().is_empty());
+    bench.core.subscribed(bench.now);
+    let [(of, words)] = bench.sent().try_into().unwrap();
+    assert_eq!(of, id);
+    let channel = bench.core.channel.clone();
+    assert_eq!(words, format!("LOCK.ACQUIRE k OWNER a NOTIFY {channel} ONCE PX 9000 BLOCK 0"));
+}
+
+#[test]
+fn without_any_subscription_one_that_asks_once_fails_after_two_tries() {
+    let mut bench = Bench { core: Core::new(), now: Instant::now() };
+    let mut request = Bench::wanted("a");
+    request.wait = Some(Duration::ZERO);
+    let (_, acquired) = bench.acquire(request);
+    bench.core.unreachable(&cut(), bench.now);
+    bench.sent();
+    assert!(acquired.wait(Some(Duration::ZERO)).is_none());
+    bench.core.unreachable(&cut(), bench.now);
+    assert!(bench.sent().is_empty());
+    assert!(matches!(acquired.wait(Some(Duration::ZERO)), Some(Err(Error::Redis(_)))));
+}
+
+#[test]
+fn it_renews_at_a_third_and_is_lost_at_the_end_of_what_it_believes() {
+    let mut bench = Bench::new();
+    let (id, acquired) = bench.held("a", 7);
+    let lost = acquired.wait(None).unwrap().unwrap().lost;
+    bench.pass(3 * SECOND - Duration::from_millis(1));
+    assert!(bench.sent().is_empty());
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.sent(), [(id, "LOCK.EXTEND k a PX 9000 FENCE 7".to_string())]);
+    let begun = bench.now;
+    bench.now += SECOND;
+    bench.core.answered(id, Ok(Value::Int(9000)), bench.now);
+    assert_eq!(bench.core.tick(bench.now).0, Some(begun + 3 * SECOND), "counted from before it was sent");
+    bench.pass(2 * SECOND);
+    bench.sent();
+    bench.core.answered(id, Err(cut()), bench.now);
+    bench.pass(6 * SECOND - Duration::from_millis(1));
+    bench.core.check(id, bench.now).unwrap();
+    bench.pass(Duration::from_millis(1));
+    bench.sent();
+    assert!(matches!(lost.wait(Some(Duration::ZERO)), Some(Error::Lost(_))));
+}
+
+#[test]
+fn a_shorter_lease_is_believed_before_its_answer() {
+    let mut bench = Bench::new();
+    let (id, _) = bench.held("a", 7);
+    let extended = bench.core.extend(id, Some(SECOND), bench.now);
+    assert_eq!(bench.sent(), [(id, "LOCK.EXTEND k a PX 1000 FENCE 7".to_string())]);
+    bench.pass(SECOND);
+    assert!(matches!(bench.core.check(id, bench.now), Err(Error::Lost(_))));
+    bench.core.answered(id, Ok(Value::Int(1000)), bench.now);
+    bench.sent();
+    assert!(matches!(extended.wait(Some(Duration::ZERO)), Some(Err(Error::Lost(_)))));
+}
+
+#[test]
+fn a_loss_that_is_heard_before_the_grant_counts() {
+    let mut bench = Bench::new();
+    let (id, acquired) = bench.acquire(Bench::wanted("a b"));
+    bench.core.heard(b"lost 7 a b", bench.now);
+    bench.granted(id, 7, 9000);
+    bench.sent();
+    let lost = acquired.wait(Some(Duration::ZERO)).unwrap().unwrap().lost;
+    assert!(lost.wait(Some(Duration::ZERO)).is_some());
+}
+
+#[test]
+fn a_release_waits_for_the_answer_that_is_on_its_way() {
+    let mut bench = Bench::new();
+    let (id, _) = bench.held("a", 7);
+    bench.core.heard(b"gone a", bench.now);
+    assert!(bench.sent()[0].1.starts_with("LOCK.ACQUIRE k OWNER a"));
+    let released = bench.core.release(id, bench.now);
+    assert!(bench.sent().is_empty());
+    bench.granted(id, 7, 9000);
+    assert_eq!(bench.sent(), [(id, "LOCK.RELEASE k a FENCE 7".to_string())]);
+    bench.core.answered(id, Ok(Value::Int(0)), bench.now);
+    bench.sent();
+    assert!(matches!(released.wait(Some(Duration::ZERO)), Some(Ok(()))));
+}
+
+#[test]
+fn not_held_says_nothing_of_a_release_that_is_sent_again() {
+    for again in [false, true] {
+        let mut bench = Bench::new();
+        let (id, _) = bench.held("a", 7);
+        let released = bench.core.release(id, bench.now);
+        bench.sent();
+        if again {
+            bench.core.answered(id, Err(cut()), bench.now);
+            assert!(bench.sent().is_empty());
+            bench.pass(SECOND);
+            assert_eq!(bench.sent(), [(id, "LOCK.RELEASE k a FENCE 7".to_string())]);
+        }
+        bench.core.answered(id, Err(not_held()), bench.now);
+        bench.sent();
+        let result = released.wait(Some(Duration::ZERO)).unwrap();
+        assert_eq!(result.is_ok(), again, "{result:?}");
+    }
+}
+
+#[test]
+fn the_last_one_of_an_owner_releases() {
+    let mut bench = Bench::new();
+    let ((first, _), (second, _)) = (bench.held("a", 7), bench.held("a", 7));
+    bench.core.dropped(first, bench.now);
+    assert!(bench.sent().is_empty());
+    bench.core.dropped(second, bench.now);
+    assert_eq!(bench.sent(), [(second, "LOCK.RELEASE k a FENCE 7".to_string())]);
+    // One that comes meanwhile asks after the release.
+    let (third, _) = bench.acquire(Bench::wanted("a"));
+    assert!(bench.sent().is_empty());
+    bench.core.answered(second, Ok(Value::Int(0)), bench.now);
+    assert_eq!(bench.sent()[0].0, third);
+}
+
+#[test]
+fn what_a_wait_may_have_is_given_up_whatever_the_answer_was() {
+    let mut bench = Bench::new();
+    let mut request = Bench::wanted("a");
+    request.named = false;
+    let (id, _) = bench.acquire(request);
+    bench.core.dropped(id, bench.now);
+    bench.sent();
+    bench.core.answered(id, Err(cut()), bench.now);
+    assert_eq!(bench.sent(), [(id, "LOCK.LEAVE k a".to_string())]);
+    bench.core.answered(id, Ok(Value::Int(0)), bench.now);
+    assert_eq!(bench.sent(), [(id, "LOCK.RELEASE k a".to_string())]);
+    bench.core.answered(id, Err(not_held()), bench.now);
+    bench.core.unused = true;
+    assert!(bench.core.is_over());
+}
+
+#[test]
+fn what_waits_for_replicas_holds_up_nobody_else() {
+    let mut bench = Bench::new();
+    let mut request = Bench::wanted("a");
+    request.sync = Some((1, 2 * SECOND));
+    bench.acquire(request);
+    let command = bench.core.out.commands.remove(0);
+    assert!(matches!(command.lane, Lane::Sync(_)));
+    assert!(command.patience > 2 * SECOND);
+}
