@@ -5,7 +5,7 @@ use crate::hosts::Host;
 use crate::mixes;
 use crate::pictures::{Bar, Group, bars};
 use crate::plan::{Plan, progress};
-use crate::programs::{LANGUAGES, Language, Lock, PLAIN, Program, install};
+use crate::programs::{LANGUAGES, Language, Lock, Program, install};
 use crate::report::{Figure, Report, Row};
 use crate::stats::{Spread, percentile, sorted};
 
