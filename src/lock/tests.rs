@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::server::used_memory;
+use crate::server::taken_by;
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -230,18 +230,20 @@ fn a_held_lock_with_a_uuid_owner_needs_no_heap() {
 fn a_value_tells_how_much_memory_its_holders_take() {
     // The first one takes some for those that follow.
     Owner::random();
-    for (holders, most) in [(1, 64), (2, 880), (10, 240), (100, 300)] {
-        let before = used_memory();
-        let mut value: Option<Value> = None;
-        for number in 1..=holders {
-            let grant = Grant::new(Owner::random(), fence(number), 1, None, 0).with_room(Room::ANY);
-            let (grant, end) = (grant, Deadline::At(NOW));
-            match &mut value {
-                Some(value) => _ = value.put(grant, end, end),
-                None => value = Some(Value::One(grant)),
-            }
-        }
-        let (used, told) = (used_memory() - before, value.unwrap().heap_size());
+    for (holders, most) in [(1, 64), (2, 880), (10, 240), (100, 320)] {
+        let grants = (1..=holders)
+            .map(|number| Grant::new(Owner::random(), fence(number), 1, None, 0).with_room(Room::ANY));
+        let (value, used) = taken_by(|| {
+            let end = Deadline::At(NOW);
+            grants.fold(None, |value: Option<Value>, grant| match value {
+                None => Some(Value::One(grant)),
+                Some(mut value) => {
+                    value.put(grant, end, end);
+                    Some(value)
+                }
+            })
+        });
+        let told = value.unwrap().heap_size();
         println!("figure: {holders} holders: {} bytes each", used / holders as usize);
         assert!(used <= most * holders as usize, "{holders}: {used}");
         assert!(told >= used * 2 / 3 && told <= used * 4 / 3, "{holders}: {told}, not {used}");

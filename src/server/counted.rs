@@ -7,12 +7,15 @@ use std::cell::Cell;
 pub(crate) struct Counted;
 
 thread_local! {
+    /// Wraps below 0: one thread may give back what another has taken.
     static USED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many bytes this thread has taken more than it has given back.
-pub(crate) fn used() -> usize {
-    USED.get()
+/// How many bytes more this thread has after that than before; and what came of that.
+pub(crate) fn taken_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
+    let before = USED.get();
+    let result = body();
+    (result, USED.get().wrapping_sub(before))
 }
 
 /// In steps of 16 bytes up to 128; from there on, four of them up to the next power of two.
@@ -25,25 +28,25 @@ fn rounded(size: usize) -> usize {
 }
 
 fn count(taken: usize, given_back: usize) {
-    USED.set(USED.get().wrapping_add(rounded(taken)).wrapping_sub(rounded(given_back)));
+    USED.set(USED.get().wrapping_add(taken).wrapping_sub(given_back));
 }
 
 // SAFETY: all blocks are the system's.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        USED.set(USED.get().wrapping_add(rounded(layout.size())));
+        count(rounded(layout.size()), 0);
         // SAFETY: what the caller owes us, we owe it.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        USED.set(USED.get().wrapping_sub(rounded(layout.size())));
+        count(0, rounded(layout.size()));
         // SAFETY: as above.
         unsafe { System.dealloc(block, layout) };
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size, layout.size());
+        count(rounded(size), rounded(layout.size()));
         // SAFETY: as above.
         unsafe { System.realloc(block, layout, size) }
     }

@@ -1,7 +1,7 @@
 //! How much memory waiters, places and sessions take, by what an allocator counts that rounds as the server's does.
 
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room};
-use crate::server::used_memory;
+use crate::server::taken_by;
 use crate::waiting::RequestId;
 use crate::waiting::table::{Arrival, Channel, LockRef, Session, WaitKind, WaitTable};
 
@@ -28,9 +28,8 @@ fn join(table: &mut WaitTable<RequestId>, key: &str, client_id: u64, channel: Op
 /// The bytes that each of many takes.
 fn each(name: &str, mut add: impl FnMut(&mut WaitTable<RequestId>, u64)) -> usize {
     let mut table = WaitTable::new();
-    let before = used_memory();
-    (0..MANY).for_each(|number| add(&mut table, number));
-    let bytes = (used_memory() - before) / MANY as usize;
+    let ((), bytes) = taken_by(|| (0..MANY).for_each(|number| add(&mut table, number)));
+    let bytes = bytes / MANY as usize;
     println!("figure: {name}: {bytes} bytes");
     bytes
 }

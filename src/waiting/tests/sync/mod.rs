@@ -199,3 +199,22 @@ fn a_client_is_not_told_that_it_has_what_it_has_no_more() {
     world.server.break_(RULES, world.now, None);
     assert_eq!(world.run_due(true), [(0, Reply::Null)]);
 }
+
+/// One whose time is up, or that is gone, is not waited for any more, be it that the server is not done with it yet.
+#[test]
+fn replicas_are_to_confirm_nothing_to_those_who_are_not_to_be_told() {
+    for is_gone in [true, false] {
+        let late = Rules { late: true, ..RULES };
+        let mut world = World::new();
+        world.acquire(1_000, false, 1);
+        world.run_due(false);
+        if is_gone {
+            world.server.close(late, world.now, 0);
+        } else {
+            world.now += Millis::from(WITHIN) + 1;
+            world.server.run_due(late, world.now, Writes::Taken);
+        }
+        assert_eq!(world.server.unfreed(), 1);
+        world.server.check();
+    }
+}
