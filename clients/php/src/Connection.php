@@ -63,7 +63,8 @@ final class Connection
             }
         } finally {
             if ($within !== null && $this->client !== null) {
-                $client->setOption(Redis::OPT_READ_TIMEOUT, $usual);
+                // 0 was the default when it connected, and would be no time at all now.
+                $client->setOption(Redis::OPT_READ_TIMEOUT, (float) $usual ?: (float) ini_get('default_socket_timeout'));
             }
         }
         $said = $client->getLastError();
@@ -82,13 +83,6 @@ final class Connection
     private function lost(RedisException|RedisClusterException $error): Throwable
     {
         return $this->connected ? new ConnectionLost($error->getMessage(), previous: $error) : $error;
-    }
-
-    /** Does it outlive this object, and so the request? */
-    public function isPersistent(): bool
-    {
-        $client = $this->client();
-        return $client instanceof Redis && $client->getPersistentID() !== null;
     }
 
     private function client(): Redis|RedisCluster

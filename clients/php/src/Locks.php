@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Redislock;
 
 use Closure;
-use InvalidArgumentException;
 use Redis;
 use RedisCluster;
 use Throwable;
@@ -81,9 +80,6 @@ final class Locks
     /** @internal The server's reply, and the time before it was asked. */
     public function ask(Request $request): array
     {
-        if ($request->session && $this->connection->isPersistent()) {
-            throw new InvalidArgumentException('a persistent connection (pconnect) outlives its request, and so would a session on it');
-        }
         $once = $request->wait === 0.0;
         $end = self::now() + ($request->wait ?? INF);
         $trouble = null;
@@ -122,6 +118,14 @@ final class Locks
         }
     }
 
+    /** @internal @return list<string> who holds the lock now, the first one first */
+    public function owners(Request $request): array
+    {
+        $reply = $this->command(['LOCK.INFO', new Key($request->keys[0]), 'FULL'], $request);
+        $pairs = fn(array $row) => array_column(array_chunk($row, 2), 1, 0);
+        return $reply === null ? [] : array_map(fn(array $grant) => $pairs($grant)['owner'], $pairs($reply)['grants']);
+    }
+
     /** @internal By how much is it used now in this process? */
     public function share(Request $request, int $change): int
     {
@@ -147,7 +151,7 @@ final class Locks
             return;
         }
         try {
-            $this->connection->send($request->release([]));
+            $this->connection->send($request->release([]), 1.0);
         } catch (LockError) { // then it ends with its lease
         }
     }
