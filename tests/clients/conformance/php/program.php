@@ -92,7 +92,7 @@ final class Worker
             }
             $ready = [$commands];
             $none = null;
-            if (stream_select($ready, $none, $none, 0, 10_000)) {
+            if (stream_select($ready, $none, $none, $this->held === [] ? 1 : 0, 10_000)) {
                 while (($line = fgets($commands)) !== false) {
                     $this->obey(json_decode($line, true), $locks);
                 }
