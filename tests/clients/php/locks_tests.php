@@ -25,6 +25,12 @@ return [
         same('free when the object goes', [info($other, 'door'), info($other, 'window')], [[], []]);
     },
 
+    'exit in the work gives the lock back' => function (): void {
+        Workers::start(fn() => (new Locks(connect()))->withLock('exit', fn() => exit(0)));
+        Workers::join();
+        same('free', info(connect(), 'exit'), []);
+    },
+
     'it waits no longer than asked' => function (): void {
         [$locks, $other] = [new Locks(connect()), connect()];
         $other->rawCommand('LOCK.ACQUIRE', 'busy', 'OWNER', 'other', 'PX', 60_000);
@@ -80,6 +86,10 @@ return [
         waitFor('it ends', fn() => info($other, 'session') === []);
         throws('the loss', LockLost::class, fn() => waitFor('keep() asks', fn() => $held->keep()));
         same('and nothing stays held', info($other, 'session'), []);
+        $again = (new Locks($redis))->acquire('again', lease: 1.0, session: true, owner: 'alice');
+        $other->rawCommand('LOCK.ACQUIRE', 'again', 'OWNER', 'alice', 'PX', 1000, 'ONCE', 'SESSION'); // it hangs on that connection now
+        $own = $redis->rawCommand('CLIENT', 'ID');
+        waitFor('keep() has it hang on this one again', fn() => $again->keep() || info($other, 'again')['client-id'] === $own);
     },
 
     'an owner enters again, and the last one releases' => function (): void {
