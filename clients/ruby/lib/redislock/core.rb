@@ -32,12 +32,10 @@ module Redislock
       exclusively do
         raise Closed, "the locks are closed" if @closed || Wires.ending?
 
-        wait = entry.request.wait
-        entry.state = :waiting
-        entry.until = now + wait if wait&.positive?
+        entry.state, entry.due = :waiting, 0
+        entry.until = now + entry.request.wait if entry.request.wait&.positive?
         add(entry)
         start unless @clock
-        entry.due = 0
         look(entry)
         pause(entry) { entry.state != :waiting }
         next unless %i[leaving over].include?(entry.state)
