@@ -30,6 +30,23 @@ class InterruptsTest < Test
     end
   end
 
+  def test_the_process_ends_while_its_threads_hold_and_wait
+    occupy("window")
+    script = <<~'RUBY'
+      locks = Redislock::Locks.new(Redis.new(url: ENV.fetch("REDIS_URL")))
+      held = Queue.new
+      3.times { |at| Thread.new { locks.with_lock("door#{at}") { held << true && sleep } } }
+      Thread.new { locks.with_lock("window") { nil } }
+      3.times { held.pop }
+    RUBY
+    process = spawn(RbConfig.ruby, "-W:no-deprecated", "-r", "redis", "-r", "redislock", "-e", script)
+    wait_for("it ends", 10) { Process.wait(process, Process::WNOHANG) }
+    process = nil
+    wait_for("all is free", 1) { 3.times.all? { |at| info(@other, "door#{at}").empty? } && waiters("window").zero? }
+  ensure
+    Process.kill(:KILL, process) && Process.wait(process) if process
+  end
+
   # At each line under the mutex that a lock runs through: at the first one, at the second one, and so on.
   def test_interrupted_at_each_line
     [0, 1].each do |others|

@@ -52,11 +52,7 @@ module Redislock
       entry.lease = entry.request.lease || reply[3] / 1000.0
       renewed(entry, reply[3], began)
       entry.changed.broadcast
-      if @closed
-        leave(entry)
-      elsif (entry.heard_lost & fences).any?
-        lose(entry, "the server says that it has ended")
-      end
+      lose(entry, "the server says that it has ended") if (entry.heard_lost & fences).any?
     end
 
     def renewed(entry, left, began)

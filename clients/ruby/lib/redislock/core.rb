@@ -30,14 +30,12 @@ module Redislock
 
     def acquire(entry)
       exclusively do
-        raise Closed, "the locks are closed" if @closed
+        raise Closed, "the locks are closed" if @closed || Wires.ending?
 
-        wait = entry.request.wait
-        entry.state = :waiting
-        entry.until = now + wait if wait&.positive?
+        entry.state, entry.due = :waiting, 0
+        entry.until = now + entry.request.wait if entry.request.wait&.positive?
         add(entry)
         start unless @clock
-        entry.due = 0
         look(entry)
         pause(entry) { entry.state != :waiting }
         next unless %i[leaving over].include?(entry.state)
@@ -49,6 +47,7 @@ module Redislock
 
     # Gives up a wait too.
     def release(entry)
+      waited = nil
       exclusively do
         expire(entry) if entry.state == :held && now >= entry.until # a process that stood still finds out here
         raise entry.error if entry.state == :lost
@@ -56,9 +55,10 @@ module Redislock
 
         waited = entry.state == :waiting
         leave(entry)
-        pause(entry, waited ? CANCELLING : NEVER) { entry.state == :over || entry.again }
-        raise entry.error if entry.error && !waited
+        pause(entry, waited ? CANCELLING : NEVER) { entry.state == :over || entry.again } unless Wires.ending?
       end
+      @wires.work_off if Wires.ending?
+      raise entry.error if entry.error && !waited
     end
 
     def extend(entry, lease)

@@ -56,7 +56,7 @@ module Redislock
 
     # The error of this package for what the server said, or that itself.
     def explained(error, request)
-      said = error.message.strip
+      said = error.message.sub(%r{ \((rediss?|unix)://\S*\)\z}, "") # which redis-client adds
       rest = said.split(" ", 2).last
       case code(error)
       when "NOTHELD" then LockLost.new("#{request}: #{said}")

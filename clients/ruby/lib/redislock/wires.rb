@@ -19,6 +19,9 @@ module Redislock
       end
     end
 
+    # At its end, a process kills all its threads. Those that hold a lock release it then, without the help of others.
+    def self.ending? = !Thread.main.alive?
+
     def initialize(connect)
       @connect = connect
       @threads = { commands: [], sessions: [] }
@@ -30,9 +33,15 @@ module Redislock
     def send(words, session, &answer)
       kind = session ? :sessions : :commands
       @jobs[kind] << [words, answer]
-      return if @jobs[kind].size <= @jobs[kind].num_waiting || @threads[kind].size >= (session ? 1 : COMMANDS)
+      return if @jobs[kind].size <= @jobs[kind].num_waiting || @threads[kind].size >= (session ? 1 : COMMANDS) || Wires.ending?
 
       @threads[kind] << Wires.thread { work(@jobs[kind]) }
+    end
+
+    # Sends what is left, in this thread.
+    def work_off
+      @jobs[:commands] << nil
+      work(@jobs[:commands])
     end
 
     # Yields :up whenever it has subscribed, messages, and errors.
@@ -50,7 +59,8 @@ module Redislock
     def close
       [@listener, @pinger].compact.each(&:kill)
       @threads.each { |kind, threads| threads.size.times { @jobs[kind] << nil } }
-      [@listener, @pinger, *@threads.values.flatten].compact.each { |thread| thread.join(SILENCE) unless thread == Thread.current }
+      limit = Wires.now + SILENCE
+      [@listener, @pinger, *@threads.values.flatten].compact.each { |thread| thread.join([0, limit - Wires.now].max) }
     end
 
     private

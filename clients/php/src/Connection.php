@@ -1,0 +1,124 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redislock;
+
+use Closure;
+use InvalidArgumentException;
+use Redis;
+use RedisCluster;
+use RedisClusterException;
+use RedisException;
+use Throwable;
+
+/** The connection of the process. All that goes wrong is an exception here; phpredis throws only some errors, and returns false for others. */
+final class Connection
+{
+    private const PASSING = ['ASK', 'CLUSTERDOWN', 'LOADING', 'MASTERDOWN', 'READONLY', 'TRYAGAIN', 'UNBLOCKED'];
+
+    private Redis|RedisCluster|null $client = null;
+    private int $process;
+    private int $database = 0;
+    private bool $closed = false;
+    private bool $connected = false;
+
+    /** @param Redis|RedisCluster|Closure(): (Redis|RedisCluster) $source */
+    public function __construct(private Redis|RedisCluster|Closure $source)
+    {
+        $this->process = getmypid();
+        $this->client = $source instanceof Closure ? null : $source;
+        $this->connected = $source instanceof RedisCluster || $source instanceof Redis && $source->isConnected();
+    }
+
+    /** @param ?float $within seconds for the answer; null is what the client says, INF waits for ever */
+    public function send(array $words, ?float $within = null): mixed
+    {
+        try {
+            $client = $this->client();
+        } catch (RedisException | RedisClusterException $error) {
+            throw $this->lost($error);
+        }
+        if ($client instanceof Redis && $client->getMode() !== Redis::ATOMIC) {
+            throw new InvalidArgumentException('this client is in MULTI or in a pipeline: locks need a client of their own then');
+        }
+        $keys = array_values(array_filter($words, fn($word) => $word instanceof Key));
+        $sent = array_map(fn($word) => $word instanceof Key ? $client->_prefix($word->name) : $word, $words);
+        $usual = $client->getOption(Redis::OPT_READ_TIMEOUT);
+        $client->clearLastError();
+        try {
+            if ($within !== null) {
+                $client->setOption(Redis::OPT_READ_TIMEOUT, is_infinite($within) ? -1 : max(0.001, $within));
+            }
+            if ($client instanceof RedisCluster) {
+                $reply = $client->rawCommand($client->_prefix($keys[0]->name), ...$sent);
+            } else {
+                $this->reselect($client);
+                $reply = $client->rawCommand(...$sent);
+            }
+        } catch (RedisException | RedisClusterException $error) {
+            if (!preg_match('/^[A-Z]{2,}\b/', $error->getMessage())) { // not what the server said
+                $this->close(); // so that the next command does not read an answer that comes late
+                throw $this->lost($error);
+            }
+        } finally {
+            if ($within !== null && $this->client !== null) {
+                // 0 was the default when it connected, and would be no time at all now.
+                $client->setOption(Redis::OPT_READ_TIMEOUT, (float) $usual ?: (float) ini_get('default_socket_timeout'));
+            }
+        }
+        $said = $client->getLastError();
+        if ($said === null) {
+            return $reply === [] ? null : $reply; // null, unless OPT_NULL_MULTIBULK_AS_NULL is set
+        }
+        $client->clearLastError();
+        if (in_array(strtok($said, ' '), self::PASSING, true)) {
+            $this->close(); // the server may be another one now
+            throw new ConnectionLost($said);
+        }
+        throw new Refused($said);
+    }
+
+    /** A server that is not there at all is told as the client tells it: nobody waits for that. */
+    private function lost(RedisException|RedisClusterException $error): Throwable
+    {
+        return $this->connected ? new ConnectionLost($error->getMessage(), previous: $error) : $error;
+    }
+
+    private function client(): Redis|RedisCluster
+    {
+        if ($this->process !== getmypid()) {
+            if (!$this->source instanceof Closure) {
+                throw new InvalidArgumentException('after a fork, a process needs a connection of its own: give Locks a function that connects');
+            }
+            [$this->client, $this->process, $this->connected] = [null, getmypid(), false];
+        }
+        if ($this->client === null) {
+            $this->client = ($this->source)();
+            $this->connected = true;
+        }
+        return $this->client;
+    }
+
+    /** Version 5.3 of phpredis connects again, but forgets the database. */
+    private function reselect(Redis $client): void
+    {
+        if ($this->closed && $this->database !== 0) {
+            $client->select($this->database);
+        }
+        $this->closed = false;
+        $this->database = $client->getDbNum() ?: 0;
+    }
+
+    private function close(): void
+    {
+        try {
+            $this->client?->close();
+        } catch (RedisException | RedisClusterException) { // it was broken anyway
+        }
+        $this->closed = true;
+        if ($this->source instanceof Closure) {
+            $this->client = null;
+        }
+    }
+}

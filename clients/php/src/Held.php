@@ -1,0 +1,223 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redislock;
+
+use InvalidArgumentException;
+
+/**
+ * A lock that is held. PHP has no thread that could renew it: call keep() between the steps of the work, or acquire with `session`,
+ * where the server renews it as long as the connection is open. It is released when the object goes.
+ */
+final class Held
+{
+    private readonly int $process;
+    /** @var list<int> */
+    private array $fences;
+    private ?int $slot;
+    private float $lease;
+    private float $until = INF;
+    private float $due = INF;
+    private bool $released = false;
+    private ?LockLost $lost = null;
+
+    /** @internal */
+    public function __construct(private readonly Locks $locks, private readonly Request $request, array $reply, float $began)
+    {
+        $this->process = getmypid();
+        $request->taken = true;
+        $this->fences = (array) $reply[1];
+        $this->slot = ((array) ($reply[4] ?? []))[0] ?? null;
+        $this->lease = $request->lease ?? $reply[3] / 1000;
+        $this->renewed($reply[3], $began);
+        $locks->share($request, 1);
+    }
+
+    public function __destruct()
+    {
+        try {
+            $this->release();
+        } catch (LockError) { // nobody is there to hear of it
+        }
+    }
+
+    /** @return list<string> */
+    public function keys(): array
+    {
+        return $this->request->keys;
+    }
+
+    public function owner(): string
+    {
+        return $this->request->owner;
+    }
+
+    /** Rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks: the greatest. */
+    public function fence(): int
+    {
+        return max($this->fences);
+    }
+
+    /** @return list<int> one for each key */
+    public function fences(): array
+    {
+        return $this->fences;
+    }
+
+    /** The number of this holder's place among those of `limit`, where the server has them. */
+    public function slot(): ?int
+    {
+        return $this->slot;
+    }
+
+    /** Why the lock was lost, as far as this process knows: by its own clock, or since the server said so. */
+    public function lost(): ?LockLost
+    {
+        if ($this->lost === null && !$this->released && Locks::now() >= $this->until) {
+            $this->lose('its lease is over');
+        }
+        return $this->lost;
+    }
+
+    /**
+     * Renews the lock if a third of its lease has passed, and throws LockLost if it was lost. Often called, it costs nothing.
+     *
+     * With `session` it asks the server whether the session is still there.
+     */
+    public function keep(): void
+    {
+        $this->check();
+        if (Locks::now() >= $this->due) {
+            try {
+                $this->request->session ? $this->askAgain() : $this->extend();
+            } catch (ConnectionLost) { // it is held as long as its lease
+                $this->due = Locks::now() + min(1, $this->lease / 10);
+                $this->check();
+            }
+        }
+    }
+
+    /** Sets the lease, counted from now; null leaves its length. Returns the seconds that the server gave. */
+    public function extend(?float $lease = null): float
+    {
+        $this->check();
+        if ($this->released) {
+            throw new InvalidArgumentException("$this->request was released");
+        }
+        $began = Locks::now();
+        if ($lease !== null) {
+            Request::ms('lease', $lease);
+            $this->request->lease = $this->lease = $lease;
+            $this->until = min($this->until, $began + $lease); // even if the answer does not come
+        }
+        $left = max(0, min($this->until - $began, 5)) + $this->request->syncSeconds();
+        try {
+            $reply = $this->locks->command($this->request->extend($this->fences), $this->request, $left);
+        } catch (LockLost $lost) {
+            $this->lose($lost->getMessage());
+            throw $this->lost;
+        } catch (NotAcquired) { // GRACE
+            $this->askAgain();
+            return $this->lease;
+        }
+        $this->renewed($reply, $began);
+        return $reply / 1000;
+    }
+
+    /** Throws LockLost if the lock was lost before. In a child after a fork, the lock is the parent's. */
+    public function release(): void
+    {
+        if ($this->released || $this->process !== getmypid()) {
+            return;
+        }
+        $lost = $this->lost();
+        if ($lost === null) {
+            $this->released = true;
+            $lost = $this->locks->share($this->request, -1) > 0 ? null : $this->give();
+        } else {
+            $this->released = true;
+        }
+        if ($lost !== null) {
+            throw $this->lost = $lost;
+        }
+    }
+
+    private function check(): void
+    {
+        $lost = $this->lost();
+        if ($lost !== null) {
+            throw $lost;
+        }
+    }
+
+    /** Sends a release, for a second if the connection is lost. What lost the lock, if it was. */
+    private function give(): ?LockLost
+    {
+        $end = Locks::now() + 1;
+        for ($again = false;; $again = true) {
+            try {
+                $reply = $this->locks->command($this->request->release($this->fences), $this->request, 1.0);
+                $gone = is_array($reply) && in_array(null, $reply, true);
+                return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
+            } catch (LockLost $lost) {
+                return $again ? null : $lost; // the first try may have worked
+            } catch (ConnectionLost $error) {
+                if (Locks::now() >= min($end, $this->until)) {
+                    throw $error;
+                }
+                usleep(50_000);
+            }
+        }
+    }
+
+    /** The server shall know this connection again; the fence tells whether the grant is still the old one. */
+    private function askAgain(): void
+    {
+        $began = Locks::now();
+        $reply = $this->locks->command($this->request->acquire(null), $this->request, $this->request->syncSeconds() ?: null);
+        $fences = $reply === null ? [] : (array) $reply[1];
+        if ($fences === $this->fences) {
+            $this->renewed($reply[3], $began);
+            return;
+        }
+        if ($fences !== []) { // granted anew, unknown to the holder
+            try {
+                $this->locks->command($this->request->release($fences), $this->request);
+            } catch (LockError) { // then it ends with its lease
+            }
+        }
+        $this->lose('it was free, or someone else\'s, meanwhile');
+        throw $this->lost;
+    }
+
+    private function lose(string $why): void
+    {
+        $this->lost = new LockLost("$this->request: $why");
+        if ($this->locks->share($this->request, -1) > 0) {
+            return;
+        }
+        try { // perhaps only the network failed, or there are others of several locks
+            $this->locks->command($this->request->release($this->fences), $this->request, 0.1);
+        } catch (LockError) {
+        }
+    }
+
+    private function renewed(int $left, float $began): void
+    {
+        [$this->until, $this->due] = [INF, INF];
+        if ($left < 0) { // somebody said PERSIST: it never ends
+            return;
+        }
+        $lease = $left / 1000;
+        // Of a session, only the server knows how long it lasts.
+        $this->until = $this->request->session ? INF : $began + $lease;
+        if ($this->request->lease === null) {
+            $this->lease = $lease;
+        }
+        // A lease that comes out short has reached the maximum age: no renewal makes it longer.
+        if (($this->request->renew || $this->request->session) && $lease >= $this->lease / 2) {
+            $this->due = $began + $lease / 3;
+        }
+    }
+}

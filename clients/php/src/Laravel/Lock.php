@@ -1,0 +1,101 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redislock\Laravel;
+
+use Illuminate\Cache\Lock as CacheLock;
+use Illuminate\Contracts\Cache\LockTimeoutException;
+use Illuminate\Redis\Connections\PhpRedisConnection;
+use Redislock\{LockLost, Locks, NotAcquired, Request};
+
+/**
+ * One of Laravel's locks. Another process may release it, by its owner, so it has a lease and never a session: a job that
+ * ShouldBeUnique is locked by the process that dispatches it, and released by the worker. `block` waits in the server's queue.
+ */
+final class Lock extends CacheLock
+{
+    /** 0 seconds mean that it does not end by itself: a hundred years. */
+    private const NO_END = 3_155_760_000.0;
+
+    private readonly Locks $locks;
+    private bool $held = false;
+
+    /**
+     * @param PhpRedisConnection $connection
+     * @param string $name
+     * @param int $seconds
+     * @param ?string $owner
+     */
+    public function __construct($connection, $name, $seconds, $owner = null)
+    {
+        parent::__construct($name, $seconds, $owner);
+        $this->locks = new Locks($connection->client());
+    }
+
+    /** Asks once. As with Laravel's own locks, a lock that is held is not acquired again. */
+    public function acquire(): bool
+    {
+        return $this->wait(0.0);
+    }
+
+    public function block($seconds, $callback = null)
+    {
+        if (!$this->wait((float) $seconds)) {
+            throw new LockTimeoutException();
+        }
+        if (!is_callable($callback)) {
+            return true;
+        }
+        try {
+            return $callback();
+        } finally {
+            $this->release();
+        }
+    }
+
+    public function release(): bool
+    {
+        $this->held = false;
+        return $this->end($this->owner);
+    }
+
+    public function forceRelease(): void
+    {
+        array_map($this->end(...), $this->locks->owners($this->request($this->owner)));
+    }
+
+    protected function getCurrentOwner(): ?string
+    {
+        return $this->locks->owners($this->request($this->owner))[0] ?? null;
+    }
+
+    private function wait(float $seconds): bool
+    {
+        if ($this->held && $this->isOwnedByCurrentProcess()) {
+            return false;
+        }
+        try {
+            $this->locks->ask($this->request($this->owner, $seconds));
+        } catch (NotAcquired) {
+            return false;
+        }
+        return $this->held = true;
+    }
+
+    private function end(string $owner): bool
+    {
+        $request = $this->request($owner);
+        try {
+            $this->locks->command([...$request->release([]), 'ALL'], $request);
+        } catch (LockLost) {
+            return false;
+        }
+        return true;
+    }
+
+    private function request(string $owner, ?float $wait = null): Request
+    {
+        return new Request([$this->name], $wait, $this->seconds > 0 ? (float) $this->seconds : self::NO_END, owner: $owner);
+    }
+}

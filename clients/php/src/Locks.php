@@ -1,0 +1,176 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redislock;
+
+use Closure;
+use Redis;
+use RedisCluster;
+use Throwable;
+
+/**
+ * The locks of a process. Give it the connection that it has, or better a function that connects: that is called again when the
+ * connection is lost (so it can ask sentinels for the primary), and in a child after a fork.
+ *
+ * The options, by name: wait, lease, shared, limit, label, detect, sync, session, owner, maxHold, renew. See Request.
+ */
+final class Locks
+{
+    private const TRY_AGAIN = 0.1;
+    /** How much later than the end of the wait the server's answer may come. */
+    private const MARGIN = 1.0;
+
+    private readonly Connection $connection;
+    /** @var array<string, int> how many in this process share a grant */
+    private array $shares = [];
+
+    /** @param Redis|RedisCluster|Closure(): (Redis|RedisCluster) $client */
+    public function __construct(Redis|RedisCluster|Closure $client)
+    {
+        $this->connection = new Connection($client);
+    }
+
+    /**
+     * Runs the work under the lock, or under several of which all or none are held, and returns what it returns.
+     *
+     * @template T
+     * @param string|list<string> $keys
+     * @param callable(Held): T $work
+     * @return T
+     */
+    public function withLock(string|array $keys, callable $work, mixed ...$options): mixed
+    {
+        $held = $this->acquire($keys, ...$options);
+        try {
+            $result = $work($held);
+        } catch (Throwable $error) {
+            try {
+                $held->release();
+            } catch (LockError) { // what went wrong in the work tells more
+            }
+            throw $error;
+        }
+        $held->release();
+        return $result;
+    }
+
+    /** @param string|list<string> $keys */
+    public function acquire(string|array $keys, mixed ...$options): Held
+    {
+        $request = new Request(array_values((array) $keys), ...$options);
+        [$reply, $began] = $this->ask($request);
+        return new Held($this, $request, $reply, $began);
+    }
+
+    /**
+     * Asks once: null if somebody else holds the lock.
+     *
+     * @param string|list<string> $keys
+     */
+    public function tryAcquire(string|array $keys, mixed ...$options): ?Held
+    {
+        try {
+            return $this->acquire($keys, ...['wait' => 0.0] + $options);
+        } catch (NotAcquired) {
+            return null;
+        }
+    }
+
+    /** @internal The server's reply, and the time before it was asked. */
+    public function ask(Request $request): array
+    {
+        $once = $request->wait === 0.0;
+        $end = self::now() + ($request->wait ?? INF);
+        $trouble = null;
+        for ($tries = 1;; $tries++) {
+            $began = self::now();
+            $left = $once ? null : max(0.001, $end - $began);
+            $more = ($left ?? 0) + $request->syncSeconds();
+            try {
+                $reply = $this->connection->send($request->acquire($left), $more > 0 ? $more + self::MARGIN : null);
+                if ($reply !== null) {
+                    return [$reply, $began];
+                }
+                throw new NotAcquired("someone else holds $request");
+            } catch (ConnectionLost $trouble) {
+                if ($once ? $tries > 1 : self::now() >= $end) {
+                    $this->forget($request);
+                    throw $once ? $trouble : new NotAcquired("could not ask for $request: {$trouble->getMessage()}", previous: $trouble);
+                }
+                usleep((int) (1e6 * max(0, min(self::TRY_AGAIN, $end - self::now()))));
+            } catch (Refused $refused) {
+                if ($trouble !== null || $refused->word() === 'NOREPLICAS') {
+                    $this->forget($request);
+                }
+                throw self::explained($refused, $request);
+            }
+        }
+    }
+
+    /** @internal Errors are those of this package, where it has one. */
+    public function command(array $words, Request $request, ?float $within = null): mixed
+    {
+        try {
+            return $this->connection->send($words, $within);
+        } catch (Refused $refused) {
+            throw self::explained($refused, $request);
+        }
+    }
+
+    /** @internal @return list<string> who holds the lock now, the first one first */
+    public function owners(Request $request): array
+    {
+        $reply = $this->command(['LOCK.INFO', new Key($request->keys[0]), 'FULL'], $request);
+        $pairs = fn(array $row) => array_column(array_chunk($row, 2), 1, 0);
+        return $reply === null ? [] : array_map(fn(array $grant) => $pairs($grant)['owner'], $pairs($reply)['grants']);
+    }
+
+    /** @internal By how much is it used now in this process? */
+    public function share(Request $request, int $change): int
+    {
+        $name = serialize([$request->owner, $request->keys]);
+        $this->shares[$name] = ($this->shares[$name] ?? 0) + $change;
+        $now = $this->shares[$name];
+        if ($now === 0) {
+            unset($this->shares[$name]);
+        }
+        return $now;
+    }
+
+    /** @internal */
+    public static function now(): float
+    {
+        return hrtime(true) / 1e9;
+    }
+
+    /** A lost answer may have been that of a grant. (An owner that others know may hold the lock in another process.) */
+    private function forget(Request $request): void
+    {
+        if ($request->named) {
+            return;
+        }
+        try {
+            $this->connection->send($request->release([]), 1.0);
+        } catch (LockError) { // then it ends with its lease
+        }
+    }
+
+    private static function explained(Refused $refused, Request $request): LockError
+    {
+        $said = $refused->getMessage();
+        [$word, $rest] = [...explode(' ', $said, 2), ''];
+        return match (true) {
+            $word === 'NOTHELD', $word === 'WRONGTYPE' && $request->taken => new LockLost("$request: $said", previous: $refused),
+            $word === 'DEADLOCK' => new Deadlock($rest),
+            $word === 'GRACE' => new NotAcquired("$request: $rest", previous: $refused),
+            $word === 'NOREPLICAS' && $request->syncSeconds() > 0 => new NotConfirmed("$request: $rest", previous: $refused),
+            stripos($said, 'unknown command') !== false => new NoModule(
+                'this server has no Redislock module: load libredislock.so into it (loadmodule), or connect to one that has it', previous: $refused),
+            str_contains($said, 'syntax error') => new TooOld(
+                "this server's Redislock doesn't know one of these options: upgrade the module, or leave the option out", previous: $refused),
+            $word === 'MOVED' => new LockError("this server is one node of a cluster: the locks need a RedisCluster ($said)", previous: $refused),
+            default => $refused,
+        };
+    }
+}

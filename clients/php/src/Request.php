@@ -1,0 +1,140 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redislock;
+
+use InvalidArgumentException;
+
+/** One lock, or several at once, as somebody wants it, in the server's words. Bad input is refused here, before anything is sent. */
+final class Request
+{
+    public readonly string $owner;
+    public readonly bool $named;
+    /** It was held: an answer that it is not means a loss. */
+    public bool $taken = false;
+    /** @var list<int|string> */
+    private array $mode = [];
+    /** @var list<int|string> */
+    private array $sync = [];
+
+    /**
+     * @param list<string> $keys
+     * @param ?float $wait seconds: null waits for ever, 0 asks once
+     * @param ?float $lease seconds: how long the lock lasts without a renewal
+     * @param ?array{int, float} $sync that many replicas have the lock within so many seconds
+     */
+    public function __construct(
+        public readonly array $keys,
+        public readonly ?float $wait = null,
+        public ?float $lease = null,
+        bool $shared = false,
+        ?int $limit = null,
+        ?string $label = null,
+        bool $detect = false,
+        ?array $sync = null,
+        public readonly bool $session = false,
+        ?string $owner = null,
+        ?float $maxHold = null,
+        public readonly bool $renew = true,
+    ) {
+        $texts = array_filter($keys, is_string(...));
+        if ($keys === [] || $texts !== $keys || count(array_unique($texts)) < count($keys)) {
+            throw new InvalidArgumentException('a lock needs a key, and each key once');
+        }
+        if ($shared && $limit !== null) {
+            throw new InvalidArgumentException('shared and limit exclude each other');
+        }
+        if ($limit !== null && $limit < 1) {
+            throw new InvalidArgumentException("limit must be at least 1: $limit");
+        }
+        if ($owner !== null && ($owner === '' || strlen($owner) > 128)) {
+            throw new InvalidArgumentException('owner must be 1 to 128 bytes long');
+        }
+        if ($wait !== null && !($wait >= 0 && is_finite($wait))) {
+            throw new InvalidArgumentException("wait must be null, 0 or more seconds: $wait");
+        }
+        $lease === null || self::ms('lease', $lease);
+        if ($sync !== null) {
+            if (count($sync) !== 2 || !is_int($sync[0] ?? null) || $sync[0] < 1) {
+                throw new InvalidArgumentException('sync must be [replicas, seconds], with at least one replica');
+            }
+            $this->sync = ['SYNC', $sync[0], self::ms('sync', (float) $sync[1])];
+        }
+        $this->named = $owner !== null;
+        $this->owner = $owner ?? bin2hex(random_bytes(16));
+        $this->mode = [
+            ...$shared ? ['SHARED'] : [],
+            ...$limit === null ? [] : ['LIMIT', $limit],
+            ...$session ? ['SESSION'] : [],
+            ...$detect ? ['DETECT'] : [],
+            ...$maxHold === null ? [] : ['MAXHOLD', self::ms('maxHold', $maxHold)],
+            ...$label === null ? [] : ['LABEL', $label],
+        ];
+    }
+
+    /** Seconds as whole milliseconds. */
+    public static function ms(string $name, float $seconds): int
+    {
+        if (!($seconds >= 0.001 && is_finite($seconds))) {
+            throw new InvalidArgumentException("$name must be at least a millisecond: $seconds");
+        }
+        return max(1, (int) ceil(round($seconds * 1000, 3)));
+    }
+
+    /** How long the server may take to confirm. */
+    public function syncSeconds(): float
+    {
+        return ($this->sync[2] ?? 0) / 1000;
+    }
+
+    /** @param ?float $block in seconds: null asks once, INF waits for ever */
+    public function acquire(?float $block): array
+    {
+        $wait = $block === null ? [] : ['BLOCK', is_infinite($block) ? 0 : max(1, (int) ceil($block * 1000))];
+        return $this->command('ACQUIRE', 'OWNER', $this->owner, ...$this->px(), ...['ONCE', ...$wait], ...$this->mode, ...$this->sync);
+    }
+
+    /** @param list<int> $fences */
+    public function extend(array $fences): array
+    {
+        return $this->command('EXTEND', $this->owner, ...$this->px(), ...self::fence($fences), ...$this->sync);
+    }
+
+    /** @param list<int> $fences */
+    public function release(array $fences): array
+    {
+        return $this->command('RELEASE', $this->owner, ...self::fence($fences));
+    }
+
+    public function __toString(): string
+    {
+        return implode(', ', $this->keys);
+    }
+
+    private function px(): array
+    {
+        return $this->lease === null ? [] : ['PX', self::ms('lease', $this->lease)];
+    }
+
+    /** The command acts only on that grant. Locks that were entered again have different fences, and none to name. */
+    private static function fence(array $fences): array
+    {
+        return count(array_unique($fences)) === 1 ? ['FENCE', $fences[0]] : [];
+    }
+
+    /** Keys are marked, so that the connection can put its prefix before them. */
+    private function command(string $verb, int|string ...$words): array
+    {
+        $keys = array_map(fn(string $key) => new Key($key), $this->keys);
+        return count($keys) === 1 ? ["LOCK.$verb", ...$keys, ...$words] : ["LOCK.M$verb", count($keys), ...$keys, ...$words];
+    }
+}
+
+/** A key among the words of a command. */
+final class Key
+{
+    public function __construct(public readonly string $name)
+    {
+    }
+}

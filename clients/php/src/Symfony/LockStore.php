@@ -1,0 +1,157 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redislock\Symfony;
+
+use Closure;
+use Redis;
+use RedisCluster;
+use Redislock\{LockError, LockLost, Locks, NotAcquired, Request};
+use Symfony\Component\Lock\BlockingSharedLockStoreInterface;
+use Symfony\Component\Lock\BlockingStoreInterface;
+use Symfony\Component\Lock\Exception\InvalidTtlException;
+use Symfony\Component\Lock\Exception\LockConflictedException;
+use Symfony\Component\Lock\Exception\LockStorageException;
+use Symfony\Component\Lock\Key;
+use Symfony\Component\Lock\Store\ExpiringStoreTrait;
+use WeakMap;
+
+/** Symfony's lock store. Waits are served in order, by the server. A key can be passed on to another process, except with `session`. */
+final class LockStore implements BlockingStoreInterface, BlockingSharedLockStoreInterface
+{
+    use ExpiringStoreTrait;
+
+    private readonly Locks $locks;
+    /** @var WeakMap<Key, int> the process that took it: in a child after a fork, it is the parent's */
+    private readonly WeakMap $taken;
+
+    /**
+     * @param Redis|RedisCluster|Closure(): (Redis|RedisCluster) $client
+     * @param float $initialTtl seconds; a Lock sets its own afterwards
+     * @param bool $session the lock is free as soon as this connection closes, and does not expire before
+     */
+    public function __construct(Redis|RedisCluster|Closure $client, private readonly float $initialTtl = 300.0, private readonly bool $session = false)
+    {
+        if ($initialTtl <= 0) {
+            throw new InvalidTtlException("a lock needs a TTL above 0: $initialTtl");
+        }
+        $this->locks = new Locks($client);
+        $this->taken = new WeakMap();
+    }
+
+    public function save(Key $key): void
+    {
+        $this->take($key, 0.0, false);
+    }
+
+    public function waitAndSave(Key $key): void
+    {
+        $this->take($key, null, false);
+    }
+
+    public function saveRead(Key $key): void
+    {
+        $this->demote($key);
+        $this->take($key, 0.0, true);
+    }
+
+    public function waitAndSaveRead(Key $key): void
+    {
+        $this->demote($key);
+        $this->take($key, null, true);
+    }
+
+    public function putOffExpiration(Key $key, float $ttl): void
+    {
+        if ($ttl <= 0) {
+            throw new InvalidTtlException("a lock needs a TTL above 0: $ttl");
+        }
+        if (!$this->session) {
+            $key->reduceLifetime($ttl);
+        }
+        $request = $this->request($key, $ttl);
+        try {
+            $this->run(fn() => $this->locks->command($request->extend([]), $request));
+        } catch (LockLost $lost) {
+            throw new LockConflictedException($lost->getMessage(), previous: $lost);
+        }
+        $this->checkNotExpired($key);
+    }
+
+    public function delete(Key $key): void
+    {
+        if ($this->isParents($key)) {
+            return;
+        }
+        $request = $this->request($key);
+        try {
+            $this->run(fn() => $this->locks->command([...$request->release([]), 'ALL'], $request));
+        } catch (LockLost) { // it is gone, as it should be
+        }
+        $key->removeState(self::class . ' writes');
+    }
+
+    public function exists(Key $key): bool
+    {
+        if ($this->isParents($key)) {
+            return false;
+        }
+        $request = $this->request($key);
+        return $this->run(fn() => in_array($request->owner, $this->locks->owners($request), true));
+    }
+
+    private function isParents(Key $key): bool
+    {
+        return ($this->taken[$key] ?? getmypid()) !== getmypid();
+    }
+
+    private function take(Key $key, ?float $wait, bool $shared): void
+    {
+        if ($this->session) {
+            $key->markUnserializable();
+        }
+        $request = $this->request($key, $this->initialTtl, $wait, $shared);
+        try {
+            $began = microtime(true);
+            $this->run(fn() => $this->locks->ask($request));
+        } catch (NotAcquired $conflict) {
+            throw new LockConflictedException($conflict->getMessage(), previous: $conflict);
+        }
+        if (!$this->session) { // the TTL begins with the grant, and not with the wait
+            $key->reduceLifetime($wait === 0.0 ? $began + $this->initialTtl - microtime(true) : $this->initialTtl);
+        }
+        $key->setState(self::class . ' writes', !$shared);
+        $this->taken[$key] = getmypid();
+        $this->checkNotExpired($key);
+    }
+
+    /** From writing to reading: no grant gets more room, so it is given back, and asked for again behind those that wait. */
+    private function demote(Key $key): void
+    {
+        if ($key->hasState(self::class . ' writes') && $key->getState(self::class . ' writes')) {
+            $this->delete($key);
+        }
+    }
+
+    private function request(Key $key, ?float $ttl = null, ?float $wait = null, bool $shared = false): Request
+    {
+        if (!$key->hasState(self::class)) {
+            $key->setState(self::class, bin2hex(random_bytes(16)));
+        }
+        $lease = $ttl === null ? null : max(0.001, $ttl);
+        $request = new Request([(string) $key], $wait, $lease, $shared, session: $this->session, owner: $key->getState(self::class));
+        return $request;
+    }
+
+    private function run(Closure $command): mixed
+    {
+        try {
+            return $command();
+        } catch (NotAcquired | LockLost $error) {
+            throw $error;
+        } catch (LockError | \RedisException $error) {
+            throw new LockStorageException($error->getMessage(), previous: $error);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+<?php
+
+declare(strict_types=1);
+
+// The package: work under a lock, losses, options, forks, the user's own connection.
+
+use Redislock\{Held, LockError, LockLost, Locks, NotAcquired, NotConfirmed};
+
+return [
+    'the lock is held for the work and free after it' => function (): void {
+        [$locks, $other] = [new Locks(connect()), connect()];
+        $answer = $locks->withLock('door', function (Held $held) use ($other): string {
+            same('held', $other->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'other'), []);
+            same('the fence', info($other, 'door')['fence'], $held->fence());
+            same('not lost', $held->lost(), null);
+            return 'done';
+        });
+        same('the result', $answer, 'done');
+        same('free', info($other, 'door'), []);
+        $held = $locks->acquire(['door', 'window'], lease: 10);
+        same('two', count($held->fences()), 2);
+        same('extended', $held->extend(60), 60.0);
+        ok('to a minute', $other->rawCommand('PTTL', 'window') > 50_000);
+        unset($held);
+        same('free when the object goes', [info($other, 'door'), info($other, 'window')], [[], []]);
+    },
+
+    'exit in the work gives the lock back' => function (): void {
+        Workers::start(fn() => (new Locks(connect()))->withLock('exit', fn() => exit(0)));
+        Workers::join();
+        same('free', info(connect(), 'exit'), []);
+    },
+
+    'it waits no longer than asked' => function (): void {
+        [$locks, $other] = [new Locks(connect()), connect()];
+        $other->rawCommand('LOCK.ACQUIRE', 'busy', 'OWNER', 'other', 'PX', 60_000);
+        $error = throws('a wait', NotAcquired::class, fn() => $locks->acquire('busy', wait: 0.02));
+        same('its message', $error->getMessage(), 'someone else holds busy');
+        same('asks once', $locks->tryAcquire('busy'), null);
+        same('nobody waits', waiters($other, 'busy'), 0);
+    },
+
+    'an exception of the work is the one to see' => function (): void {
+        [$locks, $other] = [new Locks(connect()), connect()];
+        throws('thrown', DomainException::class, fn() => $locks->withLock('thrown', fn() => throw new DomainException()));
+        same('given back', info($other, 'thrown'), []);
+        throws('thrown after the lock was lost', DomainException::class, fn() => $locks->withLock('thrown', function () use ($other): never {
+            same('broken', $other->rawCommand('LOCK.BREAK', 'thrown'), 1);
+            throw new DomainException();
+        }));
+    },
+
+    'a lost lock does not go unnoticed' => function (): void {
+        [$locks, $other] = [new Locks(connect()), connect()];
+        $lapse = fn() => waitFor('the lease ends', fn() => info($other, 'lost') === []);
+        throws('by its lease', LockLost::class, fn() => $locks->withLock('lost', $lapse, lease: 0.05));
+        $broken = fn() => $other->rawCommand('LOCK.BREAK', 'lost');
+        throws('by an operator', LockLost::class, fn() => $locks->withLock('lost', $broken));
+        $held = $locks->acquire('lost', lease: 0.3);
+        $other->rawCommand('LOCK.BREAK', 'lost');
+        throws('keep() finds out', LockLost::class, fn() => waitFor('the loss', fn() => $held->keep()));
+        throws('and so do all after it', LockLost::class, $held->release(...));
+    },
+
+    'keep() renews, and without it nothing does' => function (): void {
+        [$locks, $other] = [new Locks(connect()), connect()];
+        $calls = fn() => preg_match('/calls=(\d+)/', $other->info('commandstats')['cmdstat_lock.extend'] ?? '', $found) ? (int) $found[1] : 0;
+        $before = $calls();
+        $held = $locks->acquire('kept', lease: 0.5);
+        $end = microtime(true) + 1.5;
+        waitFor('three leases', fn() => $held->keep() || microtime(true) > $end);
+        same('the same grant', info($other, 'kept')['fence'], $held->fence());
+        ok('not for each call', $calls() - $before <= 10);
+        $session = $locks->acquire('session', lease: 1.0, session: true);
+        $left = $locks->acquire('left', lease: 0.2);
+        waitFor('it lapses', fn() => info($other, 'left') === []);
+        waitFor('two leases', fn() => microtime(true) > $end + 2);
+        same('a session goes on', info($other, 'session')['fence'], $session->fence());
+        throws('told by its own clock', LockLost::class, $left->release(...));
+    },
+
+    'a session on a new connection is noticed' => function (): void {
+        [$redis, $other] = [connect(), connect()];
+        $held = (new Locks($redis))->acquire('session', lease: 1.0, session: true);
+        $other->rawCommand('CLIENT', 'KILL', 'ID', info($other, 'session')['client-id']);
+        waitFor('it ends', fn() => info($other, 'session') === []);
+        throws('the loss', LockLost::class, fn() => waitFor('keep() asks', fn() => $held->keep()));
+        same('and nothing stays held', info($other, 'session'), []);
+        $again = (new Locks($redis))->acquire('again', lease: 1.0, session: true, owner: 'alice');
+        $other->rawCommand('LOCK.ACQUIRE', 'again', 'OWNER', 'alice', 'PX', 1000, 'ONCE', 'SESSION'); // it hangs on that connection now
+        $own = $redis->rawCommand('CLIENT', 'ID');
+        waitFor('keep() has it hang on this one again', fn() => $again->keep() || info($other, 'again')['client-id'] === $own);
+    },
+
+    'an owner enters again, and the last one releases' => function (): void {
+        [$locks, $other] = [new Locks(connect()), connect()];
+        $locks->withLock('door', function () use ($locks, $other): void {
+            $locks->withLock('door', fn() => same('held', info($other, 'door')['owner'], 'alice'), owner: 'alice');
+            same('still held', info($other, 'door')['owner'], 'alice');
+        }, owner: 'alice');
+        same('free', info($other, 'door'), []);
+    },
+
+    'after a fork, the child connects anew and holds nothing' => function (): void {
+        $other = connect();
+        $locks = new Locks(fn() => connect());
+        $held = $locks->acquire('door');
+        Workers::start(function () use ($locks, $held): void {
+            $held->release();
+            unset($held);
+            same('it is the parent\'s', $locks->tryAcquire('door'), null);
+            $locks->withLock('window', fn() => null);
+        });
+        Workers::join();
+        same('still held', info($other, 'door')['fence'], $held->fence());
+        $held->release();
+        $plain = new Locks(connect());
+        $plain->withLock('door', fn() => null);
+        Workers::start(fn() => throws('a connection of the parent', InvalidArgumentException::class, fn() => $plain->acquire('door')));
+        Workers::join();
+    },
+
+    'the user\'s connection stays as it was' => function (): void {
+        $redis = connect();
+        $redis->setOption(Redis::OPT_PREFIX, 'app:');
+        $redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
+        $redis->setOption(Redis::OPT_READ_TIMEOUT, 7);
+        $redis->select(3);
+        $locks = new Locks($redis);
+        $locks->withLock('mine', fn() => same('with the prefix', $redis->rawCommand('EXISTS', 'app:mine'), 1));
+        same('the read timeout', (float) $redis->getOption(Redis::OPT_READ_TIMEOUT), 7.0);
+        $other = connect();
+        $other->select(3);
+        $other->rawCommand('LOCK.ACQUIRE', 'app:mine', 'OWNER', 'other', 'PX', 60_000);
+        Workers::start(function () use ($other): void {
+            $own = connect();
+            $own->select(3);
+            waitFor('it waits', fn() => waiters($own, 'app:mine') === 1);
+            $queue = pairs($own->rawCommand('LOCK.INFO', 'app:mine', 'FULL'))['queue'];
+            same('killed', $own->rawCommand('CLIENT', 'KILL', 'ID', pairs($queue[0])['client-id']), 1);
+            waitFor('it waits again, in the same database', fn() => waiters($own, 'app:mine') === 1);
+            $own->rawCommand('LOCK.RELEASE', 'app:mine', 'other');
+        });
+        $locks->withLock('mine', fn() => null);
+        Workers::join();
+        $redis->multi();
+        throws('not in MULTI', InvalidArgumentException::class, fn() => $locks->acquire('mine'));
+        $redis->discard();
+    },
+
+    'a read timeout: the wait leaves the queue, and no late answer is read' => function (): void {
+        [$redis, $other] = [connect(), connect()];
+        $locks = new Locks($redis);
+        $other->rawCommand('LOCK.ACQUIRE', 'slow', 'OWNER', 'other', 'PX', 60_000);
+        $other->rawCommand('CLIENT', 'PAUSE', 2500, 'WRITE'); // so the server's own end of the wait comes too late
+        $error = throws('in vain', NotAcquired::class, fn() => $locks->acquire('slow', wait: 0.1));
+        ok('why', str_contains($error->getMessage(), 'could not ask'));
+        same('the next reply is the right one', $redis->rawCommand('ECHO', 'hello'), 'hello');
+        $other->rawCommand('CLIENT', 'UNPAUSE');
+        waitFor('it has left', fn() => waiters($other, 'slow') === 0);
+    },
+
+    'too few replicas; no server; bad input' => function (): void {
+        $locks = new Locks(connect());
+        throws('replicas', NotConfirmed::class, fn() => $locks->acquire('door', sync: [1, 0.05]));
+        same('taken back', info(connect(), 'door'), []);
+        $nowhere = new Locks(fn() => (new Redis())->connect('127.0.0.1', 1));
+        throws('no server', RedisException::class, fn() => $nowhere->acquire('door'));
+        $bad = [['owner' => ''], ['owner' => str_repeat('x', 129)], ['lease' => 0.0], ['wait' => -1.0], ['wait' => NAN], ['maxHold' => 0.0],
+            ['limit' => 0], ['shared' => true, 'limit' => 2], ['sync' => [0, 1]], ['sync' => [1, 0]], ['sync' => [1]]];
+        foreach ($bad as $options) {
+            throws('bad input', InvalidArgumentException::class, fn() => $locks->acquire('door', ...$options));
+        }
+        foreach ([[], ['a', 'a'], ['a', 5]] as $keys) {
+            throws('bad keys', InvalidArgumentException::class, fn() => $locks->acquire($keys));
+        }
+    },
+
+    'a cluster, with the package' => function (): void {
+        $url = parse_url(getenv('CLUSTER_URL'));
+        $cluster = new RedisCluster(null, ["$url[host]:$url[port]"], 5, 2);
+        $cluster->setOption(Redis::OPT_PREFIX, 'app:');
+        $locks = new Locks($cluster);
+        $locks->withLock(['{a}1', '{a}2'], fn(Held $held) => throws('an error', NotAcquired::class, fn() => $locks->acquire('{a}2', wait: 0.05)));
+        same('free', $cluster->rawCommand('app:{a}1', 'LOCK.INFO', 'app:{a}1'), []);
+        $lost = fn() => $locks->withLock('{a}1', fn() => $cluster->rawCommand('app:{a}1', 'DEL', 'app:{a}1'));
+        throws('NOTHELD', LockLost::class, $lost);
+        throws('an error of the server', LockError::class, fn() => $locks->acquire('{a}1', limit: 5000));
+    },
+];

@@ -1,0 +1,144 @@
+<?php
+
+declare(strict_types=1);
+
+// Raw commands through phpredis: what the page about all clients says of it.
+
+return [
+    'a lock from its grant to its end' => function (): void {
+        $redis = connect();
+        [$owner, $fence, $holds, $lease] = $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'alice', 'PX', 30_000);
+        same('a grant', [$owner, $holds, $lease], ['alice', 1, 30_000]);
+        ok('a fence of 16 digits is exact', $fence > 10 ** 15 && (string) $fence === $redis->eval(
+            "return string.format('%.0f', redis.call('LOCK.INFO', 'door')[4])", [], 0));
+        same('a re-entry', array_slice($redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'alice'), 0, 3), ['alice', $fence, 2]);
+        same('once', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'alice', 'PX', 40_000, 'ONCE'), ['alice', $fence, 2, 40_000]);
+        same('an extension', $redis->rawCommand('LOCK.EXTEND', 'door', 'alice', 'EX', 60, 'FENCE', $fence), 60_000);
+        same('someone else holds it', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'bob'), []);
+        same('nor is that an error', $redis->getLastError(), null);
+        $redis->setOption(Redis::OPT_NULL_MULTIBULK_AS_NULL, true);
+        same('null', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'bob'), null);
+        $info = info($redis, 'door');
+        same('info', array_keys($info), ['owner', 'fence', 'holds', 'lease-ms', 'held-ms', 'session', 'client-id', 'mode', 'limit', 'holders', 'waiters']);
+        same('its values', [$info['owner'], $info['fence'], $info['holds']], ['alice', $fence, 2]);
+        same('a release', $redis->rawCommand('LOCK.RELEASE', 'door', 'alice', 'FENCE', $fence), 1);
+        same('all holds', $redis->rawCommand('LOCK.RELEASE', 'door', 'alice', 'ALL'), 0);
+        same('a free lock', $redis->rawCommand('LOCK.INFO', 'door'), null);
+        $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'carol');
+        same('a break', $redis->rawCommand('LOCK.BREAK', 'door'), 1);
+    },
+
+    'errors: some are false, some are thrown' => function (): void {
+        $redis = connect();
+        $redis->set('word', 'x');
+        same('a syntax error', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNED'), false);
+        same('its message', $redis->getLastError(), 'ERR syntax error');
+        same('a wrong type', $redis->rawCommand('LOCK.ACQUIRE', 'word'), false);
+        ok('its message', str_starts_with($redis->getLastError(), 'WRONGTYPE '));
+        same('a success', $redis->rawCommand('LOCK.BREAK', 'door'), 0);
+        ok('keeps the last message', str_starts_with($redis->getLastError(), 'WRONGTYPE '));
+        $redis->clearLastError();
+        $connection = $redis->rawCommand('CLIENT', 'ID');
+        $refused = refused(fn() => $redis->rawCommand('LOCK.RELEASE', 'door', 'alice'));
+        ok('NOTHELD is thrown', str_starts_with($refused, 'NOTHELD '));
+        same('and the last message', $redis->getLastError(), $refused);
+        same('the connection stays', $redis->rawCommand('CLIENT', 'ID'), $connection);
+    },
+
+    'words are sent as they are' => function (): void {
+        $redis = connect();
+        $redis->setOption(Redis::OPT_PREFIX, 'app:');
+        $redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
+        $redis->rawCommand('LOCK.ACQUIRE', 'plain', 'OWNER', 'alice');
+        same('no prefix', $redis->rawCommand('EXISTS', 'plain'), 1);
+        $grant = $redis->rawCommand('LOCK.ACQUIRE', $redis->_prefix('mine'), 'OWNER', 'alice');
+        same('no serializer', $grant[0], 'alice');
+        same('with _prefix', $redis->rawCommand('EXISTS', 'app:mine'), 1);
+    },
+
+    'a late release with the fence' => function (): void {
+        [$redis, $other] = [connect(), connect()];
+        [, $old] = $redis->rawCommand('LOCK.ACQUIRE', 'late', 'OWNER', 'A', 'PX', 50);
+        [, $new] = $other->rawCommand('LOCK.ACQUIRE', 'late', 'OWNER', 'B', 'PX', 60_000, 'BLOCK', 0);
+        ok('a greater fence', $new > $old);
+        ok('too late', str_starts_with(refused(fn() => $redis->rawCommand('LOCK.RELEASE', 'late', 'A', 'FENCE', $old)), 'NOTHELD '));
+        ok('the old fence', str_starts_with(refused(fn() => $redis->rawCommand('LOCK.RELEASE', 'late', 'B', 'FENCE', $old)), 'NOTHELD '));
+        same('held by B', info($redis, 'late')['fence'], $new);
+        same('in time', $other->rawCommand('LOCK.RELEASE', 'late', 'B', 'FENCE', $new), 0);
+    },
+
+    'a read timeout: phpredis by itself keeps its place, and reads the late reply as the next one' => function (): void {
+        [$redis, $other] = [connect(), connect()];
+        $other->rawCommand('LOCK.ACQUIRE', 'mixed', 'OWNER', 'other', 'PX', 60_000);
+        $redis->setOption(Redis::OPT_READ_TIMEOUT, 1);
+        refused(fn() => $redis->rawCommand('LOCK.ACQUIRE', 'mixed', 'OWNER', 'late', 'PX', 60_000, 'BLOCK', 0));
+        same('it waits on', waiters($other, 'mixed'), 1);
+        $other->rawCommand('LOCK.RELEASE', 'mixed', 'other');
+        same('it is granted the lock', info($other, 'mixed')['owner'], 'late');
+        same('the reply to the next command', $redis->rawCommand('ECHO', 'hello')[0], 'late');
+        $redis->close();
+    },
+
+    'a lost connection: nothing is sent twice' => function (): void {
+        [$redis, $other] = [connect(), connect()];
+        $kill = fn(int $id) => same('killed', $other->rawCommand('CLIENT', 'KILL', 'ID', $id), 1);
+        $kill($first = $redis->rawCommand('CLIENT', 'ID'));
+        ok('between two commands: connected again', $redis->rawCommand('CLIENT', 'ID') > $first);
+    },
+
+    'a session lives as long as its connection' => function (): void {
+        $other = connect();
+        $session = fn(Redis $redis) => $redis->rawCommand('LOCK.ACQUIRE', 'session', 'OWNER', 'alice', 'PX', 60_000, 'ONCE', 'SESSION');
+        $free = fn() => info($other, 'session') === [];
+
+        $redis = connect();
+        $redis->setOption(Redis::OPT_MAX_RETRIES, 0);
+        $session($redis);
+        same('a session', info($other, 'session')['session'], 1);
+        $other->rawCommand('CLIENT', 'KILL', 'ID', $redis->rawCommand('CLIENT', 'ID'));
+        waitFor('it ends', $free);
+        refused(fn() => $redis->rawCommand('PING'));
+        refused(fn() => $redis->rawCommand('PING')); // not made anew
+
+        $redis = connect();
+        $session($redis);
+        unset($redis);
+        waitFor('it ends with the object', $free);
+
+        Workers::start(function () use ($session): void {
+            $redis = connect();
+            $session($redis);
+            exit(0);
+        });
+        Workers::join();
+        waitFor('it ends with the process', $free);
+
+        $persistent = new Redis();
+        $persistent->pconnect('127.0.0.1', (int) getenv('REDIS_PORT'));
+        $session($persistent);
+        $connection = $persistent->rawCommand('CLIENT', 'ID');
+        unset($persistent);
+        $persistent = new Redis();
+        $persistent->pconnect('127.0.0.1', (int) getenv('REDIS_PORT'));
+        same('pconnect: the same connection', $persistent->rawCommand('CLIENT', 'ID'), $connection);
+        same('and the session goes on', info($other, 'session')['session'], 1);
+        $persistent->close();
+        waitFor('it ends with close()', $free);
+    },
+
+    'a cluster' => function (): void {
+        $url = parse_url(getenv('CLUSTER_URL'));
+        $node = [$url['host'], $url['port']];
+        $cluster = new RedisCluster(null, ["$url[host]:$url[port]"], 5, 1);
+        $grant = $cluster->rawCommand('door', 'LOCK.ACQUIRE', 'door', 'OWNER', 'alice', 'PX', 60_000);
+        same('a grant', [$grant[0], $grant[2]], ['alice', 1]);
+        same('by the node', $cluster->rawCommand($node, 'LOCK.ACQUIRE', 'door', 'OWNER', 'alice', 'ONCE')[1], $grant[1]);
+        same('someone else holds it', $cluster->rawCommand('door', 'LOCK.ACQUIRE', 'door', 'OWNER', 'bob'), []);
+        same('NOTHELD', $cluster->rawCommand('door', 'LOCK.RELEASE', 'door', 'bob'), false);
+        ok('its message', str_starts_with($cluster->getLastError(), 'NOTHELD '));
+        ok('a read timeout', refused(fn() => $cluster->rawCommand('door', 'LOCK.ACQUIRE', 'door', 'OWNER', 'bob', 'BLOCK', 0)) !== '');
+        $cluster->close();
+        same('after close', $cluster->rawCommand('door', 'LOCK.RELEASE', 'door', 'alice', 'FENCE', $grant[1]), 0);
+        same('bob has left', $cluster->rawCommand('door', 'LOCK.INFO', 'door'), []);
+    },
+];
