@@ -164,6 +164,16 @@ final class Program {
     }
 
     private void open(Line line) {
+        try {
+            connect(line);
+            locks = new Locks(client);
+            say("opened", null, Map.of());
+        } catch (RuntimeException failed) {
+            tell(null, failed);
+        }
+    }
+
+    private void connect(Line line) {
         var urls = line.urls.stream().map(RedisURI::create).toList();
         if (line.kind.equals("cluster")) {
             var cluster = RedisClusterClient.create(urls);
@@ -180,8 +190,6 @@ final class Program {
             commands = single.connect().sync();
             client = single;
         }
-        locks = new Locks(client);
-        say("opened", null, Map.of());
     }
 
     private void close() {

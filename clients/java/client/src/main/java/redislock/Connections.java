@@ -37,6 +37,7 @@ final class Connections {
     private Thread listener;
     private CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
     private CountDownLatch broken = new CountDownLatch(1);
+    private final CompletableFuture<Void> unsubscribed = new CompletableFuture<>(); // by the listener, when it ends
     private final RedisConnectionStateListener watch = new RedisConnectionStateListener() {
         @Override
         public void onRedisDisconnected(RedisChannelHandler<?, ?> connection) {
@@ -85,9 +86,8 @@ final class Connections {
             ((StatefulConnection<?, ?>) connection).closeAsync();
         }
 
-        void close() {
-            CompletableFuture<StatefulConnection<String, String>> last = current;
-            if (last != null) last.thenAccept(StatefulConnection::closeAsync);
+        CompletableFuture<Void> close() {
+            return current == null ? CompletableFuture.completedFuture(null) : current.thenCompose(StatefulConnection::closeAsync);
         }
     }
 
@@ -138,10 +138,12 @@ final class Connections {
     private void listen() {
         for (long pause = 0;; pause = Math.min(1000, pause + TRY_AGAIN_MS)) {
             try {
-                if (closing.await(pause, TimeUnit.MILLISECONDS)) return;
-                if (subscription()) pause = -TRY_AGAIN_MS;
-            } catch (InterruptedException stopped) {
-                return;
+                if (closing.await(pause, TimeUnit.MILLISECONDS)) {
+                    unsubscribed.complete(null);
+                    return;
+                }
+                subscription();
+                pause = -TRY_AGAIN_MS; // at once
             } catch (Exception failed) {
                 CompletableFuture<Void> waiting;
                 lock.lock();
@@ -157,7 +159,7 @@ final class Connections {
     }
 
     /** Hears messages as long as the connection lasts. */
-    private boolean subscription() throws Exception {
+    private void subscription() throws Exception {
         var ended = new CountDownLatch(1);
         lock.lock();
         try {
@@ -185,24 +187,25 @@ final class Connections {
             while (closing.getCount() > 0 && !ended.await(SILENCE_MS, TimeUnit.MILLISECONDS)) {
                 connection.async().ping().get(SILENCE_MS, TimeUnit.MILLISECONDS);
             }
-            return true;
         } finally {
-            connection.closeAsync();
+            connection.close();
         }
     }
 
     void close() {
         closing.countDown();
         client.removeListener(watch);
+        CompletableFuture<Void> lanes;
         lock.lock();
         try {
             broken.countDown();
             ready.completeExceptionally(new LockException.Closed());
+            lanes = CompletableFuture.allOf(commands.close(), sessions.close(), unsubscribed);
+            if (listener == null) unsubscribed.complete(null);
         } finally {
             lock.unlock();
         }
-        commands.close();
-        sessions.close();
+        Core.await(lanes, TimeUnit.MILLISECONDS.toNanos(ANSWER_MS));
     }
 
     static Thread daemon(String name, Runnable work) {
