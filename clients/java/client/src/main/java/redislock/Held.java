@@ -100,6 +100,11 @@ public final class Held implements AutoCloseable {
         });
     }
 
+    /** Sets the lease anew, counted from now, with its length of before. Returns what the server gave. */
+    public Duration extend() {
+        return core.renewal.extend(this, 0);
+    }
+
     /** Sets the lease, counted from now, and that of renewals. Returns what the server gave. */
     public Duration extend(Duration lease) {
         return core.renewal.extend(this, Options.ms("a lease", lease));

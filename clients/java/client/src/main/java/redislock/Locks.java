@@ -82,6 +82,11 @@ public final class Locks implements AutoCloseable {
         return new ThreadLock.ReadWrite(this, key, options);
     }
 
+    /** What this thread holds by a {@link Lock} of that key: for its fence, for example. */
+    public Optional<Held> heldByThread(String key) {
+        return Optional.ofNullable(holds.get(new ThreadLock.Seat(key, Thread.currentThread()))).map(hold -> hold.held);
+    }
+
     /** Releases what is held, and ends all waits. */
     @Override
     public void close() {

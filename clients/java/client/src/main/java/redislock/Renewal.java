@@ -99,9 +99,11 @@ final class Renewal {
             Request.Words words = core.locked(() -> {
                 core.checkLease(held);
                 held.refuseUnlessHeld();
-                held.request.lease(ms);
-                held.lease = TimeUnit.MILLISECONDS.toNanos(ms);
-                shorten(held, System.nanoTime(), held.lease); // even if the answer does not come
+                if (ms > 0) {
+                    held.request.lease(ms);
+                    held.lease = TimeUnit.MILLISECONDS.toNanos(ms);
+                    shorten(held, System.nanoTime(), held.lease); // even if the answer does not come
+                }
                 return held.request.extend(held.fences);
             });
             return core.connections.send(words, false).handle((reply, error) -> core.locked(() -> {

@@ -142,7 +142,8 @@ class ThreadLockTest extends Support {
         lock().lock();
         lock().lock();
         send("LOCK.BREAK", key);
-        until(() -> locks.holds.values().stream().noneMatch(hold -> hold.held.isHeld()));
+        var held = locks.heldByThread(key).orElseThrow();
+        until(() -> !held.isHeld());
         assertThrows(LockException.Lost.class, lock()::lock);
         lock().unlock();
         assertThrows(LockException.Lost.class, lock()::unlock);
@@ -163,6 +164,16 @@ class ThreadLockTest extends Support {
         lock.lock();
         assertTrue((Long) info("lease-ms") > 200_000);
         lock.unlock();
+    }
+
+    @Test
+    void itsFenceIsAtHandInItsThread() throws Exception {
+        assertTrue(locks.heldByThread(key).isEmpty());
+        lock().lock();
+        assertEquals(info("fence"), locks.heldByThread(key).orElseThrow().fence());
+        assertTrue(inAnotherThread(() -> locks.heldByThread(key)).isEmpty());
+        lock().unlock();
+        assertTrue(locks.heldByThread(key).isEmpty());
     }
 
     @Test
