@@ -3,6 +3,7 @@ package redislock;
 import io.lettuce.core.AbstractRedisClient;
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisConnectionStateListener;
 import io.lettuce.core.RedisReadOnlyException;
 import io.lettuce.core.api.StatefulConnection;
@@ -105,7 +106,8 @@ final class Connections {
             words.sent = System.nanoTime();
             connection.dispatch(command);
             return command.whenComplete((reply, error) -> {
-                if (error instanceof TimeoutException || error instanceof RedisReadOnlyException) lane.drop(connection);
+                boolean silent = error instanceof TimeoutException || error instanceof RedisCommandTimeoutException;
+                if (silent || error instanceof RedisReadOnlyException) lane.drop(connection);
             });
         });
     }
@@ -205,7 +207,7 @@ final class Connections {
         } finally {
             lock.unlock();
         }
-        Core.await(lanes, TimeUnit.MILLISECONDS.toNanos(ANSWER_MS));
+        Core.await(lanes, TimeUnit.SECONDS.toNanos(1));
     }
 
     static Thread daemon(String name, Runnable work) {

@@ -16,11 +16,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** What waits and what is held in this process, the messages about it, and the one timer. Times are of System.nanoTime(). */
 final class Core {
     static final long LONG = TimeUnit.DAYS.toNanos(36_500);
     static final long TRY_AGAIN = TimeUnit.MILLISECONDS.toNanos(100);
+    private static final Pattern MESSAGE = Pattern.compile("(?s)(?:gone|(granted|lost) (\\d{1,18})) (.*)");
     private static final long CLOSING = TimeUnit.SECONDS.toNanos(4);
 
     final ReentrantLock mutex = new ReentrantLock();
@@ -137,19 +140,18 @@ final class Core {
 
     /** A message. The owner comes last in it, because it may contain anything. */
     private void hear(String message) {
-        String[] words = message.split(" ", 2);
-        boolean numbered = List.of("granted", "lost", "wanted").contains(words[0]);
-        String[] rest = numbered ? words[1].split(" ", 2) : new String[] {"0", words.length > 1 ? words[1] : ""};
-        if (rest.length < 2) return;
-        long fence = Long.parseLong(rest[0]);
+        Matcher words = MESSAGE.matcher(message);
+        if (!words.matches()) return;
+        String word = words.group(1) == null ? "gone" : words.group(1);
+        long fence = words.group(2) == null ? 0 : Long.parseLong(words.group(2));
         locked(() -> {
-            for (Held held : List.copyOf(entries.getOrDefault(rest[1], List.of()))) {
+            for (Held held : List.copyOf(entries.getOrDefault(words.group(3), List.of()))) {
                 boolean waits = held.state == Held.State.WAITING;
-                if (words[0].equals("lost") && held.state == Held.State.HELD && held.fences.contains(fence)) {
+                if (word.equals("lost") && held.state == Held.State.HELD && held.fences.contains(fence)) {
                     lose(held, "the server says that it has ended");
-                } else if (words[0].equals("lost") && waits) {
+                } else if (word.equals("lost") && waits) {
                     held.heardLost.add(fence); // the reply with its fence may still be on its way
-                } else if (words[0].equals("gone") || words[0].equals("granted") && waits) {
+                } else if (word.equals("gone") || word.equals("granted") && waits) {
                     doubt(held);
                 }
             }

@@ -108,7 +108,7 @@ final class Request {
         if (keys.size() > 1) args.add(keys.size());
         args.addKeys(keys);
         for (Object word : words) args.add(word.toString());
-        long syncMs = words.contains("SYNC") ? (Long) sync.get(2) : 0;
+        long syncMs = sync.isEmpty() ? 0 : (Long) sync.get(2);
         return new Words(keyword((keys.size() > 1 ? "LOCK.M" : "LOCK.") + verb), args, syncMs);
     }
 
