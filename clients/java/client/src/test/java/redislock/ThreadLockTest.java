@@ -106,7 +106,14 @@ class ThreadLockTest extends Support {
 
     @Test
     void aThreadThatIsInterruptedAlreadyDoesNotBegin() {
-        Lock lock = lock();
+        doesNotBegin(lock());
+        lock().lock();
+        doesNotBegin(lock());
+        lock().unlock();
+        assertThrows(IllegalMonitorStateException.class, lock()::unlock);
+    }
+
+    private static void doesNotBegin(Lock lock) {
         Thread.currentThread().interrupt();
         assertThrows(InterruptedException.class, lock::lockInterruptibly);
         assertFalse(Thread.interrupted());
