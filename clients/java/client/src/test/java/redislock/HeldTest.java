@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
@@ -35,13 +36,8 @@ class HeldTest extends Support {
     @Test
     void aListenerThatBlocksDoesNotKeepOthersFromBeingRenewed() throws Exception {
         var slow = locks.acquire(key);
-        slow.lost().thenRun(() -> {
-            try {
-                Thread.sleep(20_000);
-            } catch (InterruptedException over) {
-                Thread.currentThread().interrupt();
-            }
-        });
+        var goOn = new CompletableFuture<Void>();
+        slow.lost().thenRun(goOn::join);
         send("LOCK.BREAK", key);
         until(() -> !slow.isHeld());
         try (var other = locks.acquire(key, o -> o.lease(Duration.ofSeconds(3)))) {
@@ -49,6 +45,7 @@ class HeldTest extends Support {
             until(() -> (Long) info("lease-ms") > 2500);
             assertTrue(other.isHeld());
         }
+        goOn.complete(null);
     }
 
     @Test
