@@ -36,7 +36,7 @@ class HeldTest extends Support {
     @Test
     void aListenerThatBlocksDoesNotKeepOthersFromBeingRenewed() throws Exception {
         var slow = locks.acquire(key);
-        var goOn = new CompletableFuture<Void>();
+        var goOn = new CompletableFuture<Void>().completeOnTimeout(null, 15, TimeUnit.SECONDS);
         slow.lost().thenRun(goOn::join);
         send("LOCK.BREAK", key);
         until(() -> !slow.isHeld());
@@ -45,7 +45,7 @@ class HeldTest extends Support {
             until(() -> (Long) info("lease-ms") > 2500);
             assertTrue(other.isHeld());
         }
-        goOn.complete(null);
+        assertTrue(goOn.complete(null), "it came only after the listener");
     }
 
     @Test
