@@ -1,5 +1,4 @@
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -11,7 +10,6 @@ import io.lettuce.core.output.ArrayOutput;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import io.lettuce.core.protocol.ProtocolVersion;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
@@ -19,8 +17,6 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import redis.clients.jedis.Connection;
@@ -30,7 +26,7 @@ import redis.clients.jedis.RedisClient;
 import redis.clients.jedis.RedisProtocol;
 import redis.clients.jedis.commands.ProtocolCommand;
 
-/** Raw commands through Jedis and Lettuce, in RESP2 and RESP3; and the programs of the documentation. */
+/** Raw commands through Jedis and Lettuce, in RESP2 and RESP3. */
 class ClientsTest {
     @ParameterizedTest
     @EnumSource(value = RedisProtocol.class, names = {"RESP2", "RESP3"})
@@ -93,62 +89,6 @@ class ClientsTest {
     private static void assertGrant(Object grant, String owner, long fence, long holds) {
         var list = (List<?>) grant;
         assertEquals(List.of(owner, fence, holds), List.of(Support.text(list.get(0)), list.get(1), list.get(2)));
-    }
-
-    @Test
-    void theLockOfTheDocsForJedis() throws Exception {
-        try (var client = RedisClient.create(Support.URL); var waiting = Support.jedisThatWaits(100)) {
-            var impatient = new Locks(client, waiting, 100);
-            var patient = new Locks(client, waiting, 60_000);
-            aroundABlock(key -> impatient.acquire(key, 60_000), key -> patient.acquire(key, 60_000));
-        }
-    }
-
-    @ParameterizedTest
-    @EnumSource(ProtocolVersion.class)
-    void theLockOfTheDocsForLettuce(ProtocolVersion protocol) throws Exception {
-        try (var client = io.lettuce.core.RedisClient.create(Support.URL)) {
-            client.setOptions(ClientOptions.builder().protocolVersion(protocol).build());
-            var locks = new LettuceLocks(client.connect().async(), client.connectPubSub());
-            Duration lease = Duration.ofMinutes(1);
-            aroundABlock(key -> locks.acquire(key, lease, Duration.ofMillis(100)),
-                key -> locks.acquire(key, lease, Duration.ofMinutes(1)));
-        }
-    }
-
-    private interface Acquire {
-        AutoCloseable acquire(String key) throws Exception;
-    }
-
-    private static void aroundABlock(Acquire impatient, Acquire patient) throws Exception {
-        String key = UUID.randomUUID().toString();
-        try (var client = RedisClient.create(Support.URL)) {
-            ProtocolCommand info = "LOCK.INFO"::getBytes, cut = "LOCK.BREAK"::getBytes;
-            CompletableFuture<AutoCloseable> next;
-            try (var lock = impatient.acquire(key)) {
-                assertThrows(TimeoutException.class, () -> impatient.acquire(key));
-                next = later(() -> patient.acquire(key));
-                Support.waitFor("the next one waits", () -> Support.field(client.sendCommand(info, key), "waiters").equals(1L));
-                assertFalse(next.isDone());
-            }
-            next.get(30, TimeUnit.SECONDS).close();
-            assertNull(client.sendCommand(info, key));
-
-            // A lost lock does not go unnoticed, and does not hide what went wrong in the block.
-            var lost = assertThrows(Exception.class, () -> {
-                try (var lock = impatient.acquire(key)) {
-                    client.sendCommand(cut, key);
-                }
-            });
-            assertTrue(lost.getMessage().startsWith("NOTHELD "), lost.getMessage());
-            var failed = assertThrows(ArithmeticException.class, () -> {
-                try (var lock = impatient.acquire(key)) {
-                    client.sendCommand(cut, key);
-                    throw new ArithmeticException("of the block");
-                }
-            });
-            assertTrue(failed.getSuppressed()[0].getMessage().startsWith("NOTHELD "));
-        }
     }
 
     private static <T> CompletableFuture<T> later(Callable<T> work) {

@@ -5,51 +5,33 @@ import io.lettuce.core.RedisClient;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.UUID;
-import java.util.concurrent.Callable;
-import java.util.concurrent.FutureTask;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import redis.clients.jedis.Jedis;
+import redislock.Locks;
 
-/** Readers and writers, n at a time: the programs of the docs with SHARED and LIMIT, many threads at once, the clients' defaults. */
+/** Readers and writers, n at a time: the package with many threads at once. */
 @Timeout(120)
 class SharingTest {
     private static final int READERS = 100, WRITERS = 5, WORKERS = 200, LIMIT = 10;
     private final String key = UUID.randomUUID().toString();
     private final redis.clients.jedis.RedisClient jedis = redis.clients.jedis.RedisClient.create(Support.URL);
-    private final redis.clients.jedis.RedisClient waiting = Support.jedisThatWaits(100);
-    private final RedisClient lettuce = RedisClient.create(Support.URL);
+    private final RedisClient client = RedisClient.create(Support.URL);
+    private final Locks locks = new Locks(client);
 
     @TempDir
     Path folder;
 
     @AfterEach
     void end() {
-        lettuce.close();
-        waiting.close();
+        locks.close();
+        client.close();
         jedis.close();
-    }
-
-    /** Takes the lock with these options. */
-    private interface Taking {
-        AutoCloseable take(String... options) throws Exception;
-    }
-
-    private Taking withJedis() {
-        var locks = new Locks(jedis, waiting, 60_000);
-        return options -> locks.acquire(key, 60_000, (Object[]) options);
-    }
-
-    private Taking withLettuce() {
-        var locks = new LettuceLocks(lettuce.connect().async(), lettuce.connectPubSub());
-        return options -> locks.acquire(key, Duration.ofMinutes(1), Duration.ofMinutes(1), options);
     }
 
     /** Whoever reads while somebody writes sees it: by a count of who is inside, and by a file that is written in two steps. */
@@ -90,38 +72,18 @@ class SharingTest {
         }
     }
 
-    private interface Work {
-        void run(int number) throws Exception;
-    }
-
-    private static void inThreads(int count, Work work) throws Exception {
-        var started = new ArrayList<FutureTask<Void>>();
-        for (int at = 0; at < count; at++) {
-            int number = at;
-            Callable<Void> call = () -> {
-                work.run(number);
-                return null;
-            };
-            var task = new FutureTask<>(call);
-            started.add(task);
-            var thread = new Thread(task);
-            thread.setDaemon(true);
-            thread.start();
-        }
-        for (var task : started) task.get(60, TimeUnit.SECONDS);
-    }
-
-    private void readAndWrite(Taking lock) throws Exception {
+    @Test
+    void aHundredThreadsReadAndFiveWrite() throws Exception {
         var book = new Book();
         book.write();
-        inThreads(WRITERS + READERS, number -> {
+        Support.inThreads(WRITERS + READERS, number -> {
             for (int round = 0; round < 4; round++) {
                 if (number < WRITERS) {
-                    try (var held = lock.take()) {
+                    try (var held = locks.acquire(key)) {
                         book.write();
                     }
                 } else {
-                    try (var held = lock.take("SHARED")) {
+                    try (var held = locks.acquire(key, o -> o.shared())) {
                         book.read();
                     }
                 }
@@ -131,7 +93,8 @@ class SharingTest {
         assertTrue(book.most > 2, "readers together: " + book.most);
     }
 
-    private void sharePermits(Taking lock) throws Exception {
+    @Test
+    void twoHundredThreadsShareTenPermitsAndSomeHoldersAreKilled() throws Exception {
         var lost = new ArrayList<Jedis>();
         var ids = new ArrayList<Long>();
         for (int at = 0; at < 5; at++) {
@@ -143,8 +106,8 @@ class SharingTest {
         var inside = new AtomicInteger();
         var most = new AtomicInteger();
         var served = new AtomicInteger();
-        inThreads(WORKERS, number -> {
-            try (var held = lock.take("LIMIT", "" + LIMIT)) {
+        Support.inThreads(WORKERS, number -> {
+            try (var held = locks.acquire(key, o -> o.limit(LIMIT))) {
                 most.accumulateAndGet(inside.incrementAndGet(), Math::max);
                 Thread.sleep(20);
                 inside.decrementAndGet();
@@ -157,25 +120,5 @@ class SharingTest {
         assertTrue(most.get() <= LIMIT && most.get() > 2, "at a time: " + most);
         Support.waitFor("all permits are given back", () -> !jedis.exists(key));
         for (var connection : lost) connection.close();
-    }
-
-    @Test
-    void aHundredThreadsReadAndFiveWriteWithJedis() throws Exception {
-        readAndWrite(withJedis());
-    }
-
-    @Test
-    void aHundredThreadsReadAndFiveWriteWithLettuce() throws Exception {
-        readAndWrite(withLettuce());
-    }
-
-    @Test
-    void twoHundredThreadsShareTenPermitsAndSomeHoldersAreKilledWithJedis() throws Exception {
-        sharePermits(withJedis());
-    }
-
-    @Test
-    void twoHundredThreadsShareTenPermitsAndSomeHoldersAreKilledWithLettuce() throws Exception {
-        sharePermits(withLettuce());
     }
 }

@@ -1,46 +1,38 @@
-import java.net.URI;
-import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.Callable;
-import redis.clients.jedis.ConnectionPoolConfig;
-import redis.clients.jedis.DefaultJedisClientConfig;
-import redis.clients.jedis.HostAndPort;
-import redis.clients.jedis.JedisClientConfig;
-import redis.clients.jedis.RedisClient;
-import redis.clients.jedis.RedisClusterClient;
-import redis.clients.jedis.util.JedisURIHelper;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
 import redis.clients.jedis.util.KeyValue;
 
 /** What both clients' tests share: a client as something that sends words, and waiting. */
 final class Support {
     static final String URL = System.getenv("REDIS_URL");
 
-    /** The client for waits, as the docs make it. */
-    static RedisClient jedisThatWaits(int connections) {
-        var url = URI.create(URL);
-        return RedisClient.builder().hostAndPort(JedisURIHelper.getHostAndPort(url)).clientConfig(timeout())
-            .poolConfig(pool(connections)).build();
-    }
-
-    static RedisClusterClient jedisThatWaitsOnACluster(Set<HostAndPort> nodes) {
-        return RedisClusterClient.builder().nodes(nodes).clientConfig(timeout()).poolConfig(pool(100)).build();
-    }
-
-    private static JedisClientConfig timeout() {
-        return DefaultJedisClientConfig.builder(URI.create(URL)).blockingSocketTimeoutMillis(65_000).build();
-    }
-
-    private static ConnectionPoolConfig pool(int connections) {
-        var pool = new ConnectionPoolConfig();
-        pool.setMaxTotal(connections);
-        pool.setMaxWait(Duration.ofMinutes(1));
-        return pool;
-    }
-
     /** The reply as the client gives it; a client that waits is given a connection of its own. */
     interface Sender {
         Object send(String... words) throws Exception;
+    }
+
+    interface Work {
+        void run(int number) throws Exception;
+    }
+
+    /** So many threads, all at once. */
+    static void inThreads(int count, Work work) throws Exception {
+        var started = new ArrayList<FutureTask<Void>>();
+        for (int at = 0; at < count; at++) {
+            int number = at;
+            var task = new FutureTask<Void>(() -> {
+                work.run(number);
+                return null;
+            });
+            started.add(task);
+            var thread = new Thread(task);
+            thread.setDaemon(true);
+            thread.start();
+        }
+        for (var task : started) task.get(60, TimeUnit.SECONDS);
     }
 
     /** What LOCK.INFO says, however the client gives it: in a row, or as pairs (Jedis, RESP3). */

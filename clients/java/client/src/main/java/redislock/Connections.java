@@ -1,0 +1,218 @@
+package redislock;
+
+import io.lettuce.core.AbstractRedisClient;
+import io.lettuce.core.RedisChannelHandler;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisCommandTimeoutException;
+import io.lettuce.core.RedisConnectionStateListener;
+import io.lettuce.core.RedisReadOnlyException;
+import io.lettuce.core.api.StatefulConnection;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.protocol.AsyncCommand;
+import io.lettuce.core.protocol.Command;
+import io.lettuce.core.pubsub.RedisPubSubAdapter;
+import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
+
+/** The connections of a process, by the user's own client: one for commands, one for sessions if there are any, and the subscription. */
+final class Connections {
+    private static final long SILENCE_MS = 4000; // after it the subscription is pinged, and after another one made anew
+    private static final long ANSWER_MS = 10_000; // no command waits at the server for so long: the connection has died unnoticed
+    private static final long TRY_AGAIN_MS = 100;
+
+    private final AbstractRedisClient client;
+    private final String channel;
+    private final Consumer<String> hear;
+    private final Runnable subscribed;
+    private final Lane commands = new Lane();
+    private final Lane sessions = new Lane();
+    private final AtomicInteger breaks = new AtomicInteger();
+    private final CountDownLatch closing = new CountDownLatch(1);
+    private final ReentrantLock lock = new ReentrantLock();
+    private Thread listener;
+    private CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
+    private CountDownLatch broken = new CountDownLatch(1);
+    private final CompletableFuture<Void> unsubscribed = new CompletableFuture<>(); // by the listener, when it ends
+    private final RedisConnectionStateListener watch = new RedisConnectionStateListener() {
+        @Override
+        public void onRedisDisconnected(RedisChannelHandler<?, ?> connection) {
+            breaks.incrementAndGet();
+            commands.drop(connection);
+            sessions.drop(connection);
+        }
+    };
+
+    Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Runnable subscribed) {
+        if (!(client instanceof RedisClient || client instanceof RedisClusterClient)) {
+            throw new IllegalArgumentException("neither a RedisClient nor a RedisClusterClient: " + client);
+        }
+        this.client = client;
+        this.channel = channel;
+        this.hear = hear;
+        this.subscribed = subscribed;
+        client.addListener(watch);
+    }
+
+    /** A connection that is made when it is needed, and anew when it was lost: what had no answer then fails. */
+    private final class Lane {
+        private CompletableFuture<StatefulConnection<String, String>> current;
+
+        CompletableFuture<StatefulConnection<String, String>> get() {
+            lock.lock();
+            try {
+                if (closing.getCount() == 0) return CompletableFuture.failedFuture(new LockException.Closed());
+                if (current == null || current.isCompletedExceptionally()) {
+                    current = CompletableFuture.supplyAsync(Connections.this::connect, work -> daemon("connect", work).start());
+                }
+                return current;
+            } finally {
+                lock.unlock();
+            }
+        }
+
+        void drop(Object connection) {
+            lock.lock();
+            try {
+                if (current == null || !current.isDone() || current.isCompletedExceptionally() || current.join() != connection) return;
+                current = null;
+            } finally {
+                lock.unlock();
+            }
+            ((StatefulConnection<?, ?>) connection).closeAsync();
+        }
+
+        CompletableFuture<Void> close() {
+            return current == null ? CompletableFuture.completedFuture(null) : current.thenCompose(StatefulConnection::closeAsync);
+        }
+    }
+
+    /** How often connections have broken: what was on its way meanwhile may have been sent twice by Lettuce. */
+    int breaks() {
+        return breaks.get();
+    }
+
+    /** The answer: null, a text, a number or a list. Never to be called with a mutex that callbacks take. */
+    CompletableFuture<Object> send(Request.Words words, boolean session) {
+        Lane lane = session ? sessions : commands;
+        return ready().thenCompose(ready -> lane.get()).thenCompose(connection -> {
+            var command = new AsyncCommand<String, String, Object>(new Command<>(words.name, new Reply(), words.args));
+            command.orTimeout(ANSWER_MS + words.syncMs, TimeUnit.MILLISECONDS);
+            words.sent = System.nanoTime();
+            connection.dispatch(command);
+            return command.whenComplete((reply, error) -> {
+                boolean silent = error instanceof TimeoutException || error instanceof RedisCommandTimeoutException;
+                if (silent || error instanceof RedisReadOnlyException) lane.drop(connection);
+            });
+        });
+    }
+
+    private StatefulConnection<String, String> connect() {
+        if (client instanceof RedisClient single) return single.connect();
+        var cluster = (RedisClusterClient) client;
+        if (breaks.get() > 0) cluster.refreshPartitions();
+        return cluster.connect();
+    }
+
+    private StatefulRedisPubSubConnection<String, String> connectPubSub() {
+        return client instanceof RedisClient single ? single.connectPubSub() : ((RedisClusterClient) client).connectPubSub();
+    }
+
+    private CompletableFuture<Void> ready() {
+        lock.lock();
+        try {
+            if (listener == null && closing.getCount() > 0) {
+                listener = daemon("listener", this::listen);
+                listener.start();
+            }
+            return ready;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Has the one subscription, from the first lock on. */
+    private void listen() {
+        for (long pause = 0;; pause = Math.min(1000, pause + TRY_AGAIN_MS)) {
+            try {
+                if (closing.await(pause, TimeUnit.MILLISECONDS)) {
+                    unsubscribed.complete(null);
+                    return;
+                }
+                subscription();
+                pause = -TRY_AGAIN_MS; // at once
+            } catch (Exception failed) {
+                CompletableFuture<Void> waiting;
+                lock.lock();
+                try {
+                    waiting = ready;
+                    if (!waiting.isDone()) ready = new CompletableFuture<>();
+                } finally {
+                    lock.unlock();
+                }
+                waiting.completeExceptionally(failed);
+            }
+        }
+    }
+
+    /** Hears messages as long as the connection lasts. */
+    private void subscription() throws Exception {
+        var ended = new CountDownLatch(1);
+        lock.lock();
+        try {
+            broken = ended;
+        } finally {
+            lock.unlock();
+        }
+        var connection = connectPubSub();
+        try {
+            connection.addListener(new RedisConnectionStateListener() {
+                @Override
+                public void onRedisDisconnected(RedisChannelHandler<?, ?> lost) {
+                    ended.countDown();
+                }
+            });
+            connection.addListener(new RedisPubSubAdapter<>() {
+                @Override
+                public void message(String from, String message) {
+                    hear.accept(message);
+                }
+            });
+            connection.async().subscribe(channel).get(SILENCE_MS, TimeUnit.MILLISECONDS);
+            ready.complete(null);
+            subscribed.run(); // messages were lost meanwhile
+            while (closing.getCount() > 0 && !ended.await(SILENCE_MS, TimeUnit.MILLISECONDS)) {
+                connection.async().ping().get(SILENCE_MS, TimeUnit.MILLISECONDS);
+            }
+        } finally {
+            connection.close();
+        }
+    }
+
+    void close() {
+        closing.countDown();
+        client.removeListener(watch);
+        CompletableFuture<Void> lanes;
+        lock.lock();
+        try {
+            broken.countDown();
+            ready.completeExceptionally(new LockException.Closed());
+            lanes = CompletableFuture.allOf(commands.close(), sessions.close(), unsubscribed);
+            if (listener == null) unsubscribed.complete(null);
+        } finally {
+            lock.unlock();
+        }
+        Core.await(lanes, TimeUnit.SECONDS.toNanos(1));
+    }
+
+    static Thread daemon(String name, Runnable work) {
+        var thread = new Thread(work, "redislock-" + name);
+        thread.setDaemon(true);
+        return thread;
+    }
+}

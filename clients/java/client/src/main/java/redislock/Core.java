@@ -1,0 +1,254 @@
+package redislock;
+
+import io.lettuce.core.AbstractRedisClient;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** What waits and what is held in this process, the messages about it, and the one timer. Times are of System.nanoTime(). */
+final class Core {
+    static final long LONG = TimeUnit.DAYS.toNanos(36_500);
+    static final long TRY_AGAIN = TimeUnit.MILLISECONDS.toNanos(100);
+    private static final Pattern MESSAGE = Pattern.compile("(?s)(?:gone|(granted|lost) (\\d{1,18})) (.*)");
+    private static final long CLOSING = TimeUnit.SECONDS.toNanos(4);
+
+    final ReentrantLock mutex = new ReentrantLock();
+    final String channel = "redislock:" + UUID.randomUUID();
+    final Connections connections;
+    final Renewal renewal = new Renewal(this);
+    final Leaving leaving = new Leaving(this);
+    final ScheduledThreadPoolExecutor timer =
+        new ScheduledThreadPoolExecutor(1, work -> Connections.daemon("timer", work), new ScheduledThreadPoolExecutor.DiscardPolicy());
+
+    // With the mutex:
+    boolean closed;
+    private final Map<String, List<Held>> entries = new HashMap<>(); // by owner
+    private long next = never();
+    private ScheduledFuture<?> tick;
+
+    Core(AbstractRedisClient client) {
+        connections = new Connections(client, channel, this::hear, this::doubtAll);
+        timer.setRemoveOnCancelPolicy(true);
+        timer.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
+    }
+
+    static long never() {
+        return System.nanoTime() + LONG;
+    }
+
+    <T> T locked(Supplier<T> work) {
+        mutex.lock();
+        try {
+            return work.get();
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    Held acquire(Request request, boolean interruptible) throws InterruptedException {
+        if (interruptible && Thread.interrupted()) throw new InterruptedException();
+        var held = new Held(this, request);
+        mutex.lock();
+        try {
+            if (closed) throw new LockException.Closed();
+            register(held);
+        } finally {
+            mutex.unlock();
+        }
+        new Wait(this, held, interruptible).run();
+        return held;
+    }
+
+    void close() {
+        List<Held> all = new ArrayList<>();
+        mutex.lock();
+        try {
+            if (closed) return;
+            closed = true;
+            all.addAll(all());
+            all.forEach(held -> held.changed.signalAll());
+        } finally {
+            mutex.unlock();
+        }
+        for (Held held : all) leaving.begin(held); // waits end by themselves
+        await(CompletableFuture.allOf(all.stream().map(held -> held.over).toArray(CompletableFuture<?>[]::new)), CLOSING);
+        connections.close();
+        timer.shutdown();
+    }
+
+    /** Waits, whatever becomes of it, without being interrupted. */
+    static void await(CompletableFuture<?> done, long most) {
+        boolean interrupted = false;
+        for (long end = System.nanoTime() + most;;) {
+            try {
+                done.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+                break;
+            } catch (InterruptedException later) {
+                interrupted = true;
+            } catch (ExecutionException | TimeoutException over) {
+                break;
+            }
+        }
+        if (interrupted) Thread.currentThread().interrupt();
+    }
+
+    // All that follows is to be called with the mutex, if it does not take it itself.
+
+    private List<Held> all() {
+        return entries.values().stream().flatMap(List::stream).toList();
+    }
+
+    void register(Held held) {
+        entries.computeIfAbsent(held.request.owner, owner -> new ArrayList<>()).add(held);
+    }
+
+    void forget(Held held) {
+        entries.computeIfPresent(held.request.owner, (owner, those) -> those.remove(held) && those.isEmpty() ? null : those);
+    }
+
+    /** Another one in the same grant, or that will be in it, in one of these states. */
+    Held partner(Held held, Held.State... states) {
+        for (Held other : entries.getOrDefault(held.request.owner, List.of())) {
+            boolean one = other.fences.isEmpty() || held.fences.isEmpty() || other.fences.equals(held.fences);
+            if (other != held && !other.used && one && Arrays.asList(states).contains(other.state)
+                && new HashSet<>(other.request.keys).equals(new HashSet<>(held.request.keys))) {
+                return other;
+            }
+        }
+        return null;
+    }
+
+    /** Those in the same grant share its lease. */
+    List<Held> sharers(Held held) {
+        return entries.getOrDefault(held.request.owner, List.of()).stream()
+            .filter(other -> other != held && other.state == Held.State.HELD && other.fences.equals(held.fences)).toList();
+    }
+
+    /** A message. The owner comes last in it, because it may contain anything. */
+    private void hear(String message) {
+        Matcher words = MESSAGE.matcher(message);
+        if (!words.matches()) return;
+        String word = words.group(1) == null ? "gone" : words.group(1);
+        long fence = words.group(2) == null ? 0 : Long.parseLong(words.group(2));
+        locked(() -> {
+            for (Held held : List.copyOf(entries.getOrDefault(words.group(3), List.of()))) {
+                boolean waits = held.state == Held.State.WAITING;
+                if (word.equals("lost") && held.state == Held.State.HELD && held.fences.contains(fence)) {
+                    lose(held, "the server says that it has ended");
+                } else if (word.equals("lost") && waits) {
+                    held.heardLost.add(fence); // the reply with its fence may still be on its way
+                } else if (word.equals("gone") || word.equals("granted") && waits) {
+                    doubt(held);
+                }
+            }
+            return null;
+        });
+    }
+
+    private void doubtAll() {
+        locked(() -> {
+            all().forEach(this::doubt);
+            return null;
+        });
+    }
+
+    /** Finds out how things are: a wait asks again, a held lock is looked at. */
+    private void doubt(Held held) {
+        if (held.state == Held.State.WAITING) {
+            wake(held);
+        } else if (held.state == Held.State.HELD) {
+            held.doubted = true;
+            plan(held, System.nanoTime());
+        }
+    }
+
+    /** A wait is to ask again. */
+    void wake(Held held) {
+        locked(() -> held.woken = true);
+        signal(held);
+    }
+
+    void signal(Held held) {
+        locked(() -> {
+            held.changed.signalAll();
+            return null;
+        });
+    }
+
+    void plan(Held held, long due) {
+        held.due = due;
+        long first = due - held.until > 0 ? held.until : due;
+        if (first - next < 0) schedule(first);
+    }
+
+    private void schedule(long when) {
+        next = when;
+        if (tick != null) tick.cancel(false);
+        tick = timer.schedule(this::tick, Math.max(TimeUnit.MILLISECONDS.toNanos(1), when - System.nanoTime()), TimeUnit.NANOSECONDS);
+    }
+
+    /** Renews what is due, and looks for leases that are over. */
+    private void tick() {
+        List<Held> due = new ArrayList<>();
+        locked(() -> {
+            long now = System.nanoTime();
+            long first = now + LONG;
+            for (Held held : all()) {
+                checkLease(held);
+                if (held.state != Held.State.HELD) continue;
+                if (now - held.due >= 0) {
+                    held.due = now + LONG;
+                    if (!held.renewing) due.add(held);
+                    held.renewing = true;
+                }
+                for (long each : new long[] {held.until, held.due}) {
+                    if (each - first < 0) first = each;
+                }
+            }
+            schedule(first);
+            return null;
+        });
+        due.forEach(renewal::renew);
+    }
+
+    /** A process that stood still finds out here. */
+    void checkLease(Held held) {
+        if (held.state == Held.State.HELD && System.nanoTime() - held.until >= 0) {
+            lose(held, "its lease is over, and no renewal came through");
+        }
+    }
+
+    /** The wait has got its grant. */
+    void hold(Held held, List<?> grant, long began) {
+        if (closed) throw new LockException.Closed(); // nobody would see that the lease is over
+        if (grant.size() > 4) held.slots = Held.numbers(grant.get(4));
+        if (held.request.lease() > 0) held.lease = TimeUnit.MILLISECONDS.toNanos(held.request.lease());
+        held.state = Held.State.HELD;
+        renewal.renewed(held, grant.get(3), began);
+        if (held.fences.stream().anyMatch(held.heardLost::contains)) lose(held, "the server says that it has ended");
+    }
+
+    void lose(Held held, String why) {
+        if (held.state != Held.State.HELD) return;
+        held.state = Held.State.LOST;
+        held.why = why;
+        held.lost.completeAsync(held::lostException);
+        held.over.complete(null);
+        forget(held);
+        leaving.giveBack(held.request, held.fences); // perhaps only the network failed, or there are others of several locks
+    }
+}

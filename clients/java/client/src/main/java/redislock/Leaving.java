@@ -1,0 +1,123 @@
+package redislock;
+
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+
+/** What gives up grants and places. What can't be sent now is sent again until the lease would be over anyway. */
+final class Leaving {
+    private static final long PARTING = TimeUnit.MILLISECONDS.toNanos(40); // nobody waits longer to see that a place was given up
+
+    private final Core core;
+
+    Leaving(Core core) {
+        this.core = core;
+    }
+
+    void release(Held held) {
+        begin(held);
+        Core.await(held.over, Core.LONG);
+        held.check();
+        LockException.join(held.over);
+    }
+
+    /** Only the first time, and only if it is held. */
+    void begin(Held held) {
+        boolean first = core.locked(() -> {
+            core.checkLease(held);
+            if (held.state != Held.State.HELD) return false;
+            leave(held);
+            return true;
+        });
+        if (first) part(held);
+    }
+
+    /** The wait is over without the lock. Its last question may still be on its way. */
+    void end(Held held, CompletableFuture<Object> coming) {
+        core.locked(() -> {
+            leave(held);
+            if (!held.used) giveBack(held.request, held.left);
+            return null;
+        });
+        if (coming == null) {
+            part(held);
+        } else {
+            coming.whenComplete((reply, error) -> {
+                core.locked(() -> {
+                    held.note(reply, error);
+                    // Others may have left meanwhile, without this grant.
+                    held.used = held.used && (core.partner(held, Held.State.WAITING, Held.State.HELD) != null
+                        || !held.fences.isEmpty() && core.partner(held, Held.State.LEAVING) != null);
+                    return null;
+                });
+                part(held);
+            });
+        }
+        Core.await(held.over, PARTING);
+    }
+
+    /** With the mutex. Decides once who gives up the grant of several: the last one. */
+    private void leave(Held held) {
+        Held other = core.partner(held, Held.State.WAITING, Held.State.HELD);
+        held.used = other != null;
+        held.state = Held.State.LEAVING;
+        List<Long> left = held.fences.isEmpty() ? held.left : held.fences;
+        if (other != null && !left.isEmpty()) other.left = left;
+    }
+
+    /** With the mutex. Releases a grant that nobody wants. */
+    void giveBack(Request request, List<Long> fences) {
+        var other = new Held(core, request);
+        other.fences = fences;
+        other.state = Held.State.LEAVING;
+        if (fences.isEmpty() || core.partner(other, Held.State.WAITING, Held.State.HELD) != null) return;
+        core.register(other); // who comes back waits for it
+        core.timer.execute(() -> part(other));
+    }
+
+    private void part(Held held) {
+        long until = core.locked(() -> {
+            long most = System.nanoTime() + held.lease;
+            return !held.fences.isEmpty() && held.until - most < 0 ? held.until : most;
+        });
+        part(held, until, false);
+    }
+
+    private void part(Held held, long until, boolean again) {
+        Request request = held.request;
+        CompletableFuture<Object> sent;
+        int breaks = core.connections.breaks();
+        if (held.used || held.fences.isEmpty() && !held.place && !held.unsure) {
+            sent = CompletableFuture.completedFuture(null);
+        } else if (!held.fences.isEmpty()) {
+            sent = core.connections.send(request.release(held.fences), false);
+        } else {
+            // An owner that the caller named may hold the lock in another process.
+            sent = core.connections.send(request.leave(), false).thenCompose(left -> Long.valueOf(0).equals(left) && held.unsure
+                && !request.named ? core.connections.send(request.release(List.of()), false) : CompletableFuture.completedFuture(null));
+        }
+        sent.whenComplete((reply, error) -> {
+            boolean twice = again || breaks != core.connections.breaks();
+            if (error != null && LockException.passes(error) && System.nanoTime() - until < 0) {
+                core.timer.schedule(() -> part(held, until, true), Core.TRY_AGAIN, TimeUnit.NANOSECONDS);
+            } else if (error == null) {
+                boolean missing = !twice && reply instanceof List<?> holds && holds.contains(null);
+                over(held, missing ? new LockException.Lost(request, "one of the locks was gone when it was released") : null);
+            } else if (LockException.passes(error) || twice && LockException.isGone(error)) {
+                over(held, null); // the lease is over, or the first try has worked
+            } else {
+                over(held, LockException.explained(error, request));
+            }
+        });
+    }
+
+    private void over(Held held, RuntimeException error) {
+        core.locked(() -> {
+            held.state = Held.State.OVER;
+            core.forget(held);
+            return null;
+        });
+        if (error == null) held.over.complete(null);
+        else held.over.completeExceptionally(error);
+    }
+}

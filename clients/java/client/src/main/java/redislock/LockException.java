@@ -1,0 +1,134 @@
+package redislock;
+
+import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisException;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeoutException;
+
+/** What becomes of a lock that could not be had, or kept. Everything else, such as missing rights, is Lettuce's own exception. */
+@SuppressWarnings("serial")
+public abstract sealed class LockException extends RuntimeException {
+    private static final List<String> PASSING =
+        List.of("CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "TRYAGAIN", "UNBLOCKED");
+
+    LockException(String message, Throwable cause) {
+        super(message, cause);
+    }
+
+    /** Others held the lock until the wait was over. */
+    public static final class NotAcquired extends LockException {
+        NotAcquired(Request request, Throwable cause) {
+            super("someone else holds " + request, cause);
+        }
+    }
+
+    /** The lock has ended without a release, so somebody else may hold it now. */
+    public static final class Lost extends LockException {
+        Lost(Request request, String why) {
+            super(request + " was lost: " + why, null);
+        }
+    }
+
+    /** This wait would never end. */
+    public static final class Deadlock extends LockException {
+        private final String cycle;
+
+        Deadlock(String cycle, Throwable cause) {
+            super("deadlock: " + cycle, cause);
+            this.cycle = cycle;
+        }
+
+        /** Who waits for whom, in the words of the server. */
+        public String cycle() {
+            return cycle;
+        }
+    }
+
+    /** Too few replicas confirmed the lock in time ({@link Options#sync}). */
+    public static final class NotConfirmed extends LockException {
+        NotConfirmed(Request request, Throwable cause) {
+            super("too few replicas confirmed " + request, cause);
+        }
+    }
+
+    /** The server has no lock commands. */
+    public static final class NoModule extends LockException {
+        NoModule(Throwable cause) {
+            super("this server has no Redislock module: load libredislock.so into it (loadmodule), or connect to one that has it", cause);
+        }
+    }
+
+    /** The server's module doesn't know an option. */
+    public static final class TooOld extends LockException {
+        TooOld(Throwable cause) {
+            super("this server's Redislock doesn't know one of these options: upgrade the module, or leave the option out", cause);
+        }
+    }
+
+    /** The {@link Locks} were closed. */
+    public static final class Closed extends LockException {
+        Closed() {
+            super("these locks were closed", null);
+        }
+    }
+
+    /** Whether to ask again: the connection is lost, or the server is not yet, or no longer, the one to ask. */
+    static boolean passes(Throwable error) {
+        String said = said(error);
+        if (said != null) return PASSING.stream().anyMatch(said::startsWith);
+        Throwable cause = cause(error);
+        return cause instanceof RedisException || cause instanceof CancellationException || cause instanceof TimeoutException;
+    }
+
+    static boolean isGone(Throwable error) {
+        String said = said(error);
+        return said != null && (said.startsWith("NOTHELD") || said.startsWith("WRONGTYPE"));
+    }
+
+    static boolean says(Throwable error, String code) {
+        String said = said(error);
+        return said != null && said.startsWith(code);
+    }
+
+    /** The exception of this package for what the server said, or that itself. */
+    static RuntimeException explained(Throwable error, Request request) {
+        String said = said(error);
+        Throwable cause = cause(error);
+        if (said != null) {
+            if (said.startsWith("NOTHELD")) return new Lost(request, said);
+            if (said.startsWith("DEADLOCK ")) return new Deadlock(said.substring("DEADLOCK ".length()), cause);
+            if (said.startsWith("NOREPLICAS") && request.sync()) return new NotConfirmed(request, cause);
+            if (said.startsWith("GRACE")) return new NotAcquired(request, cause);
+            if (said.toLowerCase(Locale.ROOT).contains("unknown command")) return new NoModule(cause);
+            if (said.contains("syntax error")) return new TooOld(cause);
+        }
+        return cause instanceof RuntimeException own ? own : new RedisException(cause);
+    }
+
+    /** The result, or what went wrong. */
+    static <T> T join(CompletableFuture<T> done) {
+        try {
+            return done.join();
+        } catch (CompletionException failed) {
+            throw failed.getCause() instanceof RuntimeException own ? own : failed;
+        }
+    }
+
+    private static Throwable cause(Throwable error) {
+        boolean wraps = error instanceof CompletionException || error instanceof ExecutionException;
+        return wraps && error.getCause() != null ? cause(error.getCause()) : error;
+    }
+
+    /** What the server said, also if it refused the connection. */
+    private static String said(Throwable error) {
+        for (Throwable each = error; each != null; each = each.getCause()) {
+            if (each instanceof RedisCommandExecutionException && each.getMessage() != null) return each.getMessage();
+        }
+        return null;
+    }
+}

@@ -1,0 +1,95 @@
+package redislock;
+
+import io.lettuce.core.AbstractRedisClient;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReadWriteLock;
+import java.util.function.Consumer;
+
+/**
+ * Locks of a Redis or Valkey server with the module Redislock, beside Lettuce. Make one for the process, and share it between all
+ * threads. docs/protocol.md tells in full what it does.
+ */
+public final class Locks implements AutoCloseable {
+    private static final Consumer<Options> NONE = options -> {};
+
+    final Map<ThreadLock.Seat, ThreadLock.Hold> holds = new ConcurrentHashMap<>();
+    private final Core core;
+
+    /** The client is a RedisClient (of Sentinel, too) or a RedisClusterClient. It stays open when the locks are closed. */
+    public Locks(AbstractRedisClient client) {
+        core = new Core(client);
+    }
+
+    /** Waits for a lock, without an end. */
+    public Held acquire(String key) throws InterruptedException {
+        return acquire(key, NONE);
+    }
+
+    /** Waits for a lock, for example {@code acquire("k", o -> o.wait(Duration.ofSeconds(10)))}. */
+    public Held acquire(String key, Consumer<Options> options) throws InterruptedException {
+        return acquire(List.of(key), options);
+    }
+
+    /** Waits for several locks at once, all or none. */
+    public Held acquire(List<String> keys, Consumer<Options> options) throws InterruptedException {
+        return core.acquire(new Request(keys, options), true);
+    }
+
+    /** Asks once: empty if somebody else holds the lock. */
+    public Optional<Held> tryAcquire(String key) {
+        return tryAcquire(key, NONE);
+    }
+
+    /** Asks once: empty if somebody else holds the lock. */
+    public Optional<Held> tryAcquire(String key, Consumer<Options> options) {
+        try {
+            return Optional.of(acquireUninterruptibly(key, options.andThen(o -> o.wait(Duration.ZERO))));
+        } catch (LockException.NotAcquired others) {
+            return Optional.empty();
+        }
+    }
+
+    Held acquireUninterruptibly(String key, Consumer<Options> options) {
+        try {
+            return core.acquire(new Request(List.of(key), options), false);
+        } catch (InterruptedException impossible) {
+            throw new IllegalStateException(impossible);
+        }
+    }
+
+    /** A lock that belongs to the thread that locks it, and that it can lock again. */
+    public Lock lock(String key) {
+        return lock(key, NONE);
+    }
+
+    /** A lock that belongs to the thread that locks it, and that it can lock again. How long to wait is up to its methods. */
+    public Lock lock(String key, Consumer<Options> options) {
+        return new ThreadLock(this, key, false, options);
+    }
+
+    /** Many threads, of all processes, read together, and one writes alone. */
+    public ReadWriteLock readWriteLock(String key) {
+        return readWriteLock(key, NONE);
+    }
+
+    /** Many threads, of all processes, read together, and one writes alone. */
+    public ReadWriteLock readWriteLock(String key, Consumer<Options> options) {
+        return new ThreadLock.ReadWrite(this, key, options);
+    }
+
+    /** What this thread holds by a {@link Lock} of that key: for its fence, for example. */
+    public Optional<Held> heldByThread(String key) {
+        return Optional.ofNullable(holds.get(new ThreadLock.Seat(key, Thread.currentThread()))).map(hold -> hold.held);
+    }
+
+    /** Releases what is held, and ends all waits. */
+    @Override
+    public void close() {
+        core.close();
+    }
+}

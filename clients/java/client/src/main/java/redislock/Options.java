@@ -1,0 +1,105 @@
+package redislock;
+
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** How a lock is wanted. Bad input is refused here, before anything is sent. Times are whole milliseconds. */
+public final class Options {
+    final Map<String, List<Object>> mode = new LinkedHashMap<>(); // words with what follows them
+    List<Object> sync = List.of();
+    Duration wait;
+    long lease;
+    String owner;
+    boolean renew = true;
+    boolean session;
+    private boolean shared;
+    private boolean limited;
+
+    Options() {}
+
+    /** Waits at most so long; zero asks once. Without it, a wait has no end. */
+    public Options wait(Duration most) {
+        if (most.isNegative()) throw new IllegalArgumentException("a wait must not be negative: " + most);
+        wait = most;
+        return this;
+    }
+
+    /** How long the lock outlives a process that dies: by default what the server says, 30 s. */
+    public Options lease(Duration length) {
+        lease = ms("a lease", length);
+        return this;
+    }
+
+    /** With false, the lock ends with its lease, unless {@link Held#extend} is called. */
+    public Options renew(boolean wanted) {
+        renew = wanted;
+        return this;
+    }
+
+    /** The lock is never held for longer, however often it is renewed. */
+    public Options maxHold(Duration most) {
+        return mode("MAXHOLD", ms("a maximum age", most));
+    }
+
+    /** The lock is free as soon as the connection of this process closes. */
+    public Options session() {
+        session = true;
+        return mode("SESSION");
+    }
+
+    /** For readers: any number of them hold the lock together. */
+    public Options shared() {
+        shared = true;
+        return one().mode("SHARED");
+    }
+
+    /** At most so many hold the lock together. {@link Held#slot} tells which of them this one is. */
+    public Options limit(int most) {
+        if (most < 1) throw new IllegalArgumentException("a limit must be at least 1: " + most);
+        limited = true;
+        return one().mode("LIMIT", most);
+    }
+
+    /** A text that is shown to those who look who holds the lock. */
+    public Options label(String text) {
+        return mode("LABEL", text);
+    }
+
+    /** Who acquires the lock, to enter it again or to go on with it in another process. By default a fresh name. */
+    public Options owner(String name) {
+        int length = name.getBytes(StandardCharsets.UTF_8).length;
+        if (length < 1 || length > 128) throw new IllegalArgumentException("an owner must be 1 to 128 bytes long: " + length);
+        owner = name;
+        return this;
+    }
+
+    /** A wait that would never end fails with {@link LockException.Deadlock}. Name one owner for all locks of a task. */
+    public Options detect() {
+        return mode("DETECT");
+    }
+
+    /** The lock counts only once so many replicas have it, within that time. */
+    public Options sync(int replicas, Duration within) {
+        if (replicas < 1) throw new IllegalArgumentException("a number of replicas must be at least 1: " + replicas);
+        sync = List.of("SYNC", replicas, ms("a time for replicas", within));
+        return this;
+    }
+
+    private Options mode(String word, Object... value) {
+        mode.put(word, List.of(value));
+        return this;
+    }
+
+    private Options one() {
+        if (shared && limited) throw new IllegalArgumentException("shared and limit exclude each other");
+        return this;
+    }
+
+    static long ms(String what, Duration time) {
+        if (time.compareTo(Duration.ofMillis(1)) < 0) throw new IllegalArgumentException(what + " must be at least 1 ms: " + time);
+        return time.toMillis();
+    }
+}

@@ -1,0 +1,120 @@
+package redislock;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+
+/** What keeps a lock: extensions, and questions whether it is still held. */
+final class Renewal {
+    private final Core core;
+
+    Renewal(Core core) {
+        this.core = core;
+    }
+
+    /** Of two extensions at once, nobody would know which came last at the server. The work does not begin with the mutex. */
+    private <T> CompletableFuture<T> inTurn(Held held, Supplier<CompletableFuture<T>> work) {
+        var done = new CompletableFuture<Void>();
+        var before = core.locked(() -> {
+            var last = held.turn;
+            held.turn = done;
+            return last;
+        });
+        return before.thenCompose(turn -> work.get()).whenComplete((reply, error) -> done.complete(null));
+    }
+
+    /** In doubt, it asks as for a new grant, so that the server knows this channel and this connection again. */
+    void renew(Held held) {
+        inTurn(held, () -> {
+            Request request = held.request;
+            boolean[] asks = {false};
+            Request.Words words = core.locked(() -> {
+                if (held.state != Held.State.HELD) return null;
+                asks[0] = held.doubted;
+                held.doubted = false;
+                if (!asks[0]) return request.extend(held.fences);
+                // To ask never makes a lease shorter.
+                return request.acquire(core.channel, -1, request.kept ? request.lease() : 1);
+            });
+            if (words == null) return CompletableFuture.completedFuture(null);
+            return core.connections.send(words, asks[0] && request.session).handle((reply, error) -> {
+                core.locked(() -> {
+                    held.renewing = false;
+                    answered(held, asks[0], reply, error, words.sent);
+                    return null;
+                });
+                return null;
+            });
+        });
+    }
+
+    private void answered(Held held, boolean asks, Object reply, Throwable error, long began) {
+        boolean holds = held.state == Held.State.HELD;
+        List<Long> fences = asks && reply instanceof List<?> grant ? Held.numbers(grant.get(1)) : List.of();
+        if (error != null) {
+            held.doubted |= asks || LockException.says(error, "GRACE");
+            if (LockException.isGone(error)) {
+                core.lose(held, error.getMessage());
+            } else if (holds) {
+                core.plan(held, System.nanoTime() + Math.min(TimeUnit.SECONDS.toNanos(1), held.lease / 10));
+            }
+        } else if (asks && !fences.equals(held.fences)) {
+            core.lose(held, "it was free, or someone else's, meanwhile");
+            core.leaving.giveBack(held.request, fences);
+        } else if (!holds) {
+            if (asks && held.state != Held.State.LEAVING) core.leaving.giveBack(held.request, fences);
+        } else {
+            renewed(held, asks ? ((List<?>) reply).get(3) : reply, began);
+            if (held.doubted) core.plan(held, System.nanoTime());
+        }
+    }
+
+    /** To be called with the mutex. */
+    void renewed(Held held, Object leaseMs, long began) {
+        if (held.state != Held.State.HELD) return;
+        held.until = Core.never();
+        held.due = Core.never();
+        long lease = TimeUnit.MILLISECONDS.toNanos((Long) leaseMs);
+        if (lease < 0) return; // somebody said PERSIST: it never ends
+        held.until = began + lease;
+        // The first one may have been that of another hold, and longer than the server's own.
+        if (held.request.lease() == 0) held.lease = lease;
+        // A lease that comes out short has reached the maximum age: no renewal makes it longer.
+        if (held.request.kept && lease >= held.lease / 2) held.due = began + lease / 3;
+        core.plan(held, held.due);
+        for (Held other : core.sharers(held)) shorten(other, began, lease);
+    }
+
+    private void shorten(Held held, long began, long lease) {
+        if (began + lease - held.until >= 0) return;
+        held.until = began + lease;
+        boolean sooner = held.request.kept && began + lease / 3 - held.due < 0;
+        core.plan(held, sooner ? began + lease / 3 : held.due);
+    }
+
+    Duration extend(Held held, long ms) {
+        CompletableFuture<Duration> given = inTurn(held, () -> {
+            Request.Words words = core.locked(() -> {
+                core.checkLease(held);
+                held.refuseUnlessHeld();
+                if (ms > 0) {
+                    held.request.lease(ms);
+                    held.lease = TimeUnit.MILLISECONDS.toNanos(ms);
+                    shorten(held, System.nanoTime(), held.lease); // even if the answer does not come
+                }
+                return held.request.extend(held.fences);
+            });
+            return core.connections.send(words, false).handle((reply, error) -> core.locked(() -> {
+                if (error != null && LockException.isGone(error)) core.lose(held, error.getMessage());
+                if (held.why != null) throw held.lostException();
+                if (error != null) throw LockException.explained(error, held.request);
+                renewed(held, reply, words.sent);
+                return Duration.ofMillis((Long) reply);
+            }));
+        });
+        Core.await(given, Core.LONG);
+        return LockException.join(given);
+    }
+}

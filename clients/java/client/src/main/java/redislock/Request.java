@@ -1,0 +1,133 @@
+package redislock;
+
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.ProtocolKeyword;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.UUID;
+import java.util.function.Consumer;
+
+/** What is asked of the server, in its own words. */
+final class Request {
+    /** A command with its arguments. */
+    static final class Words {
+        final ProtocolKeyword name;
+        final CommandArgs<String, String> args;
+        final long syncMs;
+        volatile long sent; // a lease counts from then
+
+        Words(ProtocolKeyword name, CommandArgs<String, String> args, long syncMs) {
+            this.name = name;
+            this.args = args;
+            this.syncMs = syncMs;
+        }
+    }
+
+    final List<String> keys;
+    final String owner;
+    final boolean named;
+    final boolean kept;
+    final boolean session;
+    final Duration wait;
+    private final List<Object> mode;
+    private final List<Object> sync;
+    private long lease; // ms, 0: that of the server; changed with the mutex of the locks
+
+    Request(List<String> keys, Consumer<Options> wanted) {
+        Options options = new Options();
+        wanted.accept(options);
+        this.keys = List.copyOf(keys);
+        if (keys.isEmpty()) throw new IllegalArgumentException("a lock needs a key");
+        if (new HashSet<>(keys).size() < keys.size()) throw new IllegalArgumentException("a key is named twice: " + this);
+        named = options.owner != null;
+        owner = named ? options.owner : UUID.randomUUID().toString();
+        session = options.session;
+        kept = options.renew || session;
+        wait = options.wait;
+        lease = options.lease;
+        mode = new ArrayList<>();
+        options.mode.forEach((word, value) -> {
+            mode.add(word);
+            mode.addAll(value);
+        });
+        sync = options.sync;
+    }
+
+    boolean sync() {
+        return !sync.isEmpty();
+    }
+
+    long lease() {
+        return lease;
+    }
+
+    void lease(long ms) {
+        lease = ms;
+    }
+
+    /** Negative asks once, 0 waits for ever. */
+    Words acquire(String channel, long block, long lease) {
+        List<Object> words = new ArrayList<>(List.of("OWNER", owner));
+        if (lease > 0) words.addAll(List.of("PX", lease));
+        words.addAll(List.of("NOTIFY", channel, "ONCE"));
+        if (block >= 0) words.addAll(List.of("BLOCK", block));
+        words.addAll(mode);
+        words.addAll(sync);
+        return command("ACQUIRE", words);
+    }
+
+    Words extend(List<Long> fences) {
+        List<Object> words = new ArrayList<>(List.of(owner));
+        if (lease > 0) words.addAll(List.of("PX", lease));
+        words.addAll(fence(fences));
+        words.addAll(sync);
+        return command("EXTEND", words);
+    }
+
+    Words release(List<Long> fences) {
+        List<Object> words = new ArrayList<>(List.of(owner));
+        words.addAll(fence(fences));
+        return command("RELEASE", words);
+    }
+
+    Words leave() {
+        return new Words(keyword("LOCK.LEAVE"), new CommandArgs<>(StringCodec.UTF8).addKey(keys.get(0)).add(owner), 0);
+    }
+
+    /** Has commands act only on that grant. Locks that were entered again have different fences, and none to name. */
+    private static List<Object> fence(List<Long> fences) {
+        return fences.stream().distinct().count() == 1 ? List.of("FENCE", fences.get(0)) : List.of();
+    }
+
+    private Words command(String verb, List<Object> words) {
+        var args = new CommandArgs<>(StringCodec.UTF8);
+        if (keys.size() > 1) args.add(keys.size());
+        args.addKeys(keys);
+        for (Object word : words) args.add(word.toString());
+        long syncMs = sync.isEmpty() ? 0 : (Long) sync.get(2);
+        return new Words(keyword((keys.size() > 1 ? "LOCK.M" : "LOCK.") + verb), args, syncMs);
+    }
+
+    private static ProtocolKeyword keyword(String name) {
+        return new ProtocolKeyword() {
+            @Override
+            public byte[] getBytes() {
+                return name.getBytes(StandardCharsets.US_ASCII);
+            }
+
+            @Override
+            public String toString() {
+                return name;
+            }
+        };
+    }
+
+    @Override
+    public String toString() {
+        return String.join(", ", keys);
+    }
+}

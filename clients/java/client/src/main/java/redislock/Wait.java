@@ -1,0 +1,129 @@
+package redislock;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+
+/** One thread asks for a lock until it is held, or the wait is over. */
+final class Wait {
+    private static final long ASK_AGAIN = TimeUnit.SECONDS.toNanos(4); // less than lock.claim: a lost message costs seconds, but never the lock
+    private static final long FOREVER = Core.LONG;
+
+    private final Core core;
+    private final Held held;
+    private final Request request;
+    private final boolean interruptible;
+    private final boolean once;
+    private final boolean limited;
+    private final long end;
+    private boolean interrupted;
+    private CompletableFuture<Object> coming; // the last answer
+
+    Wait(Core core, Held held, boolean interruptible) {
+        this.core = core;
+        this.held = held;
+        this.interruptible = interruptible;
+        request = held.request;
+        Duration most = request.wait;
+        once = most != null && most.isZero();
+        limited = most != null && !once && most.compareTo(Duration.ofNanos(Core.LONG)) < 0;
+        end = limited ? System.nanoTime() + most.toNanos() : Core.never();
+    }
+
+    void run() throws InterruptedException {
+        try {
+            ask();
+        } catch (InterruptedException | RuntimeException why) { // whatever ended it, nothing stays at the server
+            core.leaving.end(held, coming);
+            throw why;
+        } finally {
+            if (interrupted) Thread.currentThread().interrupt();
+        }
+    }
+
+    private void ask() throws InterruptedException {
+        Throwable trouble = null;
+        for (int tries = 1;; tries++) {
+            while (othersLeave()) {
+                if (over()) throw notAcquired(trouble);
+            }
+            // Not with the mutex: callbacks take it as well.
+            var words = request.acquire(core.channel, block(), request.lease());
+            coming = core.connections.send(words, request.session);
+            coming.whenComplete((reply, error) -> core.signal(held));
+            core.mutex.lock();
+            try {
+                if (!pause(FOREVER, coming::isDone)) throw notAcquired(trouble);
+                Object reply = null;
+                trouble = null;
+                try {
+                    reply = coming.join();
+                } catch (RuntimeException failed) {
+                    trouble = failed;
+                }
+                held.note(reply, trouble);
+                if (reply instanceof List<?> grant) {
+                    core.hold(held, grant, words.sent);
+                    return;
+                }
+                coming = null;
+                if (trouble != null && !(LockException.passes(trouble) && !(once && tries > 1))) {
+                    throw LockException.explained(trouble, request);
+                }
+                if (trouble == null && reply == null) throw notAcquired(null);
+                pause(trouble != null ? Core.TRY_AGAIN : ASK_AGAIN, () -> held.woken);
+                if (over()) throw notAcquired(trouble);
+            } finally {
+                core.mutex.unlock();
+            }
+        }
+    }
+
+    /** Another one of this owner is giving up the grant that we would enter: its release could end ours. */
+    private boolean othersLeave() throws InterruptedException {
+        core.mutex.lock();
+        try {
+            held.woken = false; // before the command is sent: the message may come before the reply
+            Held other = core.partner(held, Held.State.LEAVING);
+            if (other == null) return false;
+            other.over.whenComplete((done, error) -> core.wake(held));
+            pause(ASK_AGAIN, () -> held.woken);
+            return true;
+        } finally {
+            core.mutex.unlock();
+        }
+    }
+
+    private long block() {
+        if (once) return -1;
+        return limited ? Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime() + 999_999)) : 0;
+    }
+
+    private boolean over() {
+        return limited && end - System.nanoTime() <= 0;
+    }
+
+    private LockException notAcquired(Throwable trouble) {
+        return new LockException.NotAcquired(request, trouble);
+    }
+
+    /** With the mutex. Waits until that is so, for at most that time, and for no longer than the caller wants to. */
+    private boolean pause(long most, BooleanSupplier so) throws InterruptedException {
+        long stop = System.nanoTime() + most;
+        if (limited && end - stop < 0) stop = end;
+        while (!so.getAsBoolean()) {
+            if (core.closed) throw new LockException.Closed();
+            long left = stop - System.nanoTime();
+            if (left <= 0) return false;
+            try {
+                held.changed.awaitNanos(left);
+            } catch (InterruptedException stopped) {
+                if (interruptible) throw stopped;
+                interrupted = true;
+            }
+        }
+        return true;
+    }
+}

@@ -1,0 +1,122 @@
+package redislock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
+
+/** What the conformance scenarios don't ask about: the rest is theirs. */
+class HeldTest extends Support {
+    private static final Duration SHORT = Duration.ofMillis(300);
+
+    @Test
+    void aLostLockIsToldByItsFutureAndBesideWhatWentWrongInTheBlock() throws Exception {
+        var failed = assertThrows(ArithmeticException.class, () -> {
+            try (var held = locks.acquire(key)) {
+                send("LOCK.BREAK", key);
+                assertInstanceOf(LockException.Lost.class, held.lost().get(20, TimeUnit.SECONDS));
+                assertFalse(held.isHeld());
+                assertEquals(Duration.ZERO, held.lease());
+                assertThrows(LockException.Lost.class, held::check);
+                assertThrows(LockException.Lost.class, () -> held.extend(SHORT));
+                throw new ArithmeticException("of the block");
+            }
+        });
+        assertInstanceOf(LockException.Lost.class, failed.getSuppressed()[0]);
+    }
+
+    @Test
+    void aListenerThatBlocksDoesNotKeepOthersFromBeingRenewed() throws Exception {
+        var slow = locks.acquire(key);
+        var goOn = new CompletableFuture<Void>().completeOnTimeout(null, 15, TimeUnit.SECONDS);
+        slow.lost().thenRun(goOn::join);
+        send("LOCK.BREAK", key);
+        until(() -> !slow.isHeld());
+        try (var other = locks.acquire(key, o -> o.lease(Duration.ofSeconds(3)))) {
+            until(() -> (Long) info("lease-ms") < 2500);
+            until(() -> (Long) info("lease-ms") > 2500);
+            assertTrue(other.isHeld());
+        }
+        assertTrue(goOn.complete(null), "it came only after the listener");
+    }
+
+    @Test
+    void closedTwiceItIsReleasedOnce() throws Exception {
+        var held = locks.acquire(key);
+        held.close();
+        othersHold();
+        held.close();
+        assertEquals("others", info("owner"));
+        assertThrows(IllegalStateException.class, () -> held.extend(SHORT));
+        assertFalse(held.lost().isDone());
+    }
+
+    @Test
+    void releasedLaterItOutlivesTheLocksButNotThatTime() throws Exception {
+        var held = locks.acquire(key, o -> o.lease(Duration.ofMinutes(1)));
+        held.releaseIn(Duration.ofMillis(800));
+        long end = System.nanoTime() + Duration.ofMillis(750).toNanos();
+        held.close();
+        locks.close();
+        while (System.nanoTime() < end) assertEquals(held.owner(), info("owner"));
+        untilFree();
+        assertFalse(held.lost().isDone());
+    }
+
+    @Test
+    void anotherThreadMayCloseIt() throws Exception {
+        var held = locks.acquire(key);
+        inAnotherThread(() -> {
+            held.close();
+            return true;
+        });
+        untilFree();
+    }
+
+    @Test
+    void whenTheLocksAreClosedWaitsEndAndNoneBegins() throws Exception {
+        othersHold();
+        var waiting = Other.does(() -> locks.acquire(key));
+        untilWaiters(1);
+        locks.close();
+        assertInstanceOf(LockException.Closed.class, waiting.failure());
+        assertThrows(LockException.Closed.class, () -> locks.acquire(key));
+        assertThrows(LockException.Closed.class, () -> locks.tryAcquire(key));
+        untilWaiters(0);
+    }
+
+    @Test
+    void tryAcquireIsEmptyIfOthersHoldIt() {
+        othersHold();
+        assertTrue(locks.tryAcquire(key).isEmpty());
+        othersRelease();
+        try (var held = locks.tryAcquire(key).orElseThrow()) {
+            assertTrue(held.lease().compareTo(Duration.ofSeconds(20)) > 0);
+        }
+    }
+
+    @Test
+    void badInputIsRefusedBeforeAnythingIsSent() {
+        List<Consumer<Options>> bad = List.of(o -> o.owner(""), o -> o.owner("é".repeat(65)), o -> o.lease(Duration.ZERO),
+            o -> o.wait(Duration.ofNanos(-1)), o -> o.maxHold(Duration.ZERO), o -> o.limit(0), o -> o.shared().limit(2),
+            o -> o.limit(2).shared(), o -> o.sync(0, SHORT), o -> o.sync(1, Duration.ZERO));
+        for (var options : bad) assertThrows(IllegalArgumentException.class, () -> locks.acquire(key, options));
+        assertThrows(IllegalArgumentException.class, () -> locks.acquire(List.of(), o -> {}));
+        assertThrows(IllegalArgumentException.class, () -> locks.acquire(List.of(key, key), o -> {}));
+    }
+
+    @Test
+    void whatElseTheServerSaysIsLettucesOwnException() {
+        client.connect().sync().set(key, "no lock");
+        var failed = assertThrows(io.lettuce.core.RedisCommandExecutionException.class, () -> locks.acquire(key));
+        assertTrue(failed.getMessage().startsWith("WRONGTYPE"), failed.getMessage());
+    }
+}

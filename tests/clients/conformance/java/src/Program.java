@@ -1,0 +1,240 @@
+import com.google.gson.Gson;
+import io.lettuce.core.AbstractRedisClient;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.api.sync.RedisClusterCommands;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.net.URI;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicLong;
+import redislock.Held;
+import redislock.LockException;
+import redislock.Locks;
+import redislock.Options;
+
+/** The program of the conformance scenarios. */
+final class Program {
+    /** A command, as it stands in a line. */
+    private static final class Line {
+        String task, kind, service, label, owner;
+        List<String> urls, keys;
+        int tasks, rounds;
+        Long wait, lease, max_hold;
+        boolean shared, detect, session;
+        Boolean renew;
+        Integer limit;
+        List<Long> sync;
+
+        void options(Options options) {
+            if (wait != null) options.wait(Duration.ofMillis(wait));
+            if (lease != null) options.lease(Duration.ofMillis(lease));
+            if (max_hold != null) options.maxHold(Duration.ofMillis(max_hold));
+            if (shared) options.shared();
+            if (detect) options.detect();
+            if (session) options.session();
+            if (renew != null) options.renew(renew);
+            if (limit != null) options.limit(limit);
+            if (label != null) options.label(label);
+            if (owner != null) options.owner(owner);
+            if (sync != null) options.sync(sync.get(0).intValue(), Duration.ofMillis(sync.get(1)));
+        }
+    }
+
+    private static final Gson GSON = new Gson();
+
+    private final Map<String, Task> tasks = new ConcurrentHashMap<>();
+    private final boolean virtual;
+    private AbstractRedisClient client;
+    private RedisClusterCommands<String, String> commands;
+    private Locks locks;
+
+    private Program(boolean virtual) {
+        this.virtual = virtual;
+    }
+
+    private static void say(String event, String task, Map<String, Object> more) {
+        var said = new LinkedHashMap<String, Object>(Map.of("event", event));
+        if (task != null) said.put("task", task);
+        said.putAll(more);
+        System.out.println(GSON.toJson(said));
+    }
+
+    private static void tell(String task, Throwable error) {
+        String event = error instanceof LockException.NotAcquired ? "not_acquired"
+            : error instanceof LockException.Lost ? "lost"
+            : error instanceof LockException.Deadlock ? "deadlock"
+            : error instanceof LockException.NotConfirmed ? "not_confirmed"
+            : error instanceof LockException.NoModule ? "no_module"
+            : error instanceof LockException.TooOld ? "too_old"
+            : error instanceof IllegalArgumentException ? "refused"
+            : error instanceof LockException.Closed || error instanceof InterruptedException ? "cancelled"
+            : "error";
+        var more = new HashMap<String, Object>(Map.of("message", error.toString(), "reason", error.toString()));
+        if (error instanceof LockException.Deadlock deadlock) more.put("cycle", deadlock.cycle());
+        if (event.equals("error")) error.printStackTrace();
+        say(event, task, more);
+    }
+
+    /** A thread that holds a lock until it is told otherwise, by whatever comes first. */
+    private final class Task implements Runnable {
+        final Line line;
+        final CompletableFuture<String> over = new CompletableFuture<>();
+        final CompletableFuture<Held> held = new CompletableFuture<>();
+        Thread thread;
+
+        Task(Line line) {
+            this.line = line;
+        }
+
+        @Override
+        public void run() {
+            String said;
+            try (Held held = locks.acquire(line.keys == null ? List.of() : line.keys, line::options)) {
+                this.held.complete(held);
+                held.lost().thenAccept(over::completeExceptionally);
+                var more = new HashMap<String, Object>(Map.of("owner", held.owner(), "fences", held.fences()));
+                held.slot().ifPresent(slot -> more.put("slot", slot));
+                say("acquired", line.task, more);
+                try {
+                    said = over.get();
+                } catch (InterruptedException stopped) {
+                    said = "cancelled";
+                } catch (ExecutionException lost) {
+                    tell(line.task, lost.getCause());
+                    said = null;
+                }
+            } catch (Exception failed) {
+                if (!over.isCompletedExceptionally()) tell(line.task, failed);
+                return;
+            }
+            if (said != null) say(said, line.task, Map.of());
+        }
+    }
+
+    private Thread start(Runnable work) throws ReflectiveOperationException {
+        if (virtual) return (Thread) Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, work);
+        var thread = new Thread(work);
+        thread.start();
+        return thread;
+    }
+
+    private void crowd(Line line) {
+        var longest = new AtomicLong();
+        var failed = new ConcurrentHashMap<String, Throwable>();
+        var threads = new ArrayList<Thread>();
+        try {
+            for (int number = 0; number < line.tasks; number++) {
+                int from = number;
+                threads.add(start(() -> {
+                    try {
+                        for (int round = 0; round < line.rounds; round++) {
+                            round(line, line.keys.get((from + round) % line.keys.size()), longest);
+                        }
+                    } catch (Exception error) {
+                        failed.put("error", error);
+                    }
+                }));
+            }
+            for (Thread thread : threads) thread.join();
+        } catch (InterruptedException | ReflectiveOperationException error) {
+            failed.put("error", error);
+        }
+        if (failed.isEmpty()) say("done", line.task, Map.of("longest_wait", longest.get()));
+        else tell(line.task, failed.get("error"));
+    }
+
+    private void round(Line line, String key, AtomicLong longest) throws InterruptedException {
+        long begin = System.nanoTime();
+        try (Held held = locks.acquire(key, line::options)) {
+            longest.accumulateAndGet((System.nanoTime() - begin) / 1_000_000, Math::max);
+            String count = commands.get("count:" + key);
+            commands.set("count:" + key, "" + (count == null ? 1 : Long.parseLong(count) + 1));
+            commands.rpush("fences:" + key, "" + held.fence());
+        }
+    }
+
+    private void open(Line line) {
+        try {
+            connect(line);
+            locks = new Locks(client);
+            say("opened", null, Map.of());
+        } catch (RuntimeException failed) {
+            tell(null, failed);
+        }
+    }
+
+    private void connect(Line line) {
+        var urls = line.urls.stream().map(RedisURI::create).toList();
+        if (line.kind.equals("cluster")) {
+            var cluster = RedisClusterClient.create(urls);
+            commands = cluster.connect().sync();
+            client = cluster;
+        } else {
+            RedisURI url = urls.get(0);
+            if (line.kind.equals("sentinel")) {
+                var sentinels = RedisURI.builder();
+                for (String each : line.urls) sentinels.withSentinel(URI.create(each).getHost(), URI.create(each).getPort());
+                url = sentinels.withSentinelMasterId(line.service).build();
+            }
+            var single = RedisClient.create(url);
+            commands = single.connect().sync();
+            client = single;
+        }
+    }
+
+    private void close() {
+        if (locks == null) return;
+        locks.close();
+        client.shutdown(0, 2, java.util.concurrent.TimeUnit.SECONDS);
+        locks = null;
+    }
+
+    private void extend(Line line) {
+        try {
+            Duration given = tasks.get(line.task).held.get().extend(Duration.ofMillis(line.lease));
+            say("extended", line.task, Map.of("lease", given.toMillis()));
+        } catch (Exception failed) {
+            tell(line.task, failed);
+        }
+    }
+
+    private void carryOut(String word, Line line) throws ReflectiveOperationException {
+        switch (word) {
+            case "open" -> open(line);
+            case "close" -> {
+                close();
+                say("closed", null, Map.of());
+            }
+            case "acquire" -> {
+                var task = new Task(line);
+                tasks.put(line.task, task);
+                task.thread = start(task);
+            }
+            case "crowd" -> start(() -> crowd(line));
+            case "release" -> tasks.get(line.task).over.complete("released");
+            case "cancel" -> tasks.get(line.task).thread.interrupt();
+            case "extend" -> start(() -> extend(line));
+            default -> throw new IllegalArgumentException(word);
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        var program = new Program(args[0].equals("virtual"));
+        var lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = lines.readLine()) != null;) {
+            program.carryOut((String) GSON.fromJson(line, Map.class).get("do"), GSON.fromJson(line, Line.class));
+        }
+        program.close();
+        System.exit(0);
+    }
+}
