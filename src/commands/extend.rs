@@ -83,7 +83,7 @@ impl<'a> ExtendRequest<'a> {
         })
     }
 
-    /// What is asked for, with the default lease where the client names none.
+    /// The request, with the default lease where the client names none.
     pub(super) fn asked(&self) -> waiting::ExtendRequest<'_> {
         let lease = self.lease.unwrap_or_else(config::default_lease);
         waiting::ExtendRequest { owner: &self.owner, fence: self.fence, lease, confirm: self.confirm }

@@ -17,7 +17,7 @@ pub(crate) struct Release<'a> {
     pub(super) given: ReleaseRequest<'a>,
 }
 
-/// What is given back, of one lock or of several.
+/// The holds that are given back, of one lock or of several.
 pub(super) struct ReleaseRequest<'a> {
     pub(super) owner: Owner<'a>,
     pub(super) all: bool,

@@ -23,7 +23,7 @@ const MOST: usize = 1_000;
 /// How many holders of a lock are shown.
 const HOLDERS: usize = 10;
 
-/// What is shown.
+/// Which waits `LOCK.WAITS` shows.
 enum Of<'a> {
     Lock(Arg<'a>),
     Top,

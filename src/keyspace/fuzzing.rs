@@ -1,4 +1,4 @@
-//! What is in a file or a payload is refused, or becomes a lock in range, which is written as it was read.
+//! Any file or payload is refused, or becomes a lock in range, which is written as it was read.
 
 use super::effects::{self, Effect};
 use super::fences::{CLOCKS_DIFFER, forget_fences, last_fence, next_fence};

@@ -1,6 +1,6 @@
 //! Locks as keys: the native type `lockstate`, whose TTL is the lease, and what replicas and files are told.
 //!
-//! What is told is the state that a change led to, never the request: the owner, the fence, the holds and the absolute
+//! Replicas and files are told the state that a change led to, never the request: the owner, the fence, the holds and the absolute
 //! deadline. So a replica needs no clock and no decision, and the same line twice does no harm.
 
 mod effects;

@@ -165,7 +165,7 @@ pub(crate) fn release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> O
     Some(if all { Released::Ended } else { take_back(grant, 1) })
 }
 
-/// What is left of a grant without so many of its holds.
+/// The rest of a grant after so many of its holds were released.
 pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     match grant.holds().saturating_sub(holds) {
         0 => Released::Ended,

@@ -41,7 +41,7 @@ impl Deadline {
         Self::At(now.saturating_add(lease))
     }
 
-    /// What is left of the lease in ms; -1 where it has no end, as `PTTL` answers.
+    /// The rest of the lease in ms; -1 where it has no end, as `PTTL` answers.
     pub(crate) fn left(self, now: Millis) -> Millis {
         match self {
             Self::At(at) => at.saturating_sub(now).max(0),

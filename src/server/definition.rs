@@ -121,7 +121,7 @@ impl Argument {
 }
 
 impl KeyUse {
-    /// What is done with each key, as the server puts it.
+    /// The use of each key, in the server's words.
     pub(super) fn access(&self) -> u32 {
         let access = if self.tells { raw::REDISMODULE_CMD_KEY_ACCESS } else { 0 };
         let change = match self.change {

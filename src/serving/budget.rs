@@ -1,4 +1,4 @@
-//! What is left for the step or the turn that runs now: one at a time does, whatever it calls in turn.
+//! The budget left for the step or the turn that runs now: one at a time does, whatever it calls in turn.
 
 use crate::server::ServerCell;
 use crate::waiting::Budget;

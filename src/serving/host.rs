@@ -119,7 +119,7 @@ impl Host for Server<'_> {
                 waiting::settle(lock, now);
                 Ok(())
             };
-            // What is due is being done: the timers are set after that.
+            // The work that is due is being done: the timers are set after that.
             self.ctx.with_string(&id.key, |key| _ = OpenLock::step(self.ctx, key, settle, |_| ()));
         }
     }

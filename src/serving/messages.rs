@@ -1,4 +1,4 @@
-//! What is published, in words: `granted FENCE OWNER` and the like. The owner stands last, since it may hold any byte.
+//! Published messages, in words: `granted FENCE OWNER` and the like. The owner stands last, since it may hold any byte.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, Lock
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    /// What is known of `idle`.
+    /// Whether `idle` is known, and what it is.
     idle: Option<bool>,
     /// Others lend it too.
     among_others: bool,

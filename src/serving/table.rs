@@ -1,4 +1,4 @@
-//! Who waits where, and what time it is: what all of this folder stands on.
+//! The table of waiters, and the clock: what all of this folder stands on.
 
 use crate::lock::Now;
 use crate::server::{self, Blocked, ServerCell};

@@ -30,7 +30,7 @@ struct Tick {
     /// What looks how far replicas are, where somebody waits for them, and what tells of their answers.
     replicas: Option<Set>,
     acks: Option<Acks>,
-    /// What is due is being done now.
+    /// The work that is due is being done now.
     running: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is shown of locks, waiters and sessions.
+//! Locks, waiters and sessions as commands and `INFO` show them.
 
 use super::heartbeat;
 use super::holders::holders_of;

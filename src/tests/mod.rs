@@ -1,3 +1,3 @@
-//! What is to hold for the source as a whole.
+//! Rules for the source as a whole.
 
 mod layout;

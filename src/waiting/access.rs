@@ -89,7 +89,7 @@ pub(crate) trait LockAccess: Environment {
         self.table(|table| body(table, LockRef { db, key: key.as_ref() }))
     }
 
-    /// What is known of the lock beside its key.
+    /// The lock's entry in the table of waiters: all that is known of it beside its key.
     fn entry<R>(&mut self, body: impl FnOnce(&LockEntry) -> R) -> R {
         self.here(|table, at| body(table.locks.lock(at)))
     }

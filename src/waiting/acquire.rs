@@ -11,7 +11,7 @@ use super::settle::settle_for;
 use super::verdict::{Decision, GrantKind, Standing, judge, unsettled};
 use crate::lock::{AcquireRequest, Deadline, Got, Now};
 
-/// What is granted of each lock, and the end of the lease that ends first.
+/// The grant of each lock, and the end of the lease that ends first.
 pub(crate) type Grants<B> = (<B as LocksAccess>::Each<Got>, Deadline);
 
 /// Grants all these locks, or has the client wait for all of them. New grants have one fence.

@@ -111,7 +111,7 @@ mod tests {
 
     const LENGTH: GraceLength = GraceLength { grants: 10_000, longest_lease: Some(7_000) };
 
-    /// What is left of the grace, and how long replicas are not to be counted, so long after a server that has served for an hour came
+    /// The rest of the grace, and how long replicas are not to be counted, so long after a server that has served for an hour came
     /// back: it stood still, and was busy for the rest of the time.
     fn left(stood_still: Millis, busy: Millis, later: Millis) -> (Millis, Millis, Millis) {
         let mut grace = Grace::new();

@@ -7,7 +7,7 @@ use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
 use crate::lock::{self, Fence, Grant, Now, Owner, Released, Value};
 
-/// What is released of each lock.
+/// How much of each lock is released.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,

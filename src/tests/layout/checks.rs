@@ -2,7 +2,7 @@
 
 use super::complaints;
 
-/// What is wrong with a tree of those files.
+/// The faults of a tree of those files.
 fn judge(files: &[(&str, &str)]) -> Vec<String> {
     complaints(&files.iter().map(|&(file, text)| (file.to_owned(), text.to_owned())).collect())
 }

@@ -64,7 +64,7 @@ fn read(src: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
     }
 }
 
-/// What is wrong with the layout of a source tree: its files by their path, and their text.
+/// The faults in the layout of a source tree: its files by their path, and their text.
 fn complaints(files: &BTreeMap<String, String>) -> Vec<String> {
     let tree = Tree::read(files);
     let edges = edges(&tree);

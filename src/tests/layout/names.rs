@@ -29,7 +29,7 @@ impl Resolver<'_> {
             _ => self.step(module, first),
         };
         for name in rest {
-            // What is before `::` is a module, or an item whose parts are its own (`Kind::Variant`).
+            // The part before `::` is a module, or an item whose parts are its own (`Kind::Variant`).
             let modules = targets.iter().filter_map(|target| match target {
                 Target::Module(module) => Some(*module),
                 Target::Item(_) => None,
@@ -51,7 +51,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What is in a module; what is not seen there, a macro has made.
+    /// The items of a module; those that are not seen there, a macro has made.
     fn part(&mut self, module: Id, name: &str) -> Vec<Target> {
         let found = self.step(module, name);
         if found.is_empty() { vec![Target::Item(module)] } else { found }

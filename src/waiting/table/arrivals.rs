@@ -1,4 +1,4 @@
-//! Who comes to wait, and who is granted what it waits for.
+//! Waiters that come, and waiters that are granted what they wait for.
 
 use super::lock_id::LockId;
 use super::outgoing::Notice;

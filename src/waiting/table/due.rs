@@ -1,4 +1,4 @@
-//! What is done when its time has come; and work on many locks at once, which is done piece by piece: a connection has closed, a database
+//! Work whose time has come; and work on many locks at once, which is done piece by piece: a connection has closed, a database
 //! was flushed, this server has become a replica.
 
 use super::connections::Closed;

@@ -38,7 +38,7 @@ pub(super) struct Upgrader {
     pub(super) requests: BTreeSet<RequestId>,
 }
 
-/// What is to be settled of a lock.
+/// The parts of a lock that are to be settled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsettled {
     /// Grants whose leases ended while this server stood still.
@@ -131,7 +131,7 @@ impl LockEntry {
         self.recheck = true;
     }
 
-    /// What is to be settled, now that it is. `renewal`: whether a session is to be renewed.
+    /// The parts that are to be settled, in the step that does it. `renewal`: whether a session is to be renewed.
     pub(super) fn take_up(&mut self, renewal: bool) -> Unsettled {
         let (recheck, counts) = (std::mem::take(&mut self.recheck), self.grants.counts());
         Unsettled {

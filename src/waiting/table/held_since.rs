@@ -1,6 +1,6 @@
 //! Which of the locks that somebody waits for has been held longest.
 //!
-//! What is held since when stands in the keys. Here a lock is noted when somebody begins to wait for it, with the time of its oldest
+//! The time of each grant stands in its key. Here a lock is noted when somebody begins to wait for it, with the time of its oldest
 //! grant; a handover does not change the note. Grants that come later are younger, so no lock has been held for longer than its note
 //! says. Whoever asks looks at the locks in the order of the notes and sets those right that are out of date, until one is as it was
 //! noted: none behind it can have been held longer.

@@ -1,4 +1,4 @@
-//! What is known of each lock, and when to look at it. Nothing here knows of waiters, but for their numbers, or of connections.
+//! All that is known of each lock, and when to look at it. Nothing here knows of waiters, but for their numbers, or of connections.
 
 use super::entry::{LockEntry, Unsettled};
 use super::grant_record::Expired;
@@ -17,7 +17,7 @@ pub(crate) struct Locks {
     /// An entry of which nothing is left is dropped: a lock without an entry costs one look-up.
     pub(super) entries: LockTable,
     pub(crate) timers: Timers,
-    /// What is being done to all entries.
+    /// Work on all entries that has begun.
     pub(super) sweeps: Sweeps,
     /// Since when the locks are held that somebody waits for. It decides nothing.
     pub(super) held: HeldSince,
@@ -43,7 +43,7 @@ impl Locks {
         self.entries.lacks(at)
     }
 
-    /// What is known of a lock; nothing, if it has no entry.
+    /// The entry of a lock; an empty one, if it has none.
     pub(crate) fn lock(&self, at: LockRef<'_>) -> &LockEntry {
         static NOTHING: LockEntry = LockEntry::new();
         self.entries.get(at).unwrap_or(&NOTHING)
@@ -103,7 +103,7 @@ impl Locks {
         next
     }
 
-    /// What is to be settled of a lock. It is settled now, so its timers that are due are over.
+    /// The parts of a lock that are to be settled. They are settled now, so its timers that are due are over.
     pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
         let renewal = entry.timers.is_renewal_due(now);

@@ -1,4 +1,4 @@
-//! Who waits where, in memory. Nothing here changes anything in the server.
+//! The table of waiters: who waits where, in memory. Nothing here changes anything in the server.
 //!
 //! Calls go down only, and no part can reach one beside it:
 //!
@@ -90,7 +90,7 @@ pub(crate) enum Left {
     More,
 }
 
-/// Who waits where; `C` is how the server knows a client that waits.
+/// The table of waiters; `C` is how the server knows a client that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 pub(crate) struct WaitTable<C> {
     pub(crate) locks: Locks,

@@ -24,7 +24,7 @@ pub(super) enum Queue {
     Many {
         /// First come first served: numbers of requests rise with the time of arrival.
         arrivals: BTreeSet<RequestId>,
-        /// The same waiters by owner: a new holder's own waiters re-enter at once, wherever they stand.
+        /// All of these waiters by owner: a new holder's own waiters re-enter at once, wherever they stand.
         owners: BTreeSet<(Owner<'static>, RequestId)>,
     },
 }

@@ -16,7 +16,7 @@ use super::waiter::{Phase, Waiter, WaiterInfo};
 use super::waiters::Waiters;
 use crate::lock::{Micros, Millis, Now};
 
-/// What is kept for those who look on.
+/// Counts and times kept for `LOCK.INFO` and `INFO` alone.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct Observers {
@@ -138,7 +138,7 @@ impl<C: Copy> Shown<'_, C> {
         let seen = self.observers.long_waits;
         for (request, waiter) in self.waiters.range((Bound::Excluded(seen), Bound::Unbounded)).take(LOOKS) {
             if waiter.phase == Phase::Queued {
-                // One who came by a clock that has been set back since is left out, so that it holds nobody up.
+                // A waiter that came by a clock that has been set back since is left out, so that it holds nobody up.
                 let waited = now.micros.saturating_sub(waiter.since) / 1000;
                 if (0..limit).contains(&waited) {
                     break;

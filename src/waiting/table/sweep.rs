@@ -35,7 +35,7 @@ pub(super) struct Sweeps {
     last_number: u64,
 }
 
-/// What is to be done next.
+/// The next piece of work.
 pub(super) enum Next {
     Nothing,
     /// One sweep has come to its end.

@@ -32,7 +32,7 @@ impl<C: Copy> WaitTable<C> {
         entry.has_undeliverable() || entry.has_expired() || self.view().has_session_over(at)
     }
 
-    /// Who stands in the queue, first come first, under which name, and for how many there is to be room.
+    /// The queue in order of arrival: under which name, and for how many there is to be room.
     pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, Owner<'static>, Room)> {
         let requests = self.locks.lock(at).queue.iter();
         let asks = requests.map(|request| (request, &self.waiters.by_request[&request].ask));

@@ -1,4 +1,4 @@
-//! Who waits where, and whose connection keeps what alive: read only, for the rules and for `DETECT`.
+//! A view of who waits where, and of whose connection keeps what alive: read only, for the rules and for `DETECT`.
 
 use std::collections::BTreeSet;
 

@@ -12,7 +12,7 @@ use super::request_timers::RequestTimers;
 use super::waiter::{Answer, Arrival, Phase, RequestedLock, RequestedLocks, WaitKind, Waiter};
 use crate::lock::{AcquireRequest, Millis, Owner};
 
-/// Who waits, from the time it joins until the server has freed it: also for the moment after it left its queues, answered or departed.
+/// All waiters, each from the time it joins until the server has freed it: also for the moment after it left its queues, answered or departed.
 /// `C` is how the server knows a client that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(crate) struct Waiters<C> {
@@ -61,7 +61,7 @@ impl<C: Copy> Waiters<C> {
         self.get(request).map(|waiter| waiter.phase)
     }
 
-    /// One who stands in queues.
+    /// A waiter that stands in queues.
     pub(super) fn get_queued(&self, request: RequestId) -> Option<&Waiter<C>> {
         self.get(request).filter(|waiter| waiter.phase == Phase::Queued)
     }

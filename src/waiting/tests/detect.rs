@@ -397,7 +397,7 @@ fn behind_the_first_in_the_queue_may_be_one_who_waits_for_several() {
     assert!(matches!(reply, Reply::Circle(_)), "{reply:?}");
 }
 
-/// One who reads waits for another lock too, and would have both if the upgrade did not come in front of it.
+/// A reader waits for another lock too, and would have both if the upgrade did not come in front of it.
 #[test]
 fn an_upgrade_comes_before_those_who_wait_already() {
     let world = &World { conns: 4, names: 4, wants: Vec::new() };

@@ -235,7 +235,7 @@ impl Pair {
             }
             Step::Wait(ms) => self.now += ms,
             Step::ClockBack(ms) => {
-                // What is over by then is gone, also where nobody has looked: somebody does now.
+                // A grant that is over by then is gone, also where nobody has looked: somebody does now.
                 self.server.release(rules, now, &nobody(), None, false);
                 self.reference.lapse(now);
                 self.run_due()?;

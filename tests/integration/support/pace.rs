@@ -1,5 +1,6 @@
 //! How this machine gets on: it may be busy with other work, or stand still for a moment, and that is not the server's fault.
 
+use std::cell::Cell;
 use std::panic;
 use std::sync::{LazyLock, Mutex};
 use std::thread::{sleep, spawn};
@@ -17,9 +18,6 @@ const NAP: Duration = Duration::from_millis(1);
 /// A server that was not let go on for so long at a time may take that for a freeze.
 const HALT: Duration = Duration::from_millis(500);
 
-/// How far back a failing test looks for halts: about as long as the longest tests take.
-const LATELY: Duration = Duration::from_secs(60);
-
 /// What a thread tells that sleeps again and again, as a server does that waits for its turn.
 struct Sleeper {
     /// By how much it has overslept so far.
@@ -30,6 +28,11 @@ struct Sleeper {
     halts: Vec<(Instant, Duration)>,
     /// When the wall clock jumped by [`HALT`] or more, forward or back, and by how much.
     jumps: Vec<(Instant, Duration)>,
+}
+
+thread_local! {
+    /// When this test started its first server; none on other threads that a test starts.
+    static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// One for each processor that this process may use: a host may take away one, and leave another.
@@ -71,7 +74,7 @@ fn sleep_on(processor: usize, at: usize) {
     }
 }
 
-/// Begins to watch the machine. A test that fails from now on tells what the machine did meanwhile.
+/// Begins to watch the machine for a test, which tells what the machine did meanwhile if it fails.
 pub(super) fn watch() {
     static HOOK: LazyLock<()> = LazyLock::new(|| {
         let default = panic::take_hook();
@@ -82,10 +85,12 @@ pub(super) fn watch() {
     });
     LazyLock::force(&SLEEPERS);
     LazyLock::force(&HOOK);
+    BEGAN.set(BEGAN.get().or_else(|| Some(Instant::now())));
 }
 
 /// scripts/test looks for these lines.
 fn tell_halts() {
+    let Some(began) = BEGAN.get() else { return };
     for (processor, sleeper) in SLEEPERS.iter().enumerate() {
         let mut sleeper = sleeper.lock().unwrap();
         let late = sleeper.due.elapsed();
@@ -93,7 +98,7 @@ fn tell_halts() {
             sleeper.halts.push((Instant::now(), late));
         }
         for (what, events) in [("stood still for", &sleeper.halts), ("set its clock by", &sleeper.jumps)] {
-            for (when, lasted) in events.iter().filter(|(when, _)| when.elapsed() < LATELY) {
+            for (when, lasted) in events.iter().filter(|(when, _)| *when >= began) {
                 eprintln!("this machine {what} {lasted:?} (processor {processor}), {:?} ago", when.elapsed());
             }
         }

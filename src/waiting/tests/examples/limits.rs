@@ -1,4 +1,4 @@
-//! What is bounded: how much hangs on a connection, how many wait, and how far `DETECT` looks.
+//! Bounds: how much hangs on a connection, how many wait, and how far `DETECT` looks.
 
 use super::{BLOCKED, NOW, ask, place, read};
 use crate::lock::AcquireRequest;

@@ -9,7 +9,7 @@ impl Reference {
         self.lapse(now);
         self.renew(now);
         self.serve(now);
-        // Who gives up lets those behind it in.
+        // A waiter that gives up lets those behind it in.
         while self.time_out_first(now) {
             self.serve(now);
         }

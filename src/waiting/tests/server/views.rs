@@ -1,4 +1,4 @@
-//! What is to be seen of a server in small: who holds its locks, who waits, what is still to be done.
+//! Views of a server in small: who holds its locks, who waits, what is still to be done.
 
 use std::collections::BTreeSet;
 

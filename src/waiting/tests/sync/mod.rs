@@ -110,7 +110,7 @@ impl World {
     }
 }
 
-/// What is asked later is not confirmed with that.
+/// Requests that come later are not confirmed with that.
 #[test]
 fn the_answer_tells_no_more_than_replicas_have() {
     let mut world = World::new();

@@ -91,7 +91,7 @@ impl World {
                 want.notify &= self.owners == CONNS && want.block.is_some();
                 Some(Step::Ask(conn, want))
             }
-            // Who is blocked gives nothing back: it would not know what it is told of after that.
+            // A blocked client gives nothing back: it would not know what it is told of after that.
             Step::Release(conn, _) | Step::Extend(conn, ..) => {
                 let blocked = self.waits[usize::from(conn)].is_some_and(|waits| !waits.notify);
                 (!blocked || self.owners < CONNS).then_some(step)

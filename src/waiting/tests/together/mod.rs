@@ -54,7 +54,7 @@ enum Step {
     Close(Conn),
     /// `CLIENT UNBLOCK`, with the word `ERROR` or without.
     Unblock(Conn, bool),
-    /// What is due is done; or the server refuses to.
+    /// The server does what is due, or refuses to.
     RunDue(bool),
     /// Those who are to be told are told, before anything else that is due.
     Answer,
@@ -67,7 +67,7 @@ enum Step {
 /// What must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
-    /// One who gave up what it had been granted of several locks still has one of them.
+    /// A waiter that gave up what it had been granted of several locks still has one of them.
     LeftInPart,
     /// Those who hold a lock are more than one of them bears.
     TooMany,
@@ -105,7 +105,7 @@ struct World {
     taken_away: bool,
     /// What each client waits for, blocked or with a place.
     waits: Vec<Option<Want>>,
-    /// Who waits, first come first.
+    /// The waiters, in order of arrival.
     arrivals: Vec<Conn>,
     /// The grants that somebody has been told of.
     told: BTreeSet<(Lock, Fence)>,
@@ -162,7 +162,7 @@ impl World {
                 let owner = self.owner(conn);
                 if self.server.extend_all(rules, now, locks, &owner, lease).is_some() {
                     self.holds = None;
-                    // Who extends a grant knows of it, and of what came with it.
+                    // An owner that extends a grant knows of it, and of what came with it.
                     self.knows(&owner, &[0, 1, 2]);
                 }
             }
@@ -229,7 +229,7 @@ impl World {
         match reply {
             Reply::Waits | Reply::Queued => {
                 self.waits[usize::from(conn)] = Some(want);
-                // Who asks again keeps its place, unless that has just been served, and it wants less room now.
+                // A waiter that asks again keeps its place, unless that has just been served, and it wants less room now.
                 if !stood || self.held_by(conn).iter().any(|grant| !held.contains(grant)) {
                     self.arrivals.retain(|other| *other != conn);
                     self.arrivals.push(conn);
@@ -340,7 +340,7 @@ impl World {
                 MessageKind::Lost(_) | MessageKind::Wanted(_) => {}
             }
         }
-        // Who gave it up by itself.
+        // Waits that their clients gave up by themselves.
         let queued = self.queued();
         for conn in 0..self.waits.len() as Conn {
             if self.waits[usize::from(conn)].is_some_and(|waits| waits.notify) && !queued.contains(&conn) {

@@ -7,13 +7,13 @@ use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::{Conn, Lock};
 use crate::waiting::tests::soak;
 
-/// What is tried.
+/// What the clients of a world try.
 #[derive(Clone)]
 struct Size {
     conns: Conn,
     owners: u8,
     wants: &'static [Want],
-    /// Who has asked for what before that.
+    /// What each client has asked for before that.
     begins: Vec<(Conn, Want)>,
     /// So often clients ask, and keys are deleted, at most.
     asks: u8,

@@ -102,7 +102,7 @@ impl Size {
             actions.push(Action::Release { at, who, all: true });
         }
         let can_wait = self.confirm.is_none() || (0..self.conns).any(|conn| world.is_free(at, conn));
-        // Who has a session that replicas confirm leaves the lease to it.
+        // An owner with a session that replicas confirm leaves the lease to it.
         let leaves_it = |belief: Belief| belief.session.is_some() && self.confirm.is_some();
         let can_wait = can_wait && !belief.is_some_and(leaves_it);
         if can_wait && (belief.is_some() || clients == Clients::ExtendAnything) {
@@ -200,7 +200,7 @@ impl Model for Size {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         next.unconfirmed = false;
-        // Who stands still shows nothing.
+        // A server that stands still shows nothing.
         let serves = !matches!(action, Action::Stall | Action::Replicate | Action::FailOver);
         if serves {
             next.see(*self);

@@ -217,7 +217,7 @@ impl World {
         }
         self.faults.extend(found);
         self.check_sessions();
-        // What is not claimed ends soon.
+        // A grant that is not claimed ends soon.
         let claim = size.rules.claim;
         let may_be_claimed =
             |fence: &Fence| self.to_claim.contains(fence) && now <= fence.granted_at() / 1000 + claim;

@@ -138,7 +138,7 @@ fn a_failover_keeps_places_readers_and_sessions_that_replicas_have_confirmed() {
     holds("confirmed, with places", Size { kinds: &[Kind::Once, Kind::Place], ..size });
 }
 
-/// Who has such a session counts on the lease that its server shows, and a server that stands still shows none.
+/// An owner with such a session counts on the lease that its server shows, and a server that stands still shows none.
 #[test]
 fn a_session_that_replicas_confirm_ends_with_the_lease_that_they_have() {
     let happens = Happens { stalls: true, ..NOTHING_ELSE };

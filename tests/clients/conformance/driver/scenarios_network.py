@@ -25,9 +25,7 @@ def heard_again(server, proxy, count=1):
 
 @scenario()
 def cut_commands_while_waiting(stage):
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     hold(server, "k")
     tasks = [program.acquire("k") for _ in range(20)]
     queued(server, "k", 20)
@@ -44,9 +42,7 @@ def cut_commands_while_waiting(stage):
 @scenario()
 def cut_subscription_while_waiting(stage):
     """The grant's message is lost with the subscription: the task asks again as soon as that is back."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     hold(server, "k")
     task = program.acquire("k")
     queued(server, "k", 1)
@@ -143,9 +139,7 @@ def swallowed_message_costs_seconds(stage):
 
 @scenario(quick=False)
 def subscription_that_died_unnoticed_is_made_anew(stage):
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", lease=60_000).acquired()
     dead = [pair for pair in proxy.pairs if pair.kind == "subscription"]
     proxy.replies("swallow", "subscription")
@@ -160,9 +154,7 @@ def subscription_that_died_unnoticed_is_made_anew(stage):
 
 @scenario()
 def answer_to_an_acquire_is_lost(stage):
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     program.acquire("other").acquired().release()
     proxy.replies("swallow", "commands")
     task = program.acquire("k")
@@ -177,9 +169,7 @@ def answer_to_an_acquire_is_lost(stage):
 
 @scenario()
 def answer_to_a_release_is_lost(stage):
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", owner="alice").acquired()
     proxy.replies("swallow", "commands")
     program.tell(do="release", task=task.name)
@@ -195,9 +185,7 @@ def answer_to_a_release_is_lost(stage):
 @scenario()
 def released_while_the_holder_asks(stage):
     """It doubts whether it still holds the lock, and the answer comes only after the release has begun. That is no loss."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     task = program.acquire("k").acquired()
     proxy.replies("hold", "commands")
     [channel] = server("PUBSUB", "CHANNELS")
@@ -213,9 +201,7 @@ def released_while_the_holder_asks(stage):
 @scenario()
 def acquired_again_while_the_release_is_on_its_way(stage):
     """By another task of that owner: the release must not end what this one enters."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", owner="alice").acquired()
     proxy.delay("RELEASE", 0.3)
     program.tell(do="release", task=task.name)
@@ -231,9 +217,7 @@ def acquired_again_while_the_release_is_on_its_way(stage):
 @scenario()
 def released_while_another_task_enters_that_gives_up(stage):
     """The release is left to the other task of that owner, which never learns that it has entered."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", owner="alice").acquired()
     proxy.replies("hold", "commands")
     other = program.acquire("k", owner="alice")
@@ -250,9 +234,7 @@ def released_while_another_task_enters_that_gives_up(stage):
 
 @scenario()
 def release_while_the_server_is_away(stage):
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     task = program.acquire("k", lease=60_000).acquired()
     proxy.refuse()
     program.tell(do="release", task=task.name)

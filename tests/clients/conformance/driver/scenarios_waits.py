@@ -165,9 +165,7 @@ def cancelled_while_being_granted(stage):
 @scenario()
 def cancelled_while_the_answer_is_on_its_way(stage):
     """The grant is made, and its answer is held back. In the end nothing stays held."""
-    server = stage.server()
-    proxy = stage.proxy(server)
-    program = stage.program(proxy)
+    server, proxy, program = stage.behind_proxy()
     program.acquire("k").acquired().release()
     proxy.replies("hold", "commands")
     task = program.acquire("k")

@@ -66,6 +66,12 @@ class Stage:
         urls = [each.url for each in (server if isinstance(server, list) else [server])]
         return program.open(kind, urls, **({"service": SERVICE} if kind == "sentinel" else {}), **more)
 
+    def behind_proxy(self):
+        """A server, a proxy before it, and a program that has opened the proxy."""
+        server = self.server()
+        proxy = self.proxy(server)
+        return server, proxy, self.program(proxy)
+
     def end(self):
         for program in self.programs:
             program.thaw()

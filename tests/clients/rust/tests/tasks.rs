@@ -134,15 +134,21 @@ async fn a_task_leaves_nothing_behind_wherever_it_is_dropped() {
     }
 }
 
+/// A task that waits for that lock.
+async fn waiting(locks: &Locks, key: &str) -> tokio::task::JoinHandle<Result<(), Error>> {
+    let wait = tokio::spawn({
+        let (locks, key) = (locks.clone(), key.to_owned());
+        async move { locks.acquire(&key).await.map(drop) }
+    });
+    until_waiters(1, key).await;
+    wait
+}
+
 #[tokio::test]
 async fn a_wait_that_is_dropped_leaves_its_place() {
     let (locks, key) = (Locks::new(client()), key());
     let held = locks.acquire(&key).await.unwrap();
-    let wait = tokio::spawn({
-        let (locks, key) = (locks.clone(), key.clone());
-        async move { locks.acquire(&key).await.map(drop) }
-    });
-    until_waiters(1, &key).await;
+    let wait = waiting(&locks, &key).await;
     wait.abort();
     assert!(wait.await.unwrap_err().is_cancelled());
     locks.settled().await;
@@ -170,11 +176,7 @@ async fn work_ends_where_it_stands_when_the_lock_is_lost() {
 async fn a_wait_on_what_is_no_lock_is_told_so() {
     let (locks, mut other, key) = (Locks::new(client()), other().await, key());
     send::<Value>(&format!("LOCK.ACQUIRE {key} OWNER other"), &mut other).await.unwrap();
-    let wait = tokio::spawn({
-        let (locks, key) = (locks.clone(), key.clone());
-        async move { locks.acquire(&key).await.map(drop) }
-    });
-    until_waiters(1, &key).await;
+    let wait = waiting(&locks, &key).await;
     send::<()>(&format!("SET {key} no-lock"), &mut other).await.unwrap();
     assert!(matches!(wait.await.unwrap(), Err(Error::Redis(error)) if error.code() == Some("WRONGTYPE")));
 }
@@ -183,11 +185,7 @@ async fn a_wait_on_what_is_no_lock_is_told_so() {
 async fn closed_locks_hold_nothing_and_wait_for_nothing() {
     let (locks, key) = (Locks::new(client()), key());
     let held = locks.acquire(&key).await.unwrap();
-    let wait = tokio::spawn({
-        let (locks, key) = (locks.clone(), key.clone());
-        async move { locks.acquire(&key).await.map(drop) }
-    });
-    until_waiters(1, &key).await;
+    let wait = waiting(&locks, &key).await;
     locks.close().await;
     assert!(matches!(wait.await.unwrap(), Err(Error::Closed)));
     assert!(matches!(held.lost().await, Error::Closed));
