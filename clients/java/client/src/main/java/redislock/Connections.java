@@ -184,8 +184,8 @@ final class Connections {
                 }
             });
             connection.async().subscribe(channel).get(SILENCE_MS, TimeUnit.MILLISECONDS);
-            ready.complete(null);
             subscribed.run(); // messages were lost meanwhile
+            ready.complete(null);
             while (closing.getCount() > 0 && !ended.await(SILENCE_MS, TimeUnit.MILLISECONDS)) {
                 connection.async().ping().get(SILENCE_MS, TimeUnit.MILLISECONDS);
             }
