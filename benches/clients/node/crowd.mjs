@@ -1,7 +1,8 @@
 // 1,000 tasks at once that want one lock, or 100, one round each: what that costs with the package and with node-redlock.
 //
 // crowd.mjs ADDRESS [RUNS]: prints a table of the medians of so many runs, by turns. The server at that address has the module,
-// and no other clients. Each trial is a process of its own, crowd.mjs ADDRESS WHO LOCKS, which prints what it counted.
+// and no other clients: their commands would be counted. Each trial is a process of its own, crowd.mjs ADDRESS WHO LOCKS, which
+// prints what it counted.
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -37,13 +38,12 @@ const makers = {
 
 async function trial(host, port, who, locks) {
   const watch = new Redis(port, host);
-  await watch.flushall(); // what an earlier trial left that was stopped
   await watch.config("RESETSTAT");
   const { using, close } = await makers[who](host, port);
   const waits = [], errors = {}, begin = performance.now();
   const work = async (number) => {
     try {
-      await using(`crowd:${number % locks}`, async () => void waits.push(performance.now() - begin));
+      await using(`crowd:${process.pid}:${number % locks}`, async () => void waits.push(performance.now() - begin));
     } catch (error) {
       errors[error.name] = (errors[error.name] ?? 0) + 1;
     }
@@ -74,7 +74,8 @@ function cell(results) {
   let text = `${whole(middle("rate"))}/s (${whole(Math.min(...rates))} to ${whole(Math.max(...rates))}), ${whole(middle("commands"))}, `;
   text += `${whole(middle("connections"))}, ${middle("longest").toFixed(1)} s`;
   for (const name of new Set(done.flatMap(({ errors }) => Object.keys(errors)))) {
-    text += `; ${whole(median(done.map(({ errors }) => errors[name] ?? 0)))} got \`${name}\``;
+    const counts = done.map(({ errors }) => errors[name] ?? 0);
+    text += `; ${[...new Set([Math.min(...counts), Math.max(...counts)])].join(" to ")} got \`${name}\``;
   }
   return late ? `${text}; ${late} not done within ${LIMIT_MS / 1000} s` : text;
 }

@@ -1,11 +1,13 @@
 """1,000 tasks at once that want one lock, or 100, one round each: what that costs with the package and with redis-py's own Lock.
 
 crowd.py ADDRESS [RUNS]: prints a table of the medians of so many runs, by turns. The server at that address has the module, and no
-other clients. Each trial is a process of its own, crowd.py ADDRESS WHO LOCKS, which prints what it counted.
+other clients: their commands would be counted. Each trial is a process of its own, crowd.py ADDRESS WHO LOCKS, which prints what it
+counted.
 """
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -50,7 +52,7 @@ def in_threads(lock, tally, locks):
     def work(number):
         gate.wait()
         try:
-            with lock(f"crowd:{number % locks}"):
+            with lock(f"crowd:{os.getpid()}:{number % locks}"):
                 tally.granted()
         except Exception as error:
             tally.failed(error)
@@ -66,7 +68,7 @@ def in_threads(lock, tally, locks):
 async def in_tasks(lock, tally, locks):
     async def work(number):
         try:
-            async with lock(f"crowd:{number % locks}"):
+            async with lock(f"crowd:{os.getpid()}:{number % locks}"):
                 tally.granted()
         except Exception as error:
             tally.failed(error)
@@ -98,7 +100,6 @@ def trial(address, who, locks):
     host, port = address.split(":")
     tally = Tally()
     with redis.Redis(host, int(port), protocol=2) as watch:
-        watch.flushall()  # what an earlier trial left that was stopped
         watch.config_resetstat()
         if who.endswith("asyncio"):
             asyncio.run(crowd_of_tasks(who, host, int(port), tally, locks))
@@ -126,7 +127,8 @@ def cell(results):
     text = (f"{middle('rate'):,.0f}/s ({min(rates):,.0f} to {max(rates):,.0f}), {middle('commands'):,.0f}, "
             f"{middle('connections'):.0f}, {middle('longest'):.1f} s")
     for name in sorted({name for result in done for name in result["errors"]}):
-        text += f"; {median(result['errors'].get(name, 0) for result in done):.0f} got `{name}`"
+        counts = sorted({result["errors"].get(name, 0) for result in done})
+        text += f"; {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} got `{name}`"
     return text + (f"; {len(results) - len(done)} not done within {LIMIT} s" if len(done) < len(results) else "")
 
 
