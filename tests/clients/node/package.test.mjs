@@ -184,6 +184,12 @@ testWithLocks("a client that was closed does not leave anybody waiting", async (
   await assert.rejects(locks.acquire("door"));
 });
 
+testWithLocks("a client that was closed takes the subscription along, which would keep the process", async (locks, other, client) => {
+  await locks.using("door", {}, () => {});
+  await client.quit();
+  await waitFor(async () => (await other.call("CLIENT", "LIST")).trim().split("\n").length === 1, "only this connection is left");
+});
+
 testWithServer("another client needs no more than the interface", async (scene) => {
   const [commands, subscriber, other] = [scene.connect(), scene.connect(), scene.connect()];
   const locks = new Locks({
