@@ -64,12 +64,12 @@ class Postgres:
             raise Lost from None
 
     def lay_out(self):
-        with self.base.transaction():
-            self.base.execute("DROP TABLE IF EXISTS accounts, fences")
-            self.base.execute("CREATE TABLE accounts (id int PRIMARY KEY, balance int NOT NULL)")
-            self.base.execute("CREATE TABLE fences (name text PRIMARY KEY, fence bigint NOT NULL)")
-            self.base.execute("INSERT INTO accounts SELECT id, %s FROM generate_series(1, %s) id", (BALANCE, ACCOUNTS))
-            self.base.execute("INSERT INTO fences VALUES ('bank', 0)")
+        with psycopg.connect(os.environ["POSTGRES"]) as base:
+            base.execute("DROP TABLE IF EXISTS accounts, fences")
+            base.execute("CREATE TABLE accounts (id int PRIMARY KEY, balance int NOT NULL)")
+            base.execute("CREATE TABLE fences (name text PRIMARY KEY, fence bigint NOT NULL)")
+            base.execute("INSERT INTO accounts SELECT id, %s FROM generate_series(1, %s) id", (BALANCE, ACCOUNTS))
+            base.execute("INSERT INTO fences VALUES ('bank', 0)")
 
     def show(self, fence):
         """Raises Lost if the resource has seen a greater fence."""
@@ -92,8 +92,8 @@ class Postgres:
                 self.base.execute("UPDATE accounts SET balance = %s WHERE id = %s", (balance, account))
 
     def sum(self):
-        with self.base.transaction():
-            return self.base.execute("SELECT sum(balance) FROM accounts").fetchone()[0]
+        with psycopg.connect(os.environ["POSTGRES"]) as base:
+            return base.execute("SELECT sum(balance) FROM accounts").fetchone()[0]
 
 
 class OnTheLocksServer:
