@@ -83,9 +83,12 @@ function ioredis(client: IoredisClient): Connection {
       await subscriber.subscribe(channel);
       subscriber.on("ready", () => subscriber.subscribe(channel).then(again, ignore));
     },
-    // The connections to a cluster's nodes come and go one by one.
-    watch: (lost, again) =>
-      listen(client, client.isCluster ? { ready: again, end: again, "+node": again, "-node": again } : { close: lost, ready: again, end: again }),
+    watch(lost, again) {
+      let connected = client.status === "ready"; // until it was for the first time, nothing is sent, so nothing is lost
+      const ready = () => (connected ? again() : void (connected = true)), changed = () => connected && again();
+      // The connections to a cluster's nodes come and go one by one.
+      return listen(client, client.isCluster ? { ready, end: again, "+node": changed, "-node": changed } : { close: lost, ready, end: again });
+    },
     get closed() {
       return client.status === "end";
     },

@@ -70,6 +70,19 @@ testWithLocks("a hundred tasks take one connection beside the client's", async (
   assert.equal(connections, 3); // one is `other`
 });
 
+for (const lazyConnect of [false, true]) {
+  testWithServer(`tasks that ask before the client is connected ask once (${lazyConnect ? "it" : "the subscription"} comes last)`, async (scene) => {
+    const client = scene.connect({ lazyConnect }), locks = new Locks(client), other = scene.connect();
+    assert.notEqual(client.status, "ready");
+    try {
+      await Promise.all(Array.from({ length: 10 }, () => locks.using("door", {}, () => {})));
+      assert.match(await other.info("commandstats"), /cmdstat_lock\.acquire:calls=19,/); // nine claim what they waited for
+    } finally {
+      await locks.close();
+    }
+  });
+}
+
 testWithLocks("the body's error counts more than the lock's", async (locks, other) => {
   const lose = async () => other.call("LOCK.BREAK", "door");
   const loseAndThrow = async () => {

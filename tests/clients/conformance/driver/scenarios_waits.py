@@ -1,5 +1,7 @@
 """Waits: order, time, giving up, many at once."""
 
+import time
+
 from program import Watch
 from servers import until
 from stage import scenario
@@ -199,9 +201,11 @@ def pool_of_one(stage):
 def thousand_tasks_on_one_lock(stage):
     server = stage.server()
     program = stage.program(server)
+    begin = time.monotonic()
     program.crowd(1000, ["k"], 1).next("done", seconds=100)
+    again = 1000 * int((time.monotonic() - begin) / 4)  # who waits asks again every 4 s
     judge_crowd(server, ["k"], 1000)
-    assert server.calls("lock.acquire") < 3000
+    assert server.calls("lock.acquire") < 3000 + again
     assert int(server.connection.info("stats")["total_connections_received"]) < 130
 
 
