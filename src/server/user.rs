@@ -43,11 +43,11 @@ impl Ctx<'_> {
         self.with_string(key, |key| self.with_user(|user| may(user, key)))
     }
 
-    /// Asks something of the user; `false` where there is none any more. What another module runs for no user, no rules restrict.
+    /// Asks something of the user; `false` where there is none, as for what another module runs, or none any more.
     fn with_user(&self, body: impl FnOnce(*mut raw::RedisModuleUser) -> bool) -> bool {
         // Some servers (Redis 7.2 and 7.4, Valkey 8.0) crash where the name of no user is asked.
         if !self.is_connected() && !self.has_user() {
-            return true;
+            return false;
         }
         // SAFETY: the context is valid (see `new`). The server answers a string of our own, or null.
         let name = unsafe { api!(RedisModule_GetCurrentUserName(self.raw())) };
