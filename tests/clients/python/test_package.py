@@ -1,10 +1,13 @@
 """What the conformance scenarios can't try, since it is Python's: forks, clients of all kinds, listeners that fail."""
 
+import asyncio
 import os
 
 import pytest
 import redis
+import redis.asyncio
 import redislock
+import redislock.asyncio
 
 from support import info, wait_for
 
@@ -62,3 +65,46 @@ def test_a_lock_is_used_once(server):
 def test_a_server_that_is_not_there_is_told_at_once():
     with redis.Redis(port=1) as client, redislock.Locks(client) as locks, pytest.raises(redis.ConnectionError):
         locks.lock("door").acquire()
+
+
+def test_locks_of_another_event_loop_are_refused(server):
+    """Nobody would hear their messages: the tasks that do ended with that loop."""
+
+    async def take(locks):
+        await (await locks.lock("door").acquire()).release()
+
+    async def alone():
+        async with redis.asyncio.Redis.from_url(server.url) as client:
+            locks = redislock.asyncio.Locks(client)
+            await take(locks)
+            return locks
+
+    locks = asyncio.run(alone())
+    with pytest.raises(redislock.LockError):
+        asyncio.run(take(locks))
+
+
+def test_a_task_that_is_cancelled_twice_leaves_nothing_held(server, other):
+    """Its question is at the server, which has not answered yet: only the answer tells what to give up."""
+
+    async def condition(true):
+        while not true():
+            await asyncio.sleep(0.001)
+
+    async def work():
+        async with redis.asyncio.Redis.from_url(server.url) as client, redislock.asyncio.Locks(client) as locks:
+            await (await locks.lock("door").acquire()).release()
+            other.execute_command("CLIENT", "PAUSE", 30000, "WRITE")
+            task = asyncio.create_task(locks.lock("door", owner="me").acquire())
+            await condition(lambda: any(each["cmd"] == "lock.acquire" for each in other.client_list()))
+            for _ in range(2):
+                task.cancel()
+                await asyncio.sleep(0.01)
+            assert task.cancelled(), "it does not wait for the answer"
+            other.execute_command("CLIENT", "UNPAUSE")
+            await condition(lambda: server_calls() == 2 and not info(other, "door"))
+
+    def server_calls():
+        return other.info("commandstats")["cmdstat_lock.acquire"]["calls"]
+
+    asyncio.run(asyncio.wait_for(work(), 20))

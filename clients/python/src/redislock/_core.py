@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 from redis import exceptions
@@ -36,6 +36,9 @@ PASSING = (
 )
 
 
+T = TypeVar("T")
+
+
 class Signal(Protocol):
     def set(self) -> None: ...
     def clear(self) -> None: ...
@@ -48,7 +51,7 @@ class IO(Protocol):
     def signal(self) -> Signal: ...
     async def start(self) -> None: ...
     async def send(self, words: Words, session: bool) -> Any: ...
-    async def finish(self, work: Coroutine[Any, Any, object]) -> None: ...
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T: ...
     def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
     async def subscribe(self) -> None: ...
     async def receive(self) -> Any: ...
@@ -67,7 +70,8 @@ class Handle:
         self._slots: list[int] = []
         self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
         self._lease = 30.0
-        self._place = self._unsure = self._doubt = self._cancelled = False
+        self._place = self._asking = self._unsure = self._doubt = self._cancelled = False
+        self._answered: Signal | None = None
         self._heard_lost: set[int] = set()
         self._error: LockLost | None = None
         self._listeners: list[Callable[[LockLost], object]] = []
@@ -131,7 +135,7 @@ class Core:
     async def acquire(self, handle: Handle) -> None:
         if handle._state != "new" or self.closed:
             raise LockError("this lock was used already, or its locks are closed")
-        await self.io.start()
+        await self.io.finish(self.io.start())
         with self.mutex:
             handle._state = "waiting"
             self.handles.setdefault(handle.owner, []).append(handle)
@@ -156,25 +160,18 @@ class Core:
                 continue
             began, error, pause = monotonic(), None, ASK_AGAIN
             block = None if wait == 0 else 0 if wait is None else ms(end - began)
-            handle._unsure = True
             try:
-                reply = await self.io.send(request.acquire(self.channel, block, request.lease), request.session)
+                reply = await self.io.finish(self._ask_once(handle, block))
             except exceptions.AuthenticationError:
                 raise
             except PASSING as passing:
                 error, pause = passing, TRY_AGAIN
             except exceptions.ResponseError as refusal:
-                handle._unsure = False
-                handle._place |= str(refusal).startswith("NOREPLICAS")  # it may be there still, and unclaimed
                 raise request.explained(refusal) from refusal
-            else:
-                handle._unsure = False
-                if isinstance(reply, list):
-                    self._hold(handle, reply, began)
-                    if not handle._cancelled:
-                        return
-                else:
-                    handle._place = reply is not None
+            if handle._fences:
+                self._hold(handle, reply, began)
+                if not handle._cancelled:
+                    return
             tries += 1
             if handle._cancelled:
                 continue
@@ -185,6 +182,29 @@ class Core:
                 raise error or NotAcquired(f"someone else holds {request}")
         raise Cancelled(f"no longer wanted: {request}")
 
+    async def _ask_once(self, handle: Handle, block: int | None) -> Any:
+        """Ends with the answer, though the task may be cancelled meanwhile: it tells what there is to give up."""
+        request = handle._request
+        handle._asking = handle._unsure = True
+        try:
+            reply = await self.io.send(request.acquire(self.channel, block, request.lease), request.session)
+            if isinstance(reply, list):
+                handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
+            else:
+                handle._place = reply is not None
+            handle._unsure = False
+            return reply
+        except PASSING:
+            raise
+        except exceptions.ResponseError as refusal:
+            handle._unsure = False
+            handle._place |= str(refusal).startswith("NOREPLICAS")  # it may be there still, and unclaimed
+            raise
+        finally:
+            handle._asking = False
+            if handle._answered is not None:
+                handle._answered.set()
+
     def _leaving(self, handle: Handle) -> bool:
         with self.mutex:
             mine = self.handles.get(handle.owner, [])
@@ -192,7 +212,6 @@ class Core:
 
     def _hold(self, handle: Handle, reply: list[Any], began: float) -> None:
         with self.mutex:
-            handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
             slots = reply[4] if len(reply) > 4 and reply[4] is not None else []
             handle._slots = slots if isinstance(slots, list) else [slots]
             handle._state = "held"
@@ -281,7 +300,8 @@ class Core:
     def _lose(self, handle: Handle, reason: str) -> None:
         with self.mutex:
             held, listeners = handle._state == "held", handle._listeners
-            self._forget(handle)
+            if handle._state != "waiting":
+                self._forget(handle)
             if held:
                 handle._state, handle._error = "lost", LockLost(f"{handle._request}: {reason}")
         if held and handle._error is not None:
@@ -304,6 +324,9 @@ class Core:
     async def _part(self, handle: Handle) -> bool:
         """Gives up the grant or the place. What can't be sent now is sent later. True: the grant was gone already."""
         request, again, gone = handle._request, handle._state == "parting", False
+        if handle._asking:  # on another connection, what gives it up could overtake the question
+            handle._answered = self.io.signal()
+            await handle._answered.sleep(math.inf)
         with self.mutex:
             fences = handle._fences or handle._left
             mine = self.handles.setdefault(handle.owner, [])

@@ -14,7 +14,7 @@ import redis
 from redis.retry import Retry
 
 from . import _own
-from ._core import SILENCE, Core, Handle, log
+from ._core import SILENCE, Core, Handle, T, log
 from ._request import Key, Request, Seconds
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class _Threads:
         with self.session_turn if session else self.turns:
             return (self.sessions if session else self.commands).execute_command(*words)
 
-    async def finish(self, work: Coroutine[Any, Any, object]) -> None:
-        run(work)
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
 
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self.jobs.put(work)

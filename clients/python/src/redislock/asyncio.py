@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Coroutine
 from contextlib import suppress
 from types import TracebackType
@@ -12,8 +13,8 @@ import redis.asyncio as redis
 from redis.asyncio.retry import Retry
 
 from . import _own
-from ._core import SILENCE, Core, Handle
-from ._request import Key, LockLost, Request, Seconds
+from ._core import SILENCE, Core, Handle, T
+from ._request import Key, LockError, LockLost, Request, Seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,7 +27,7 @@ Client = Union["redis.Redis", "redis.RedisCluster"]
 class _Signal(asyncio.Event):
     async def sleep(self, seconds: float) -> None:
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.wait(), seconds)
+            await asyncio.wait_for(self.wait(), seconds if seconds < math.inf else None)
 
 
 class _Tasks:
@@ -39,6 +40,7 @@ class _Tasks:
         self.turns, self.session_turn = asyncio.Semaphore(_own.COMMANDS), asyncio.Semaphore(1)
         self.starting = asyncio.Lock()
         self.pubsub: Any = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         if isinstance(client, redis.RedisCluster):
             self.commands: Any = client
             self.sessions: Any = client
@@ -53,21 +55,11 @@ class _Tasks:
         return _Signal()
 
     async def send(self, words: list[Any], session: bool) -> Any:
-        # redis-py closes the connection of a command that is cancelled, and all places on it would end. The answer also decides
-        # what there is to give up.
-        task = self._task(self._send(words, session))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait([task])
-            raise
-
-    async def _send(self, words: list[Any], session: bool) -> Any:
         async with self.session_turn if session else self.turns:
             return await (self.sessions if session else self.commands).execute_command(*words)
 
-    def _task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.ensure_future(work)
+    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self._done)
         return task
@@ -77,13 +69,18 @@ class _Tasks:
         if not task.cancelled():
             task.exception()  # whoever waited for it knows
 
-    async def finish(self, work: Coroutine[Any, Any, object]) -> None:
-        await asyncio.shield(self._task(work))
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        # redis-py closes the connection of a command that is cancelled, and all places on it would end.
+        return await asyncio.shield(self._task(work))
 
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self._task(work)
 
     async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.loop = self.loop or loop
+        if self.loop is not loop:
+            raise LockError("these locks belong to another event loop: make one Locks in each")
         async with self.starting:
             if not self.serving:
                 await self.core.subscribe()
@@ -104,7 +101,7 @@ class _Tasks:
         await self.pubsub.aclose()
 
     async def close(self) -> None:
-        await self.core.end()
+        await self.finish(self.core.end())
         self.core.closed = True
         for task in self.serving:
             task.cancel()
@@ -135,7 +132,7 @@ class Lock(Handle):
 
     async def extend(self, lease: Seconds | None = None) -> None:
         """Sets the lease again, counted from now, and is the length of renewals from then on."""
-        await self._core.extend(self, lease)
+        await self._core.io.finish(self._core.extend(self, lease))
 
     def _strike(self, _: LockLost) -> None:
         if self._inside is not None:
