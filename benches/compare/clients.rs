@@ -53,15 +53,15 @@ impl Contestant<'_> {
         Spread::of(self.samples.iter().map(|sample| sample.handovers))
     }
 
-    fn beside(&self, other: &Self, client: &str) -> Row {
-        let words = match self.lock.who {
-            "package" => " and our package",
-            "session" => " and SESSION",
-            _ => "",
+    fn beside(&self, other: &Self, language: &Language) -> Row {
+        let with = match self.lock.who {
+            "package" => format!("our package for {}", language.name),
+            "session" => format!("{} and SESSION", language.client),
+            _ => language.client.into(),
         };
         let pairs = || self.samples.iter().zip(&other.samples);
         Row {
-            work: format!("handovers/s, 8 clients with {client}{words}"),
+            work: format!("handovers/s, 8 clients with {with}"),
             beside: other.lock.name.into(),
             bound: None,
             unit: "x".into(),
@@ -111,7 +111,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             progress(&format!("  clients, {client}: {round}/{rounds}"));
         }
         let (ours, peers) = contestants.split_at(language.ours.len());
-        report.rows(ours.iter().flat_map(|ours| peers.iter().map(|peer| ours.beside(peer, client))));
+        report.rows(ours.iter().flat_map(|ours| peers.iter().map(|peer| ours.beside(peer, language))));
         for contestant in &contestants {
             report.figure(contestant.figure(client));
         }

@@ -37,6 +37,7 @@ mod shared;
 mod stall;
 mod stats;
 mod sync;
+mod tasks;
 mod throughput;
 mod waiters;
 
@@ -67,6 +68,7 @@ fn main() {
             "throughput" => throughput::run(&plan, &mut report),
             "handover" => handover::run(&plan, &mut report),
             "clients" => clients::run(&plan, &mut report),
+            "tasks" => tasks::run(&plan, &mut report),
             "failures" => failures::run(&plan, &mut report),
             "waiters" => waiters::run(&plan, &mut report),
             "lapse" => lapse::run(&plan, &mut report),

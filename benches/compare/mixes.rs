@@ -1,20 +1,22 @@
-//! Real client programs that don't all want one lock alone: readers with a writer among them, permits, several locks at once.
-//! Counted are grants, and where clients wait for each other, how long, and how evenly they are served.
+//! Real client programs that don't all want one lock alone: readers with a writer among them, permits, several locks at once,
+//! tasks that share a client. Counted are grants, and where clients wait for each other, how long, and how evenly they are served.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::hosts::{Host, Kind};
 use crate::plan::{Plan, order, progress};
-use crate::programs::{LANGUAGES, Language, Lock, Program, install};
+use crate::programs::{GO, JAVA, Lock, Program, install};
 use crate::report::{Figure, Report, Row};
 use crate::stats::{Spread, percentile, sorted};
 
 /// Who wants what, and by which locks.
 pub(crate) struct Mix {
-    pub(crate) client: &'static str,
+    /// The program.
+    pub(crate) run: &'static str,
     /// Its name for the program.
     pub(crate) mode: &'static str,
-    pub(crate) who: &'static str,
+    pub(crate) who: Cow<'static, str>,
     pub(crate) served: Served,
     pub(crate) ours: Lock,
     pub(crate) peers: &'static [Lock],
@@ -27,36 +29,36 @@ pub(crate) enum Served {
     Alone,
     /// How long any of the clients waits, and how evenly they are served.
     Alike,
+    /// The same, but only grants to another client than the one before count.
+    InTurn,
     /// What the client of that number gets, which writes.
     Writer(usize),
 }
 
-const READERS: &str = "7 readers and 1 writer";
-const PERMITS: &str = "16 clients and 10 permits";
 const SHARED: Lock =
     Lock { who: "redislock", name: "LOCK.ACQUIRE ... BLOCK 0, readers with SHARED", host: Kind::Module };
 
 const ON_ONE_LOCK: [Mix; 3] = [
     Mix {
-        client: "Jedis",
+        run: JAVA,
         mode: "readers",
-        who: READERS,
+        who: Cow::Borrowed("7 readers and 1 writer with Jedis"),
         served: Served::Writer(7),
         ours: SHARED,
         peers: &[Lock { who: "readwrite", name: "Redisson's RReadWriteLock", host: Kind::Plain }],
     },
     Mix {
-        client: "Jedis",
+        run: JAVA,
         mode: "permits",
-        who: PERMITS,
+        who: Cow::Borrowed("16 clients and 10 permits with Jedis"),
         served: Served::Alike,
         ours: Lock { who: "redislock", name: "LOCK.ACQUIRE ... BLOCK 0 LIMIT 10", host: Kind::Module },
         peers: &[Lock { who: "semaphore", name: "Redisson's RPermitExpirableSemaphore", host: Kind::Plain }],
     },
     Mix {
-        client: "go-redis",
+        run: GO,
         mode: "readers",
-        who: READERS,
+        who: Cow::Borrowed("7 readers and 1 writer with go-redis"),
         served: Served::Writer(7),
         ours: SHARED,
         peers: &[Lock {
@@ -89,17 +91,20 @@ struct Contestant<'a> {
 }
 
 impl Contestant<'_> {
-    fn contest(&mut self, language: &Language, mix: &Mix, seconds: u32) {
+    fn contest(&mut self, mix: &Mix, seconds: u32) {
         let address = self.host.address();
-        let mut program =
-            Program::start(language.run, mix.mode, &address, self.lock.who, &seconds.to_string());
+        let mut program = Program::start(mix.run, mix.mode, &address, self.lock.who, &seconds.to_string());
         program.wait_until_ready();
         let cpu = self.host.cpu_ns();
         program.tell("go");
         let said = program.finish();
         let cpu = self.host.cpu_ns() - cpu;
-        let said: Vec<[u64; 3]> = said.iter().map(|line| grant(line)).collect();
-        let first = said.iter().map(|[time, ..]| *time).min().expect("a grant");
+        let mut said: Vec<[u64; 3]> = said.iter().map(|line| grant(line)).collect();
+        said.sort_unstable();
+        if mix.served == Served::InTurn {
+            said.dedup_by_key(|[_, client, _]| *client);
+        }
+        let first = said.first().expect("a grant")[0];
         let (mut writer_ms, mut others_ms) = (Vec::new(), Vec::new());
         let mut grants: BTreeMap<u64, f64> = BTreeMap::new();
         for &[time, client, waited] in &said {
@@ -112,7 +117,7 @@ impl Contestant<'_> {
         let (all, least) = (grants.values().sum::<f64>(), grants.values().copied().fold(f64::MAX, f64::min));
         let writes = match mix.served {
             Served::Writer(client) => grants.get(&(client as u64)).copied().unwrap_or_default(),
-            Served::Alone | Served::Alike => 0.0,
+            Served::Alone | Served::Alike | Served::InTurn => 0.0,
         };
         self.samples.push(Sample {
             per_second: all / f64::from(seconds),
@@ -133,7 +138,7 @@ impl Contestant<'_> {
     }
 
     fn rows(&self, other: &Self, mix: &Mix) -> Vec<Row> {
-        let Mix { client, who, served, .. } = mix;
+        let Mix { who, served, .. } = mix;
         let row = |work: String, value, cpu| Row {
             work,
             beside: other.lock.name.into(),
@@ -143,19 +148,19 @@ impl Contestant<'_> {
             cpu,
         };
         let mut rows = vec![row(
-            format!("grants/s, {who} with {client}"),
+            format!("{}/s, {who}", served.counted()),
             self.ratio(other, |sample| sample.per_second),
             Some(other.ratio(self, |sample| sample.cpu_us)),
         )];
         match served {
             Served::Alone => (),
-            Served::Alike => rows.push(row(
-                format!("longest wait of a client, {who} with {client}"),
+            Served::Alike | Served::InTurn => rows.push(row(
+                format!("longest wait of a client, {who}"),
                 self.ratio(other, |sample| longest(&sample.others_ms)),
                 None,
             )),
             Served::Writer(_) => rows.push(row(
-                format!("grants/s of the writer, {who} with {client}"),
+                format!("grants/s of the writer, {who}"),
                 self.ratio(other, |sample| sample.writes_per_second),
                 None,
             )),
@@ -164,7 +169,7 @@ impl Contestant<'_> {
     }
 
     fn figures(&self, mix: &Mix) -> Vec<Figure> {
-        let Mix { client, who, served, .. } = mix;
+        let Mix { who, served, .. } = mix;
         let mut remark = String::new();
         if let Served::Writer(_) = served {
             let readers = self.spread(|sample| sample.per_second - sample.writes_per_second).median;
@@ -172,7 +177,7 @@ impl Contestant<'_> {
             remark = format!("readers {}, writer {}", Spread::one(readers), Spread::one(writes));
         }
         let figure = |work: String, unit: &'static str, value, remark| Figure {
-            work: format!("{work}, {who} with {client}"),
+            work: format!("{work}, {who}"),
             who: self.lock.name.into(),
             unit: unit.into(),
             value,
@@ -181,7 +186,7 @@ impl Contestant<'_> {
         };
         let mut figures = vec![Figure {
             cpu_us: Some(self.spread(|sample| sample.cpu_us)),
-            ..figure("grants".into(), "per second", self.spread(|sample| sample.per_second), remark)
+            ..figure(served.counted().into(), "per second", self.spread(|sample| sample.per_second), remark)
         }];
         let waits = |whose: &str, of: fn(&Sample) -> &[f64], more: String| {
             let all = sorted(self.samples.iter().flat_map(|sample| of(sample).iter().copied()));
@@ -196,7 +201,7 @@ impl Contestant<'_> {
         };
         match served {
             Served::Alone => (),
-            Served::Alike => {
+            Served::Alike | Served::InTurn => {
                 figures.push(waits("a client", |sample| &sample.others_ms, String::new()));
                 figures.push(figure(
                     "grants of the client with the fewest".into(),
@@ -225,19 +230,24 @@ fn longest(waits: &[f64]) -> f64 {
     waits.iter().copied().fold(0.0, f64::max)
 }
 
-/// Those on one lock that several may hold at once, by `LOCK.ACQUIRE ... SHARED` and `LIMIT`.
-pub(crate) fn on_one_lock(plan: &Plan, report: &mut Report) {
-    run(plan, report, &ON_ONE_LOCK);
+impl Served {
+    /// What is counted.
+    fn counted(self) -> &'static str {
+        if self == Self::InTurn { "handovers" } else { "grants" }
+    }
 }
 
-pub(crate) fn run(plan: &Plan, report: &mut Report, mixes: &[Mix]) {
-    let (rounds, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
+/// Those on one lock that several may hold at once, by `LOCK.ACQUIRE ... SHARED` and `LIMIT`.
+pub(crate) fn on_one_lock(plan: &Plan, report: &mut Report) {
+    run(plan, report, &ON_ONE_LOCK, plan.pick(5, 2));
+}
+
+pub(crate) fn run(plan: &Plan, report: &mut Report, mixes: &[Mix], rounds: usize) {
+    let seconds = plan.pick(3, 2);
     for mix in mixes {
-        let Mix { client, who, ours, peers, .. } = mix;
-        let language =
-            LANGUAGES.iter().find(|language| language.client == *client).expect("a client's language");
-        if let Err(reason) = install(language.run) {
-            report.note(format!("clients, {client}: left out, {reason}"));
+        let Mix { run, who, ours, peers, .. } = mix;
+        if let Err(reason) = install(run) {
+            report.note(format!("{who}: left out, {reason}"));
             continue;
         }
         let mut contestants = Vec::new();
@@ -249,9 +259,9 @@ pub(crate) fn run(plan: &Plan, report: &mut Report, mixes: &[Mix]) {
         }
         for round in 1..=rounds {
             for place in order(contestants.len(), round) {
-                contestants[place].contest(language, mix, seconds);
+                contestants[place].contest(mix, seconds);
             }
-            progress(&format!("  clients, {client}, {who}: {round}/{rounds}"));
+            progress(&format!("  {who}: {round}/{rounds}"));
         }
         if let [ours, peers @ ..] = &contestants[..] {
             report.rows(peers.iter().flat_map(|peer| ours.rows(peer, mix)));

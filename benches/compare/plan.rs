@@ -5,11 +5,12 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 /// The parts in the order in which they run.
-pub(crate) const PARTS: [&str; 16] = [
+pub(crate) const PARTS: [&str; 17] = [
     "instructions",
     "throughput",
     "handover",
     "clients",
+    "tasks",
     "failures",
     "waiters",
     "lapse",

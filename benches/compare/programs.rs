@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Language {
     /// What installs what the program needs, and runs it.
     pub(crate) run: &'static str,
+    pub(crate) name: &'static str,
+    /// With which Redislock's commands are sent as they are.
     pub(crate) client: &'static str,
     /// How many processes 8 clients are.
     pub(crate) processes: usize,
@@ -37,11 +39,24 @@ pub(crate) const PLAIN: Lock =
 pub(crate) const SESSION: Lock =
     Lock { who: "session", name: "LOCK.ACQUIRE ... BLOCK 0 SESSION", host: Kind::Module };
 /// What most users of that language take: see `clients/`.
-const PACKAGE: Lock = Lock { who: "package", name: "Redislock's package", host: Kind::Module };
+pub(crate) const PACKAGE: Lock = Lock { who: "package", name: "Redislock's package", host: Kind::Module };
+
+pub(crate) const JAVA: &str = "benches/clients/java/run";
+pub(crate) const GO: &str = "benches/clients/go/run";
+
+pub(crate) const SPRING: Lock = Lock {
+    who: "spring",
+    name: "Spring's RedisLockRegistry: SET NX PX in Lua every 100 ms",
+    host: Kind::Plain,
+};
+pub(crate) const RLOCK: Lock = Lock { who: "rlock", name: "Redisson's RLock", host: Kind::Plain };
+pub(crate) const REDSYNC: Lock =
+    Lock { who: "redsync", name: "redsync: SET NX PX every 50 to 250 ms", host: Kind::Plain };
 
 pub(crate) const LANGUAGES: [Language; 4] = [
     Language {
         run: "benches/clients/python/run",
+        name: "Python",
         client: "redis-py",
         processes: 8,
         ours: &[PLAIN, PACKAGE],
@@ -49,6 +64,7 @@ pub(crate) const LANGUAGES: [Language; 4] = [
     },
     Language {
         run: "benches/clients/node/run",
+        name: "Node",
         client: "ioredis",
         processes: 8,
         ours: &[PLAIN, PACKAGE],
@@ -59,22 +75,21 @@ pub(crate) const LANGUAGES: [Language; 4] = [
         }],
     },
     Language {
-        run: "benches/clients/java/run",
+        run: JAVA,
+        name: "Java",
         client: "Jedis",
         processes: 1,
-        ours: &[PLAIN, SESSION],
-        peers: &[
-            Lock { who: "rlock", name: "Redisson's RLock", host: Kind::Plain },
-            Lock { who: "fair", name: "Redisson's RFairLock", host: Kind::Plain },
-        ],
+        ours: &[PLAIN, SESSION, PACKAGE],
+        peers: &[RLOCK, Lock { who: "fair", name: "Redisson's RFairLock", host: Kind::Plain }, SPRING],
     },
     Language {
-        run: "benches/clients/go/run",
+        run: GO,
+        name: "Go",
         client: "go-redis",
         processes: 1,
         ours: &[PLAIN, PACKAGE],
         peers: &[
-            Lock { who: "redsync", name: "redsync: SET NX PX every 50 to 250 ms", host: Kind::Plain },
+            REDSYNC,
             Lock { who: "postgres", name: "PostgreSQL's pg_advisory_lock, with pgx", host: Kind::Postgres },
             Lock { who: "etcd", name: "etcd's Mutex", host: Kind::Etcd },
         ],

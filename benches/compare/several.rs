@@ -1,13 +1,15 @@
 //! Several locks at once: taken and given back by one command each, beside a pipeline of as many commands for one lock, and
 //! through a client beside Redisson's MultiLock; and what such waits cost who has nothing to do with them.
 
+use std::borrow::Cow;
+
 use crate::hosts::Kind;
 use crate::joins;
 use crate::load::{Halves, Load};
 use crate::mixes::{self, Mix, Served};
 use crate::net::Net;
 use crate::plan::{Plan, order, progress};
-use crate::programs::Lock;
+use crate::programs::{JAVA, Lock};
 use crate::report::Report;
 use crate::resp::{owner, words};
 use crate::rivals::{LEASE, Rival};
@@ -20,7 +22,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
     bystanders(plan, report);
     joins::run(plan, report);
-    mixes::run(plan, report, &MIXES);
+    mixes::run(plan, report, &MIXES, plan.pick(5, 2));
 }
 
 // By one command, and by many.
@@ -166,25 +168,25 @@ const MULTILOCK: Lock = Lock { who: "multilock", name: "Redisson's MultiLock", h
 
 const MIXES: [Mix; 3] = [
     Mix {
-        client: "Jedis",
+        run: JAVA,
         mode: "alone-2",
-        who: "8 clients with 2 locks each of their own",
+        who: Cow::Borrowed("8 clients with 2 locks each of their own with Jedis"),
         served: Served::Alone,
         ours: MACQUIRE,
         peers: &[MULTILOCK],
     },
     Mix {
-        client: "Jedis",
+        run: JAVA,
         mode: "alone-10",
-        who: "8 clients with 10 locks each of their own",
+        who: Cow::Borrowed("8 clients with 10 locks each of their own with Jedis"),
         served: Served::Alone,
         ours: MACQUIRE,
         peers: &[MULTILOCK],
     },
     Mix {
-        client: "Jedis",
+        run: JAVA,
         mode: "two-of-8",
-        who: "16 clients, 2 of 8 locks each time",
+        who: Cow::Borrowed("16 clients, 2 of 8 locks each time with Jedis"),
         served: Served::Alike,
         ours: MACQUIRE,
         peers: &[

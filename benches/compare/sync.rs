@@ -1,6 +1,7 @@
 //! Grants that replicas confirm: `SYNC`, beside `WAIT` sent by the client, and beside a pair that nobody confirms; on one machine
 //! with one replica and with two. Through clients, beside Redisson, which has each lock confirmed by default.
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::hosts::Kind;
 use crate::mixes::{self, Mix, Served};
 use crate::plan::{Plan, order, progress};
-use crate::programs::Lock;
+use crate::programs::{JAVA, Lock};
 use crate::report::{Bound, Figure, Report, Row};
 use crate::resp::{self, owner, words};
 use crate::rivals::LEASE;
@@ -29,7 +30,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             pairs(plan, report, replicas, clients);
         }
     }
-    mixes::run(plan, report, &MIXES);
+    mixes::run(plan, report, &MIXES, plan.pick(5, 2));
 }
 
 /// What one of several clients sends for its lock: what takes it, in how many commands, and what gives it back.
@@ -134,9 +135,9 @@ fn pairs(plan: &Plan, report: &mut Report, replicas: usize, clients: usize) {
 }
 
 const MIXES: [Mix; 1] = [Mix {
-    client: "Jedis",
+    run: JAVA,
     mode: "alone",
-    who: "8 clients with a lock each of their own, confirmed by a replica",
+    who: Cow::Borrowed("8 clients with a lock each of their own, confirmed by a replica with Jedis"),
     served: Served::Alone,
     ours: Lock { who: "sync", name: "LOCK.ACQUIRE ... BLOCK 0 SYNC 1 1000", host: Kind::ModulePair },
     peers: &[Lock { who: "synced", name: "Redisson's RLock, checkLockSyncedSlaves", host: Kind::PlainPair }],

@@ -1,5 +1,5 @@
 //! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds] [NOTIFY channel [WANTED]]
-//! [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds]`
+//! [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
 //! Answers `[owner, fence, holds, lease in ms]`, or null where those who hold the lock leave no room (with `BLOCK`: still, when the
 //! time is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
@@ -38,6 +38,7 @@ impl Command for Acquire<'_> {
             ask::MAX_HOLD,
             ask::DETECT,
             parse::SYNC,
+            ask::LABEL,
         ],
     };
     type Error = Error;

@@ -3,7 +3,7 @@
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::lock::{AcquireRequest, Owner, Room};
+use crate::lock::{AcquireRequest, Extras, Owner, Room};
 use crate::server::{Arg, Argument, Ctx};
 use crate::waiting::{Outcome, WaitOptions};
 
@@ -17,6 +17,7 @@ pub(super) const ONCE: Argument = Argument::flag(c"once", c"ONCE");
 pub(super) const SESSION: Argument = Argument::flag(c"session", c"SESSION");
 pub(super) const DETECT: Argument = Argument::flag(c"detect", c"DETECT");
 pub(super) const MAX_HOLD: Argument = Argument::integer(c"milliseconds").after(c"MAXHOLD").optional();
+pub(super) const LABEL: Argument = Argument::text(c"text").after(c"LABEL").optional();
 
 pub(super) struct AcquireArgs<'a> {
     /// The owner as the client wrote it, where it named one.
@@ -33,7 +34,7 @@ impl<'a> AcquireArgs<'a> {
     ) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
-        let (mut confirm, mut wanted) = (None, None);
+        let (mut confirm, mut wanted, mut label) = (None, None, None);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -57,6 +58,8 @@ impl<'a> AcquireArgs<'a> {
                 parse::set(&mut room, Some(parse::value(&mut words)?))?;
             } else if parse::is(word, "MAXHOLD") {
                 parse::set(&mut max_hold, parse::value(&mut words)?)?;
+            } else if parse::is(word, "LABEL") {
+                parse::set(&mut label, parse::value(&mut words)?)?;
             } else if parse::is(word, "SYNC") {
                 parse::set(&mut confirm, parse::confirm(&mut words)?)?;
             } else {
@@ -74,13 +77,16 @@ impl<'a> AcquireArgs<'a> {
         let ask = AcquireRequest {
             owner: owner.map(parse::owner).transpose()?.unwrap_or_else(Owner::random),
             lease,
-            max_hold: max_hold.map(parse::max_hold).transpose()?,
             once: once.is_some(),
             session: session.is_some(),
             room: match room {
                 None => Room::ONE,
                 Some(limit) => parse::room(limit)?,
             },
+            extras: Extras::new(
+                max_hold.map(parse::max_hold).transpose()?,
+                label.map(parse::label).transpose()?,
+            ),
         };
         let wait = WaitOptions {
             timeout: block.map(parse::timeout).transpose()?,

@@ -1,6 +1,6 @@
 //! Fields of the maps that commands answer.
 
-use crate::lock::Room;
+use crate::lock::{Owner, Room};
 use crate::server::Ctx;
 use crate::waiting::WaiterInfo;
 
@@ -15,15 +15,22 @@ pub(super) fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
 }
 
 /// So many fields tell of a waiter.
-pub(super) const WAITER: usize = 7;
+pub(super) const WAITER: usize = 8;
 
-pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo) {
-    field(ctx, "owner", waiter.owner.text().as_ref());
+/// An owner's name, which is what it takes to release its lock: empty where the user may not write to the key anyway.
+pub(super) fn owner(ctx: &Ctx<'_>, name: &str, owner: &Owner<'_>, may_write: bool) {
+    let text = owner.text();
+    field(ctx, name, if may_write { text.as_ref() } else { b"" });
+}
+
+pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo, may_write: bool) {
+    owner(ctx, "owner", &waiter.owner, may_write);
     count(ctx, "client-id", waiter.client_id.cast_signed());
     count(ctx, "waited-ms", waiter.waited);
     count(ctx, "timeout-ms", waiter.timeout);
     field(ctx, "waits-by", if waiter.notified { b"notify" } else { b"block" });
     mode(ctx, waiter.room);
+    field(ctx, "label", &waiter.label);
 }
 
 /// Two fields: for how many there is room.

@@ -88,13 +88,17 @@ impl Said<'_> {
             self.check_owner(&ask.owner);
         }
         self.check_lease(Some(ask.lease).filter(|lease| *lease != config::default_lease()));
-        assert!(ask.max_hold.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
+        assert!(ask.max_hold().is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         assert!(wait.timeout.is_none_or(|time| (0..=LONGEST_LEASE).contains(&time) && self.number(time)));
         let channel = wait.channel.as_ref().map(|channel| &*channel.address);
         assert!(channel.is_none_or(|name| (1..=512).contains(&name.len()) && self.0.contains(&name)));
         assert!(wait.channel.as_ref().is_none_or(|channel| !channel.wanted || self.word("WANTED")));
         self.check_room(ask.room, config::max_holders());
         self.check_confirm(wait.confirm);
+        let label = ask.label();
+        assert!(
+            label.is_none_or(|label| label.len() <= 128 && self.0.contains(&label) && self.word("LABEL"))
+        );
     }
 
     fn check_given(&self, given: &ReleaseRequest<'_>) {
@@ -153,7 +157,8 @@ impl Said<'_> {
         let (owner, age) = (grant.owner(), grant.max_hold());
         let owner = owner.text();
         assert!((1..=128).contains(&owner.as_ref().len()));
-        assert!(self.0.iter().any(|word| word.ends_with(owner.as_ref())));
+        let label_and_owner = [grant.label(), owner.as_ref()].concat();
+        assert!(self.0.iter().any(|word| word.ends_with(&label_and_owner)));
         assert!((1..=Fence::MAX.get()).contains(&grant.fence().get()));
         self.check_fence(Some(grant.fence().get()));
         assert!(grant.holds() > 0 && self.number(grant.holds().into()));

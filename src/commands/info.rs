@@ -51,18 +51,20 @@ impl Command for Info {
             outliving.iter().map(|holder| Held { grant: &holder.grant, deadline: holder.deadline });
         let mut grants: Vec<Held<'_>> = alive.chain(outliving).collect();
         grants.sort_by_key(|held| held.grant.fence());
+        let may_write = ctx.may_write(key.bytes());
         let (waiters, grace) = (serving::waiters_of(ctx, key), serving::grace(ctx));
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {
             (Some(oldest), _) => {
-                ctx.reply_map(11 + more);
-                held(ctx, key, *oldest, now);
+                ctx.reply_map(12 + more);
+                held(ctx, key, *oldest, may_write, now);
                 // All holders have to bear each other: the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
+                field(ctx, "label", oldest.grant.label());
             }
             (None, Some(owner)) => {
                 ctx.reply_map(3 + more);
-                field(ctx, "reserved-for", owner.text().as_ref());
+                fields::owner(ctx, "reserved-for", &owner, may_write);
             }
             (None, None) if waiters > 0 && grace > 0 => ctx.reply_map(2 + more),
             (None, None) => {
@@ -79,20 +81,21 @@ impl Command for Info {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len().min(SHOWN));
             for grant in grants.into_iter().take(SHOWN) {
-                ctx.reply_map(9);
-                held(ctx, key, grant, now);
+                ctx.reply_map(10);
+                held(ctx, key, grant, may_write, now);
                 mode(ctx, grant.grant.room());
+                field(ctx, "label", grant.grant.label());
             }
-            queue(ctx, &serving::queue_of(ctx, key, SHOWN, now));
+            queue(ctx, &serving::queue_of(ctx, key, SHOWN, now), may_write);
         }
         Ok(())
     }
 }
 
 /// Seven fields of a grant.
-fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, now: Now) {
+fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, may_write: bool, now: Now) {
     let client = serving::session_client(ctx, key, grant.fence());
-    field(ctx, "owner", grant.owner().text().as_ref());
+    fields::owner(ctx, "owner", &grant.owner(), may_write);
     count(ctx, "fence", grant.fence().get().cast_signed());
     count(ctx, "holds", grant.holds().into());
     count(ctx, "lease-ms", deadline.left(now.start));
@@ -101,11 +104,11 @@ fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, now: No
     session_client(ctx, client);
 }
 
-fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo]) {
+fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo], may_write: bool) {
     ctx.reply_bytes(b"queue");
     ctx.reply_array(waiters.len());
     for waiter in waiters {
         ctx.reply_map(fields::WAITER);
-        fields::waiter(ctx, waiter);
+        fields::waiter(ctx, waiter, may_write);
     }
 }

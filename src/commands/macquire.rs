@@ -1,5 +1,5 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders] [BLOCK milliseconds]
-//! [NOTIFY channel [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds]`
+//! [NOTIFY channel [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
 //! Takes all of these locks, or none. Answers `[owner, fences, holds, lease in ms]`, fences and holds in the order of the keys; the
 //! rest as `LOCK.ACQUIRE`.
@@ -39,6 +39,7 @@ impl Command for Macquire<'_> {
             ask::MAX_HOLD,
             ask::DETECT,
             parse::SYNC,
+            ask::LABEL,
         ],
     };
     type Error = Error;

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{LONGEST_LEASE, Millis, Owner, Room};
+use crate::lock::{LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room};
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::{Channel, Confirm};
 
@@ -157,6 +157,11 @@ pub(super) fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
         age @ 1..=LONGEST_LEASE => Ok(age),
         _ => Err(Error::NotAnInteger),
     }
+}
+
+/// Who asks, in words.
+pub(super) fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
+    Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }
 
 /// How long to wait, in ms; 0: without limit.

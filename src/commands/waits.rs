@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU64;
 
-use super::fields::{WAITER, count, field, session_client, waiter};
+use super::fields::{self, WAITER, count, field, session_client};
 use super::parse;
 use crate::error::Error;
 use crate::lock::Now;
@@ -131,7 +131,7 @@ fn holders_of(ctx: &Ctx<'_>, waits: &WaitInfo, now: Now) -> Holders {
 
 fn show_waiter(ctx: &Ctx<'_>, waits: &WaitInfo, holders: &Holders, now: Now) {
     let Some(id) = waits.id() else { return };
-    let several = waits.ids.len() > 1;
+    let (several, may_write) = (waits.ids.len() > 1, ctx.may_write(&id.key));
     ctx.reply_map(4 + WAITER + usize::from(several) + usize::from(holders.reserved_for.is_some()));
     field(ctx, "key", &id.key);
     count(ctx, "db", id.db.into());
@@ -140,19 +140,20 @@ fn show_waiter(ctx: &Ctx<'_>, waits: &WaitInfo, holders: &Holders, now: Now) {
         ctx.reply_array(waits.ids.len());
         waits.ids.iter().for_each(|id| ctx.reply_bytes(&id.key));
     }
-    waiter(ctx, &waits.waiter);
+    fields::waiter(ctx, &waits.waiter, may_write);
     if let Some(owner) = &holders.reserved_for {
-        field(ctx, "reserved-for", owner.text().as_ref());
+        fields::owner(ctx, "reserved-for", owner, may_write);
     }
     count(ctx, "holders-count", holders.count as i64);
     ctx.reply_bytes(b"holders");
     ctx.reply_array(holders.first.len());
     for HolderInfo { grant, deadline, client } in &holders.first {
-        ctx.reply_map(5);
-        field(ctx, "owner", grant.owner().text().as_ref());
+        ctx.reply_map(6);
+        fields::owner(ctx, "owner", &grant.owner(), may_write);
         count(ctx, "fence", grant.fence().get().cast_signed());
         count(ctx, "lease-ms", deadline.left(now.start));
         count(ctx, "held-ms", grant.age(now.millis()));
         session_client(ctx, *client);
+        field(ctx, "label", grant.label());
     }
 }

@@ -10,17 +10,21 @@ use crate::waiting::{Circle, Link};
 const LINKS: usize = 8;
 const NAME: usize = 64;
 
-/// A link, and whether the user may read its lock: who may, can see who holds it and who waits for it.
+/// A link, and what the user may know of its lock: who may read it, its name; who may write to it, who holds it and who waits for it.
 struct Seen<'a> {
     link: &'a Link,
     readable: bool,
+    writable: bool,
 }
 
-/// Tells the client why a wait would never end. A key that the user has no right to is not named, nor is an owner whom no other key of
-/// the circle shows to the user.
-pub(super) fn send(ctx: &Ctx<'_>, circle: &Circle) {
+/// Tells the client why a wait would never end. A key that the user has no right to is not named, nor is an owner whom no key of the
+/// circle shows to the user.
+pub(super) fn send<'a>(ctx: &Ctx<'_>, circle: &'a Circle) {
     let mut text = String::from("DEADLOCK this wait would never end: ");
-    let see = |link| Seen { link, readable: ctx.may_read(&link.id.key) };
+    let see = |link: &'a Link| {
+        let key = &link.id.key;
+        Seen { link, readable: ctx.may_read(key), writable: ctx.may_write(key) }
+    };
     // One more than is told: its key may show who the last one told of waits for.
     let seen: Vec<Seen<'_>> = circle.iter().take(LINKS + 1).map(see).collect();
     let Some(first) = seen.first() else { return };
@@ -45,8 +49,8 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
         true => shown(owner.text().as_ref()),
         false => "somebody".into(),
     };
-    let waits = name(&link.waits, this.readable || before.readable && before.link.other == link.waits);
-    let other = name(&link.other, this.readable || next.readable && next.link.waits == link.other);
+    let waits = name(&link.waits, this.writable || before.writable && before.link.other == link.waits);
+    let other = name(&link.other, this.writable || next.writable && next.link.waits == link.other);
     let lock = match this.readable {
         true => format!("\"{}\"", shown(&link.id.key)),
         false => "a lock".into(),
@@ -59,7 +63,7 @@ fn push_link(ctx: &Ctx<'_>, text: &mut String, asker: &Owner<'_>, [before, this,
     _ = write!(text, "{waits} waits for {lock}{elsewhere} {how} {other}");
     // Where its connection waits, which keeps the grant alive, under another name.
     if next.link.waits != link.other {
-        _ = write!(text, " on the connection of {}", name(&next.link.waits, next.readable));
+        _ = write!(text, " on the connection of {}", name(&next.link.waits, next.writable));
     }
     text.push_str(", ");
 }

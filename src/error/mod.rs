@@ -32,6 +32,7 @@ pub(crate) enum Error {
         max: u32,
     },
     OwnerLength,
+    LabelLength,
     /// A number of keys that is none.
     NumKeys,
     /// Fewer keys than their number says.
@@ -107,6 +108,7 @@ impl ErrorReply for Error {
             Self::NotAnInteger => c"ERR value is not an integer or out of range",
             Self::NotPositive => c"ERR value is out of range, must be positive",
             Self::OwnerLength => c"ERR owner must be 1 to 128 bytes long",
+            Self::LabelLength => c"ERR label must be at most 128 bytes long",
             Self::NumKeys => c"ERR numkeys should be greater than 0",
             Self::TooFewKeys => c"ERR Number of keys can't be greater than number of args",
             Self::KeyTwice => c"ERR a key is named twice",

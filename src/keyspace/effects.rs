@@ -7,18 +7,21 @@
 //! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by that grant alone, which bears no other |
 //! | `LOCK.APPLY key =deadline,fence,holds,max-hold,room,owner` | held by that grant alone |
 //! | `LOCK.APPLY key +deadline,fence,holds,max-hold,room,owner` | held by that grant among others: those that there are |
+//! | the last two with `room/slot/length` | the same, with a label: so many bytes in front of the owner. The slot is 0 |
 //! | `LOCK.APPLY key ~fence` | not held by that grant any more |
 //! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before that |
 //!
 //! `deadline` and `time` in ms since 1970, a deadline of -1: none; `max-hold` in ms, 0: none, and behind it, where the fence does
 //! not say that, when the grant was made: `max-hold/made`, in ms since 1970; `room` is how many may hold the lock while this grant
-//! does, 0: any number. The owner is last: it may hold any byte. All in one argument, since each more costs some 1,000 instructions
+//! does, 0: any number. The owner is last: it may hold any byte, as the label may. All in one argument, since each more costs some 1,000 instructions
 //! to make and to append to a file (Redis 7.0). Of a lock with many grants, only what has changed is told.
 
 use std::ffi::CStr;
 use std::str;
 
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Micros, Millis, Owner, Room};
+use crate::lock::{
+    Deadline, Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Micros, Millis, Owner, Room,
+};
 use crate::server::{Arg, Ctx, LogLevel};
 
 /// The command that carries effects. One of our own, not `DEL` and `PEXPIREAT`: an operator may have renamed those.
@@ -94,14 +97,24 @@ fn grant(
     if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
         return Err(Malformed::NotAnInteger);
     }
-    let room = match with_room {
-        true => room(number(next()?)?).ok_or(Malformed::NotAnInteger)?,
-        false => Room::ONE,
-    };
-    let owner = Owner::new(next()?).ok_or(Malformed::OwnerLength)?;
-    let max_hold = Some(max_hold).filter(|&max_hold| max_hold > 0);
-    let grant = Grant::told(owner, fence, holds, max_hold, made, now() / 1000).with_room(room);
+    let (room, length) = if with_room { room_and_length(next()?)? } else { (Room::ONE, 0) };
+    let (label, owner) = next()?.split_at_checked(length).ok_or(Malformed::Syntax)?;
+    let owner = Owner::new(owner).ok_or(Malformed::OwnerLength)?;
+    let extras = Extras::of_grant(max_hold, label);
+    let grant = Grant::told(owner, fence, holds, extras, made, now() / 1000).with_room(room);
     Ok(Some((grant, deadline)))
+}
+
+/// Reads `room`, or `room/slot/length`: how long the label is.
+fn room_and_length(text: &[u8]) -> Result<(Room, usize), Malformed> {
+    let mut parts = text.splitn(3, |&byte| byte == b'/').map(number);
+    let mut next = || parts.next().transpose();
+    let room = next()?.and_then(room).ok_or(Malformed::NotAnInteger)?;
+    if next()?.is_some_and(|slot| slot != 0) {
+        return Err(Malformed::NotAnInteger);
+    }
+    let length = usize::try_from(next()?.unwrap_or(0)).ok().filter(|length| *length <= MAX_LABEL_LEN);
+    Ok((room, length.ok_or(Malformed::NotAnInteger)?))
 }
 
 fn deadline(text: &[u8]) -> Result<Deadline, Malformed> {
@@ -132,7 +145,8 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
-    let room = Some(grant.room()).filter(|room| !alone || !room.is_exclusive());
+    let label = grant.label();
+    let room = Some(grant.room()).filter(|room| !alone || !room.is_exclusive() || !label.is_empty());
     if room.is_some() {
         state.push(if alone { b'=' } else { b'+' });
     }
@@ -152,8 +166,13 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
         }
     }
     if let Some(room) = room {
-        add(digits.format(room.most().unwrap_or(0)), b',');
+        add(digits.format(room.most().unwrap_or(0)), if label.is_empty() { b',' } else { b'/' });
+        if !label.is_empty() {
+            add("0", b'/');
+            add(digits.format(label.len()), b',');
+        }
     }
+    state.extend_from_slice(label);
     state.extend_from_slice(grant.owner().text().as_ref());
     state
 }

@@ -22,6 +22,13 @@
 //! | room | how many may hold the lock while it does; 0: any number |
 //! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
 //!
+//! The wider form 3 is for grants of which one has a label. It is form 2 with two fields more at the end of each grant:
+//!
+//! | field | what |
+//! |---|---|
+//! | slot | 0 |
+//! | label | its bytes, 0 to 128 |
+//!
 //! The latest lease is the key's TTL, which the server writes itself. Ends, and how much shorter a lease is, go up to 2^63 - 1, as the
 //! server's own TTLs do: `PEXPIRE` brings leases as far away as that.
 //!
@@ -33,7 +40,9 @@ use std::ffi::CStr;
 
 use crate::keyspace::effects::{self, APPLY};
 use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Millis, Mover, Owner, Room, Value};
+use crate::lock::{
+    Deadline, Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Mover, Owner, Room, Value,
+};
 use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
 };
@@ -50,7 +59,9 @@ impl NativeType for Value {
 
     fn save(&self, rdb: &mut RdbWriter) {
         match self {
-            Self::One(grant) if grant.room().is_exclusive() => save_one(grant, rdb),
+            Self::One(grant) if grant.room().is_exclusive() && grant.label().is_empty() => {
+                save_one(grant, rdb)
+            }
             _ => save_several(self, rdb),
         }
     }
@@ -83,6 +94,9 @@ impl NativeType for Value {
             if !grant.room().is_exclusive() {
                 digest.integer(grant.room().most().unwrap_or(0).into());
                 digest.integer(held.deadline.left(0));
+            }
+            if !grant.label().is_empty() {
+                digest.bytes(grant.label());
             }
         }
         digest.end();
@@ -150,16 +164,21 @@ fn save_parts(grant: &Grant, rdb: &mut RdbWriter) {
 }
 
 fn save_several(value: &Value, rdb: &mut RdbWriter) {
-    rdb.unsigned(0);
-    rdb.unsigned(2);
-    rdb.unsigned(value.count() as u64);
     let endless = value.is_endless();
+    let has_labels = value.all(latest(endless)).any(|held| !held.grant.label().is_empty());
+    rdb.unsigned(0);
+    rdb.unsigned(if has_labels { 3 } else { 2 });
+    rdb.unsigned(value.count() as u64);
     rdb.unsigned(endless.into());
     for held in value.all(latest(endless)) {
         save_parts(held.grant, rdb);
         rdb.unsigned(held.grant.made_apart().unwrap_or(0).unsigned_abs());
         rdb.unsigned(held.grant.room().most().unwrap_or(0).into());
         rdb.unsigned(number_of(held.deadline, endless));
+        if has_labels {
+            rdb.unsigned(0);
+            rdb.bytes(held.grant.label());
+        }
     }
 }
 
@@ -191,13 +210,13 @@ fn load(rdb: &mut RdbReader) -> Result<Value, String> {
     let grants = rdb.unsigned().map_err(truncated)?;
     let form = if grants == 0 { Some(rdb.unsigned().map_err(truncated)?) } else { None };
     match (grants, form) {
-        (1, _) => Ok(Value::One(Parts::load(rdb)?.grant(None, Room::ONE))),
+        (1, _) => Ok(Value::One(Parts::load(rdb)?.grant(None, Room::ONE, b""))),
         (_, Some(1)) => {
             let parts = Parts::load(rdb)?;
             let made = made(rdb)?;
-            Ok(Value::One(parts.grant(Some(made), Room::ONE)))
+            Ok(Value::One(parts.grant(Some(made), Room::ONE, b"")))
         }
-        (_, Some(2)) => load_several(rdb),
+        (_, Some(form @ (2 | 3))) => load_several(rdb, form == 3),
         (_, Some(form)) => Err(format!("the form {form}")),
         (grants, None) => Err(format!("{grants} grants where 1 is expected")),
     }
@@ -208,7 +227,8 @@ struct Parts {
     owner: Owner<'static>,
     fence: Fence,
     holds: u32,
-    max_hold: Option<Millis>,
+    /// 0: none of its own.
+    max_hold: Millis,
 }
 
 impl Parts {
@@ -225,16 +245,17 @@ impl Parts {
             .ok()
             .filter(|&ms| ms <= LONGEST_LEASE)
             .ok_or_else(|| format!("a greatest age of {max_hold} ms"))?;
-        Ok(Self { owner, fence, holds, max_hold: Some(max_hold).filter(|&ms| ms > 0) })
+        Ok(Self { owner, fence, holds, max_hold })
     }
 
-    fn grant(self, made: Option<Millis>, room: Room) -> Grant {
+    fn grant(self, made: Option<Millis>, room: Room, label: &[u8]) -> Grant {
         let Self { owner, fence, holds, max_hold } = self;
-        Grant::told(owner, fence, holds, max_hold, made, server::now() / 1000).with_room(room)
+        let extras = Extras::of_grant(max_hold, label);
+        Grant::told(owner, fence, holds, extras, made, server::now() / 1000).with_room(room)
     }
 }
 
-fn load_several(rdb: &mut RdbReader) -> Result<Value, String> {
+fn load_several(rdb: &mut RdbReader, has_labels: bool) -> Result<Value, String> {
     let count = rdb.unsigned().map_err(truncated)?;
     let endless = match rdb.unsigned().map_err(truncated)? {
         0 => false,
@@ -255,7 +276,8 @@ fn load_several(rdb: &mut RdbReader) -> Result<Value, String> {
         if last.replace(parts.fence) >= Some(parts.fence) {
             return Err(format!("the fence {} behind another", parts.fence.get()));
         }
-        let grant = parts.grant(made, room);
+        let label = if has_labels { label(rdb)? } else { Vec::new() };
+        let grant = parts.grant(made, room, &label);
         until = match &mut value {
             None => {
                 value = Some(Value::One(grant));
@@ -272,6 +294,19 @@ fn load_several(rdb: &mut RdbReader) -> Result<Value, String> {
         return Err(format!("{count} grants where one has not the room"));
     }
     Ok(value)
+}
+
+/// The label of a grant, behind its slot.
+fn label(rdb: &mut RdbReader) -> Result<Vec<u8>, String> {
+    match rdb.unsigned().map_err(truncated)? {
+        0 => (),
+        slot => return Err(format!("the slot {slot}")),
+    }
+    let label = rdb.bytes().map_err(truncated)?;
+    if label.len() > MAX_LABEL_LEN {
+        return Err(format!("a label of {} bytes", label.len()));
+    }
+    Ok(label)
 }
 
 /// When a grant was made, in ms since 1970.
@@ -295,6 +330,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::lock::GrantChange;
 
     /// The earliest time that a lease is not over by.
     const NOW: Millis = 1;
@@ -320,7 +356,7 @@ mod tests {
         let grant = Grant::told(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
         let old = value.grant_of(&grant.owner()).cloned();
         match old {
-            Some(old) => value.update(old.fence(), 1, Room::ANY, end, until),
+            Some(old) => value.update(old.fence(), GrantChange::NONE, end, until),
             None => value.put(grant.with_room(Room::ANY), end, until),
         }
     }

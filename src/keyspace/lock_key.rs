@@ -2,7 +2,7 @@
 //! lost, nothing is stored, and no replica told.
 
 use super::effects;
-use crate::lock::{Deadline, Fence, Grant, Held, Millis, Room, Value};
+use crate::lock::{Deadline, Fence, Grant, GrantChange, Held, Millis, Value};
 use crate::server::{Arg, Ctx, Key, WrongType};
 
 /// A key that holds a lock, or nothing.
@@ -116,18 +116,18 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already,
+    /// Changes the grant with that fence, and its lease; nothing at all where they are that already,
     /// such as by an extension to the same millisecond.
-    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, holds: u32, room: Room, end: Deadline) {
+    pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, end: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
         let Some(value) = self.key.value_mut() else { return };
         let Some(Held { grant, deadline }) = value.with_fence(fence, || until) else { return };
-        let same = grant.holds() == holds && grant.room() == room;
+        let same = grant.is_already(change);
         if same && deadline == end {
             return;
         }
         let alone = value.is_one();
-        let new_until = value.update(fence, holds, room, end, until);
+        let new_until = value.update(fence, change, end, until);
         let told = value.with_fence(fence, || new_until).filter(|_| ctx.must_replicate());
         match told {
             Some(_) if alone && same => effects::lease(ctx, name, end),

@@ -1,6 +1,8 @@
 //! What each command does to a lock, decided from its state alone. Nothing here changes anything.
 
-use super::{Deadline, Fence, Grant, Millis, Now, Others, Owner, Room};
+use std::sync::Arc;
+
+use super::{Deadline, Extras, Fence, Grant, Millis, Now, Others, Owner, Room};
 
 /// A grant as a command finds it, and the end of its lease.
 #[derive(Clone, Copy, Debug)]
@@ -24,31 +26,41 @@ pub(crate) struct AcquireRequest<'a> {
     pub(crate) owner: Owner<'a>,
     /// How long the lease is to be, in ms.
     pub(crate) lease: Millis,
-    /// The greatest age in ms that a new grant may reach, where one is asked for.
-    pub(crate) max_hold: Option<Millis>,
     /// An owner that holds the lock already wants its grant back, not another hold.
     pub(crate) once: bool,
     /// The grant is to live as long as the client's connection.
     pub(crate) session: bool,
     /// For how many holders there is to be room, this one included.
     pub(crate) room: Room,
+    pub(crate) extras: Option<Arc<Extras>>,
 }
 
 impl AcquireRequest<'_> {
     pub(crate) fn to_owned(&self) -> AcquireRequest<'static> {
-        AcquireRequest { owner: self.owner.clone().into_owned(), ..*self }
+        AcquireRequest { owner: self.owner.clone().into_owned(), extras: self.extras.clone(), ..*self }
+    }
+
+    /// The greatest age in ms that a new grant may reach, where one is asked for.
+    #[inline]
+    pub(crate) fn max_hold(&self) -> Option<Millis> {
+        self.extras.as_ref()?.max_hold
+    }
+
+    /// Who asks, in words, where the client says it; empty: the grant is to have no label any more.
+    pub(crate) fn label(&self) -> Option<&[u8]> {
+        self.extras.as_ref()?.label.as_deref()
     }
 
     /// The grant that is made of it, with that fence.
     #[inline(always)]
     pub(crate) fn grant(&self, fence: Fence, now: Now) -> Grant {
-        let grant = Grant::new(self.owner.borrowed(), fence, 1, self.max_hold, now.millis());
+        let grant = Grant::new(self.owner.borrowed(), fence, 1, Extras::granted(&self.extras), now.millis());
         if self.room.is_exclusive() { grant } else { grant.with_room(self.room) }
     }
 
     /// The end of the lease of a grant that is made now.
     pub(crate) fn first_deadline(&self, limits: Limits, now: Millis) -> Deadline {
-        let ages = self.max_hold.into_iter().chain(limits.max_hold);
+        let ages = self.max_hold().into_iter().chain(limits.max_hold);
         Deadline::after(now, ages.fold(limits.allowed(self.lease), Millis::min))
     }
 }

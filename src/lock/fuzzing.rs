@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    AcquireRequest, Acquired, Deadline, Fence, FenceClock, Grant, Held, LONGEST_LEASE, Limits, Millis,
-    Others, Owner, Released, Room, Value, acquire, extend, lengthen, release,
+    AcquireRequest, Acquired, Deadline, Extras, Fence, FenceClock, Grant, GrantChange, Held, LONGEST_LEASE,
+    Limits, Millis, Others, Owner, Released, Room, Value, acquire, extend, lengthen, release,
 };
 
 /// Numbers out of bytes; where those are used up, none.
@@ -45,6 +45,8 @@ fn step(
     let owner = Owner::Name(Cow::Borrowed(names.get((what & 3) as usize)?));
     let max_hold = Some(numbers.age()?).filter(|&age| age > 0);
     let rooms = [Room::ONE, Room::limit(2)?, Room::limit(3)?, Room::ANY];
+    let labels: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"x"), Some(&[b'y'; 128])];
+    let label = *labels.get((what >> 14 & 3) as usize)?;
     let room = *rooms.get((what >> 8 & 3) as usize)?;
     let limits = Limits {
         max_lease: LONGEST_LEASE,
@@ -58,7 +60,8 @@ fn step(
     }
     match (what >> 4) % 6 {
         0 | 1 => {
-            let ask = AcquireRequest { owner, lease, max_hold, once: what & 8 == 0, session: false, room };
+            let (once, extras) = (what & 8 == 0, Extras::new(max_hold, label));
+            let ask = AcquireRequest { owner, lease, once, session: false, room, extras };
             take(&ask, limits, now, clock, lock)?;
         }
         2 => {
@@ -67,7 +70,7 @@ fn step(
                 (Some(Released::Kept { holds }), Some(grant)) => {
                     let (value, until) = lock.as_mut()?;
                     let end = value.with_fence(grant.fence(), || *until)?.deadline;
-                    *until = value.update(grant.fence(), holds, grant.room(), end, *until);
+                    *until = value.update(grant.fence(), GrantChange::holds(holds), end, *until);
                 }
                 (Some(Released::Ended), Some(grant)) => end(lock, grant.fence())?,
                 (None, None) => (),
@@ -82,8 +85,8 @@ fn step(
                 let least = Deadline::At(now).min(held.deadline);
                 assert!(deadline >= least && deadline <= Deadline::after(now, lease));
                 assert!(deadline <= held.grant.limit(limits.max_hold));
-                let (fence, holds, room) = (held.grant.fence(), held.grant.holds(), held.grant.room());
-                *until = value.update(fence, holds, room, deadline, *until);
+                let fence = held.grant.fence();
+                *until = value.update(fence, GrantChange::NONE, deadline, *until);
             }
         }
         4 => {
@@ -109,7 +112,7 @@ fn step(
             let fence = Fence::new(numbers.next()?.unsigned_abs())?;
             let holds = u32::try_from(numbers.next()?).ok().filter(|&holds| holds > 0)?;
             clock.observe(fence);
-            let grant = Grant::told(owner.into_owned(), fence, holds, max_hold, None, now);
+            let grant = Grant::told(owner.into_owned(), fence, holds, Extras::new(max_hold, None), None, now);
             *lock = Some((Value::One(grant.with_room(room)), numbers.deadline()?));
         }
     }
@@ -134,8 +137,10 @@ fn take(
             let last = clock.last();
             let fence = clock.next(now)?;
             assert!(Some(fence) > last);
-            let grant = Grant::new(ask.owner.borrowed().into_owned(), fence, 1, ask.max_hold, now / 1000);
+            let owner = ask.owner.borrowed().into_owned();
+            let grant = Grant::new(owner, fence, 1, Extras::granted(&ask.extras), now / 1000);
             let grant = grant.with_room(ask.room);
+            assert_eq!(grant.label(), ask.label().unwrap_or_default());
             match lock {
                 Some((value, until)) => *until = value.put(grant, deadline, *until),
                 None => *lock = Some((Value::One(grant), deadline)),
@@ -149,7 +154,10 @@ fn take(
             assert!(holds == held.grant.holds() + u32::from(!ask.once));
             let room = held.grant.room().min(ask.room);
             let (value, until) = lock.as_mut()?;
-            *until = value.update(fence?, holds, room, deadline, *until);
+            let change = GrantChange { holds: Some(holds), room: Some(room), label: ask.label() };
+            let label = ask.label().unwrap_or(held.grant.label()).to_vec();
+            *until = value.update(fence?, change, deadline, *until);
+            assert_eq!(value.grant_of(&ask.owner)?.label(), label);
         }
         (Ok(Acquired::Refused), None) => assert!(others.count > 0),
         (Ok(Acquired::UpgradeRefused), Some(held)) => {

@@ -1,6 +1,9 @@
 //! One stretch of ownership, from the moment a lock goes to an owner until it is free again.
 
+use std::sync::Arc;
+
 use super::counts::Counts;
+use super::extras::Extras;
 use super::{Deadline, Fence, Millis, Owner, Room};
 
 /// A grant: who holds the lock, how often, with which fence, and how many it bears beside it.
@@ -25,18 +28,46 @@ pub(crate) struct Full {
     owner: Owner<'static>,
     fence: Fence,
     holds: u32,
-    max_hold: Option<Millis>,
-    made: Millis,
     room: Room,
+    made: Millis,
+    extras: Option<Arc<Extras>>,
 }
 
 impl Full {
     /// No number of holds makes it `Compact`.
     fn has_more_than_counts(&self) -> bool {
-        self.max_hold.is_some()
+        self.extras.is_some()
             || self.made != self.fence.millis()
             || !self.room.is_exclusive()
             || matches!(self.owner, Owner::Name(_))
+    }
+
+    fn packed(self) -> Grant {
+        let Self { fence, holds, .. } = self;
+        Grant(match (&self.owner, Counts::new(fence, holds)) {
+            (Owner::Uuid(uuid), Some(counts)) if !self.has_more_than_counts() => {
+                Repr::Compact { counts, uuid: *uuid }
+            }
+            _ => Repr::Full(Box::new(self)),
+        })
+    }
+}
+
+/// What a step makes of a grant, beside its lease. None: as it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrantChange<'a> {
+    pub(crate) holds: Option<u32>,
+    pub(crate) room: Option<Room>,
+    /// Empty: none any more.
+    pub(crate) label: Option<&'a [u8]>,
+}
+
+impl GrantChange<'_> {
+    /// The lease changes, and nothing else.
+    pub(crate) const NONE: Self = Self { holds: None, room: None, label: None };
+
+    pub(crate) fn holds(holds: u32) -> Self {
+        Self { holds: Some(holds), ..Self::NONE }
     }
 }
 
@@ -46,38 +77,47 @@ const SKEW: Millis = 1000;
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// A grant with that many holds (at least 1), the greatest age in ms that it may reach, where it has one, and the
-    /// millisecond in which it was made. That is the fence's, unless fences run ahead of the clock.
+    /// A grant with that many holds (at least 1), what it has beside that, and the millisecond in which it was made. That is the
+    /// fence's, unless fences run ahead of the clock.
     #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,
         fence: Fence,
         holds: u32,
-        max_hold: Option<Millis>,
+        extras: Option<Arc<Extras>>,
         made: Millis,
     ) -> Self {
-        Self(match (owner, max_hold, Counts::new(fence, holds)) {
+        Self(match (owner, extras, Counts::new(fence, holds)) {
             (Owner::Uuid(uuid), None, Some(counts)) if made == fence.millis() => {
                 Repr::Compact { counts, uuid }
             }
-            (owner, max_hold, _) => {
+            (owner, extras, _) => {
                 let (owner, room) = (owner.into_owned(), Room::ONE);
-                Repr::Full(Box::new(Full { owner, fence, holds, max_hold, made, room }))
+                Repr::Full(Box::new(Full { owner, fence, holds, room, made, extras }))
             }
         })
     }
 
+    /// The grant, changed, in as little memory as it then needs.
+    fn with(self, change: impl FnOnce(&mut Full)) -> Self {
+        match self.0 {
+            Repr::Full(mut full) => {
+                change(&mut full);
+                if full.has_more_than_counts() { Self(Repr::Full(full)) } else { full.packed() }
+            }
+            Repr::Compact { counts, uuid } => {
+                let (owner, fence, holds) = (Owner::Uuid(uuid), counts.fence(), counts.holds());
+                let (room, made, extras) = (Room::ONE, fence.millis(), None);
+                let mut full = Full { owner, fence, holds, room, made, extras };
+                change(&mut full);
+                full.packed()
+            }
+        }
+    }
+
     /// The grant with that room. Without this call, it has room for nobody else.
     pub(crate) fn with_room(self, room: Room) -> Self {
-        if room == self.room() {
-            return self;
-        }
-        let (owner, fence, holds) = (self.owner().into_owned(), self.fence(), self.holds());
-        let (max_hold, made) = (self.max_hold(), self.made());
-        if room.is_exclusive() {
-            return Self::new(owner, fence, holds, max_hold, made);
-        }
-        Self(Repr::Full(Box::new(Full { owner, fence, holds, max_hold, made, room })))
+        if room == self.room() { self } else { self.with(|full| full.room = room) }
     }
 
     /// A grant of which a primary or a file tells at that time, and when it was made where the fence does not say that. If
@@ -86,12 +126,12 @@ impl Grant {
         owner: Owner<'_>,
         fence: Fence,
         holds: u32,
-        max_hold: Option<Millis>,
+        extras: Option<Arc<Extras>>,
         made: Option<Millis>,
         now: Millis,
     ) -> Self {
         let made = made.unwrap_or(fence.millis());
-        Self::new(owner, fence, holds, max_hold, if made > now.saturating_add(SKEW) { now } else { made })
+        Self::new(owner, fence, holds, extras, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
     /// The grant, as old as `earlier` if both are about one grant.
@@ -99,8 +139,7 @@ impl Grant {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
         }
-        let owner = self.owner().into_owned();
-        Self::new(owner, self.fence(), self.holds(), self.max_hold(), earlier.made()).with_room(self.room())
+        self.with(|full| full.made = earlier.made())
     }
 
     pub(crate) fn owner(&self) -> Owner<'_> {
@@ -124,20 +163,33 @@ impl Grant {
         }
     }
 
-    pub(crate) fn set_holds(&mut self, count: u32) {
-        match &mut self.0 {
-            Repr::Full(full) if full.has_more_than_counts() => full.holds = count,
-            _ => {
-                let owner = self.owner().into_owned();
-                *self = Self::new(owner, self.fence(), count, self.max_hold(), self.made());
-            }
-        }
+    /// Whether the change changes nothing.
+    pub(crate) fn is_already(&self, change: GrantChange<'_>) -> bool {
+        let GrantChange { holds, room, label } = change;
+        holds.is_none_or(|holds| holds == self.holds())
+            && room.is_none_or(|room| room == self.room())
+            && label.is_none_or(|label| label == self.label())
     }
 
-    pub(crate) fn set_room(&mut self, room: Room) {
-        if room != self.room() {
-            *self = self.clone().with_room(room);
+    pub(super) fn change(&mut self, change: GrantChange<'_>) {
+        if self.is_already(change) {
+            return;
         }
+        let GrantChange { holds, room, label } = change;
+        let max_hold = self.max_hold();
+        *self = self.take().with(|full| {
+            full.holds = holds.unwrap_or(full.holds);
+            full.room = room.unwrap_or(full.room);
+            if let Some(label) = label {
+                full.extras = Extras::new(max_hold, Some(label).filter(|label| !label.is_empty()));
+            }
+        });
+    }
+
+    /// The grant; something without a heap stands in for it.
+    fn take(&mut self) -> Self {
+        let stand_in = Repr::Compact { counts: Counts::NONE, uuid: [0; 16] };
+        Self(std::mem::replace(&mut self.0, stand_in))
     }
 
     /// How many may hold the lock while it does.
@@ -148,12 +200,21 @@ impl Grant {
         }
     }
 
-    /// The greatest age in ms that the grant may reach, where it has one of its own.
-    pub(crate) fn max_hold(&self) -> Option<Millis> {
+    fn extras(&self) -> Option<&Extras> {
         match &self.0 {
             Repr::Compact { .. } => None,
-            Repr::Full(full) => full.max_hold,
+            Repr::Full(full) => full.extras.as_deref(),
         }
+    }
+
+    /// The greatest age in ms that the grant may reach, where it has one of its own.
+    pub(crate) fn max_hold(&self) -> Option<Millis> {
+        self.extras()?.max_hold
+    }
+
+    /// Who holds the lock, in words; empty where its owner has not said it.
+    pub(crate) fn label(&self) -> &[u8] {
+        self.extras().and_then(|extras| extras.label.as_deref()).unwrap_or_default()
     }
 
     /// When the grant was made.
@@ -184,9 +245,7 @@ impl Grant {
 
     /// Has what the grant has on the heap moved by `relocate`.
     pub(crate) fn relocate(&mut self, relocate: impl FnOnce(Box<Full>) -> Box<Full>) {
-        // Something without a heap stands in for the moment.
-        let stand_in = Repr::Compact { counts: Counts::NONE, uuid: [0; 16] };
-        self.0 = match std::mem::replace(&mut self.0, stand_in) {
+        self.0 = match self.take().0 {
             Repr::Full(full) => Repr::Full(relocate(full)),
             compact => compact,
         };
@@ -196,7 +255,10 @@ impl Grant {
     pub(crate) fn heap_size(&self) -> usize {
         match &self.0 {
             Repr::Compact { .. } => 0,
-            Repr::Full(full) => size_of::<Full>() + full.owner.heap_size(),
+            Repr::Full(full) => {
+                let extras = full.extras.as_ref().map_or(0, |extras| extras.heap_size());
+                size_of::<Full>() + full.owner.heap_size() + extras
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod counts;
 mod decide;
+mod extras;
 mod fence;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -22,8 +23,9 @@ pub(crate) use decide::{
     AcquireRequest, Acquired, Got, Held, Limits, Released, TooManyHolds, acquire, extend, lengthen, release,
     take_back, within_age,
 };
+pub(crate) use extras::{Extras, MAX_LABEL_LEN};
 pub(crate) use fence::{Fence, FenceClock};
-pub(crate) use grant::Grant;
+pub(crate) use grant::{Grant, GrantChange};
 pub(crate) use owner::Owner;
 pub(crate) use room::{Others, Room};
 pub(crate) use time::{Deadline, LONGEST_LEASE, Micros, Millis, Now};

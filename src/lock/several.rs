@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Deadline, Fence, Grant, Held, Millis, Others, Owner, Room};
+use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room};
 
 /// The grants of one lock. Whatever is asked of it costs at most the logarithm of their number.
 ///
@@ -126,10 +126,9 @@ impl Several {
     }
 
     /// Changes the grant with that fence, where there is one.
-    pub(super) fn update(&mut self, fence: Fence, holds: u32, room: Room, end: Deadline) {
+    pub(super) fn update(&mut self, fence: Fence, change: GrantChange<'_>, end: Deadline) {
         if let Some(mut grant) = self.end(fence) {
-            grant.set_holds(holds);
-            grant.set_room(room);
+            grant.change(change);
             self.put(grant, end);
         }
     }

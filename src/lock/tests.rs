@@ -13,7 +13,7 @@ fn owner(name: &str) -> Owner<'_> {
 }
 
 fn ask<'a>(name: &'a str, lease: Millis) -> AcquireRequest<'a> {
-    AcquireRequest { owner: owner(name), lease, max_hold: None, once: false, session: false, room: Room::ONE }
+    AcquireRequest { owner: owner(name), lease, extras: None, once: false, session: false, room: Room::ONE }
 }
 
 /// Any lease may be lengthened, up to that age of the grant.
@@ -90,7 +90,7 @@ fn holds_end_at_their_limit() {
 
 #[test]
 fn no_lease_goes_beyond_the_greatest_age() {
-    let short = AcquireRequest { max_hold: Some(300), ..ask("a", 500) };
+    let short = AcquireRequest { extras: Extras::new(Some(300), None), ..ask("a", 500) };
     assert_eq!(
         acquire(None, &short, age(None), NOW),
         Ok(Acquired::Granted { deadline: Deadline::At(NOW + 300) })
@@ -99,7 +99,8 @@ fn no_lease_goes_beyond_the_greatest_age() {
         acquire(None, &short, age(Some(200)), NOW),
         Ok(Acquired::Granted { deadline: Deadline::At(NOW + 200) })
     );
-    let grant = Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Some(300), NOW);
+    let grant =
+        Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Extras::new(Some(300), None), NOW);
     let later = NOW + 250;
     let now_held = held(&grant, Deadline::At(NOW + 260));
     let end = Deadline::At(NOW + 300);
@@ -138,7 +139,8 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
 
 #[test]
 fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
-    let grant = Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Some(300), NOW);
+    let grant =
+        Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Extras::new(Some(300), None), NOW);
     let extended = |now| extend(held(&grant, Deadline::Never), None, 500, age(None), now);
     assert_eq!(extended(NOW + 300), Some(Deadline::At(NOW + 300)));
     assert_eq!(extended(NOW + 301), None);
@@ -295,13 +297,14 @@ proptest! {
     ) {
         let owner = if uuid { Owner::Uuid([7; 16]) } else { owner("a") };
         let made = fence(number).granted_at() / 1000 - late;
-        let mut grant = Grant::new(owner.borrowed(), fence(number), 1, max_hold, made);
+        let extras = Extras::new(max_hold, None);
+        let mut grant = Grant::new(owner.borrowed(), fence(number), 1, extras.clone(), made);
         for holds in counts {
-            grant.set_holds(holds);
+            grant.change(GrantChange::holds(holds));
             prop_assert_eq!((grant.owner(), grant.fence(), grant.max_hold()), (owner.borrowed(), fence(number), max_hold));
             prop_assert_eq!(grant.holds(), holds);
             prop_assert_eq!(grant.age(made + 7), 7);
-            prop_assert_eq!(&grant, &Grant::new(owner.borrowed(), fence(number), holds, max_hold, made));
+            prop_assert_eq!(&grant, &Grant::new(owner.borrowed(), fence(number), holds, extras.clone(), made));
         }
     }
 }

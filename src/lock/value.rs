@@ -1,7 +1,7 @@
 //! The grants of a lock: one, or several side by side.
 
 use super::several::Several;
-use super::{Deadline, Fence, Grant, Held, Millis, Others, Owner, Room};
+use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room};
 
 /// What the key of a held lock holds: one grant, as most do, whose lease is the TTL of the key; or several.
 ///
@@ -148,21 +148,19 @@ impl Value {
     pub(crate) fn update(
         &mut self,
         fence: Fence,
-        holds: u32,
-        room: Room,
+        change: GrantChange<'_>,
         end: Deadline,
         until: Deadline,
     ) -> Deadline {
         match self {
             Self::One(grant) if grant.fence() == fence => {
-                grant.set_holds(holds);
-                grant.set_room(room);
+                grant.change(change);
                 end
             }
             Self::One(_) => until,
             Self::Several(several) => {
                 several.align(until);
-                several.update(fence, holds, room, end);
+                several.update(fence, change, end);
                 several.until()
             }
         }

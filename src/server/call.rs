@@ -92,7 +92,7 @@ impl Ctx<'_> {
         let Some(reply) = Reply::new(reply) else { return Called::Refused };
         if !reply.is_error() {
             Called::Done
-        } else if reply.text().windows(NOT_HERE.len()).any(|part| part == NOT_HERE) {
+        } else if contains(reply.text(), NOT_HERE) {
             Called::Elsewhere
         } else {
             Called::Refused
@@ -107,6 +107,15 @@ impl Ctx<'_> {
             unsafe { api!(RedisModule_Call(self.raw(), config, format, c"GET".as_ptr(), name.as_ptr())) };
         let reply = Reply::new(reply)?;
         reply.text_at(1).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// Whether a user runs the command, by a script or otherwise. Asked by a command that can't be run: without a user, the server says
+    /// that before it looks at the words.
+    pub(super) fn has_user(&self) -> bool {
+        // "C": as the user of the context.
+        // SAFETY: the context is valid (see `new`); the format names no words.
+        let reply = unsafe { api!(RedisModule_Call(self.raw(), c"LOCK.INFO".as_ptr(), c"EC".as_ptr())) };
+        Reply::new(reply).is_some_and(|reply| !contains(reply.text(), b"no user"))
     }
 
     /// Whether the key's slot is on its way to this server of the cluster: then what clients have taken by `ASKING` is here
@@ -124,6 +133,10 @@ impl Ctx<'_> {
             _ => false,
         }
     }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|found| found == part)
 }
 
 /// Whether `CLUSTER NODES` says that this node imports the slot: `[slot-<-node]` at the end of its own line.

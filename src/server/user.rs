@@ -25,20 +25,28 @@ impl Ctx<'_> {
 
     /// Whether the user has the right to read a key.
     pub(crate) fn may_read(&self, key: &[u8]) -> bool {
-        const READ: i32 = raw::REDISMODULE_CMD_KEY_ACCESS.cast_signed();
+        self.may(key, raw::REDISMODULE_CMD_KEY_ACCESS)
+    }
+
+    /// Whether the user has the right to write to a key.
+    pub(crate) fn may_write(&self, key: &[u8]) -> bool {
+        self.may(key, raw::REDISMODULE_CMD_KEY_UPDATE)
+    }
+
+    fn may(&self, key: &[u8], right: u32) -> bool {
         let may = |user: *mut raw::RedisModuleUser, key: Arg<'_>| {
             // SAFETY: user and string are valid.
-            let status = unsafe { api!(RedisModule_ACLCheckKeyPermissions(user, key.raw(), READ)) };
+            let status =
+                unsafe { api!(RedisModule_ACLCheckKeyPermissions(user, key.raw(), right.cast_signed())) };
             status == raw::REDISMODULE_OK as i32
         };
         self.with_string(key, |key| self.with_user(|user| may(user, key)))
     }
 
-    /// Asks something of the user; `false` where there is none, or none any more.
+    /// Asks something of the user; `false` where there is none, as for what another module runs, or none any more.
     fn with_user(&self, body: impl FnOnce(*mut raw::RedisModuleUser) -> bool) -> bool {
-        // What another module runs may be run for no user, and some servers (Redis 7.2 and 7.4, Valkey 8.0) crash where the name of
-        // that is asked.
-        if !self.is_connected() {
+        // Some servers (Redis 7.2 and 7.4, Valkey 8.0) crash where the name of no user is asked.
+        if !self.is_connected() && !self.has_user() {
             return false;
         }
         // SAFETY: the context is valid (see `new`). The server answers a string of our own, or null.

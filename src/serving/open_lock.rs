@@ -5,7 +5,7 @@ use super::table::{TABLE, now};
 use super::{budget, heartbeat};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
-use crate::lock::{Deadline, Fence, Grant, Limits, Millis, Now, Room, Value};
+use crate::lock::{Deadline, Fence, Grant, GrantChange, Limits, Millis, Now, Value};
 use crate::server::{self, Arg, Blocked, Ctx, Step, client_exists};
 use crate::stats;
 use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, LockRef, WaitTable};
@@ -172,8 +172,8 @@ impl<'a> LockAccess for OpenLock<'a> {
         self.lock.add(self.ctx, grant, until);
     }
 
-    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline) {
-        self.lock.update(self.ctx, fence, holds, room, until);
+    fn update(&mut self, fence: Fence, change: GrantChange<'_>, until: Deadline) {
+        self.lock.update(self.ctx, fence, change, until);
     }
 
     fn end(&mut self, fence: Fence, why: LockEvent) {

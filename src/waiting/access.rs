@@ -5,7 +5,9 @@
 
 use super::detect::{Circle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
-use crate::lock::{Deadline, Fence, Grant, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value};
+use crate::lock::{
+    Deadline, Fence, Grant, GrantChange, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value,
+};
 
 /// What every rule needs.
 pub(crate) trait Environment {
@@ -49,9 +51,9 @@ pub(crate) trait LockAccess: Environment {
     /// Gives the lock to somebody beside those who hold it.
     fn add(&mut self, grant: Grant, until: Deadline);
 
-    /// Changes holds, room and lease of the grant with that fence; nothing at all where they are that already,
+    /// Changes the grant with that fence, and its lease; nothing at all where they are that already,
     /// such as by an extension to the same millisecond.
-    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline);
+    fn update(&mut self, fence: Fence, change: GrantChange<'_>, until: Deadline);
 
     /// Ends one of several grants, and takes note of why.
     fn end(&mut self, fence: Fence, why: LockEvent);

@@ -7,14 +7,13 @@ use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
-use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, Millis, Now, Owner, Room};
+use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, GrantChange, Millis, Now, Owner, Room};
 
 /// The lease of a grant can be set: so it is to be from now on.
 #[derive(Clone, Copy, Debug)]
 struct Extension {
     fence: Fence,
     holds: u32,
-    room: Room,
     until: Deadline,
 }
 
@@ -52,7 +51,7 @@ pub(crate) fn extend<B: LocksAccess>(
     let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
     let ExtendRequest { owner, lease, confirm, .. } = *longer;
     let owner = owner.borrowed().into_owned();
-    let ask = AcquireRequest { owner, lease, max_hold: None, once: true, session: false, room: Room::ONE };
+    let ask = AcquireRequest { owner, lease, once: true, session: false, room: Room::ONE, extras: None };
     let (way, client_id) = (WaitKind::Blocked(client), caller.id());
     let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
     let got = locks.with(&extensions, |_, &Extension { fence, holds, .. }| Got { fence, holds });
@@ -80,12 +79,12 @@ fn may_extend<S: LockAccess>(
     {
         return Err(Refusal::GraceOfLeases(grace));
     }
-    Ok(Extension { fence, holds, room, until })
+    Ok(Extension { fence, holds, until })
 }
 
 fn set<S: LockAccess>(lock: &mut S, extension: Extension, now: Now) {
-    let Extension { fence, holds, room, until } = extension;
-    lock.update(fence, holds, room, until);
+    let Extension { fence, holds, until } = extension;
+    lock.update(fence, GrantChange::NONE, until);
     if !lock.idle() {
         // An owner that extends its grant knows of one hold at least.
         lock.here(|table, at| table.share_one_hold(at, fence, holds));

@@ -5,7 +5,7 @@ use super::leases::{lease_moved, look_when_one_ends};
 use super::lock_set::LocksAccess;
 use super::table::RequestId;
 use super::verdict::{Decision, GrantKind};
-use crate::lock::{AcquireRequest, Deadline, Fence, Got, Now};
+use crate::lock::{AcquireRequest, Deadline, Fence, Got, GrantChange, Now};
 
 /// A grant of one lock that is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,8 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
             look_when_one_ends(lock, now);
         }
     } else {
-        lock.update(fence, holds, room, until);
+        let change = GrantChange { holds: Some(holds), room: Some(room), label: ask.label() };
+        lock.update(fence, change, until);
         lock.note(LockEvent::Reentered);
         if matches!(kind, GrantKind::Upgrade(_)) {
             lock.note(LockEvent::Upgraded);

@@ -80,7 +80,7 @@ mod tests {
             let ask = AcquireRequest {
                 owner,
                 lease: 10,
-                max_hold: None,
+                extras: None,
                 once: false,
                 session: false,
                 room: Room::ONE,

@@ -5,7 +5,7 @@ use super::hand_over::{end_with_others, grant_heads, pass_on, pass_on_all};
 use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::{end_lapsed, settle, settle_own};
-use crate::lock::{self, Fence, Grant, Now, Owner, Released, Value};
+use crate::lock::{self, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
 /// How much of each lock is released.
 #[derive(Clone, Copy, Debug)]
@@ -72,10 +72,10 @@ fn release_among<S: LockAccess>(
 fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end: impl FnOnce(&mut S)) -> u32 {
     match released {
         Released::Kept { holds } => {
-            let held = lock.with_fence(fence).map(|held| (held.grant.room(), held.deadline));
-            debug_assert!(held.is_some(), "its owner holds the lock");
-            if let Some((room, until)) = held {
-                lock.update(fence, holds, room, until);
+            let until = lock.with_fence(fence).map(|held| held.deadline);
+            debug_assert!(until.is_some(), "its owner holds the lock");
+            if let Some(until) = until {
+                lock.update(fence, GrantChange::holds(holds), until);
             }
             holds
         }

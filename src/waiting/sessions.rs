@@ -7,7 +7,7 @@ use super::access::{Environment, LockAccess, LockEvent};
 use super::budget::CHANGE;
 use super::detect::Holder;
 use super::table::{Expired, LockRef, Session, WaitTable};
-use crate::lock::{self, Deadline, Fence, Grant, Millis, Now, Value};
+use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Millis, Now, Value};
 
 /// A lease is renewed when a third of it has gone by. Renewals that are due within a thirtieth of the lease are made in
 /// one pass.
@@ -105,7 +105,7 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
     let (db, key) = (lock.db(), lock.key());
     let until = overdue(lock, LockRef { db, key: key.as_ref() }, &grant, now);
     if let Some(until) = until {
-        lock.update(fence, grant.holds(), grant.room(), until);
+        lock.update(fence, GrantChange::NONE, until);
     }
     until.is_some()
 }

@@ -6,7 +6,7 @@ use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
 use super::table::{LockEntry, MessageKind, Moved, Session};
-use crate::lock::{self, Deadline, Fence, Grant, Now, Owner, Released, Value};
+use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
 /// free goes to the head of the queue, the holders' own waiters re-enter, and a lapse will be seen when it comes.
@@ -192,9 +192,9 @@ fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 
 fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
     let Some(held) = lock.with_fence(fence) else { return };
-    let (room, until) = (held.grant.room(), held.deadline);
+    let until = held.deadline;
     match lock::take_back(held.grant, holds) {
-        Released::Kept { holds } => lock.update(fence, holds, room, until),
+        Released::Kept { holds } => lock.update(fence, GrantChange::holds(holds), until),
         Released::Ended => end_with_others(lock, fence, LockEvent::TakenBack, now),
     }
 }
@@ -249,7 +249,6 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
             debug_assert!(false, "a grant ends by a step on its lock alone");
             return true;
         };
-        let (holds, room) = (held.grant.holds(), held.grant.room());
         let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
         // In its last millisecond it is too late to ask replicas.
         let is_last = held.deadline <= Deadline::At(now.millis());
@@ -257,7 +256,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
             table.locks.lock(at).awaits_renewal(fence) || is_last && table.locks.lock(at).is_synced(fence)
         });
         if !waits {
-            lock.update(fence, holds, room, moved.to);
+            lock.update(fence, GrantChange::NONE, moved.to);
         }
         let renew_at = sessions::next_renewal(lease, now.millis());
         lock.here(|table, at| {
@@ -279,14 +278,14 @@ fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: No
         debug_assert!(false, "a grant ends by a step on its lock alone");
         return;
     };
-    let (holds, room, mut until) = (held.grant.holds(), held.grant.room(), held.deadline);
+    let mut until = held.deadline;
     if until == moved.to {
         until = moved.from;
         if until < Deadline::At(now.millis()) {
             end_with_others(lock, session.fence, LockEvent::Lapsed, now);
             return;
         }
-        lock.update(session.fence, holds, room, until);
+        lock.update(session.fence, GrantChange::NONE, until);
         lease_moved(lock, session.fence, until, now);
     }
     let renew_at = sessions::look_again(until.left(now.millis()), now.millis());

@@ -19,6 +19,7 @@ mod grace;
 mod history;
 mod input;
 mod keyspace;
+mod label;
 mod lease;
 mod meddler;
 mod memory;

@@ -73,12 +73,27 @@ func redislock(address, key string, words ...any) lock {
 	}
 }
 
+// What tasks of one program share, each with its lock of that; with the defaults of the library.
+var sharing = map[string]func(address string) func(key string) lock{
+	"package": func(address string) func(key string) lock {
+		ours := locks.New(redis.NewClient(&redis.Options{Addr: address}))
+		return func(key string) lock { return ofPackage(ours, key, sole) }
+	},
+	"redsync": func(address string) func(key string) lock {
+		shared := redsync.New(goredis.NewPool(redis.NewClient(&redis.Options{Addr: address})))
+		return func(key string) lock { return ofRedsync(shared, key) }
+	},
+}
+
 func withPackage(address, key string, wanted role) lock {
+	return ofPackage(locks.New(redis.NewClient(&redis.Options{Addr: address})), key, wanted)
+}
+
+func ofPackage(ours *locks.Locks, key string, wanted role) lock {
 	options := []locks.Option{locks.Lease(lease)}
 	if wanted == reader {
 		options = append(options, locks.Shared())
 	}
-	ours := locks.New(redis.NewClient(&redis.Options{Addr: address}))
 	var held *locks.Held
 	return lock{
 		acquire: func() {
@@ -94,8 +109,12 @@ func withPackage(address, key string, wanted role) lock {
 func withRedsync(address, key string, _ role) lock {
 	client := goRedis(address)
 	check(client.Ping(ctx).Err())
+	return ofRedsync(redsync.New(goredis.NewPool(client)), key)
+}
+
+func ofRedsync(shared *redsync.Redsync, key string) lock {
 	// It asks until it has it, instead of 32 times.
-	mutex := redsync.New(goredis.NewPool(client)).NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt32))
+	mutex := shared.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt32))
 	return lock{
 		acquire: func() { check(mutex.Lock()) },
 		release: func() {

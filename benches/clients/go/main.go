@@ -5,6 +5,10 @@
 //	contest readers ADDRESS WHO SECONDS   the same with 7 clients that read and one, the last, that writes; each keeps its
 //	                                      grant for 1 ms, then does something else for 1 ms, and the line adds how
 //	                                      long the grant was waited for
+//	contest one-8 ADDRESS WHO SECONDS     (or one-100) has 8 or 100 tasks of one program, which share a client, contend for one
+//	                                      lock; the line adds how long the grant was waited for
+//	contest own-1 ADDRESS WHO SECONDS     (or own-8, own-100) has such tasks take a lock of their own each, and give it back at
+//	                                      once; the lines are the same
 //	contest hold ADDRESS WHO KEY          says "ready", then takes and gives back one lock as the lines "acquire" and
 //	                                      "release" say, and prints when it had it, or began to give it back
 //
@@ -17,6 +21,7 @@ import (
 	"log"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,9 +36,10 @@ const (
 
 func main() {
 	if len(os.Args) != 5 || kinds[os.Args[3]] == nil {
-		log.Fatal("usage: contest contend|readers|hold ADDRESS WHO SECONDS|KEY")
+		log.Fatal("usage: contest contend|readers|one-N|own-N|hold ADDRESS WHO SECONDS|KEY")
 	}
-	mode, address, open, last := os.Args[1], os.Args[2], kinds[os.Args[3]], os.Args[4]
+	mode, address, who, last := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
+	open := kinds[who]
 	lines := bufio.NewScanner(os.Stdin)
 	if mode == "hold" {
 		hold(open(address, last, sole), lines)
@@ -41,6 +47,13 @@ func main() {
 	}
 	seconds, err := strconv.ParseFloat(last, 64)
 	check(err)
+	length := time.Duration(seconds * float64(time.Second))
+	if whose, count, ok := strings.Cut(mode, "-"); ok {
+		tasks, err := strconv.Atoi(count)
+		check(err)
+		contend(together(sharing[who](address), whose == "own", tasks), lines, length, 0, true)
+		return
+	}
 	var opened []lock
 	for client := range clients {
 		wanted := sole
@@ -49,16 +62,35 @@ func main() {
 		}
 		opened = append(opened, open(address, "contested", wanted))
 	}
-	contend(opened, lines, time.Duration(seconds*float64(time.Second)), mode == "readers")
+	if mode == "readers" {
+		contend(opened, lines, length, kept, true)
+	} else {
+		contend(opened, lines, length, 0, false)
+	}
+}
+
+// together has the locks of tasks that share a client: one for all, or one for each.
+func together(share func(key string) lock, own bool, tasks int) (all []lock) {
+	for task := range tasks {
+		if !own {
+			all = append(all, share("contested"))
+			continue
+		}
+		alone := share(fmt.Sprint("own-", task))
+		alone.rest = func() {}
+		all = append(all, alone)
+	}
+	return all
 }
 
 type grant struct{ time, waited int64 }
 
-func contend(opened []lock, lines *bufio.Scanner, length time.Duration, keep bool) {
+// contend has clients that keep the lock for so long each time, and then do something else as long as a reader does.
+func contend(opened []lock, lines *bufio.Scanner, length, keep time.Duration, waits bool) {
 	fmt.Println("ready")
 	lines.Scan()
 	end := time.Now().Add(length)
-	var grants [clients][]grant
+	grants := make([][]grant, len(opened))
 	var running sync.WaitGroup
 	for client, lock := range opened {
 		running.Go(func() {
@@ -67,11 +99,9 @@ func contend(opened []lock, lines *bufio.Scanner, length time.Duration, keep boo
 				lock.acquire()
 				granted := now()
 				grants[client] = append(grants[client], grant{granted, granted - asked})
-				if keep {
-					time.Sleep(kept)
-				}
+				time.Sleep(keep)
 				lock.release()
-				if keep {
+				if keep > 0 {
 					time.Sleep(rested)
 				}
 				lock.rest()
@@ -83,7 +113,7 @@ func contend(opened []lock, lines *bufio.Scanner, length time.Duration, keep boo
 	defer out.Flush()
 	for client, all := range grants {
 		for _, grant := range all {
-			if keep {
+			if waits {
 				fmt.Fprintln(out, grant.time, client, grant.waited)
 			} else {
 				fmt.Fprintln(out, grant.time, client)

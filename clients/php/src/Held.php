@@ -115,7 +115,7 @@ final class Held
         try {
             $reply = $this->locks->command($this->request->extend($this->fences), $this->request, $left);
         } catch (LockLost $lost) {
-            $this->lose($lost->getMessage());
+            $this->lose($lost->getPrevious()->getMessage());
             throw $this->lost;
         } catch (NotAcquired) { // GRACE
             $this->askAgain();
@@ -151,19 +151,23 @@ final class Held
         }
     }
 
-    /** Sends a release, for a second if the connection is lost. What lost the lock, if it was. */
+    /** Sends a release, for a second if the connection is lost, and then before the next lock. What lost the lock, if it was. */
     private function give(): ?LockLost
     {
         $end = Locks::now() + 1;
+        $words = $this->request->release($this->fences);
         for ($again = false;; $again = true) {
             try {
-                $reply = $this->locks->command($this->request->release($this->fences), $this->request, 1.0);
+                $reply = $this->locks->command($words, $this->request, 1.0);
                 $gone = is_array($reply) && in_array(null, $reply, true);
                 return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
             } catch (LockLost $lost) {
                 return $again ? null : $lost; // the first try may have worked
             } catch (ConnectionLost $error) {
                 if (Locks::now() >= min($end, $this->until)) {
+                    if (in_array('FENCE', $words, true)) { // else it could end a later grant of this owner
+                        $this->locks->owe($words, $this->until);
+                    }
                     throw $error;
                 }
                 usleep(50_000);

@@ -24,6 +24,8 @@ final class Locks
     private readonly Connection $connection;
     /** @var array<string, int> how many in this process share a grant */
     private array $shares = [];
+    /** @var list<array{list<mixed>, float}> releases without an answer, and until when there is something to release */
+    private array $owed = [];
 
     /** @param Redis|RedisCluster|Closure(): (Redis|RedisCluster) $client */
     public function __construct(Redis|RedisCluster|Closure $client)
@@ -88,6 +90,7 @@ final class Locks
             $left = $once ? null : max(0.001, $end - $began);
             $more = ($left ?? 0) + $request->syncSeconds();
             try {
+                $this->payOff();
                 $reply = $this->connection->send($request->acquire($left), $more > 0 ? $more + self::MARGIN : null);
                 if ($reply !== null) {
                     return [$reply, $began];
@@ -118,6 +121,12 @@ final class Locks
         }
     }
 
+    /** @internal A release that had no answer is sent again before the next acquire. */
+    public function owe(array $release, float $until): void
+    {
+        $this->owed[] = [$release, $until];
+    }
+
     /** @internal @return list<string> who holds the lock now, the first one first */
     public function owners(Request $request): array
     {
@@ -142,6 +151,18 @@ final class Locks
     public static function now(): float
     {
         return hrtime(true) / 1e9;
+    }
+
+    private function payOff(): void
+    {
+        while ($this->owed !== []) {
+            [$release, $until] = $this->owed[0];
+            try {
+                self::now() < $until && $this->connection->send($release, 1.0);
+            } catch (Refused) { // it has worked before, or the lock has ended
+            }
+            array_shift($this->owed);
+        }
     }
 
     /** A lost answer may have been that of a grant. (An owner that others know may hold the lock in another process.) */

@@ -9,6 +9,9 @@ use InvalidArgumentException;
 /** One lock, or several at once, as somebody wants it, in the server's words. Bad input is refused here, before anything is sent. */
 final class Request
 {
+    /** Seconds: more would not fit into a number of milliseconds that all clients read exactly. */
+    private const MOST = 9e12;
+
     public readonly string $owner;
     public readonly bool $named;
     /** It was held: an answer that it is not means a loss. */
@@ -51,8 +54,8 @@ final class Request
         if ($owner !== null && ($owner === '' || strlen($owner) > 128)) {
             throw new InvalidArgumentException('owner must be 1 to 128 bytes long');
         }
-        if ($wait !== null && !($wait >= 0 && is_finite($wait))) {
-            throw new InvalidArgumentException("wait must be null, 0 or more seconds: $wait");
+        if ($wait !== null && !($wait >= 0 && $wait <= self::MOST)) {
+            throw new InvalidArgumentException("wait must be null, or seconds from 0 to 9e12: $wait");
         }
         $lease === null || self::ms('lease', $lease);
         if ($sync !== null) {
@@ -76,8 +79,8 @@ final class Request
     /** Seconds as whole milliseconds. */
     public static function ms(string $name, float $seconds): int
     {
-        if (!($seconds >= 0.001 && is_finite($seconds))) {
-            throw new InvalidArgumentException("$name must be at least a millisecond: $seconds");
+        if (!($seconds >= 0.001 && $seconds <= self::MOST)) {
+            throw new InvalidArgumentException("$name must be seconds from 0.001 to 9e12: $seconds");
         }
         return max(1, (int) ceil(round($seconds * 1000, 3)));
     }

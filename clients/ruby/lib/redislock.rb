@@ -27,7 +27,8 @@ module Redislock
       rescue Exception => error
         raise
       ensure # also after a return or a break in the block, or when the thread is killed
-        begin
+        # First of all: an interrupt that came before the release would leave the lock held, and renewed, by nobody.
+        Thread.handle_interrupt(Object => :never) do
           held.release
         rescue StandardError
           raise unless error # what went wrong in the block tells more
@@ -38,12 +39,11 @@ module Redislock
     # The same without a block: a Held, to be released.
     def acquire(*keys, **options)
       core, entry = self.core, Entry.new(Request.new(keys, **options))
-      got = false
+      held = nil
       core.acquire(entry)
-      got = true
-      Held.new(core, entry)
+      held = Held.new(core, entry)
     ensure
-      core.release(entry) if entry && !got
+      Thread.handle_interrupt(Object => :never) { core.release(entry) if entry && !held }
     end
 
     # Asks once: nil if somebody else holds the lock.

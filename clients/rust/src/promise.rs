@@ -1,6 +1,7 @@
 //! A value that comes once. Tasks of any executor await it, threads wait for it, and functions are called with it.
 
-use std::future::Future;
+use std::collections::HashMap;
+use std::future::{Future, IntoFuture};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,9 @@ pub(crate) struct Promise<T>(Arc<Mutex<Inner<T>>>);
 
 struct Inner<T> {
     value: Option<T>,
-    wakers: Vec<Waker>,
+    /// Of those that wait now.
+    wakers: HashMap<u64, Waker>,
+    last: u64,
     calls: Vec<Box<dyn FnOnce(T) + Send>>,
 }
 
@@ -24,7 +27,7 @@ impl<T> Clone for Promise<T> {
 
 impl<T> Default for Promise<T> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Inner { value: None, wakers: Vec::new(), calls: Vec::new() })))
+        Self(Arc::new(Mutex::new(Inner { value: None, wakers: HashMap::new(), last: 0, calls: Vec::new() })))
     }
 }
 
@@ -42,7 +45,7 @@ impl<T: Clone> Promise<T> {
         inner.value = Some(value.clone());
         let (wakers, calls) = (std::mem::take(&mut inner.wakers), std::mem::take(&mut inner.calls));
         drop(inner);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_values().for_each(Waker::wake);
         for call in calls {
             // A user's function that fails must not end the thread that serves all locks. The hook has shown it.
             let _ = catch_unwind(AssertUnwindSafe(|| call(value.clone())));
@@ -60,17 +63,6 @@ impl<T: Clone> Promise<T> {
         }
     }
 
-    fn poll_with(&self, waker: &Waker) -> Poll<T> {
-        let mut inner = self.inner();
-        if let Some(value) = inner.value.clone() {
-            return Poll::Ready(value);
-        }
-        if !inner.wakers.iter().any(|known| known.will_wake(waker)) {
-            inner.wakers.push(waker.clone());
-        }
-        Poll::Pending
-    }
-
     /// Blocks the thread: without a time, until the value is there.
     pub(crate) fn wait(&self, most: Option<Duration>) -> Option<T> {
         struct Unpark(Thread);
@@ -81,8 +73,9 @@ impl<T: Clone> Promise<T> {
         }
         let end = most.and_then(|most| Instant::now().checked_add(most));
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut waiting = self.clone().into_future();
         loop {
-            if let Poll::Ready(value) = self.poll_with(&waker) {
+            if let Poll::Ready(value) = Pin::new(&mut waiting).poll(&mut Context::from_waker(&waker)) {
                 return Some(value);
             }
             let Some(end) = end else {
@@ -98,10 +91,61 @@ impl<T: Clone> Promise<T> {
     }
 }
 
-impl<T: Clone> Future for Promise<T> {
+/// One that waits. It takes its waker along when it goes: a lock is held for longer than many a task that hears of its loss.
+pub(crate) struct Waiting<T: Clone>(Promise<T>, u64);
+
+impl<T: Clone> IntoFuture for Promise<T> {
+    type Output = T;
+    type IntoFuture = Waiting<T>;
+
+    fn into_future(self) -> Waiting<T> {
+        let mut inner = self.inner();
+        inner.last += 1;
+        let id = inner.last;
+        drop(inner);
+        Waiting(self, id)
+    }
+}
+
+impl<T: Clone> Future for Waiting<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        self.poll_with(context.waker())
+        let mut inner = self.0.inner();
+        if let Some(value) = inner.value.clone() {
+            return Poll::Ready(value);
+        }
+        let before = inner.wakers.insert(self.1, context.waker().clone());
+        drop(inner); // first: a waker may take its task along, and that another one that waits here
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl<T: Clone> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        let waker = self.0.inner().wakers.remove(&self.1);
+        drop(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_no_longer_waits_leaves_nothing_behind() {
+        struct Task;
+        impl Wake for Task {
+            fn wake(self: Arc<Self>) {}
+        }
+        let promise = Promise::<()>::default();
+        for _ in 0..3 {
+            let waker = Waker::from(Arc::new(Task));
+            let mut waiting = promise.clone().into_future();
+            assert!(Pin::new(&mut waiting).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        assert_eq!(promise.wait(Some(Duration::from_millis(1))), None);
+        assert_eq!(promise.inner().wakers.len(), 0);
     }
 }

@@ -75,13 +75,19 @@ impl Locks {
         self.tasks.sooner();
     }
 
-    fn start(&self) {
-        self.tasks.runtime.get_or_init(|| {
+    fn start(&self) -> Result<(), Error> {
+        let (_, clock) = self.tasks.runtime.get_or_init(|| {
             let (runtime, shared, tasks) = (Handle::current(), self.shared.0.clone(), self.tasks.clone());
             let listener = runtime.spawn(listen(shared.clone(), tasks.clone())).abort_handle();
-            runtime.spawn(clock(shared, tasks, listener));
-            runtime
+            let clock = runtime.spawn(clock(shared, tasks, listener)).abort_handle();
+            (runtime, clock)
         });
+        if clock.is_finished() && !self.shared.0.with(|core, _| core.is_over()) {
+            return Err(Error::Invalid(
+                "the runtime of these locks has ended, so nothing would answer".to_string(),
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -92,7 +98,7 @@ impl<'a> IntoFuture for Acquire<'a, Locks> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let shared = self.locks.shared.clone();
-            self.locks.start();
+            self.locks.start()?;
             let (id, acquired) = shared.0.with(|core, now| core.acquire(self.request, now))?;
             let claim = Claim { shared, id }; // gives up the place, if this is dropped here
             Ok(Held(Grant { granted: acquired.await?, claim }))
@@ -117,7 +123,8 @@ impl Held {
 struct Tasks {
     servers: Turn<Servers>,
     lanes: Mutex<HashMap<Lane, Arc<Turn<Line>>>>,
-    runtime: OnceLock<Handle>,
+    /// That of the first acquire, and the clock that runs there.
+    runtime: OnceLock<(Handle, AbortHandle)>,
     sooner: Notify,
 }
 
@@ -139,7 +146,7 @@ enum Connection {
 impl Driver for Arc<Tasks> {
     fn send(&self, shared: &Arc<Shared>, command: Command) {
         let (tasks, shared) = (self.clone(), shared.clone());
-        if let Some(runtime) = self.runtime.get() {
+        if let Some((runtime, _)) = self.runtime.get() {
             runtime.spawn(async move {
                 let reply = tasks.reply(&command).await;
                 shared.answered(command.id, reply);

@@ -135,7 +135,7 @@ mod tests {
     fn join(table: &mut WaitTable<RequestId>, db: i32, number: u8) -> RequestId {
         let owner = Owner::new(b"a").unwrap().into_owned();
         let ask =
-            AcquireRequest { owner, lease: 10, max_hold: None, once: false, session: false, room: Room::ONE };
+            AcquireRequest { owner, lease: 10, extras: None, once: false, session: false, room: Room::ONE };
         let request = table.waiters.next_request();
         let way = WaitKind::Blocked(request);
         let arrival = Arrival { ask, way, client_id: number.into(), since: 0, timeout: 0, confirm: None };

@@ -260,6 +260,8 @@ pub(crate) struct WaiterInfo {
     /// It is told by a message, and not blocked meanwhile.
     pub(crate) notified: bool,
     pub(crate) room: Room,
+    /// Who waits, in words; empty where it has not said it.
+    pub(crate) label: Box<[u8]>,
 }
 
 impl WaiterInfo {
@@ -271,6 +273,7 @@ impl WaiterInfo {
             timeout: waiter.timeout,
             notified: waiter.channel().is_some(),
             room: waiter.ask.room,
+            label: waiter.ask.label().unwrap_or_default().into(),
         }
     }
 }

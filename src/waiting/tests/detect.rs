@@ -73,7 +73,7 @@ impl WaitTable {
         let ask = AcquireRequest {
             owner: owner(name),
             lease: 1_000_000,
-            max_hold: None,
+            extras: None,
             once: notify,
             session,
             room,

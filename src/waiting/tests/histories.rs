@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::reference::{Answered, Comes, Holder, Reference, Told, Wish};
 use super::server::{Conn, Queued, Reply, Rules, Server, Writes};
-use crate::lock::{AcquireRequest, Deadline, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Extras, Held, Millis, Owner, Room};
 use crate::waiting::WaitOptions;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"];
@@ -70,12 +70,14 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (conn, who, lease) = (0..CONNS, 0..NAMES.len(), 1..50i64);
-    let wish =
-        (who.clone(), lease.clone(), option::weighted(0.2, 1..80i64), any::<bool>(), any::<bool>()).prop_map(
-            |(who, lease, max_hold, once, session)| Wish { who, lease, max_hold, once, session, room: 1 },
-        );
+    let wish = (who.clone(), lease.clone(), option::weighted(0.2, 1..80i64), any::<bool>(), any::<bool>())
+        .prop_map(|(who, lease, max_hold, once, session)| {
+            let (room, label) = (1, None);
+            Wish { who, lease, max_hold, once, session, room, label }
+        });
     let room = prop_oneof![3 => Just(1), 1 => 2..4usize, 2 => Just(usize::MAX)];
-    let wish = (wish, room).prop_map(|(wish, room)| Wish { room, ..wish });
+    let label = prop_oneof![2 => Just(None), 1 => Just(Some("")), 1 => Just(Some("x")), 1 => Just(Some("y"))];
+    let wish = (wish, room, label).prop_map(|(wish, room, label)| Wish { room, label, ..wish });
     // The right fence, or an older one.
     let fence = option::of(any::<bool>());
     prop_oneof![
@@ -167,9 +169,10 @@ impl Pair {
                 }
             }
             Step::Acquire { conn, wish, block } => {
-                let Wish { who, lease, max_hold, once, session, room } = wish;
+                let Wish { who, lease, max_hold, once, session, room, label } = wish;
                 let room = u32::try_from(room).ok().and_then(Room::limit).unwrap_or(Room::ANY);
-                let ask = AcquireRequest { owner: owner(who), lease, max_hold, once, session, room };
+                let extras = Extras::new(max_hold, label.map(str::as_bytes));
+                let ask = AcquireRequest { owner: owner(who), lease, once, session, room, extras };
                 self.reference.lapse(now);
                 let renewed = self.reference.holder(who).and_then(|holder| holder.renewed(now));
                 let reply = self.server.acquire(
@@ -374,10 +377,14 @@ impl Pair {
         let holders = self.reference.holders.iter().filter(|holder| now <= holder.until);
         let seen = self.server.holders(now).into_iter();
         let seen: Vec<_> = seen
-            .map(|held| (held.grant.owner(), held.grant.fence().get(), held.grant.holds(), held.deadline))
+            .map(|Held { grant, deadline }| {
+                (grant.owner(), grant.fence().get(), grant.holds(), deadline, grant.label())
+            })
             .collect();
         let expected: Vec<_> = holders
-            .map(|holder| (owner(holder.who), holder.fence, holder.holds, Deadline::At(holder.until)))
+            .map(|Holder { who, fence, holds, until, label, .. }| {
+                (owner(*who), *fence, *holds, Deadline::At(*until), label.as_bytes())
+            })
             .collect();
         prop_assert_eq!(seen, expected);
         let waiting = self.reference.waiting.iter().map(|(conn, ..)| Queued::Blocked(*conn));

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 // The package: work under a lock, losses, options, forks, the user's own connection.
 
-use Redislock\{Held, LockError, LockLost, Locks, NotAcquired, NotConfirmed};
+use Redislock\{ConnectionLost, Held, LockError, LockLost, Locks, NotAcquired, NotConfirmed};
 
 return [
     'the lock is held for the work and free after it' => function (): void {
@@ -58,7 +58,8 @@ return [
         throws('by an operator', LockLost::class, fn() => $locks->withLock('lost', $broken));
         $held = $locks->acquire('lost', lease: 0.3);
         $other->rawCommand('LOCK.BREAK', 'lost');
-        throws('keep() finds out', LockLost::class, fn() => waitFor('the loss', fn() => $held->keep()));
+        $lost = throws('keep() finds out', LockLost::class, fn() => waitFor('the loss', fn() => $held->keep()));
+        same('why', $lost->getMessage(), 'lost: NOTHELD the lock is not held by this owner');
         throws('and so do all after it', LockLost::class, $held->release(...));
     },
 
@@ -148,6 +149,19 @@ return [
         $redis->discard();
     },
 
+    'a release that could not be sent is sent before the next lock is asked for' => function (): void {
+        [$locks, $other] = [new Locks(connect(...)), connect()];
+        $held = $locks->acquire('door');
+        $other->rawCommand('CLIENT', 'PAUSE', 60_000, 'WRITE');
+        throws('no answer', ConnectionLost::class, $held->release(...));
+        $other->rawCommand('CLIENT', 'UNPAUSE');
+        same('so it stays held', info($other, 'door')['fence'], $held->fence());
+        $again = $locks->tryAcquire('door');
+        ok('a new grant', $again->fence() > $held->fence());
+        $again->release();
+        same('free', info($other, 'door'), []);
+    },
+
     'a read timeout: the wait leaves the queue, and no late answer is read' => function (): void {
         [$redis, $other] = [connect(), connect()];
         $locks = new Locks($redis);
@@ -166,8 +180,8 @@ return [
         same('taken back', info(connect(), 'door'), []);
         $nowhere = new Locks(fn() => (new Redis())->connect('127.0.0.1', 1));
         throws('no server', RedisException::class, fn() => $nowhere->acquire('door'));
-        $bad = [['owner' => ''], ['owner' => str_repeat('x', 129)], ['lease' => 0.0], ['wait' => -1.0], ['wait' => NAN], ['maxHold' => 0.0],
-            ['limit' => 0], ['shared' => true, 'limit' => 2], ['sync' => [0, 1]], ['sync' => [1, 0]], ['sync' => [1]]];
+        $bad = [['owner' => ''], ['owner' => str_repeat('x', 129)], ['lease' => 0.0], ['lease' => PHP_INT_MAX], ['wait' => -1.0], ['wait' => NAN],
+            ['wait' => PHP_INT_MAX], ['maxHold' => 0.0], ['limit' => 0], ['shared' => true, 'limit' => 2], ['sync' => [0, 1]], ['sync' => [1, 0]], ['sync' => [1]]];
         foreach ($bad as $options) {
             throws('bad input', InvalidArgumentException::class, fn() => $locks->acquire('door', ...$options));
         }

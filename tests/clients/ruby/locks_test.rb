@@ -177,8 +177,9 @@ class LocksTest < Test
   end
 
   def test_bad_input_is_refused
-    [{ wait: -1 }, { wait: "1" }, { wait: Float::NAN }, { lease: 0 }, { lease: true }, { max_hold: 0 }, { limit: 0 }, { limit: "2" },
-     { owner: "" }, { owner: "x" * 129 }, { label: 5 }, { sync: 1 }, { sync: [0, 1] }, { sync: [1, 0] }, { shared: true, limit: 2 },
+    [{ wait: -1 }, { wait: "1" }, { wait: Float::NAN }, { wait: 1e13 }, { lease: 0 }, { lease: true }, { lease: 1e13 }, { max_hold: 0 },
+     { limit: 0 }, { limit: "2" }, { owner: "" }, { owner: "x" * 129 }, { label: 5 }, { sync: 1 }, { sync: [0, 1] }, { sync: [1, 0] },
+     { shared: true, limit: 2 },
      { colour: "red" }].each { |options| assert_raises(ArgumentError, options.inspect) { @locks.acquire("door", **options) } }
     [[], %w[a a], [nil], [5]].each { |keys| assert_raises(ArgumentError) { @locks.acquire(*keys) } }
     assert_raises(ArgumentError) { Redislock::Locks.new("redis://localhost") }

@@ -20,7 +20,7 @@ fn keys_are_named_to_those_who_may_read_them() {
 
 /// An owner is shown by the locks on both sides of it: by the one that it holds, and by the one that it waits for.
 #[test]
-fn owners_are_named_to_those_who_may_read_a_lock_beside_them() {
+fn owners_are_named_to_those_who_may_write_to_a_lock_beside_them() {
     let server = Server::start();
     let mut client = server.client();
     hold(&mut client, "a b c d e f");
@@ -32,6 +32,12 @@ fn owners_are_named_to_those_who_may_read_a_lock_beside_them() {
         (
             "~bs",
             "a waits for \"bs\" held by b, b waits for a lock held by somebody, \
+             somebody waits for a lock held by somebody, somebody waits for a lock held by somebody, \
+             somebody waits for a lock held by somebody, somebody waits for a lock held by a",
+        ),
+        (
+            "~bs %R~cs",
+            "a waits for \"bs\" held by b, b waits for \"cs\" held by somebody, \
              somebody waits for a lock held by somebody, somebody waits for a lock held by somebody, \
              somebody waits for a lock held by somebody, somebody waits for a lock held by a",
         ),

@@ -154,6 +154,7 @@ fn the_arity_is_that_of_the_required_arguments() {
 fn value(name: &str) -> String {
     match name {
         "numkeys" => "1",
+        "text" => "x",
         "key" => "k",
         "owner" => "alice",
         "channel" => "ch",

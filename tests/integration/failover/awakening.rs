@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use super::group::LONG;
-use crate::support::{Client, Link, Outcome, Proxy, Server, Setup, Waiter, freeze, grant, wait_for, wake};
+use crate::support::{Link, Outcome, Proxy, Server, Setup, Waiter, freeze, grant, wait_for, wake};
 
 const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -70,8 +70,29 @@ fn take(link: &mut Link, line: &str) {
     wait_for("a grant", || {
         let outcome = link.send(line);
         assert!(matches!(outcome.code(), None | Some("NOREPLICAS" | "GRACE")), "{outcome:?}");
-        matches!(outcome, Outcome::Reply(_))
+        matches!(outcome, Outcome::Reply(reply) if grant(reply.clone()).is_some())
     });
+}
+
+/// Has alice hold the lock for 1.5 s, and bob wait for it. Once more where this machine is so slow that her lease ends first.
+#[track_caller]
+fn take_and_wait(pair: &Pair) -> [Link; 2] {
+    let (mut holder, mut client) = (pair.open(), pair.old.client());
+    loop {
+        let mut waiter = pair.open();
+        take(&mut holder, "LOCK.ACQUIRE k OWNER alice ONCE PX 1500");
+        waiter.begin("LOCK.ACQUIRE k OWNER bob BLOCK 0");
+        let (mut waits, mut lapsed) = (false, false);
+        wait_for("a waiter", || {
+            let info = client.lock_info("k");
+            lapsed = info.as_ref().is_none_or(|info| info["owner"] != "alice");
+            waits = !lapsed && info.is_some_and(|info| info["waiters"] == "1");
+            waits || lapsed
+        });
+        if waits {
+            return [holder, waiter];
+        }
+    }
 }
 
 /// When that outcome came, which has to be a grant.
@@ -177,12 +198,7 @@ fn a_primary_that_was_busy_while_it_was_replaced_grants_nothing_at_first() {
         local from = clock()
         while clock() - from < 8 do end";
     let pair = Pair::start(1500, 2000);
-    let mut link = pair.open();
-    take(&mut link, "LOCK.ACQUIRE k OWNER alice PX 1500");
-    let mut waiter = pair.open();
-    waiter.begin("LOCK.ACQUIRE k OWNER bob BLOCK 0");
-    let mut client = pair.old.client();
-    wait_for("a waiter", || waiters(&mut client) == "1");
+    let _links = take_and_wait(&pair);
     let mut busy = pair.open();
     busy.begin_words(&["EVAL", SCRIPT, "0"]);
     let mut successor = pair.fail_over();
@@ -198,8 +214,4 @@ fn a_primary_that_was_busy_while_it_was_replaced_grants_nothing_at_first() {
     wait_for("an old primary without replicas", || {
         pair.old.client().info("replication", "min_slaves_good_slaves") == "0"
     });
-}
-
-fn waiters(client: &mut Client) -> String {
-    client.lock_info("k").map(|info| info["waiters"].clone()).unwrap_or_default()
 }

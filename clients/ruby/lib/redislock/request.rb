@@ -8,12 +8,14 @@ module Redislock
     attr_reader :keys, :owner, :wait, :session, :sync
     attr_accessor :lease
 
+    MOST = 9e12 # seconds: more would not fit into a number of milliseconds that all clients read exactly
+
     # Numbers of seconds become whole milliseconds.
     def self.ms(name, value, least = 0.001)
       number = Float(value) if value.is_a?(Numeric)
-      return [1, (number * 1000).round].max if number && number.finite? && number >= least
+      return [1, (number * 1000).round].max if number && number >= least && number <= MOST
 
-      raise ArgumentError, "#{name} must be #{least.zero? ? "nil, 0 or more seconds" : "at least a millisecond"}: #{value.inspect}"
+      raise ArgumentError, "#{name} must be #{"nil, or " if least.zero?}seconds from #{least} to 9e12: #{value.inspect}"
     end
 
     def initialize(keys, wait: nil, lease: nil, shared: false, limit: nil, label: nil, detect: false, sync: nil, session: false,

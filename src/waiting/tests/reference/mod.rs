@@ -22,6 +22,8 @@ pub(super) struct Wish {
     pub(super) session: bool,
     /// How many may hold the lock with it, itself included.
     pub(super) room: usize,
+    /// None: the owner keeps the label that it has.
+    pub(super) label: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub(super) struct Holder {
     pub(super) session: Option<Session>,
     /// The longest lease of those that kept it alive.
     kept_for: Millis,
+    pub(super) label: &'static str,
 }
 
 /// A connection that keeps a grant alive.
@@ -174,9 +177,10 @@ impl Reference {
         let age = wish.max_hold.into_iter().chain(self.max_hold).min();
         let until = now + age.map_or(wish.lease, |age| age.min(wish.lease));
         let latest = age.map(|age| now + age);
-        let Wish { who, room, .. } = wish;
-        let fence = self.fence;
-        self.holders.push(Holder { who, fence, holds: 1, room, until, latest, session: None, kept_for: 0 });
+        let Wish { who, room, label, .. } = wish;
+        let (fence, label) = (self.fence, label.unwrap_or_default());
+        let (session, kept_for) = (None, 0);
+        self.holders.push(Holder { who, fence, holds: 1, room, until, latest, session, kept_for, label });
         Some((1, until))
     }
 
@@ -184,6 +188,7 @@ impl Reference {
         let holder = self.holder_mut(wish.who)?;
         holder.holds += u32::from(!wish.once);
         holder.room = holder.room.min(wish.room);
+        holder.label = wish.label.unwrap_or(holder.label);
         holder.until = holder.until.max(holder.longest(wish.lease, now));
         Some((holder.holds, holder.until))
     }

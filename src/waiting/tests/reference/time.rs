@@ -92,7 +92,10 @@ impl Reference {
     /// Another lock is put in its place: no connection keeps that alive.
     pub(crate) fn replace(&mut self, who: usize, lease: Millis, now: Millis) {
         self.holders.clear();
-        self.grant(Wish { who, lease, max_hold: None, once: false, session: false, room: 1 }, now);
+        self.grant(
+            Wish { who, lease, max_hold: None, once: false, session: false, room: 1, label: None },
+            now,
+        );
     }
 
     /// An extension finds the lock as a newcomer would.

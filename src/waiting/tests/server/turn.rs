@@ -1,7 +1,7 @@
 //! The seam: what `serving` is for a real server.
 
 use super::{Conn, Effect, KEYS, Lock, Rules, Server, Writes, at, time};
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Limits, Micros, Millis, Now, Room, Value};
+use crate::lock::{Deadline, Fence, Grant, GrantChange, LONGEST_LEASE, Limits, Micros, Millis, Now, Value};
 use crate::waiting::table::Offset;
 use crate::waiting::{
     self, Budget, Caller, Deferral, Environment, GraceLeft, GraceLength, Holder, Host, LockAccess, LockEvent,
@@ -169,14 +169,14 @@ impl LockAccess for Turn<'_> {
         self.server.put(self.lock, grant, until);
     }
 
-    fn update(&mut self, fence: Fence, holds: u32, room: Room, until: Deadline) {
+    fn update(&mut self, fence: Fence, change: GrantChange<'_>, until: Deadline) {
         let Some((value, old)) = &mut self.server.locks[self.lock] else { return };
         let Some(held) = value.with_fence(fence, || *old) else { return };
-        if (held.grant.holds(), held.grant.room(), held.deadline) == (holds, room, until) {
+        if held.grant.is_already(change) && held.deadline == until {
             return;
         }
         let alone = value.is_one();
-        *old = value.update(fence, holds, room, until, *old);
+        *old = value.update(fence, change, until, *old);
         let changed = value.with_fence(fence, || *old).map(|held| held.grant.clone());
         let effect = if alone { Effect::Alone } else { Effect::Among };
         self.server.effects.extend(changed.map(|grant| effect(grant, until)));

@@ -28,7 +28,7 @@ fn owner() -> Owner<'static> {
 /// What another owner asks for.
 fn other(lease: Millis) -> AcquireRequest<'static> {
     let owner = Owner::new(b"b").unwrap();
-    AcquireRequest { owner, lease, max_hold: None, once: false, session: false, room: Room::ONE }
+    AcquireRequest { owner, lease, extras: None, once: false, session: false, room: Room::ONE }
 }
 
 fn confirm(replicas: u32, within: u32) -> Option<Confirm> {
@@ -46,7 +46,7 @@ impl World {
 
     fn acquire_on(&mut self, conn: Conn, lease: Millis, session: bool, replicas: u32, within: u32) {
         let ask =
-            AcquireRequest { owner: owner(), lease, max_hold: None, once: false, session, room: Room::ONE };
+            AcquireRequest { owner: owner(), lease, extras: None, once: false, session, room: Room::ONE };
         let confirm = confirm(replicas, within);
         let wait = WaitOptions { timeout: Some(0), confirm, ..WaitOptions::default() };
         assert_eq!(self.server.acquire(RULES, self.now, conn, &ask, &wait), Reply::Waits);

@@ -149,7 +149,7 @@ impl Kind {
         confirm: Option<Confirm>,
     ) -> (AcquireRequest<'static>, WaitOptions) {
         let (once, session, room) = (self.once(), self.session(), self.room());
-        let ask = AcquireRequest { owner: owner(who), lease, max_hold: None, once, session, room };
+        let ask = AcquireRequest { owner: owner(who), lease, extras: None, once, session, room };
         let channel = self.notified().then(|| Channel { address: [who].into(), wanted: true });
         (ask, WaitOptions { timeout: self.timeout(), channel, detect: false, confirm })
     }

@@ -5,7 +5,7 @@ import time
 from program import Watch
 from scenarios_waits import free, hold, queued
 from servers import until
-from stage import Skip, scenario
+from stage import Skip, leases, scenario
 
 
 @scenario()
@@ -87,14 +87,24 @@ def several_locks_all_or_none(stage):
 
 
 @scenario()
-def several_locks_are_renewed_and_lost(stage):
+@leases(1000, 5000)
+def several_locks_are_renewed(stage, lease):
     server = stage.server()
-    task = stage.program(server).acquire("a", "b", lease=1000).acquired()
-    until(lambda: server.calls("lock.mextend") >= 4, "renewals over more than the lease")
+    task = stage.program(server).acquire("a", "b", lease=lease).acquired()
+    until(lambda: task.events or server.calls("lock.mextend") >= 4, "renewals over more than the lease")
     assert task.silent()
+    task.release()
+
+
+@scenario()
+def one_of_several_locks_is_lost(stage):
+    """The other one is given back, and does not just lapse: its lease is longer than what this waits for."""
+    server = stage.server()
+    task = stage.program(server).acquire("a", "b", lease=15_000).acquired()
     server("LOCK.BREAK", "b")
-    task.next("lost", seconds=5)
-    until(lambda: server.lock("a") is None, "the other one is given back", seconds=5)
+    task.next("lost", seconds=10)
+    until(lambda: server.calls("lock.mrelease"), "the package gives up the other one", seconds=5)
+    until(lambda: server.lock("a") is None, "the other one is free", seconds=5)
 
 
 @scenario()
@@ -149,16 +159,17 @@ def session_ends_with_its_process(stage):
 
 
 @scenario()
-def session_waits_and_lasts(stage):
+@leases(1000, 5000)
+def session_waits_and_lasts(stage, lease):
     server = stage.server()
     program = stage.program(server)
     hold(server, "k")
-    task = program.acquire("k", session=True, lease=1000)
+    task = program.acquire("k", session=True, lease=lease)
     queued(server, "k", 1)
     free(server, "k")
     task.acquired()
     begin = time.monotonic()
-    until(lambda: time.monotonic() - begin > 2.5, "more than two leases")
+    until(lambda: task.events or time.monotonic() - begin > 2.5 * lease / 1000, "more than two leases")
     assert task.silent() and server.lock("k")["fence"] == task.fences[0] and server.lock("k")["session"]
     task.release()
 

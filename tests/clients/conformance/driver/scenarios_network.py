@@ -5,7 +5,7 @@ from program import Watch
 from resp import ReplyError
 from scenarios_waits import LONG, free, hold, judge_crowd, queued
 from servers import until
-from stage import scenario
+from stage import leases, scenario
 
 
 def told_at_once(server, task, key="k"):
@@ -82,14 +82,15 @@ def loss_while_the_subscription_was_away(stage):
 
 
 @scenario()
-def cut_both_while_held(stage):
+@leases(2000, 8000)
+def cut_both_while_held(stage, lease):
     server = stage.server()
     proxy = stage.proxy(server)
-    task = stage.program(proxy).acquire("k", lease=2000).acquired()
+    task = stage.program(proxy).acquire("k", lease=lease).acquired()
     before = server.calls("lock.extend")
     proxy.cut()
     heard_again(server, proxy)
-    until(lambda: server.calls("lock.extend") > before + 3, "renewals go on")
+    until(lambda: task.events or server.calls("lock.extend") > before + 3, "renewals go on")
     assert task.silent() and server.lock("k")["fence"] == task.fences[0]
     told_at_once(server, task)
 

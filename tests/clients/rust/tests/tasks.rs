@@ -193,3 +193,14 @@ async fn closed_locks_hold_nothing_and_wait_for_nothing() {
     assert!(matches!(locks.acquire(&key).await, Err(Error::Closed)));
     held.release().await.unwrap(); // that was done by `close`
 }
+
+#[test]
+fn locks_whose_runtime_has_ended_refuse_rather_than_wait_for_ever() {
+    let locks = Locks::new(client());
+    let acquired = || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async { timeout(MINUTE, locks.acquire(key())).await.unwrap().map(drop) })
+    };
+    acquired().unwrap();
+    assert!(matches!(acquired(), Err(Error::Invalid(_))));
+}

@@ -20,10 +20,11 @@ public abstract sealed class LockException extends RuntimeException {
         super(message, cause);
     }
 
-    /** Others held the lock until the wait was over. */
+    /** Others held the lock until the wait was over, or the server could not be asked: then the cause tells why. */
     public static final class NotAcquired extends LockException {
-        NotAcquired(Request request, Throwable cause) {
-            super("someone else holds " + request, cause);
+        NotAcquired(Request request, Throwable trouble) {
+            super(trouble == null ? "someone else holds " + request
+                : "could not get " + request + ": " + cause(trouble).getMessage(), trouble == null ? null : cause(trouble));
         }
     }
 

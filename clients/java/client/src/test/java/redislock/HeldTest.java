@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisConnectionException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -46,6 +48,15 @@ class HeldTest extends Support {
             assertTrue(other.isHeld());
         }
         assertTrue(goOn.complete(null), "it came only after the listener");
+    }
+
+    @Test
+    void whoCannotReachTheServerIsToldSo() {
+        try (var client = RedisClient.create("redis://127.0.0.1:1"); var nowhere = new Locks(client)) {
+            var failed = assertThrows(LockException.NotAcquired.class, () -> nowhere.acquire(key, o -> o.wait(SHORT)));
+            assertTrue(failed.getMessage().contains("127.0.0.1"), failed.getMessage());
+            assertInstanceOf(RedisConnectionException.class, failed.getCause());
+        }
     }
 
     @Test

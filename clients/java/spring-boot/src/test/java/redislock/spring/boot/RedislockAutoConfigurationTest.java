@@ -1,0 +1,121 @@
+package redislock.spring.boot;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.lettuce.core.RedisClient;
+import java.util.UUID;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.springframework.boot.Banner;
+import org.springframework.boot.WebApplicationType;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.context.SmartLifecycle;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import redislock.Locks;
+
+@Timeout(60)
+class RedislockAutoConfigurationTest {
+    private final String key = UUID.randomUUID().toString();
+
+    @EnableAutoConfiguration
+    @Configuration(proxyBeanMethods = false)
+    static class Program {}
+
+    private static ConfigurableApplicationContext start(Class<?>... program) {
+        return new SpringApplicationBuilder(program).web(WebApplicationType.NONE).bannerMode(Banner.Mode.OFF)
+            .properties("spring.data.redis.url=" + System.getenv("REDIS_URL"), "logging.level.root=warn").run();
+    }
+
+    private boolean isFree() {
+        try (var client = RedisClient.create(System.getenv("REDIS_URL")); var connection = client.connect()) {
+            return connection.sync().exists(key) == 0;
+        }
+    }
+
+    @Test
+    void whatIsHeldWhenTheContextClosesIsReleased() throws Exception {
+        try (var context = start(Program.class)) {
+            var held = context.getBean(Locks.class).acquire(key);
+            assertTrue(held.isHeld());
+            assertFalse(isFree());
+        }
+        assertTrue(isFree());
+    }
+
+    /** In the phase of the web server, which ends the requests that it has. */
+    static class Stopping implements SmartLifecycle {
+        private final Locks locks;
+        private boolean running;
+        String did;
+
+        Stopping(Locks locks) {
+            this.locks = locks;
+        }
+
+        @Override
+        public void start() {
+            running = true;
+        }
+
+        @Override
+        public void stop() {
+            running = false;
+            try (var held = locks.acquire("while stopping")) {
+                did = held.isHeld() ? "held" : "lost";
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+
+        @Override
+        public boolean isRunning() {
+            return running;
+        }
+
+        @Override
+        public int getPhase() {
+            return DEFAULT_PHASE - 2048;
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class WithWork {
+        @Bean
+        Stopping stopping(Locks locks) {
+            return new Stopping(locks);
+        }
+    }
+
+    @Test
+    void whatStopsBeforeCanLockYet() {
+        Stopping work;
+        try (var context = start(Program.class, WithWork.class)) {
+            work = context.getBean(Stopping.class);
+        }
+        assertEquals("held", work.did);
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class WithLocks {
+        @Bean
+        Locks own(LettuceConnectionFactory connections) {
+            return new Locks(connections.getRequiredNativeClient());
+        }
+    }
+
+    @Test
+    void aProgramCanHaveLocksOfItsOwn() throws Exception {
+        try (var context = start(Program.class, WithLocks.class)) {
+            assertSame(context.getBean("own"), context.getBean(Locks.class));
+            context.getBean(Locks.class).acquire(key);
+        }
+        assertTrue(isFree());
+    }
+}
