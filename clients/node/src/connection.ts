@@ -107,8 +107,20 @@ function nodeRedis(client: NodeRedisClient): Connection {
       const socket = { ...client.options?.socket, socketTimeout: SILENCE, reconnectStrategy: retry };
       const subscriber = client.duplicate(isCluster || isSentinel ? {} : { pingInterval: PING, socket });
       subscriber.on("error", ignore);
-      signal.addEventListener("abort", () => subscriber.isOpen && subscriber.destroy());
-      await subscriber.connect();
+      const end = () => {
+        try {
+          subscriber.destroy();
+        } catch {
+          // Some versions throw if it has ended.
+        }
+      };
+      signal.addEventListener("abort", end);
+      try {
+        await subscriber.connect();
+      } finally {
+        // A node-redis that is destroyed while it connects connects all the same, and its pings then keep the process.
+        if (signal.aborted) end();
+      }
       await subscriber.subscribe(channel, hear);
       listen(subscriber, { ready: again, "node-ready": again, "topology-change": again });
     },

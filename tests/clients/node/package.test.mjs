@@ -190,6 +190,20 @@ testWithLocks("a client that was closed takes the subscription along, which woul
   await waitFor(async () => (await other.call("CLIENT", "LIST")).trim().split("\n").length === 1, "only this connection is left");
 });
 
+testWithLocks("locks that are closed while the subscription connects leave no connection behind", async (_, other, client) => {
+  await other.call("LOCK.ACQUIRE", "door", "OWNER", "other");
+  const connections = async () => (await other.call("CLIENT", "LIST")).trim().split("\n").length;
+  const before = await connections();
+  for (let turns = 0; turns < 60; turns += 1) {
+    const locks = new Locks(client);
+    const ended = assert.rejects(locks.acquire("door"), LockError);
+    for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate);
+    await locks.close();
+    await ended;
+  }
+  await waitFor(async () => (await connections()) === before, "no more connections than before", 3000);
+});
+
 testWithServer("another client needs no more than the interface", async (scene) => {
   const [commands, subscriber, other] = [scene.connect(), scene.connect(), scene.connect()];
   const locks = new Locks({
