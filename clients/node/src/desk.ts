@@ -47,7 +47,6 @@ export class Desk {
     const watch = (tell: (entry: Entry) => void) => () => {
       this.upsets += 1;
       this.#all().forEach(tell);
-      if (connection.closed) this.#hush(); // a client that was closed leaves nothing that keeps the process
     };
     this.#unwatch = connection.watch(watch((entry) => entry.cut()), watch((entry) => entry.doubt()));
   }
@@ -107,19 +106,11 @@ export class Desk {
     try {
       await this.#connection.subscribe(this.channel, (message) => this.#hear(message), doubt, this.#unsubscribe.signal);
     } catch (error) {
-      this.#hush();
+      this.#unsubscribe.abort();
+      this.#unsubscribe = new AbortController();
+      this.#subscription = undefined;
       throw error;
     }
-  }
-
-  #hush() {
-    if (!this.#entries.size) {
-      clearTimeout(this.#timer);
-      this.#next = Infinity;
-    }
-    this.#unsubscribe.abort();
-    this.#unsubscribe = new AbortController();
-    this.#subscription = undefined;
   }
 
   #hear(message: string) {
@@ -150,6 +141,7 @@ export class Desk {
     const reason = new LockError("the locks were closed");
     await Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
     this.#unwatch();
-    this.#hush();
+    this.#unsubscribe.abort();
+    clearTimeout(this.#timer);
   }
 }

@@ -184,12 +184,6 @@ testWithLocks("a client that was closed does not leave anybody waiting", async (
   await assert.rejects(locks.acquire("door"));
 });
 
-testWithLocks("a client that was closed takes the subscription along, which would keep the process", async (locks, other, client) => {
-  await locks.using("door", {}, () => {});
-  await client.quit();
-  await waitFor(async () => (await other.call("CLIENT", "LIST")).trim().split("\n").length === 1, "only this connection is left");
-});
-
 testWithLocks("locks that are closed while the subscription connects leave no connection behind", async (_, other, client) => {
   await other.call("LOCK.ACQUIRE", "door", "OWNER", "other");
   const connections = async () => (await other.call("CLIENT", "LIST")).trim().split("\n").length;
