@@ -153,9 +153,9 @@ fn take(
             assert!(held.grant.owner() == ask.owner && deadline >= held.deadline);
             assert!(holds == held.grant.holds() + u32::from(!ask.once));
             let room = held.grant.room().min(ask.room);
+            let label = ask.label().unwrap_or(held.grant.label()).to_vec();
             let (value, until) = lock.as_mut()?;
             let change = GrantChange { holds: Some(holds), room: Some(room), label: ask.label() };
-            let label = ask.label().unwrap_or(held.grant.label()).to_vec();
             *until = value.update(fence?, change, deadline, *until);
             assert_eq!(value.grant_of(&ask.owner)?.label(), label);
         }
