@@ -23,6 +23,7 @@ want_podman() {
     want buildah "makes images" command -v buildah
     want catatonit "is the first process of a pod" command -v catatonit
     want netavark "connects pods" test -x /usr/lib/podman/netavark
+    want iptables "is what netavark sets a network up with" test -x /usr/sbin/iptables
     want mmdebstrap "makes systems to build images on" command -v mmdebstrap
     [ -z "$runtime" ] || want runc "runs containers where control groups are of version 1" command -v runc
 }
