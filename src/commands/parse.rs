@@ -159,7 +159,7 @@ pub(super) fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
     }
 }
 
-/// Who asks, in words.
+/// The label: it says in words who asks.
 pub(super) fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
 }

@@ -26,7 +26,7 @@
 //!
 //! | field | what |
 //! |---|---|
-//! | slot | 0 |
+//! | slot | 0: kept for a number by which the holders of a limit could be told apart |
 //! | label | its bytes, 0 to 128 |
 //!
 //! The latest lease is the key's TTL, which the server writes itself. Ends, and how much shorter a lease is, go up to 2^63 - 1, as the

@@ -46,7 +46,7 @@ impl AcquireRequest<'_> {
         self.extras.as_ref()?.max_hold
     }
 
-    /// Who asks, in words, where the client says it; empty: the grant is to have no label any more.
+    /// The label that the client asks for; empty: the grant is to have no label any more.
     pub(crate) fn label(&self) -> Option<&[u8]> {
         self.extras.as_ref()?.label.as_deref()
     }

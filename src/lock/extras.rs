@@ -14,7 +14,7 @@ pub(crate) const MAX_LABEL_LEN: usize = 128;
 pub(crate) struct Extras {
     /// The greatest age in ms that the grant may reach.
     pub(crate) max_hold: Option<Millis>,
-    /// Who holds the lock, in words. A request without it changes no label; an empty one takes it away, so no grant has that.
+    /// The label: it says in words who holds the lock. A request without it changes no label; an empty one takes it away, so no grant has that.
     pub(crate) label: Option<Box<[u8]>>,
 }
 

@@ -212,7 +212,7 @@ impl Grant {
         self.extras()?.max_hold
     }
 
-    /// Who holds the lock, in words; empty where its owner has not said it.
+    /// The label: it says in words who holds the lock. It is empty where its owner has not said it.
     pub(crate) fn label(&self) -> &[u8] {
         self.extras().and_then(|extras| extras.label.as_deref()).unwrap_or_default()
     }

@@ -260,7 +260,7 @@ pub(crate) struct WaiterInfo {
     /// It is told by a message, and not blocked meanwhile.
     pub(crate) notified: bool,
     pub(crate) room: Room,
-    /// Who waits, in words; empty where it has not said it.
+    /// The label: it says in words who waits. It is empty where the waiter has none.
     pub(crate) label: Box<[u8]>,
 }
 
