@@ -1,20 +1,24 @@
 //! Replies that more than one place gives.
 
-use crate::lock::{Got, Millis};
+use crate::lock::{Got, Millis, Slot};
 use crate::server::Ctx;
 
-/// Tells the owner of its grant; the lease in ms.
+/// Tells the owner of its grant; the lease in ms. The slot comes last, where it asked with `LIMIT`.
 pub(crate) fn reply_grant(ctx: &Ctx<'_>, owner: &[u8], got: Got, lease: Millis) {
-    ctx.reply_array(4);
+    ctx.reply_array(if got.slot.is_some() { 5 } else { 4 });
     ctx.reply_bytes(owner);
     ctx.reply_integer(got.fence.get().cast_signed());
     ctx.reply_integer(got.holds.into());
     ctx.reply_integer(lease);
+    if let Some(slot) = got.slot {
+        ctx.reply_integer(slot.get().into());
+    }
 }
 
 /// Tells the owner of its grants of several locks, in order; the lease that ends first in ms.
 pub(crate) fn reply_grants(ctx: &Ctx<'_>, owner: &[u8], all: &[Got], lease: Millis) {
-    ctx.reply_array(4);
+    let slots: Vec<Slot> = all.iter().filter_map(|got| got.slot).collect();
+    ctx.reply_array(if slots.is_empty() { 4 } else { 5 });
     ctx.reply_bytes(owner);
     ctx.reply_array(all.len());
     for got in all {
@@ -25,4 +29,8 @@ pub(crate) fn reply_grants(ctx: &Ctx<'_>, owner: &[u8], all: &[Got], lease: Mill
         ctx.reply_integer(got.holds.into());
     }
     ctx.reply_integer(lease);
+    if !slots.is_empty() {
+        ctx.reply_array(slots.len());
+        slots.iter().for_each(|slot| ctx.reply_integer(slot.get().into()));
+    }
 }

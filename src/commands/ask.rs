@@ -3,7 +3,7 @@
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::lock::{AcquireRequest, Extras, Owner, Room};
+use crate::lock::{AcquireRequest, Owner, Room};
 use crate::server::{Arg, Argument, Ctx};
 use crate::waiting::{Outcome, WaitOptions};
 
@@ -34,7 +34,7 @@ impl<'a> AcquireArgs<'a> {
     ) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
-        let (mut confirm, mut wanted, mut label) = (None, None, None);
+        let (mut confirm, mut wanted, mut label, mut slot) = (None, None, None, None);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -58,6 +58,8 @@ impl<'a> AcquireArgs<'a> {
                 parse::set(&mut room, Some(parse::value(&mut words)?))?;
             } else if parse::is(word, "MAXHOLD") {
                 parse::set(&mut max_hold, parse::value(&mut words)?)?;
+            } else if parse::is(word, "SLOT") {
+                parse::set(&mut slot, parse::value(&mut words)?)?;
             } else if parse::is(word, "LABEL") {
                 parse::set(&mut label, parse::value(&mut words)?)?;
             } else if parse::is(word, "SYNC") {
@@ -74,19 +76,22 @@ impl<'a> AcquireArgs<'a> {
             None => config::default_lease(),
         };
         let lease = if session.is_some() { parse::session_lease(lease)? } else { lease };
+        let (room, slot) = match (room, slot) {
+            (None, None) => (Room::ONE, None),
+            (None, Some(_)) => return Err(Error::Syntax),
+            (Some(limit), slot) => parse::permit(limit, slot)?,
+        };
         let ask = AcquireRequest {
             owner: owner.map(parse::owner).transpose()?.unwrap_or_else(Owner::random),
             lease,
             once: once.is_some(),
             session: session.is_some(),
-            room: match room {
-                None => Room::ONE,
-                Some(limit) => parse::room(limit)?,
+            room,
+            slot,
+            extras: match (max_hold, label) {
+                (None, None) => None,
+                (max_hold, label) => parse::extras(max_hold, label)?,
             },
-            extras: Extras::new(
-                max_hold.map(parse::max_hold).transpose()?,
-                label.map(parse::label).transpose()?,
-            ),
         };
         let wait = WaitOptions {
             timeout: block.map(parse::timeout).transpose()?,

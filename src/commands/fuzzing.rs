@@ -10,7 +10,7 @@ use super::waits::COUNT;
 use super::{Acquire, Apply, Break, Extend, Leave, Macquire, Mextend, Mrelease, Release, Waits};
 use crate::config;
 use crate::keyspace::Effect;
-use crate::lock::{Deadline, Fence, Grant, LONGEST_LEASE, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Fence, Grant, LONGEST_LEASE, Owner, Room, SlotRequest};
 use crate::server::Arg;
 use crate::server::fuzzing::with_args;
 use crate::waiting::Confirm;
@@ -94,6 +94,7 @@ impl Said<'_> {
         assert!(channel.is_none_or(|name| (1..=512).contains(&name.len()) && self.0.contains(&name)));
         assert!(wait.channel.as_ref().is_none_or(|channel| !channel.wanted || self.word("WANTED")));
         self.check_room(ask.room, config::max_holders());
+        self.check_slot(ask);
         self.check_confirm(wait.confirm);
         let label = ask.label();
         assert!(
@@ -135,6 +136,14 @@ impl Said<'_> {
         assert!(most.is_none_or(|most| most <= greatest && self.number(most.into())));
     }
 
+    /// One with `LIMIT` has a slot, or the least is meant; no other has.
+    fn check_slot(&self, ask: &AcquireRequest<'_>) {
+        assert!(ask.slot.is_none() || self.word("LIMIT"));
+        let Some(SlotRequest::This(slot)) = ask.slot else { return };
+        assert!(self.word("SLOT") && self.number(slot.get().into()));
+        assert!(ask.room.most().is_some_and(|most| slot.get() <= most));
+    }
+
     fn check_confirm(&self, confirm: Option<Confirm>) {
         let Some(Confirm { replicas, within }) = confirm else { return };
         assert!(within > 0 && self.number(replicas.get().into()) && self.number(within.into()));
@@ -164,6 +173,7 @@ impl Said<'_> {
         assert!(grant.holds() > 0 && self.number(grant.holds().into()));
         assert!(age.is_none_or(|age| (1..=LONGEST_LEASE).contains(&age) && self.number(age)));
         self.check_room(grant.room(), Room::MOST);
+        assert!(grant.slot_apart().is_none_or(|slot| self.number(slot.get().into())));
     }
 
     fn check_deadline(&self, deadline: Deadline) {

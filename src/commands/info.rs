@@ -6,7 +6,7 @@
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
 use crate::error::Error;
-use crate::lock::{Held, Now, Room};
+use crate::lock::{Grant, Held, Now, Room, Slot};
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 use crate::waiting::WaiterInfo;
@@ -56,11 +56,11 @@ impl Command for Info {
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {
             (Some(oldest), _) => {
-                ctx.reply_map(12 + more);
+                ctx.reply_map(13 + more);
                 held(ctx, key, *oldest, may_write, now);
                 // All holders have to bear each other: the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
-                field(ctx, "label", oldest.grant.label());
+                slot_and_label(ctx, oldest.grant);
             }
             (None, Some(owner)) => {
                 ctx.reply_map(3 + more);
@@ -81,10 +81,10 @@ impl Command for Info {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len().min(SHOWN));
             for grant in grants.into_iter().take(SHOWN) {
-                ctx.reply_map(10);
+                ctx.reply_map(11);
                 held(ctx, key, grant, may_write, now);
                 mode(ctx, grant.grant.room());
-                field(ctx, "label", grant.grant.label());
+                slot_and_label(ctx, grant.grant);
             }
             queue(ctx, &serving::queue_of(ctx, key, SHOWN, now), may_write);
         }
@@ -102,6 +102,12 @@ fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, may_wri
     count(ctx, "held-ms", grant.age(now.millis()));
     count(ctx, "session", client.is_some().into());
     session_client(ctx, client);
+}
+
+/// Two fields.
+fn slot_and_label(ctx: &Ctx<'_>, grant: &Grant) {
+    count(ctx, "slot", grant.slot().map_or(0, Slot::get).into());
+    field(ctx, "label", grant.label());
 }
 
 fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo], may_write: bool) {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use crate::config;
 use crate::error::Error;
-use crate::lock::{LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room};
+use crate::lock::{Extras, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, SlotRequest};
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::{Channel, Confirm};
 
@@ -26,7 +27,14 @@ pub(super) const LEASE: Argument = Argument::one_of(
 /// How many may hold the lock while this grant does.
 pub(super) const ROOM: Argument = Argument::one_of(
     c"room",
-    &[Argument::word(c"shared", c"SHARED"), Argument::integer(c"holders").after(c"LIMIT")],
+    &[
+        Argument::word(c"shared", c"SHARED"),
+        Argument::block(
+            c"limit",
+            &[Argument::integer(c"holders"), Argument::integer(c"slot").after(c"SLOT").optional()],
+        )
+        .after(c"LIMIT"),
+    ],
 )
 .optional();
 
@@ -138,7 +146,7 @@ pub(super) fn fence(arg: Arg<'_>) -> Result<u64, Error> {
 }
 
 /// The room that `LIMIT` names; none for `SHARED`.
-pub(super) fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
+fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     let Some(limit) = limit else { return Ok(Room::ANY) };
     let limit = limit.integer().ok_or(Error::NotAnInteger)?;
     if limit <= 0 {
@@ -150,8 +158,34 @@ pub(super) fn room(limit: Option<Arg<'_>>) -> Result<Room, Error> {
     }
 }
 
+/// The slot that `SLOT` names, of so many.
+fn slot(arg: Arg<'_>, limit: Room) -> Result<Slot, Error> {
+    let slot = arg.integer().ok_or(Error::NotAnInteger)?;
+    if slot <= 0 {
+        return Err(Error::NotPositive);
+    }
+    let max = limit.most().unwrap_or(0);
+    let slot = u32::try_from(slot).ok().filter(|slot| *slot <= max).and_then(Slot::new);
+    slot.ok_or(Error::SlotTooGreat { max })
+}
+
+/// The room that `LIMIT` names, or any for `SHARED`; and with `LIMIT`, which slot.
+#[inline(never)]
+pub(super) fn permit(
+    limit: Option<Arg<'_>>,
+    slot: Option<Arg<'_>>,
+) -> Result<(Room, Option<SlotRequest>), Error> {
+    let room = room(limit)?;
+    match (limit, slot) {
+        (None, Some(_)) => Err(Error::Syntax),
+        (None, None) => Ok((room, None)),
+        (Some(_), None) => Ok((room, Some(SlotRequest::Least))),
+        (Some(_), Some(slot)) => Ok((room, Some(SlotRequest::This(self::slot(slot, room)?)))),
+    }
+}
+
 /// The greatest age that a grant may reach, in ms.
-pub(super) fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
+fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),
         age @ 1..=LONGEST_LEASE => Ok(age),
@@ -160,8 +194,18 @@ pub(super) fn max_hold(arg: Arg<'_>) -> Result<Millis, Error> {
 }
 
 /// The label: it says in words who asks.
-pub(super) fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
+fn label(arg: Arg<'_>) -> Result<&[u8], Error> {
     Some(arg.bytes()).filter(|label| label.len() <= MAX_LABEL_LEN).ok_or(Error::LabelLength)
+}
+
+/// What few ask for.
+#[inline(never)]
+pub(super) fn extras(
+    max_hold: Option<Arg<'_>>,
+    label: Option<Arg<'_>>,
+) -> Result<Option<Arc<Extras>>, Error> {
+    let max_hold = max_hold.map(self::max_hold).transpose()?;
+    Ok(Extras::new(max_hold, label.map(self::label).transpose()?))
 }
 
 /// How long to wait, in ms; 0: without limit.

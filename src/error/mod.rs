@@ -3,6 +3,7 @@
 mod circle;
 
 use crate::keyspace::Malformed;
+use crate::lock::ReentryError;
 use crate::server::{self, Ctx, ErrorReply, WrongType};
 use crate::waiting::{Circle, Refusal};
 
@@ -31,6 +32,10 @@ pub(crate) enum Error {
     LimitTooGreat {
         max: u32,
     },
+    /// A `SLOT` above `LIMIT`.
+    SlotTooGreat {
+        max: u32,
+    },
     OwnerLength,
     LabelLength,
     /// A number of keys that is none.
@@ -49,6 +54,8 @@ pub(crate) enum Error {
     },
     NotHeld,
     WrongType,
+    /// A re-entry with another slot than that of the grant.
+    OtherSlot,
     TooManyHolds,
     /// The queue is as long as `lock.max-waiters` allows.
     MaxWaiters,
@@ -115,6 +122,7 @@ impl ErrorReply for Error {
             Self::InvalidCursor => c"ERR invalid cursor",
             Self::NotHeld => c"NOTHELD the lock is not held by this owner",
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
+            Self::OtherSlot => c"ERR the grant of this owner can't have that slot",
             Self::TooManyHolds => c"ERR the lock is held too often: holds would overflow",
             Self::MaxWaiters => c"MAXWAITERS the queue of this lock is full (lock.max-waiters)",
             Self::Deadlock => c"DEADLOCK another owner waits already to upgrade its grant of this lock",
@@ -153,6 +161,11 @@ impl ErrorReply for Error {
                     "ERR value is out of range, LIMIT must be between 1 and {max} (lock.max-holders)"
                 ));
             }
+            Self::SlotTooGreat { max } => {
+                return ctx.reply_error_text(&format!(
+                    "ERR value is out of range, SLOT must be between 1 and {max} (LIMIT)"
+                ));
+            }
             Self::CountOutOfRange { max } => {
                 return ctx.reply_error_text(&format!(
                     "ERR value is out of range, COUNT must be between 1 and {max}"
@@ -185,7 +198,7 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::NotHeld => Self::NotHeld,
-            Refusal::TooManyHolds => Self::TooManyHolds,
+            Refusal::NoReentry(why) => why.into(),
             // None is given where somebody has disturbed the step.
             Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
             Refusal::NoMoreFences => Self::NoMoreFences,
@@ -195,6 +208,15 @@ impl From<Refusal> for Error {
             Refusal::Circle(circle) => Self::Circle(circle),
             Refusal::Grace(left) => Self::Grace { left },
             Refusal::GraceOfLeases(left) => Self::GraceOfLeases { left },
+        }
+    }
+}
+
+impl From<ReentryError> for Error {
+    fn from(why: ReentryError) -> Self {
+        match why {
+            ReentryError::TooManyHolds => Self::TooManyHolds,
+            ReentryError::OtherSlot => Self::OtherSlot,
         }
     }
 }

@@ -7,7 +7,8 @@
 //! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by that grant alone, which bears no other |
 //! | `LOCK.APPLY key =deadline,fence,holds,max-hold,room,owner` | held by that grant alone |
 //! | `LOCK.APPLY key +deadline,fence,holds,max-hold,room,owner` | held by that grant among others: those that there are |
-//! | the last two with `room/slot/length` | the same, with a label: so many bytes in front of the owner. The slot is 0 |
+//! | the last two with `room/slot` | the same, and the grant has that slot |
+//! | the last two with `room/slot/length` | the same, with a label: so many bytes in front of the owner. A slot of 0: none |
 //! | `LOCK.APPLY key ~fence` | not held by that grant any more |
 //! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before that |
 //!
@@ -20,7 +21,7 @@ use std::ffi::CStr;
 use std::str;
 
 use crate::lock::{
-    Deadline, Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Micros, Millis, Owner, Room,
+    Deadline, Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Micros, Millis, Owner, Room, Slot,
 };
 use crate::server::{Arg, Ctx, LogLevel};
 
@@ -97,24 +98,22 @@ fn grant(
     if !(0..=LONGEST_LEASE).contains(&max_hold) || made.is_some_and(|made| made < 0) {
         return Err(Malformed::NotAnInteger);
     }
-    let (room, length) = if with_room { room_and_length(next()?)? } else { (Room::ONE, 0) };
+    let (room, slot, length) = if with_room { permit(next()?)? } else { (Room::ONE, None, 0) };
     let (label, owner) = next()?.split_at_checked(length).ok_or(Malformed::Syntax)?;
     let owner = Owner::new(owner).ok_or(Malformed::OwnerLength)?;
     let extras = Extras::of_grant(max_hold, label);
     let grant = Grant::told(owner, fence, holds, extras, made, now() / 1000).with_room(room);
-    Ok(Some((grant, deadline)))
+    Ok(Some((slot.into_iter().fold(grant, Grant::with_slot), deadline)))
 }
 
-/// Reads `room`, or `room/slot/length`: how long the label is.
-fn room_and_length(text: &[u8]) -> Result<(Room, usize), Malformed> {
+/// Reads `room`, `room/slot` or `room/slot/length`, the length of the label.
+fn permit(text: &[u8]) -> Result<(Room, Option<Slot>, usize), Malformed> {
     let mut parts = text.splitn(3, |&byte| byte == b'/').map(number);
     let mut next = || parts.next().transpose();
     let room = next()?.and_then(room).ok_or(Malformed::NotAnInteger)?;
-    if next()?.is_some_and(|slot| slot != 0) {
-        return Err(Malformed::NotAnInteger);
-    }
+    let slot = slot(room, next()?.unwrap_or(0)).ok_or(Malformed::NotAnInteger)?;
     let length = usize::try_from(next()?.unwrap_or(0)).ok().filter(|length| *length <= MAX_LABEL_LEN);
-    Ok((room, length.ok_or(Malformed::NotAnInteger)?))
+    Ok((room, slot, length.ok_or(Malformed::NotAnInteger)?))
 }
 
 fn deadline(text: &[u8]) -> Result<Deadline, Malformed> {
@@ -136,6 +135,17 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
+/// The slot that a number stands for, of a grant with that room; 0: none, or the one that its room says. One that has become exclusive
+/// keeps the slot that it had.
+pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
+    if number == 0 {
+        return Some(None);
+    }
+    let slot = u32::try_from(number).ok().and_then(Slot::new)?;
+    let may_have = room.is_exclusive() || room.most().is_some_and(|most| slot.get() <= most);
+    may_have.then_some(Some(slot))
+}
+
 fn number(text: &[u8]) -> Result<i64, Malformed> {
     let text = str::from_utf8(text).ok();
     text.and_then(|text| text.parse().ok()).ok_or(Malformed::NotAnInteger)
@@ -145,8 +155,9 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
-    let label = grant.label();
-    let room = Some(grant.room()).filter(|room| !alone || !room.is_exclusive() || !label.is_empty());
+    let (slot, label) = (grant.slot_apart(), grant.label());
+    let is_plain = grant.room().is_exclusive() && slot.is_none() && label.is_empty();
+    let room = Some(grant.room()).filter(|_| !alone || !is_plain);
     if room.is_some() {
         state.push(if alone { b'=' } else { b'+' });
     }
@@ -166,9 +177,12 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
         }
     }
     if let Some(room) = room {
-        add(digits.format(room.most().unwrap_or(0)), if label.is_empty() { b',' } else { b'/' });
-        if !label.is_empty() {
-            add("0", b'/');
+        let (has_label, has_more) = (!label.is_empty(), slot.is_some() || !label.is_empty());
+        add(digits.format(room.most().unwrap_or(0)), if has_more { b'/' } else { b',' });
+        if has_more {
+            add(digits.format(slot.map_or(0, Slot::get)), if has_label { b'/' } else { b',' });
+        }
+        if has_label {
             add(digits.format(label.len()), b',');
         }
     }

@@ -22,11 +22,11 @@
 //! | room | how many may hold the lock while it does; 0: any number |
 //! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
 //!
-//! The wider form 3 is for grants of which one has a label. It is form 2 with two fields more at the end of each grant:
+//! The wider form 3 is for grants of which one has a slot or a label. It is form 2 with two fields more at the end of each grant:
 //!
 //! | field | what |
 //! |---|---|
-//! | slot | 0: kept for a number by which the holders of a limit could be told apart |
+//! | slot | the number of its permit; 0: none, or the one that its room says. No two are the same, and none is above the room, unless the grant has become exclusive |
 //! | label | its bytes, 0 to 128 |
 //!
 //! The latest lease is the key's TTL, which the server writes itself. Ends, and how much shorter a lease is, go up to 2^63 - 1, as the
@@ -41,7 +41,7 @@ use std::ffi::CStr;
 use crate::keyspace::effects::{self, APPLY};
 use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
 use crate::lock::{
-    Deadline, Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Mover, Owner, Room, Value,
+    Deadline, Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Mover, Owner, Room, Slot, Value,
 };
 use crate::server::{
     self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
@@ -59,9 +59,7 @@ impl NativeType for Value {
 
     fn save(&self, rdb: &mut RdbWriter) {
         match self {
-            Self::One(grant) if grant.room().is_exclusive() && grant.label().is_empty() => {
-                save_one(grant, rdb)
-            }
+            Self::One(grant) if grant.room().is_exclusive() && !has_more(grant) => save_one(grant, rdb),
             _ => save_several(self, rdb),
         }
     }
@@ -94,6 +92,9 @@ impl NativeType for Value {
             if !grant.room().is_exclusive() {
                 digest.integer(grant.room().most().unwrap_or(0).into());
                 digest.integer(held.deadline.left(0));
+            }
+            if let Some(slot) = grant.slot_apart() {
+                digest.integer(slot.get().into());
             }
             if !grant.label().is_empty() {
                 digest.bytes(grant.label());
@@ -165,9 +166,9 @@ fn save_parts(grant: &Grant, rdb: &mut RdbWriter) {
 
 fn save_several(value: &Value, rdb: &mut RdbWriter) {
     let endless = value.is_endless();
-    let has_labels = value.all(latest(endless)).any(|held| !held.grant.label().is_empty());
+    let has_more = value.all(latest(endless)).any(|held| has_more(held.grant));
     rdb.unsigned(0);
-    rdb.unsigned(if has_labels { 3 } else { 2 });
+    rdb.unsigned(if has_more { 3 } else { 2 });
     rdb.unsigned(value.count() as u64);
     rdb.unsigned(endless.into());
     for held in value.all(latest(endless)) {
@@ -175,11 +176,16 @@ fn save_several(value: &Value, rdb: &mut RdbWriter) {
         rdb.unsigned(held.grant.made_apart().unwrap_or(0).unsigned_abs());
         rdb.unsigned(held.grant.room().most().unwrap_or(0).into());
         rdb.unsigned(number_of(held.deadline, endless));
-        if has_labels {
-            rdb.unsigned(0);
+        if has_more {
+            rdb.unsigned(held.grant.slot_apart().map_or(0, Slot::get).into());
             rdb.bytes(held.grant.label());
         }
     }
+}
+
+/// Whether a grant has what only form 3 has.
+fn has_more(grant: &Grant) -> bool {
+    grant.slot_apart().is_some() || !grant.label().is_empty()
 }
 
 /// The end of the latest of several leases, as they are written.
@@ -255,7 +261,7 @@ impl Parts {
     }
 }
 
-fn load_several(rdb: &mut RdbReader, has_labels: bool) -> Result<Value, String> {
+fn load_several(rdb: &mut RdbReader, has_more: bool) -> Result<Value, String> {
     let count = rdb.unsigned().map_err(truncated)?;
     let endless = match rdb.unsigned().map_err(truncated)? {
         0 => false,
@@ -276,8 +282,12 @@ fn load_several(rdb: &mut RdbReader, has_labels: bool) -> Result<Value, String> 
         if last.replace(parts.fence) >= Some(parts.fence) {
             return Err(format!("the fence {} behind another", parts.fence.get()));
         }
-        let label = if has_labels { label(rdb)? } else { Vec::new() };
-        let grant = parts.grant(made, room, &label);
+        let (slot, label) = if has_more { (slot(rdb, room)?, label(rdb)?) } else { (None, Vec::new()) };
+        if let Some(twice) = slot.filter(|slot| value.as_ref().is_some_and(|value| value.slots().has(*slot)))
+        {
+            return Err(format!("the slot {} twice", twice.get()));
+        }
+        let grant = slot.into_iter().fold(parts.grant(made, room, &label), Grant::with_slot);
         until = match &mut value {
             None => {
                 value = Some(Value::One(grant));
@@ -296,12 +306,14 @@ fn load_several(rdb: &mut RdbReader, has_labels: bool) -> Result<Value, String> 
     Ok(value)
 }
 
-/// The label of a grant, behind its slot.
+/// The slot of a grant with that room.
+fn slot(rdb: &mut RdbReader, room: Room) -> Result<Option<Slot>, String> {
+    let number = rdb.unsigned().map_err(truncated)?;
+    let slot = i64::try_from(number).ok().and_then(|number| effects::slot(room, number));
+    slot.ok_or_else(|| format!("the slot {number} with room for {}", room.most().unwrap_or(0)))
+}
+
 fn label(rdb: &mut RdbReader) -> Result<Vec<u8>, String> {
-    match rdb.unsigned().map_err(truncated)? {
-        0 => (),
-        slot => return Err(format!("the slot {slot}")),
-    }
     let label = rdb.bytes().map_err(truncated)?;
     if label.len() > MAX_LABEL_LEN {
         return Err(format!("a label of {} bytes", label.len()));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Deadline, Extras, Fence, Grant, Millis, Now, Others, Owner, Room};
+use super::{Deadline, Extras, Fence, Grant, Millis, Now, Others, Owner, Room, Slot, SlotRequest};
 
 /// A grant as a command finds it, and the end of its lease.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Held<'a> {
 pub(crate) struct Got {
     pub(crate) fence: Fence,
     pub(crate) holds: u32,
+    /// Of one who asked with `LIMIT`: the number of its permit.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// What an acquire asks for.
@@ -32,6 +34,8 @@ pub(crate) struct AcquireRequest<'a> {
     pub(crate) session: bool,
     /// For how many holders there is to be room, this one included.
     pub(crate) room: Room,
+    /// With `LIMIT`: which number the permit is to have.
+    pub(crate) slot: Option<SlotRequest>,
     pub(crate) extras: Option<Arc<Extras>>,
 }
 
@@ -51,17 +55,40 @@ impl AcquireRequest<'_> {
         self.extras.as_ref()?.label.as_deref()
     }
 
-    /// The grant that is made of it, with that fence.
+    /// The grant that is made of it, with that fence, and with that slot where it asks for one.
     #[inline(always)]
-    pub(crate) fn grant(&self, fence: Fence, now: Now) -> Grant {
-        let grant = Grant::new(self.owner.borrowed(), fence, 1, Extras::granted(&self.extras), now.millis());
-        if self.room.is_exclusive() { grant } else { grant.with_room(self.room) }
+    pub(crate) fn grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
+        if self.room.is_exclusive() && self.extras.is_none() {
+            return Grant::new(self.owner.borrowed(), fence, 1, None, now.millis());
+        }
+        self.rare_grant(fence, slot, now)
+    }
+
+    /// Apart, so that a plain lock does not pay for it.
+    #[inline(never)]
+    fn rare_grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
+        let extras = Extras::granted(&self.extras);
+        let grant = Grant::new(self.owner.borrowed(), fence, 1, extras, now.millis());
+        if self.room.is_exclusive() {
+            return grant;
+        }
+        slot.into_iter().fold(grant.with_room(self.room), Grant::with_slot)
+    }
+
+    /// Whether an owner that re-enters asks for another slot than its grant has.
+    fn wants_another_slot(&self, grant: &Grant) -> bool {
+        match (self.slot, grant.slot()) {
+            (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
+            (Some(SlotRequest::Least), Some(slot)) => self.room.most().is_some_and(|most| slot.get() > most),
+            (None, _) | (_, None) => false,
+        }
     }
 
     /// The end of the lease of a grant that is made now.
     pub(crate) fn first_deadline(&self, limits: Limits, now: Millis) -> Deadline {
-        let ages = self.max_hold().into_iter().chain(limits.max_hold);
-        Deadline::after(now, ages.fold(limits.allowed(self.lease), Millis::min))
+        let lease = limits.max_hold.map_or(self.lease, |age| age.min(self.lease));
+        let lease = self.max_hold().map_or(lease, |age| age.min(lease));
+        Deadline::after(now, limits.allowed(lease))
     }
 }
 
@@ -88,36 +115,43 @@ impl Limits {
     }
 }
 
-/// What comes of an acquire.
+/// What comes of an acquire. The slot is that of the grant from then on, where one is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     /// There is room: a new grant, with one hold, until then.
-    Granted { deadline: Deadline },
+    Granted { slot: Option<Slot>, deadline: Deadline },
     /// The owner held it already: so many holds, until then. Both may be what they were (`ONCE`).
-    Reentered { holds: u32, deadline: Deadline },
-    /// The owner re-enters with less room from now on, which is enough for the others that hold the lock.
-    Upgraded { holds: u32, deadline: Deadline },
+    Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
+    /// The owner re-enters with less room from now on, which is enough for the others that hold the lock; or with a slot from now on.
+    Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
     /// Others hold the lock, and leave no room.
     Refused,
-    /// The owner holds it already, and wants less room than the others that hold it need.
+    /// The owner holds it already, and wants less room than the others that hold it need, or a slot that one of them has.
     UpgradeRefused,
 }
 
-/// The re-entrancy count is at its limit (2^32 - 1).
+/// Why a holder can't have what it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooManyHolds;
+#[cfg_attr(test, derive(Hash))]
+pub(crate) enum ReentryError {
+    /// The re-entrancy count is at its limit (2^32 - 1).
+    TooManyHolds,
+    /// Its grant has another slot than it names, or one above its `LIMIT`.
+    OtherSlot,
+}
 
 /// Decides an acquire, by the owner's own grant and by the others.
 #[inline(always)]
 pub(crate) fn acquire(
     held: Option<Held<'_>>,
-    others: Others,
+    others: Others<'_>,
     ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
-) -> Result<Acquired, TooManyHolds> {
+) -> Result<Acquired, ReentryError> {
     if held.is_none() && others.count == 0 {
-        return Ok(Acquired::Granted { deadline: ask.first_deadline(limits, now) });
+        let slot = ask.slot.map(SlotRequest::alone);
+        return Ok(Acquired::Granted { slot, deadline: ask.first_deadline(limits, now) });
     }
     acquire_held(held, others, ask, limits, now)
 }
@@ -126,26 +160,38 @@ pub(crate) fn acquire(
 #[inline(never)]
 fn acquire_held(
     held: Option<Held<'_>>,
-    others: Others,
+    others: Others<'_>,
     ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
-) -> Result<Acquired, TooManyHolds> {
+) -> Result<Acquired, ReentryError> {
     let Some(held) = held else {
         let most = Room::limit(limits.max_holders).unwrap_or(Room::ANY);
-        return Ok(match others.bear(ask.room.min(most)) {
-            true => Acquired::Granted { deadline: ask.first_deadline(limits, now) },
+        let slot = ask.slot.map(|slot| slot.find(others.slots));
+        return Ok(match slot != Some(None) && others.bear(ask.room.min(most)) {
+            true => Acquired::Granted { slot: slot.flatten(), deadline: ask.first_deadline(limits, now) },
             false => Acquired::Refused,
         });
     };
-    let upgrade = ask.room < held.grant.room();
-    if upgrade && !others.bear(ask.room) {
+    if ask.wants_another_slot(held.grant) {
+        return Err(ReentryError::OtherSlot);
+    }
+    let its_own = held.grant.slot();
+    let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
+    // Its first slot, too, is something that the others have to leave to it.
+    let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
+    if upgrade && (slot == Some(None) || !others.bear(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);
     }
+    let slot = slot.flatten();
     let holds = held.grant.holds();
-    let holds = if ask.once { holds } else { holds.checked_add(1).ok_or(TooManyHolds)? };
+    let holds = if ask.once { holds } else { holds.checked_add(1).ok_or(ReentryError::TooManyHolds)? };
     let deadline = lengthen(held, ask.lease, limits, now);
-    Ok(if upgrade { Acquired::Upgraded { holds, deadline } } else { Acquired::Reentered { holds, deadline } })
+    Ok(if upgrade {
+        Acquired::Upgraded { holds, slot, deadline }
+    } else {
+        Acquired::Reentered { holds, slot, deadline }
+    })
 }
 
 /// The deadline of a grant whose holder stays (a re-entry, a session): that lease from now, but never earlier than it

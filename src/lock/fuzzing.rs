@@ -1,10 +1,12 @@
 //! No number is too great for a decision, and none breaks a promise.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::{
     AcquireRequest, Acquired, Deadline, Extras, Fence, FenceClock, Grant, GrantChange, Held, LONGEST_LEASE,
-    Limits, Millis, Others, Owner, Released, Room, Value, acquire, extend, lengthen, release,
+    Limits, Millis, Now, Others, Owner, ReentryError, Released, Room, Slot, SlotRequest, Value, acquire,
+    extend, lengthen, release,
 };
 
 /// Numbers out of bytes; where those are used up, none.
@@ -48,6 +50,16 @@ fn step(
     let labels: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"x"), Some(&[b'y'; 128])];
     let label = *labels.get((what >> 14 & 3) as usize)?;
     let room = *rooms.get((what >> 8 & 3) as usize)?;
+    let slot = match u32::try_from(what >> 16 & 3).ok().and_then(Slot::new) {
+        Some(slot) => SlotRequest::This(slot),
+        None => SlotRequest::Least,
+    };
+    // As the parser has it: `SLOT` only with `LIMIT`, and not above that.
+    let slot = room.most().map(|most| match slot {
+        SlotRequest::This(slot) if slot.get() > most => SlotRequest::Least,
+        slot => slot,
+    });
+    let slot = slot.filter(|_| !room.is_exclusive() || what & 1 << 18 != 0);
     let limits = Limits {
         max_lease: LONGEST_LEASE,
         max_hold: max_hold.filter(|_| what & 1024 == 0),
@@ -61,7 +73,7 @@ fn step(
     match (what >> 4) % 6 {
         0 | 1 => {
             let (once, extras) = (what & 8 == 0, Extras::new(max_hold, label));
-            let ask = AcquireRequest { owner, lease, once, session: false, room, extras };
+            let ask = AcquireRequest { owner, lease, once, session: false, room, slot, extras };
             take(&ask, limits, now, clock, lock)?;
         }
         2 => {
@@ -132,14 +144,16 @@ fn take(
     };
     let fence = held.map(|held| held.grant.fence());
     match (acquire(held, others, ask, limits, now), held) {
-        (Ok(Acquired::Granted { deadline }), None) => {
+        (Ok(Acquired::Granted { slot, deadline }), None) => {
             assert!(deadline <= Deadline::after(now, ask.lease));
             let last = clock.last();
             let fence = clock.next(now)?;
             assert!(Some(fence) > last);
-            let owner = ask.owner.borrowed().into_owned();
-            let grant = Grant::new(owner, fence, 1, Extras::granted(&ask.extras), now / 1000);
-            let grant = grant.with_room(ask.room);
+            let grant = ask.grant(fence, slot, Now { micros: now, start: now });
+            assert_eq!(slot, ask.slot.and(grant.slot()));
+            if let Some(SlotRequest::This(asked)) = ask.slot {
+                assert_eq!(slot, Some(asked));
+            }
             assert_eq!(grant.label(), ask.label().unwrap_or_default());
             match lock {
                 Some((value, until)) => *until = value.put(grant, deadline, *until),
@@ -147,7 +161,7 @@ fn take(
             }
         }
         (
-            Ok(Acquired::Reentered { holds, deadline } | Acquired::Upgraded { holds, deadline }),
+            Ok(Acquired::Reentered { holds, slot, deadline } | Acquired::Upgraded { holds, slot, deadline }),
             Some(held),
         ) => {
             assert!(held.grant.owner() == ask.owner && deadline >= held.deadline);
@@ -155,15 +169,21 @@ fn take(
             let room = held.grant.room().min(ask.room);
             let label = ask.label().unwrap_or(held.grant.label()).to_vec();
             let (value, until) = lock.as_mut()?;
-            let change = GrantChange { holds: Some(holds), room: Some(room), label: ask.label() };
+            assert_eq!(slot.is_some(), ask.slot.is_some());
+            assert!(held.grant.slot().is_none() || slot.is_none() || slot == held.grant.slot());
+            let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
             *until = value.update(fence?, change, deadline, *until);
             assert_eq!(value.grant_of(&ask.owner)?.label(), label);
         }
         (Ok(Acquired::Refused), None) => assert!(others.count > 0),
         (Ok(Acquired::UpgradeRefused), Some(held)) => {
-            assert!(ask.room < held.grant.room() && others.count > 0)
+            assert!(ask.room < held.grant.room() || held.grant.slot().is_none());
+            assert!(others.count > 0);
         }
-        (Err(_), Some(held)) => assert_eq!(held.grant.holds(), u32::MAX),
+        (Err(ReentryError::TooManyHolds), Some(held)) => assert_eq!(held.grant.holds(), u32::MAX),
+        (Err(ReentryError::OtherSlot), Some(held)) => {
+            assert!(ask.slot.is_some() && held.grant.slot().is_some())
+        }
         (answer, held) => panic!("{answer:?} for {held:?}"),
     }
     Some(())
@@ -185,7 +205,11 @@ fn bear_each_other(value: &Value, until: Deadline) {
     if let Value::Several(several) = value {
         assert!(several.trees_agree());
     }
+    let mut slots = BTreeSet::new();
     for held in value.all(until) {
+        let (room, slot) = (held.grant.room(), held.grant.slot().map(Slot::get));
+        assert!(slot.is_none_or(|slot| slots.insert(slot)), "twice: {slot:?}");
+        assert!(slot.is_none_or(|slot| room.is_exclusive() || room.most().is_some_and(|most| slot <= most)));
         assert!(held.grant.room().most().is_none_or(|most| count <= most as usize));
         assert_eq!(value.grant_of(&held.grant.owner()), Some(held.grant));
         assert!(value.with_fence(held.grant.fence(), || until).is_some());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::counts::Counts;
 use super::extras::Extras;
-use super::{Deadline, Fence, Millis, Owner, Room};
+use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
 /// A grant: who holds the lock, how often, with which fence, and how many it bears beside it.
 ///
@@ -29,6 +29,8 @@ pub(crate) struct Full {
     fence: Fence,
     holds: u32,
     room: Room,
+    /// Where the room does not say it.
+    slot: Option<Slot>,
     made: Millis,
     extras: Option<Arc<Extras>>,
 }
@@ -39,6 +41,7 @@ impl Full {
         self.extras.is_some()
             || self.made != self.fence.millis()
             || !self.room.is_exclusive()
+            || self.slot.is_some()
             || matches!(self.owner, Owner::Name(_))
     }
 
@@ -58,13 +61,14 @@ impl Full {
 pub(crate) struct GrantChange<'a> {
     pub(crate) holds: Option<u32>,
     pub(crate) room: Option<Room>,
+    pub(crate) slot: Option<Slot>,
     /// Empty: none any more.
     pub(crate) label: Option<&'a [u8]>,
 }
 
 impl GrantChange<'_> {
     /// The lease changes, and nothing else.
-    pub(crate) const NONE: Self = Self { holds: None, room: None, label: None };
+    pub(crate) const NONE: Self = Self { holds: None, room: None, slot: None, label: None };
 
     pub(crate) fn holds(holds: u32) -> Self {
         Self { holds: Some(holds), ..Self::NONE }
@@ -92,8 +96,8 @@ impl Grant {
                 Repr::Compact { counts, uuid }
             }
             (owner, extras, _) => {
-                let (owner, room) = (owner.into_owned(), Room::ONE);
-                Repr::Full(Box::new(Full { owner, fence, holds, room, made, extras }))
+                let (owner, room, slot) = (owner.into_owned(), Room::ONE, None);
+                Repr::Full(Box::new(Full { owner, fence, holds, room, slot, made, extras }))
             }
         })
     }
@@ -107,8 +111,8 @@ impl Grant {
             }
             Repr::Compact { counts, uuid } => {
                 let (owner, fence, holds) = (Owner::Uuid(uuid), counts.fence(), counts.holds());
-                let (room, made, extras) = (Room::ONE, fence.millis(), None);
-                let mut full = Full { owner, fence, holds, room, made, extras };
+                let (room, slot, made, extras) = (Room::ONE, None, fence.millis(), None);
+                let mut full = Full { owner, fence, holds, room, slot, made, extras };
                 change(&mut full);
                 full.packed()
             }
@@ -118,6 +122,15 @@ impl Grant {
     /// The grant with that room. Without this call, it has room for nobody else.
     pub(crate) fn with_room(self, room: Room) -> Self {
         if room == self.room() { self } else { self.with(|full| full.room = room) }
+    }
+
+    /// The grant with that slot. Without this call, it has none but what its room says.
+    pub(crate) fn with_slot(self, slot: Slot) -> Self {
+        if Some(slot) == self.slot() { self } else { self.with(|full| full.slot = Some(slot)) }
+    }
+
+    pub(super) fn without_slot(self) -> Self {
+        self.with(|full| full.slot = None)
     }
 
     /// A grant of which a primary or a file tells at that time, and when it was made where the fence does not say that. If
@@ -139,7 +152,14 @@ impl Grant {
         if self.fence() != earlier.fence() || self.made() == earlier.made() {
             return self;
         }
-        self.with(|full| full.made = earlier.made())
+        self.made_at(earlier.made())
+    }
+
+    /// Apart, so that those who never come here do not pay for it.
+    #[cold]
+    #[inline(never)]
+    fn made_at(self, made: Millis) -> Self {
+        self.with(|full| full.made = made)
     }
 
     pub(crate) fn owner(&self) -> Owner<'_> {
@@ -165,9 +185,10 @@ impl Grant {
 
     /// Whether the change changes nothing.
     pub(crate) fn is_already(&self, change: GrantChange<'_>) -> bool {
-        let GrantChange { holds, room, label } = change;
+        let GrantChange { holds, room, slot, label } = change;
         holds.is_none_or(|holds| holds == self.holds())
             && room.is_none_or(|room| room == self.room())
+            && (slot.is_none() || slot == self.slot())
             && label.is_none_or(|label| label == self.label())
     }
 
@@ -175,11 +196,13 @@ impl Grant {
         if self.is_already(change) {
             return;
         }
-        let GrantChange { holds, room, label } = change;
+        let GrantChange { holds, room, slot, label } = change;
         let max_hold = self.max_hold();
+        let slot = slot.filter(|_| slot != self.slot());
         *self = self.take().with(|full| {
             full.holds = holds.unwrap_or(full.holds);
             full.room = room.unwrap_or(full.room);
+            full.slot = slot.or(full.slot);
             if let Some(label) = label {
                 full.extras = Extras::new(max_hold, Some(label).filter(|label| !label.is_empty()));
             }
@@ -197,6 +220,19 @@ impl Grant {
         match &self.0 {
             Repr::Compact { .. } => Room::ONE,
             Repr::Full(full) => full.room,
+        }
+    }
+
+    /// The number of its permit, which no other holder has. Who holds the lock alone has the first, if it had no other before.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.slot_apart().or(self.room().is_exclusive().then_some(Slot::FIRST))
+    }
+
+    /// The number of its permit, where its room does not say it.
+    pub(crate) fn slot_apart(&self) -> Option<Slot> {
+        match &self.0 {
+            Repr::Compact { .. } => None,
+            Repr::Full(full) => full.slot,
         }
     }
 

@@ -11,22 +11,26 @@ mod fence;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod grant;
+mod others;
 mod owner;
 mod room;
 mod several;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod time;
 mod value;
 
 pub(crate) use decide::{
-    AcquireRequest, Acquired, Got, Held, Limits, Released, TooManyHolds, acquire, extend, lengthen, release,
+    AcquireRequest, Acquired, Got, Held, Limits, ReentryError, Released, acquire, extend, lengthen, release,
     take_back, within_age,
 };
 pub(crate) use extras::{Extras, MAX_LABEL_LEN};
 pub(crate) use fence::{Fence, FenceClock};
 pub(crate) use grant::{Grant, GrantChange};
+pub(crate) use others::Others;
 pub(crate) use owner::Owner;
-pub(crate) use room::{Others, Room};
+pub(crate) use room::Room;
+pub(crate) use slots::{Slot, SlotRequest, UsedSlots};
 pub(crate) use time::{Deadline, LONGEST_LEASE, Micros, Millis, Now};
 pub(crate) use value::{Mover, Value};

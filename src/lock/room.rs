@@ -25,25 +25,12 @@ impl Room {
         Some(self.0.get()).filter(|_| self != Self::ANY)
     }
 
+    /// The most holders; of any number, more than there ever are.
+    pub(super) fn holders(self) -> usize {
+        self.0.get() as usize
+    }
+
     pub(crate) fn is_exclusive(self) -> bool {
         self == Self::ONE
-    }
-}
-
-/// Those who hold a lock beside the one who asks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Others {
-    pub(crate) count: usize,
-    /// The least room that one of them has.
-    pub(crate) room: Room,
-}
-
-impl Others {
-    pub(crate) const NONE: Self = Self { count: 0, room: Room::ANY };
-
-    /// Whether one with that room may hold the lock with them: they are fewer than its own room, and than the room of each of
-    /// them.
-    pub(crate) fn bear(self, room: Room) -> bool {
-        self.count < room.min(self.room).0.get() as usize
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room};
+use super::slots::Slots;
+use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
 
 /// The grants of one lock. Whatever is asked of it costs at most the logarithm of their number.
 ///
@@ -16,6 +17,7 @@ pub(crate) struct Several {
     ends: BTreeSet<(Deadline, Fence)>,
     /// How many have which room.
     rooms: BTreeMap<Room, usize>,
+    slots: Slots,
 }
 
 /// An end, where the latest of all was that, and has been moved.
@@ -78,12 +80,16 @@ impl Several {
         self.grants.values().map(move |(grant, end)| Held { grant, deadline: self.end_by(*end, until) })
     }
 
-    pub(super) fn seen_by(&self, owner: &Owner<'_>, until: Deadline) -> (Option<Held<'_>>, Others) {
+    pub(super) fn seen_by(&self, owner: &Owner<'_>, until: Deadline) -> (Option<Held<'_>>, Others<'_>) {
         let its = self.owners.get(owner).and_then(|fence| self.with_fence(*fence, until));
-        let Some(held) = its else { return (None, Others { count: self.count(), room: self.room() }) };
+        let slots = self.slots();
+        let Some(held) = its else {
+            return (None, Others { count: self.count(), room: self.room(), slots });
+        };
         let mut rooms = self.rooms.iter().filter(|(room, count)| **room != held.grant.room() || **count > 1);
         let room = rooms.next().map_or(Room::ANY, |(room, _)| *room);
-        (Some(held), Others { count: self.count() - 1, room })
+        // Its own slot is among them: an owner that has one never looks for another.
+        (Some(held), Others { count: self.count() - 1, room, slots })
     }
 
     pub(super) fn grant_of(&self, owner: &Owner<'_>) -> Option<&Grant> {
@@ -109,6 +115,10 @@ impl Several {
         self.rooms.keys().next().copied().unwrap_or(Room::ANY)
     }
 
+    pub(super) fn slots(&self) -> UsedSlots<'_> {
+        UsedSlots::Several(&self.slots)
+    }
+
     /// Puts a grant beside the others, in place of an earlier one of its owner.
     pub(super) fn put(&mut self, grant: Grant, end: Deadline) {
         let owner = grant.owner().into_owned();
@@ -119,6 +129,15 @@ impl Several {
         };
         // No two have one fence, whatever a file says.
         self.end(grant.fence());
+        // Nor one slot.
+        let grant = match grant.slot() {
+            Some(slot) if self.slots.has(slot) => grant.without_slot(),
+            Some(slot) => {
+                self.slots.add(slot);
+                grant
+            }
+            None => grant,
+        };
         *self.rooms.entry(grant.room()).or_default() += 1;
         self.ends.insert((end, grant.fence()));
         self.owners.insert(owner, grant.fence());
@@ -138,6 +157,9 @@ impl Several {
         let (grant, end) = self.grants.remove(&fence)?;
         self.ends.remove(&(end, fence));
         self.owners.remove(&grant.owner().into_owned());
+        if let Some(slot) = grant.slot() {
+            self.slots.remove(slot);
+        }
         if let Some(count) = self.rooms.get_mut(&grant.room()) {
             *count -= 1;
             if *count == 0 {
@@ -159,12 +181,14 @@ impl Several {
     #[cfg(fuzzing)]
     pub(super) fn trees_agree(&self) -> bool {
         let with_a_room = self.rooms.values().sum();
+        let with_a_slot = self.grants.values().filter(|(grant, _)| grant.slot().is_some()).count();
         [self.owners.len(), self.ends.len(), with_a_room] == [self.count(); 3]
+            && self.slots.count() == with_a_slot
     }
 
     pub(super) fn heap_size(&self) -> usize {
         // The owners' names are there twice.
         let owners = self.grants.values().map(|(grant, _)| grant.heap_size() + grant.owner().heap_size());
-        owners.sum::<usize>() + ENTRY * (self.count() * 3 / 2).max(NODE)
+        owners.sum::<usize>() + self.slots.heap_size() + ENTRY * (self.count() * 3 / 2).max(NODE)
     }
 }

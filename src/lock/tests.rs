@@ -13,7 +13,15 @@ fn owner(name: &str) -> Owner<'_> {
 }
 
 fn ask<'a>(name: &'a str, lease: Millis) -> AcquireRequest<'a> {
-    AcquireRequest { owner: owner(name), lease, extras: None, once: false, session: false, room: Room::ONE }
+    AcquireRequest {
+        owner: owner(name),
+        lease,
+        slot: None,
+        extras: None,
+        once: false,
+        session: false,
+        room: Room::ONE,
+    }
 }
 
 /// Any lease may be lengthened, up to that age of the grant.
@@ -39,7 +47,7 @@ fn acquire(
     ask: &AcquireRequest<'_>,
     limits: Limits,
     now: Millis,
-) -> Result<Acquired, TooManyHolds> {
+) -> Result<Acquired, ReentryError> {
     let value = held.map(|held| Value::One(held.grant.clone()));
     let (mine, others) = match (&value, held) {
         (Some(value), Some(held)) => value.seen_by(&ask.owner, || held.deadline),
@@ -51,7 +59,7 @@ fn acquire(
 #[test]
 fn a_free_lock_is_granted_for_the_lease() {
     let granted = acquire(None, &ask("a", 500), age(None), NOW);
-    assert_eq!(granted, Ok(Acquired::Granted { deadline: Deadline::At(NOW + 500) }));
+    assert_eq!(granted, Ok(Acquired::Granted { slot: None, deadline: Deadline::At(NOW + 500) }));
 }
 
 #[test]
@@ -70,7 +78,7 @@ fn a_reentry_adds_a_hold_and_never_shortens_the_lease() {
         (Deadline::Never, 500, Deadline::Never),
     ] {
         let reentered = acquire(held(&grant, old), &ask("a", lease), age(None), NOW);
-        assert_eq!(reentered, Ok(Acquired::Reentered { holds: 3, deadline: new }));
+        assert_eq!(reentered, Ok(Acquired::Reentered { holds: 3, slot: None, deadline: new }));
     }
 }
 
@@ -79,13 +87,17 @@ fn once_gives_the_grant_back_without_another_hold() {
     let grant = grant("a", u32::MAX);
     let again = AcquireRequest { once: true, ..ask("a", 500) };
     let reentered = acquire(held(&grant, Deadline::At(NOW)), &again, age(None), NOW);
-    assert_eq!(reentered, Ok(Acquired::Reentered { holds: u32::MAX, deadline: Deadline::At(NOW + 500) }));
+    assert_eq!(
+        reentered,
+        Ok(Acquired::Reentered { holds: u32::MAX, slot: None, deadline: Deadline::At(NOW + 500) })
+    );
 }
 
 #[test]
 fn holds_end_at_their_limit() {
     let grant = grant("a", u32::MAX);
-    assert_eq!(acquire(held(&grant, Deadline::At(NOW)), &ask("a", 1), age(None), NOW), Err(TooManyHolds));
+    let refused = acquire(held(&grant, Deadline::At(NOW)), &ask("a", 1), age(None), NOW);
+    assert_eq!(refused, Err(ReentryError::TooManyHolds));
 }
 
 #[test]
@@ -93,11 +105,11 @@ fn no_lease_goes_beyond_the_greatest_age() {
     let short = AcquireRequest { extras: Extras::new(Some(300), None), ..ask("a", 500) };
     assert_eq!(
         acquire(None, &short, age(None), NOW),
-        Ok(Acquired::Granted { deadline: Deadline::At(NOW + 300) })
+        Ok(Acquired::Granted { slot: None, deadline: Deadline::At(NOW + 300) })
     );
     assert_eq!(
         acquire(None, &short, age(Some(200)), NOW),
-        Ok(Acquired::Granted { deadline: Deadline::At(NOW + 200) })
+        Ok(Acquired::Granted { slot: None, deadline: Deadline::At(NOW + 200) })
     );
     let grant =
         Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Extras::new(Some(300), None), NOW);
@@ -106,7 +118,7 @@ fn no_lease_goes_beyond_the_greatest_age() {
     let end = Deadline::At(NOW + 300);
     assert_eq!(
         acquire(now_held, &ask("a", 500), age(None), later),
-        Ok(Acquired::Reentered { holds: 2, deadline: end })
+        Ok(Acquired::Reentered { holds: 2, slot: None, deadline: end })
     );
     assert_eq!(extend(held(&grant, Deadline::Never), None, 500, age(None), later), Some(end));
     assert_eq!(
@@ -162,7 +174,7 @@ fn a_server_that_may_have_been_replaced_lengthens_no_lease() {
     let grant = grant("a", 1);
     let now_held = held(&grant, Deadline::At(NOW + 100));
     let suspicious = Limits { may_lengthen: false, ..age(None) };
-    let unchanged = Acquired::Reentered { holds: 2, deadline: Deadline::At(NOW + 100) };
+    let unchanged = Acquired::Reentered { holds: 2, slot: None, deadline: Deadline::At(NOW + 100) };
     assert_eq!(acquire(now_held, &ask("a", 500), suspicious, NOW), Ok(unchanged));
     assert_eq!(lengthen(now_held.unwrap(), 500, suspicious, NOW), Deadline::At(NOW + 100));
 }
@@ -190,6 +202,110 @@ fn only_the_owner_with_the_right_fence_releases_or_extends() {
     }
     assert_eq!(release(None, None, false), None);
     assert_eq!(extend(None, None, 5, age(None), NOW), None);
+}
+
+fn permit(name: &str, most: u32, slot: Option<u32>) -> AcquireRequest<'_> {
+    let slot = slot.map_or(SlotRequest::Least, |slot| SlotRequest::This(Slot::new(slot).unwrap()));
+    AcquireRequest { room: Room::limit(most).unwrap(), slot: Some(slot), ..ask(name, 500) }
+}
+
+/// Asks for a lock that these hold, and stores what comes of it: the slot.
+fn take(
+    value: &mut Option<Value>,
+    ask: &AcquireRequest<'_>,
+    number: u64,
+) -> Result<Option<u32>, Option<ReentryError>> {
+    let until = Deadline::At(NOW + 500);
+    let (held, others) =
+        value.as_ref().map_or((None, Others::NONE), |value| value.seen_by(&ask.owner, || until));
+    let acquired = super::acquire(held, others, ask, age(None), NOW).map_err(Some)?;
+    let slot = match acquired {
+        Acquired::Granted { slot, .. } => {
+            let grant = ask.grant(fence(number), slot, Now { micros: NOW * 1000, start: NOW });
+            assert_eq!(slot, ask.slot.and(grant.slot()));
+            match value {
+                Some(value) => _ = value.put(grant, until, until),
+                None => *value = Some(Value::One(grant)),
+            }
+            slot
+        }
+        Acquired::Reentered { holds, slot, .. } | Acquired::Upgraded { holds, slot, .. } => {
+            let grant = held.unwrap().grant;
+            let (fence, room) = (grant.fence(), grant.room().min(ask.room));
+            let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: None };
+            value.as_mut().unwrap().update(fence, change, until, until);
+            slot
+        }
+        Acquired::Refused | Acquired::UpgradeRefused => return Err(None),
+    };
+    Ok(slot.map(Slot::get))
+}
+
+#[test]
+fn each_permit_has_the_least_number_that_is_free() {
+    let mut value = None;
+    for (number, name) in (1..).zip(["a", "b", "c"]) {
+        assert_eq!(take(&mut value, &permit(name, 3, None), number), Ok(Some(number as u32)));
+    }
+    assert_eq!(take(&mut value, &permit("d", 3, None), 4), Err(None));
+    let until = Deadline::At(NOW + 500);
+    value.as_mut().unwrap().end(fence(2), until);
+    assert_eq!(take(&mut value, &permit("d", 3, None), 4), Ok(Some(2)));
+    assert_eq!(take(&mut value, &permit("d", 3, None), 5), Ok(Some(2)), "a re-entry");
+    value.as_mut().unwrap().end(fence(1), until);
+    value.as_mut().unwrap().end(fence(4), until);
+    // Holders with a greater limit have numbers above this one, and count.
+    assert_eq!(take(&mut value, &permit("e", 2, None), 6), Ok(Some(1)));
+    assert_eq!(take(&mut value, &permit("f", 2, None), 7), Err(None));
+}
+
+#[test]
+fn a_slot_that_is_named_is_had_or_nothing_is() {
+    let mut value = None;
+    assert_eq!(take(&mut value, &permit("a", 3, Some(2)), 1), Ok(Some(2)));
+    assert_eq!(take(&mut value, &permit("b", 3, Some(2)), 2), Err(None));
+    assert_eq!(take(&mut value, &permit("b", 3, None), 2), Ok(Some(1)));
+    assert_eq!(take(&mut value, &permit("c", 3, None), 3), Ok(Some(3)));
+    let other = Err(Some(ReentryError::OtherSlot));
+    assert_eq!(take(&mut value, &permit("a", 3, Some(3)), 4), other);
+    assert_eq!(take(&mut value, &permit("a", 3, Some(2)), 4), Ok(Some(2)));
+    assert_eq!(take(&mut value, &permit("a", 5, None), 4), Ok(Some(2)));
+    // Its number is above that limit, whether or not there is room.
+    assert_eq!(take(&mut value, &permit("a", 1, None), 4), other);
+    // What does not ask for a number is not told of one; the grant keeps it.
+    let until = Deadline::At(NOW + 500);
+    for number in [2, 3] {
+        value.as_mut().unwrap().end(fence(number), until);
+    }
+    assert_eq!(take(&mut value, &ask("a", 500), 5), Ok(None));
+    assert_eq!(take(&mut value, &permit("a", 3, None), 5), Ok(Some(2)));
+}
+
+/// A reader, or a holder whose grant an earlier version made.
+#[test]
+fn a_grant_without_a_slot_has_one_from_its_next_re_entry_on() {
+    let reader = |name| AcquireRequest { room: Room::ANY, ..ask(name, 500) };
+    let mut value = None;
+    for (number, name) in (1..).zip(["a", "b"]) {
+        assert_eq!(take(&mut value, &reader(name), number), Ok(None));
+    }
+    assert_eq!(take(&mut value, &permit("a", 3, None), 3), Ok(Some(1)));
+    assert_eq!(take(&mut value, &permit("b", 3, Some(1)), 3), Err(None), "another has it");
+    assert_eq!(take(&mut value, &permit("b", 3, None), 3), Ok(Some(2)));
+}
+
+/// Whatever replicas or files say.
+#[test]
+fn no_two_holders_have_one_slot() {
+    let grant = |name: &str, number| {
+        let grant = Grant::new(owner(name).into_owned(), fence(number), 1, None, NOW).with_room(Room::ANY);
+        grant.with_slot(Slot::new(1).unwrap())
+    };
+    let until = Deadline::At(NOW + 500);
+    let mut value = Value::One(grant("a", 1));
+    value.put(grant("b", 2), until, until);
+    let slots: Vec<_> = value.all(until).map(|held| held.grant.slot().map(Slot::get)).collect();
+    assert_eq!(slots, [Some(1), None]);
 }
 
 #[test]
@@ -305,6 +421,18 @@ proptest! {
             prop_assert_eq!(grant.holds(), holds);
             prop_assert_eq!(grant.age(made + 7), 7);
             prop_assert_eq!(&grant, &Grant::new(owner.borrowed(), fence(number), holds, extras.clone(), made));
+            // With a slot, a label and room for others; and without again.
+            let mut permit = grant.clone();
+            let pair = Room::limit(2).unwrap();
+            let more = GrantChange { room: Some(pair), slot: Slot::new(2), label: Some(b"x"), ..GrantChange::NONE };
+            permit.change(more);
+            prop_assert_eq!((permit.room(), permit.slot(), permit.holds()), (pair, Slot::new(2), holds));
+            prop_assert_eq!((permit.owner(), permit.age(made + 7), permit.label()), (owner.borrowed(), 7, &b"x"[..]));
+            prop_assert_eq!(permit.max_hold(), max_hold);
+            let less = GrantChange { room: Some(Room::ONE), label: Some(b""), ..GrantChange::NONE };
+            permit.change(less);
+            prop_assert_eq!((permit.room(), permit.slot(), permit.label()), (Room::ONE, Slot::new(2), &b""[..]));
+            prop_assert_eq!(&permit.without_slot(), &grant);
         }
     }
 }

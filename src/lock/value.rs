@@ -1,7 +1,7 @@
 //! The grants of a lock: one, or several side by side.
 
 use super::several::Several;
-use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room};
+use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
 
 /// What the key of a held lock holds: one grant, as most do, whose lease is the TTL of the key; or several.
 ///
@@ -54,14 +54,20 @@ impl Value {
         &self,
         owner: &Owner<'_>,
         until: impl FnOnce() -> Deadline,
-    ) -> (Option<Held<'_>>, Others) {
+    ) -> (Option<Held<'_>>, Others<'_>) {
         match self {
             Self::One(grant) if grant.owner() == *owner => {
                 (Some(Held { grant, deadline: until() }), Others::NONE)
             }
-            Self::One(grant) => (None, Others { count: 1, room: grant.room() }),
+            Self::One(_) => (None, self.others()),
             Self::Several(several) => several.seen_by(owner, until()),
         }
+    }
+
+    /// All holders, to somebody who is none of them.
+    #[inline(always)]
+    pub(crate) fn others(&self) -> Others<'_> {
+        Others { count: self.count(), room: self.room(), slots: self.slots() }
     }
 
     /// The grant of an owner.
@@ -118,6 +124,14 @@ impl Value {
         match self {
             Self::One(grant) => grant.room(),
             Self::Several(several) => several.room(),
+        }
+    }
+
+    /// The slots that the holders have.
+    pub(crate) fn slots(&self) -> UsedSlots<'_> {
+        match self {
+            Self::One(grant) => UsedSlots::One(grant.slot()),
+            Self::Several(several) => several.slots(),
         }
     }
 

@@ -33,7 +33,7 @@ impl BlockedEvents for Telling {
                 }
             }
             Answer::WrongType => Error::WrongType.send(ctx),
-            Answer::TooManyHolds => Error::TooManyHolds.send(ctx),
+            Answer::NoReentry(why) => Error::from(why).send(ctx),
             Answer::Deadlock => Error::Deadlock.send(ctx),
             Answer::TimedOut | Answer::Gone => ctx.reply_null_array(),
             Answer::Extended { until } => ctx.reply_integer(until.left(now.start)),

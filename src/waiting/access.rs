@@ -6,7 +6,8 @@
 use super::detect::{Circle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
 use crate::lock::{
-    Deadline, Fence, Grant, GrantChange, Held, Limits, Micros, Millis, Now, Others, Owner, Room, Value,
+    Deadline, Fence, Grant, GrantChange, Held, Limits, Micros, Millis, Now, Others, Owner, ReentryError,
+    Room, Value,
 };
 
 /// What every rule needs.
@@ -103,7 +104,7 @@ pub(crate) trait LockAccess: Environment {
 
     /// The grant of an owner and the end of its lease, where it holds the lock; and those of the others.
     #[inline(always)]
-    fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others) {
+    fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others<'_>) {
         match self.value() {
             Some(value) => value.seen_by(owner, || self.deadline()),
             None => (None, Others::NONE),
@@ -117,7 +118,7 @@ pub(crate) trait LockAccess: Environment {
 
     /// Whether one more grant might fit beside those that there are.
     fn has_room(&self) -> bool {
-        self.value().is_none_or(|value| Others { count: value.count(), room: value.room() }.bear(Room::ANY))
+        self.value().is_none_or(|value| value.others().bear(Room::ANY))
     }
 }
 
@@ -257,7 +258,8 @@ pub(crate) enum LockEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NotHeld,
-    TooManyHolds,
+    /// A re-entry can't be had.
+    NoReentry(ReentryError),
     NoMoreFences,
     /// The queue is full.
     MaxWaiters,
@@ -273,8 +275,8 @@ pub(crate) enum Refusal {
     GraceOfLeases(Millis),
 }
 
-impl From<crate::lock::TooManyHolds> for Refusal {
-    fn from(_: crate::lock::TooManyHolds) -> Self {
-        Self::TooManyHolds
+impl From<ReentryError> for Refusal {
+    fn from(why: ReentryError) -> Self {
+        Self::NoReentry(why)
     }
 }

@@ -9,7 +9,7 @@ use super::lock_set::LocksAccess;
 use super::sessions;
 use super::settle::settle_for;
 use super::verdict::{Decision, GrantKind, Standing, judge, unsettled};
-use crate::lock::{AcquireRequest, Deadline, Got, Now};
+use crate::lock::{AcquireRequest, Deadline, Got, Now, SlotRequest};
 
 /// The grant of each lock, and the end of the lease that ends first.
 pub(crate) type Grants<B> = (<B as LocksAccess>::Each<Got>, Deadline);
@@ -41,7 +41,8 @@ fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -
     }
     let until = ask.first_deadline(lock.limits(), now.start);
     let fence = lock.next_fence(now)?;
-    let decision = Decision { kind: GrantKind::Alone, holds: 1, room: ask.room, until };
+    let slot = ask.slot.map(SlotRequest::alone);
+    let decision = Decision { kind: GrantKind::Alone, holds: 1, room: ask.room, slot, until };
     Some(grant::<false, S>(lock, ask, Planned { fence, decision }, now))
 }
 

@@ -51,10 +51,18 @@ pub(crate) fn extend<B: LocksAccess>(
     let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
     let ExtendRequest { owner, lease, confirm, .. } = *longer;
     let owner = owner.borrowed().into_owned();
-    let ask = AcquireRequest { owner, lease, once: true, session: false, room: Room::ONE, extras: None };
+    let ask = AcquireRequest {
+        owner,
+        lease,
+        once: true,
+        session: false,
+        room: Room::ONE,
+        slot: None,
+        extras: None,
+    };
     let (way, client_id) = (WaitKind::Blocked(client), caller.id());
     let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
-    let got = locks.with(&extensions, |_, &Extension { fence, holds, .. }| Got { fence, holds });
+    let got = locks.with(&extensions, |_, &Extension { fence, holds, .. }| Got { fence, holds, slot: None });
     hold_answer(locks, request, arrival, &got, Answer::Extended { until });
     Ok(Outcome::Waits)
 }

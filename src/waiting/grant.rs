@@ -66,13 +66,13 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     planned: Planned,
     now: Now,
 ) -> Granted {
-    let Planned { fence, decision: Decision { kind, holds, room, until } } = planned;
+    let Planned { fence, decision: Decision { kind, holds, room, slot, until } } = planned;
     let is_new = kind.earlier().is_none();
     if is_new {
         if !room.is_exclusive() {
             lock.note(LockEvent::Shared);
         }
-        let grant = ask.grant(fence, now);
+        let grant = ask.grant(fence, slot, now);
         if kind == GrantKind::Alone {
             lock.give(grant, until);
         } else {
@@ -83,14 +83,26 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
             look_when_one_ends(lock, now);
         }
     } else {
-        let change = GrantChange { holds: Some(holds), room: Some(room), label: ask.label() };
+        if slot.is_some() {
+            look_at_those_of_its_owner(lock, fence);
+        }
+        let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
         lock.update(fence, change, until);
         lock.note(LockEvent::Reentered);
         if matches!(kind, GrantKind::Upgrade(_)) {
             lock.note(LockEvent::Upgraded);
         }
     }
-    Granted { got: Got { fence, holds }, until, is_new }
+    Granted { got: Got { fence, holds, slot }, until, is_new }
+}
+
+/// The first slot of a grant: others of its owner's waits may want another one, and can't have it any more.
+#[inline(never)]
+fn look_at_those_of_its_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
+    let is_first = lock.with_fence(fence).is_some_and(|held| held.grant.slot().is_none());
+    if is_first && !lock.idle() {
+        lock.here(|table, at| table.locks.recheck_by(at, 0));
+    }
 }
 
 /// Grants a waiter all locks that it waits for, and has it told. Returns what it has of each; none if there are no more fences: what

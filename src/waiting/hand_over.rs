@@ -7,7 +7,7 @@ use super::grant::grant_to_waiter;
 use super::lock_set::LocksAccess;
 use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
-use crate::lock::{AcquireRequest, Fence, Now, Owner, TooManyHolds, Value};
+use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
 /// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
 /// them wait until one of those has it, or until they are at the head of the queue.
@@ -160,7 +160,7 @@ fn may_have<S: LockAccess>(
 fn may_have_again<S: LockAccess>(
     lock: &mut S,
     request: RequestId,
-    verdict: Result<Verdict, TooManyHolds>,
+    verdict: Result<Verdict, ReentryError>,
     now: Now,
 ) -> Result<Decision, Served> {
     let most = lock.most_unclaimed();
@@ -188,7 +188,7 @@ fn may_have_again<S: LockAccess>(
             lock.note(LockEvent::Deadlocked);
             Answer::Deadlock
         }
-        Err(TooManyHolds) => Answer::TooManyHolds,
+        Err(why) => Answer::NoReentry(why),
     };
     lock.table(|table| table.answer(request, answer));
     Err(Served::Answered)

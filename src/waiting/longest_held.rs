@@ -80,6 +80,7 @@ mod tests {
             let ask = AcquireRequest {
                 owner,
                 lease: 10,
+                slot: None,
                 extras: None,
                 once: false,
                 session: false,

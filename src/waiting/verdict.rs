@@ -3,7 +3,9 @@
 use super::access::LockAccess;
 use super::sessions::lease_of;
 use super::table::RequestId;
-use crate::lock::{self, AcquireRequest, Acquired, Deadline, Fence, Millis, Now, Others, Room, TooManyHolds};
+use crate::lock::{
+    self, AcquireRequest, Acquired, Deadline, Fence, Millis, Now, Others, ReentryError, Room, Slot,
+};
 
 /// What comes of a request for one lock, if it asks for nothing that can't be.
 pub(super) type Verdict = Result<Decision, Conflict>;
@@ -14,6 +16,8 @@ pub(super) struct Decision {
     pub(super) kind: GrantKind,
     pub(super) holds: u32,
     pub(super) room: Room,
+    /// Where one is asked for.
+    pub(super) slot: Option<Slot>,
     pub(super) until: Deadline,
 }
 
@@ -25,7 +29,7 @@ pub(super) enum GrantKind {
     Beside,
     /// The owner's grant, once more.
     Again(Fence),
-    /// The owner's grant, with less room.
+    /// The owner's grant, with less room, or with its first slot.
     Upgrade(Fence),
 }
 
@@ -83,28 +87,29 @@ pub(super) fn judge<S: LockAccess>(
     ask: &AcquireRequest<'_>,
     standing: Standing,
     now: Now,
-) -> Result<Verdict, TooManyHolds> {
+) -> Result<Verdict, ReentryError> {
     let limits = lock.limits();
     let is_over = matches!(standing, Standing::First { over: true });
     let (held, others) = if is_over { (None, Others::NONE) } else { lock.seen_by(&ask.owner) };
+    let alone = others.count == 0;
     let earlier = held.map(|held| (held.grant.fence(), held.grant.room()));
     let not = |grace, upgrade| Err(Conflict { grace, upgrade, unsettled: false });
     Ok(match (lock::acquire(held, others, ask, limits, now.start)?, earlier) {
-        (Acquired::Granted { deadline: until }, _) => match may_grant(lock, standing) {
+        (Acquired::Granted { slot, deadline: until }, _) => match may_grant(lock, standing) {
             Ok(()) => {
-                let kind = if others.count == 0 { GrantKind::Alone } else { GrantKind::Beside };
-                Ok(Decision { kind, holds: 1, room: ask.room, until })
+                let kind = if alone { GrantKind::Alone } else { GrantKind::Beside };
+                Ok(Decision { kind, holds: 1, room: ask.room, slot, until })
             }
             Err(grace) => not(grace, None),
         },
-        (Acquired::Reentered { holds, deadline }, Some((fence, room))) => {
+        (Acquired::Reentered { holds, slot, deadline }, Some((fence, room))) => {
             let until = lease_of(lock, fence, deadline);
-            Ok(Decision { kind: GrantKind::Again(fence), holds, room, until })
+            Ok(Decision { kind: GrantKind::Again(fence), holds, room, slot, until })
         }
-        (Acquired::Upgraded { holds, deadline }, Some((fence, _))) => match lock.grace().grants {
+        (Acquired::Upgraded { holds, slot, deadline }, Some((fence, room))) => match lock.grace().grants {
             0 => {
                 let until = lease_of(lock, fence, deadline);
-                Ok(Decision { kind: GrantKind::Upgrade(fence), holds, room: ask.room, until })
+                Ok(Decision { kind: GrantKind::Upgrade(fence), holds, room: room.min(ask.room), slot, until })
             }
             // Grants that another server made may be lost.
             left => not(Some(left), Some(fence)),

@@ -28,7 +28,10 @@ fn a_free_lock_goes_to_the_owner_named_with_one_hold_and_the_lease_asked() {
     let server = Server::start();
     let mut client = server.client();
     let grant = client.acquire("k", "OWNER alice PX 60000").unwrap();
-    assert_eq!(grant, Grant { owner: "alice".into(), fence: grant.fence, holds: 1, lease: 60_000 });
+    assert_eq!(
+        grant,
+        Grant { owner: "alice".into(), fence: grant.fence, holds: 1, lease: 60_000, slot: None }
+    );
     assert!(grant.fence > 0 && grant.fence < 1 << 53);
 }
 

@@ -114,6 +114,8 @@ fn are_there(client: &mut Client) {
     assert_eq!(convert::<Vec<u8>>(info["label"].clone()), ODD);
     assert_eq!(convert::<String>(info["owner"].clone()), "a,b");
     assert_eq!(labels(client, "grants"), ["", "bob", "carol"]);
+    let slots: Vec<_> = client.holders("k").iter().map(|one| one.slot).collect();
+    assert_eq!(slots, [1, 2, 0]);
 }
 
 #[test]
@@ -146,12 +148,13 @@ fn payloads_that_no_server_of_ours_would_write() {
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let (label, long) = ([b'x'; 128], [b'x'; 129]);
     let good = Part { room: 1, ..reader(b"a", 5) };
-    for (what, bad) in
-        [("129 bytes", Part { label: &long, ..good }), ("a slot above its room", Part { slot: 2, ..good })]
-    {
-        refused(&mut client, what, &any.with_labels(0, &[bad]).encode());
+    for (what, bad) in [
+        ("129 bytes", Part { label: &long, ..good }),
+        ("a slot above its room", Part { room: 2, slot: 3, ..good }),
+    ] {
+        refused(&mut client, what, &any.with_slots(0, &[bad]).encode());
     }
-    restore(&mut client, &any.with_labels(0, &[Part { label: &label, ..good }]).encode()).unwrap();
+    restore(&mut client, &any.with_slots(0, &[Part { label: &label, ..good }]).encode()).unwrap();
     assert_eq!(self::label(&mut client, "k").len(), 128);
 }
 

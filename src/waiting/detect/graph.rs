@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use super::{Circle, Holder, Link, MOST_COMPARED};
-use crate::lock::{self, AcquireRequest, Acquired, Held, Limits, Millis, Others, Owner, Room};
+use crate::lock::{
+    self, AcquireRequest, Acquired, Held, Limits, Millis, Others, Owner, ReentryError, Room, SlotRequest,
+    UsedSlots,
+};
 use crate::waiting::table::LockId;
 
 /// A wait, by number. The first is the new one.
@@ -99,14 +102,24 @@ impl Graph {
         wait: &WaitNode,
         need: &Need,
         stays: impl Fn(&Other) -> bool,
-    ) -> Result<Acquired, lock::TooManyHolds> {
-        let stay = need.others.iter().filter(|other| stays(other));
-        let others = stay.fold(Others::NONE, |others, other| Others {
+    ) -> Result<Acquired, ReentryError> {
+        // Where it asks for no certain slot, one is free if there is room.
+        let asked = match wait.ask.slot {
+            Some(SlotRequest::This(slot)) => Some(slot),
+            Some(SlotRequest::Least) | None => None,
+        };
+        let stay = need.others.iter().filter(|other| stays(other)).map(|other| &other.holder.grant);
+        let others = stay.fold(Others::NONE, |others, grant| Others {
             count: others.count + 1,
-            room: others.room.min(other.holder.grant.room()),
+            room: others.room.min(grant.room()),
+            slots: match asked {
+                Some(slot) if grant.slot() == Some(slot) => UsedSlots::One(asked),
+                _ => others.slots,
+            },
         });
         let own = need.own.as_ref().map(|own| Held { grant: &own.grant, deadline: own.deadline });
-        let ask = AcquireRequest { room: wait.ask.room.min(need.room), ..wait.ask.clone() };
+        let (room, slot) = (wait.ask.room.min(need.room), asked.map(SlotRequest::This));
+        let ask = AcquireRequest { room, slot, ..wait.ask.clone() };
         lock::acquire(own, others, &ask, self.limits, self.now)
     }
 

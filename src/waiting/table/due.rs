@@ -134,8 +134,15 @@ mod tests {
     /// Somebody waits for that lock, on a connection of its own number.
     fn join(table: &mut WaitTable<RequestId>, db: i32, number: u8) -> RequestId {
         let owner = Owner::new(b"a").unwrap().into_owned();
-        let ask =
-            AcquireRequest { owner, lease: 10, extras: None, once: false, session: false, room: Room::ONE };
+        let ask = AcquireRequest {
+            owner,
+            lease: 10,
+            slot: None,
+            extras: None,
+            once: false,
+            session: false,
+            room: Room::ONE,
+        };
         let request = table.waiters.next_request();
         let way = WaitKind::Blocked(request);
         let arrival = Arrival { ask, way, client_id: number.into(), since: 0, timeout: 0, confirm: None };
@@ -269,7 +276,7 @@ mod tests {
         let request = join(&mut table, 0, 1);
         let at = LockRef { db: 0, key: &key(1) };
         let fence = Fence::new(1).unwrap();
-        table.grant(request, &[Got { fence, holds: 1 }], Deadline::At(9), 1000);
+        table.grant(request, &[Got { fence, holds: 1, slot: None }], Deadline::At(9), 1000);
         table.moved_away(at);
         table.depart(request);
         assert_eq!(table.locks.change(at, |entry| entry.take_undeliverable()), None);

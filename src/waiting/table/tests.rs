@@ -10,7 +10,7 @@ use super::shown::Observers;
 use super::timers::Lane;
 use super::waiter::{Phase, WaitKind};
 use super::{LockRef, Offset, WaitTable};
-use crate::lock::{Fence, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Fence, Millis};
 
 /// Hash maps have no order: by key, then.
 impl<C: Hash> Hash for WaitTable<C> {
@@ -33,10 +33,9 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// The queue in order of arrival: under which name, and for how many there is to be room.
-    pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, Owner<'static>, Room)> {
+    pub(crate) fn requests_of(&self, at: LockRef<'_>) -> Vec<(RequestId, AcquireRequest<'static>)> {
         let requests = self.locks.lock(at).queue.iter();
-        let asks = requests.map(|request| (request, &self.waiters.by_request[&request].ask));
-        asks.map(|(request, ask)| (request, ask.owner.clone(), ask.room)).collect()
+        requests.map(|request| (request, self.waiters.by_request[&request].ask.clone())).collect()
     }
 
     /// The grants of waiters that the server has not freed yet.

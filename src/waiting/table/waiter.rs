@@ -6,7 +6,7 @@ use super::lock_id::{LockId, LockRef};
 use super::queue::RequestId;
 use super::replication::Confirm;
 use super::untold::UntoldHold;
-use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, ReentryError, Room};
 
 /// The answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Answer {
         until: Deadline,
     },
     WrongType,
-    TooManyHolds,
+    NoReentry(ReentryError),
     /// It would wait for an owner that waits for it.
     Deadlock,
     TimedOut,

@@ -73,6 +73,7 @@ impl WaitTable {
         let ask = AcquireRequest {
             owner: owner(name),
             lease: 1_000_000,
+            slot: None,
             extras: None,
             once: notify,
             session,

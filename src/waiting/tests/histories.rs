@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use super::reference::{Answered, Comes, Holder, Reference, Told, Wish};
 use super::server::{Conn, Queued, Reply, Rules, Server, Writes};
-use crate::lock::{AcquireRequest, Deadline, Extras, Held, Millis, Owner, Room};
+use crate::lock::{
+    AcquireRequest, Deadline, Extras, Held, Millis, Owner, ReentryError, Room, Slot, SlotRequest,
+};
 use crate::waiting::WaitOptions;
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"];
@@ -72,12 +74,18 @@ fn step() -> impl Strategy<Value = Step> {
     let (conn, who, lease) = (0..CONNS, 0..NAMES.len(), 1..50i64);
     let wish = (who.clone(), lease.clone(), option::weighted(0.2, 1..80i64), any::<bool>(), any::<bool>())
         .prop_map(|(who, lease, max_hold, once, session)| {
-            let (room, label) = (1, None);
-            Wish { who, lease, max_hold, once, session, room, label }
+            let (room, slot, label) = (1, None, None);
+            Wish { who, lease, max_hold, once, session, room, slot, label }
         });
     let room = prop_oneof![3 => Just(1), 1 => 2..4usize, 2 => Just(usize::MAX)];
     let label = prop_oneof![2 => Just(None), 1 => Just(Some("")), 1 => Just(Some("x")), 1 => Just(Some("y"))];
-    let wish = (wish, room, label).prop_map(|(wish, room, label)| Wish { room, label, ..wish });
+    // One number of those that there are, or any.
+    let slot = (option::weighted(0.3, 0..3u32), any::<bool>());
+    let wish = (wish, room, slot, label).prop_map(|(wish, room, (slot, alone), label)| {
+        let is_limit = room < usize::MAX && (room > 1 || alone);
+        let slot = is_limit.then(|| slot.map(|slot| 1 + slot % room as u32));
+        Wish { room, slot, label, ..wish }
+    });
     // The right fence, or an older one.
     let fence = option::of(any::<bool>());
     prop_oneof![
@@ -105,7 +113,9 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn told(reply: &Reply) -> Told {
     match *reply {
-        Reply::Granted { holds, deadline: Deadline::At(until), .. } => Some((holds, until)),
+        Reply::Granted { holds, slot, deadline: Deadline::At(until), .. } => {
+            Some((holds, until, slot.map(Slot::get)))
+        }
         _ => None,
     }
 }
@@ -113,8 +123,9 @@ fn told(reply: &Reply) -> Told {
 /// Whether somebody is told what he is to be told. A session may have been renewed before, so that the lease is longer.
 fn agrees(seen: Told, expected: Told, renewed: Option<Millis>) -> bool {
     match (seen, expected) {
-        (Some((holds, until)), Some((expected, least))) => {
-            holds == expected && (least..=renewed.unwrap_or(least).max(least)).contains(&until)
+        (Some((holds, until, slot)), Some((expected, least, expected_slot))) => {
+            (holds, slot) == (expected, expected_slot)
+                && (least..=renewed.unwrap_or(least).max(least)).contains(&until)
         }
         _ => seen == expected,
     }
@@ -169,10 +180,14 @@ impl Pair {
                 }
             }
             Step::Acquire { conn, wish, block } => {
-                let Wish { who, lease, max_hold, once, session, room, label } = wish;
+                let Wish { who, lease, max_hold, once, session, room, slot, label } = wish;
                 let room = u32::try_from(room).ok().and_then(Room::limit).unwrap_or(Room::ANY);
+                let slot = slot.map(|slot| match slot {
+                    Some(slot) => SlotRequest::This(Slot::new(slot).unwrap()),
+                    None => SlotRequest::Least,
+                });
                 let extras = Extras::new(max_hold, label.map(str::as_bytes));
-                let ask = AcquireRequest { owner: owner(who), lease, once, session, room, extras };
+                let ask = AcquireRequest { owner: owner(who), lease, once, session, room, slot, extras };
                 self.reference.lapse(now);
                 let renewed = self.reference.holder(who).and_then(|holder| holder.renewed(now));
                 let reply = self.server.acquire(
@@ -185,10 +200,12 @@ impl Pair {
                 let comes = self.reference.acquire(conn, wish, block.is_some(), now);
                 let expected = comes.told();
                 prop_assert!(agrees(told(&reply), expected, renewed), "{:?} for {:?}", reply, expected);
-                if let (Some((_, until)), Some(holder)) = (told(&reply), self.reference.holder_mut(who)) {
+                if let (Some((_, until, _)), Some(holder)) = (told(&reply), self.reference.holder_mut(who)) {
                     holder.until = until;
                 }
                 prop_assert_eq!(reply == Reply::Deadlock, comes == Comes::Deadlock);
+                let other_slot = Reply::NoReentry(ReentryError::OtherSlot);
+                prop_assert_eq!(reply == other_slot, comes == Comes::OtherSlot);
                 let waits = comes == Comes::Null && block.is_some();
                 prop_assert_eq!(reply == Reply::Waits, waits);
                 if let Some(block) = block.filter(|_| waits) {
@@ -378,12 +395,13 @@ impl Pair {
         let seen = self.server.holders(now).into_iter();
         let seen: Vec<_> = seen
             .map(|Held { grant, deadline }| {
-                (grant.owner(), grant.fence().get(), grant.holds(), deadline, grant.label())
+                let slot = grant.slot().map(Slot::get);
+                (grant.owner(), grant.fence().get(), grant.holds(), slot, deadline, grant.label())
             })
             .collect();
         let expected: Vec<_> = holders
-            .map(|Holder { who, fence, holds, until, label, .. }| {
-                (owner(*who), *fence, *holds, Deadline::At(*until), label.as_bytes())
+            .map(|Holder { who, fence, holds, slot, until, label, .. }| {
+                (owner(*who), *fence, *holds, *slot, Deadline::At(*until), label.as_bytes())
             })
             .collect();
         prop_assert_eq!(seen, expected);

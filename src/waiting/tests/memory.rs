@@ -15,7 +15,8 @@ fn key(number: u64) -> String {
 
 fn join(table: &mut WaitTable<RequestId>, key: &str, client_id: u64, channel: Option<&str>) {
     let (owner, room) = (Owner::random(), Room::ONE);
-    let ask = AcquireRequest { owner, lease: 10_000, extras: None, once: false, session: false, room };
+    let ask =
+        AcquireRequest { owner, lease: 10_000, slot: None, extras: None, once: false, session: false, room };
     let request = table.waiters.next_request();
     let way = match channel {
         Some(channel) => WaitKind::Notified(Channel { address: channel.as_bytes().into(), wanted: false }),

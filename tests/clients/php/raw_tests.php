@@ -19,7 +19,7 @@ return [
         $redis->setOption(Redis::OPT_NULL_MULTIBULK_AS_NULL, true);
         same('null', $redis->rawCommand('LOCK.ACQUIRE', 'door', 'OWNER', 'bob'), null);
         $info = info($redis, 'door');
-        same('info', array_keys($info), ['owner', 'fence', 'holds', 'lease-ms', 'held-ms', 'session', 'client-id', 'mode', 'limit', 'label', 'holders', 'waiters']);
+        same('info', array_keys($info), ['owner', 'fence', 'holds', 'lease-ms', 'held-ms', 'session', 'client-id', 'mode', 'limit', 'slot', 'label', 'holders', 'waiters']);
         same('its values', [$info['owner'], $info['fence'], $info['holds']], ['alice', $fence, 2]);
         same('a release', $redis->rawCommand('LOCK.RELEASE', 'door', 'alice', 'FENCE', $fence), 1);
         same('all holds', $redis->rawCommand('LOCK.RELEASE', 'door', 'alice', 'ALL'), 0);

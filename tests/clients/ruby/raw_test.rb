@@ -17,7 +17,7 @@ class RawTest < Test
     assert_nil @redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob")
     assert_kind_of Redis::VERSION < "6" ? Array : Hash, @redis.call("LOCK.INFO", "door")
     now = info(@redis, "door")
-    assert_equal %w[owner fence holds lease-ms held-ms session client-id mode limit label holders waiters], now.keys
+    assert_equal %w[owner fence holds lease-ms held-ms session client-id mode limit slot label holders waiters], now.keys
     assert_equal ["alice", fence, 2], now.values_at("owner", "fence", "holds")
     assert_equal 1, @redis.call("LOCK.RELEASE", "door", "alice", "FENCE", fence)
     assert_equal 0, @redis.call("LOCK.RELEASE", "door", "alice", "ALL")

@@ -18,7 +18,7 @@ pub(super) fn acquire_for(owner: &str, block: Option<i64>, lease: i64, room: Roo
 
 /// With a lease of 1 ms.
 pub(super) fn granted(fence: i64) -> Reply {
-    Reply::Granted { fence, holds: 1, lease: 1 }
+    Reply::Granted { fence, holds: 1, lease: 1, slot: None }
 }
 
 pub(super) fn release(owner: &str) -> Call {
@@ -31,7 +31,8 @@ fn look(owner: &str, fence: i64, queue: &[i64]) -> Reply {
 
 /// Each holder with its fence, and how many it bears, itself included.
 pub(super) fn look_at(grants: &[(&str, i64, i64)], queue: &[i64]) -> Reply {
-    let shown = |&(owner, fence, most): &(&str, i64, i64)| Shown { owner: owner.into(), fence, most };
+    let shown =
+        |&(owner, fence, most): &(&str, i64, i64)| Shown { owner: owner.into(), fence, most, slot: 0 };
     Reply::Held { grants: grants.iter().map(shown).collect(), queue: queue.into() }
 }
 
@@ -235,7 +236,7 @@ fn a_grant_to_one_who_dies_in_the_same_step() {
 #[test]
 fn beyond_the_greatest_age() {
     let limited = in_a_session("a", 50, Some(20));
-    let granted = |lease| Reply::Granted { fence: 1050, holds: 1, lease };
+    let granted = |lease| Reply::Granted { fence: 1050, holds: 1, lease, slot: None };
     let extend = Call::Extend { owner: "a".into(), lease: 50 };
     let good = [
         record(1, 1000, 1100, limited, granted(20)),

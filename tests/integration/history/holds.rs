@@ -14,6 +14,8 @@ pub(super) struct Hold<'a> {
     pub(super) fence: i64,
     /// How many may hold the lock at that time, itself included, or fewer.
     pub(super) most: i64,
+    /// The number of its permit, as it was told.
+    pub(super) slot: Option<i64>,
     pub(super) from: Micros,
     pub(super) until: Micros,
 }
@@ -29,7 +31,7 @@ pub(super) fn holds<'a>(records: &[&'a Record]) -> Vec<Hold<'a>> {
         }
     }
     for record in records {
-        let (Reply::Granted { fence, holds, lease }, Some(received)) = (&record.reply, record.received)
+        let (Reply::Granted { fence, holds, lease, slot }, Some(received)) = (&record.reply, record.received)
         else {
             continue;
         };
@@ -40,8 +42,8 @@ pub(super) fn holds<'a>(records: &[&'a Record]) -> Vec<Hold<'a>> {
             _ => record.sent,
         };
         // A re-entry may have less room than the grant, which then has no more either.
-        let (client, fence, most) = (record.client, *fence, room.most());
-        let mut hold = Hold { owner, client, fence, most, from: received, until: began + lease * 1000 };
+        let (client, fence, most, slot) = (record.client, *fence, room.most(), *slot);
+        let mut hold = Hold { owner, client, fence, most, slot, from: received, until: began + lease * 1000 };
         let sessions = sessions.get(&owner[..]).map_or(&[][..], Vec::as_slice);
         // What was over before this grant was asked for does not concern it.
         for other in endings.between(record.sent, hold.until) {

@@ -1,5 +1,7 @@
 //! What those who look are shown: grants that fit together, in the order in which they were made, and each that was acknowledged.
 
+use std::collections::BTreeSet;
+
 use super::check::Fault;
 use super::holds::Hold;
 use super::record::{Call, Record, Reply, process};
@@ -16,6 +18,10 @@ pub(super) fn unlike(records: &[&Record], holds: &[Hold<'_>]) -> Vec<Fault> {
         };
         if shown.iter().any(|grant| grant.most < shown.len() as i64) {
             faults.push(format!("1: shown together: {look:?}"));
+        }
+        let slots: Vec<_> = shown.iter().map(|grant| grant.slot).filter(|slot| *slot > 0).collect();
+        if slots.iter().collect::<BTreeSet<_>>().len() < slots.len() {
+            faults.push(format!("1: one number twice: {look:?}"));
         }
         if !shown.is_sorted_by(|one, next| one.fence < next.fence) {
             faults.push(format!("2: not in the order of their fences: {look:?}"));

@@ -89,6 +89,9 @@ pub(crate) struct Shown {
     pub(crate) fence: i64,
     /// How many may hold the lock beside it, itself included.
     pub(crate) most: i64,
+    /// The number of its permit; 0: none.
+    #[serde(default)]
+    pub(crate) slot: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +101,9 @@ pub(crate) enum Reply {
         fence: i64,
         holds: i64,
         lease: i64,
+        /// The number of its permit, with `LIMIT`.
+        #[serde(default)]
+        slot: Option<i64>,
     },
     /// A number: holds left, a lease in ms, how many were ended.
     Number(i64),

@@ -12,7 +12,7 @@ fn holds(owner: &str, client: i64, sent: i64, room: Room) -> Record {
 }
 
 fn grant(fence: i64, holds: i64) -> Reply {
-    Reply::Granted { fence, holds, lease: 10 }
+    Reply::Granted { fence, holds, lease: 10, slot: None }
 }
 
 /// So many of one kind, one after the other.
@@ -34,6 +34,27 @@ fn readers_hold_it_together_and_no_writer_beside_them() {
     assert_eq!(broken(&history), "");
     history.push(holds("r", 8, 3500, Room::Shared));
     assert_eq!(broken(&history), "1", "a reader beside a writer");
+}
+
+/// A permit with that number.
+fn permit(owner: &str, client: i64, sent: i64, slot: i64) -> Record {
+    let reply = Reply::Granted { fence: sent + 50, holds: 1, lease: 10, slot: Some(slot) };
+    Record { reply, ..holds(owner, client, sent, Room::Limit(3)) }
+}
+
+#[test]
+fn no_two_have_one_number() {
+    let mut history = vec![permit("a", 1, 1000, 1), permit("b", 2, 1200, 2)];
+    assert_eq!(broken(&history), "");
+    history.push(permit("c", 3, 1400, 2));
+    assert_eq!(broken(&history), "1", "a number twice");
+    // When it has been given back, it is free.
+    history.insert(2, record(2, 1310, 1390, release("b"), Reply::Number(0)));
+    assert_eq!(broken(&history), "");
+    let mut again = permit("a", 1, 1600, 3);
+    again.reply = Reply::Granted { fence: 1050, holds: 2, lease: 10, slot: Some(3) };
+    history.push(again);
+    assert_eq!(broken(&history), "1", "another number than before");
 }
 
 #[test]
@@ -173,7 +194,7 @@ fn what_is_shown_fits_and_rises_and_is_all() {
 #[test]
 fn a_reader_left_behind_by_the_others() {
     let read = |owner| acquire_for(owner, Some(0), 3000, Room::Shared);
-    let long = |fence| Reply::Granted { fence, holds: 1, lease: 3000 };
+    let long = |fence| Reply::Granted { fence, holds: 1, lease: 3000, slot: None };
     let mut history = vec![
         holds("w", 1, 1000, Room::Plain),
         record(3, 1200, 2600, read("c"), long(2510)),

@@ -1,6 +1,6 @@
-//! Guarantee 1: those who hold a lock at a time are no more than each of them bears beside itself.
+//! Guarantee 1: those who hold a lock at a time are no more than each of them bears beside itself, and no two have one number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::check::Fault;
 use super::holds::Hold;
@@ -9,9 +9,19 @@ use super::holds::Hold;
 pub(super) fn misfits(holds: &[Hold<'_>]) -> (Vec<Fault>, usize) {
     let (mut faults, mut beside) = (Vec::new(), 0);
     let mut open = Vec::<&Hold<'_>>::new();
+    let mut slots = HashMap::new();
     for hold in holds {
         open.retain(|earlier| earlier.until > hold.from);
         open.push(hold);
+        if let Some(slot) = hold.slot {
+            let same = |other: &&&Hold<'_>| other.slot == Some(slot) && other.fence != hold.fence;
+            if let Some(other) = open.iter().find(same) {
+                faults.push(format!("1: one number, two holders: {other:?} and {hold:?}"));
+            }
+            if *slots.entry(hold.fence).or_insert(slot) != slot {
+                faults.push(format!("1: another number than {} before: {hold:?}", slots[&hold.fence]));
+            }
+        }
         // One grant may be told several times: what was said of the least room counts.
         let mut most = BTreeMap::new();
         for hold in &open {

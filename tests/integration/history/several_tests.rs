@@ -46,7 +46,7 @@ fn lasting(owner: &str, block: Option<i64>) -> Call {
 }
 
 fn grant(fence: i64, holds: i64) -> Reply {
-    Reply::Granted { fence, holds, lease: 10 }
+    Reply::Granted { fence, holds, lease: 10, slot: None }
 }
 
 /// a holds k; c waits for k and l, and d for l; a gives it back, c gets both, and d gets l when c gives them back.
@@ -208,7 +208,7 @@ fn one_before_the_other_in_one_queue_only() {
 
 /// c waits for k and l, d for l alone. The server is at work, and nothing is held after 2.1 ms.
 fn left() -> Vec<Record> {
-    let late = |fence| Reply::Granted { fence, holds: 1, lease: 1 };
+    let late = |fence| Reply::Granted { fence, holds: 1, lease: 1, slot: None };
     let mut history = vec![
         record(1, 1000, 1100, acquire("a", None), granted(1050)),
         look("k", 1300, &[("a", 1050)], &[3]),
@@ -225,7 +225,7 @@ fn left_waiting_for_two_that_are_free() {
     assert_eq!(broken(&left()), "5");
     // Somebody has the other one for two seconds: d is behind c, who waits for that.
     let mut history = left();
-    let long = Reply::Granted { fence: 1060, holds: 1, lease: 2000 };
+    let long = Reply::Granted { fence: 1060, holds: 1, lease: 2000, slot: None };
     history.push(at("l", record(5, 1000, 1100, acquire_for("e", None, 2000, Room::Plain), long)));
     history.push(at("l", record(5, 1_400_000, 1_450_000, release("e"), Reply::Number(0))));
     assert_eq!(broken(&history), "");
@@ -243,7 +243,7 @@ fn left_waiting_for_two_that_are_free() {
 fn one_for_one_lock_may_be_kept_by_another_lock() {
     // k stays held; d waits for l, which is free and reserved for c.
     let mut history = left();
-    let long = Reply::Granted { fence: 1050, holds: 1, lease: 3000 };
+    let long = Reply::Granted { fence: 1050, holds: 1, lease: 3000, slot: None };
     history[0] = record(1, 1000, 1100, acquire_for("a", None, 3000, Room::Plain), long);
     history.push(record(1, 1_400_000, 1_450_000, release("a"), Reply::Number(0)));
     assert_eq!(broken(&history), "");

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::record::{Call, Reply, Room, Shown, id};
 use crate::several::{counted, grants};
-use crate::support::{Outcome, convert, grant};
+use crate::support::{Grant, Outcome, convert, grant};
 
 /// What a command names.
 #[derive(Clone)]
@@ -78,8 +78,10 @@ pub(super) fn replies(locks: &Locks<'_>, call: &Call, outcome: Outcome) -> Vec<R
     match (call, outcome) {
         (Call::Acquire { .. }, Outcome::Reply(value @ Value::Array(_))) if locks.at_once => {
             let all = grants(value).expect("grants");
-            let each = all.fences.into_iter().zip(all.holds);
-            each.map(|(fence, holds)| Reply::Granted { fence, holds, lease: all.lease }).collect()
+            let slots = all.slots.into_iter().map(Some).chain(std::iter::repeat(None));
+            let each = all.fences.into_iter().zip(all.holds).zip(slots);
+            each.map(|((fence, holds), slot)| Reply::Granted { fence, holds, lease: all.lease, slot })
+                .collect()
         }
         (Call::Release { .. }, Outcome::Reply(Value::Array(left))) => {
             let not_held = || Reply::Refused("NOTHELD".into());
@@ -99,7 +101,7 @@ fn reply(call: &Call, outcome: Outcome) -> Reply {
         Outcome::Reply(Value::Nil) => Reply::Null,
         Outcome::Reply(value) if *call == Call::Info => held(value),
         Outcome::Reply(value) => match grant(value) {
-            Some(grant) => Reply::Granted { fence: grant.fence, holds: grant.holds, lease: grant.lease },
+            Some(Grant { fence, holds, lease, slot, .. }) => Reply::Granted { fence, holds, lease, slot },
             None => Reply::Null,
         },
     }
@@ -120,6 +122,7 @@ fn held(value: Value) -> Reply {
         fence: grant["fence"].parse().unwrap(),
         // 0: any number.
         most: Some(grant["limit"].parse().unwrap()).filter(|most| *most > 0).unwrap_or(i64::MAX),
+        slot: grant["slot"].parse().unwrap(),
         owner: grant.remove("owner").unwrap(),
     });
     let grants = grants.collect();

@@ -38,13 +38,18 @@ pub(crate) struct Grants {
     pub(crate) fences: Vec<i64>,
     pub(crate) holds: Vec<i64>,
     pub(crate) lease: i64,
+    /// The numbers of the permits; empty without `LIMIT`.
+    pub(crate) slots: Vec<i64>,
 }
 
 /// A reply of `LOCK.MACQUIRE`.
 #[track_caller]
 pub(crate) fn grants(reply: Value) -> Option<Grants> {
-    let parts: Option<(String, Vec<i64>, Vec<i64>, i64)> = convert(reply);
-    parts.map(|(owner, fences, holds, lease)| Grants { owner, fences, holds, lease })
+    let mut parts = convert::<Option<Vec<Value>>>(reply)?;
+    let slots = parts.get(4).cloned().map(convert).unwrap_or_default();
+    parts.truncate(4);
+    let (owner, fences, holds, lease) = convert(Value::Array(parts));
+    Some(Grants { owner, fences, holds, lease, slots })
 }
 
 /// The names between blanks, and their number in front.

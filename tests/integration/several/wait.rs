@@ -37,7 +37,13 @@ fn the_lease_begins_with_the_grant() {
     let mut waiter = waits(&server, "a b", "bob", "PX 50000");
     assert_eq!(release(&mut client, "a b", "alice"), [Some(0); 2]);
     let all = granted(&mut waiter);
-    let one = crate::support::Grant { owner: all.owner, fence: all.fences[0], holds: 1, lease: all.lease };
+    let one = crate::support::Grant {
+        owner: all.owner,
+        fence: all.fences[0],
+        holds: 1,
+        lease: all.lease,
+        slot: None,
+    };
     assert!(is_left_of(50_000, &one), "{one:?}");
 }
 

@@ -59,10 +59,10 @@ pub(crate) fn assert_same(now: &[Kept], before: &[Kept]) {
 /// The same where all leases may end up to so many ms later, by as much each.
 #[track_caller]
 pub(crate) fn assert_same_but_for(now: &[Kept], before: &[Kept], later: i64) {
-    let lasting = |all: &[Kept]| -> Vec<(String, i64, i64, i64)> {
+    let lasting = |all: &[Kept]| -> Vec<(String, i64, i64, i64, i64)> {
         let of = |kept: &Kept| {
             let (owner, fence, holds, limit) = kept.holder.lasting();
-            (owner.into(), fence, holds, limit)
+            (owner.into(), fence, holds, limit, kept.holder.slot)
         };
         all.iter().map(of).collect()
     };

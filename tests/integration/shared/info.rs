@@ -7,7 +7,7 @@ use redis::Value;
 use super::{count, holds, readers, release, waits};
 use crate::support::{Client, Server, convert};
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "owner",
     "fence",
     "holds",
@@ -17,12 +17,24 @@ const FIELDS: [&str; 12] = [
     "client-id",
     "mode",
     "limit",
+    "slot",
     "label",
     "holders",
     "waiters",
 ];
-const OF_A_GRANT: [&str; 10] =
-    ["owner", "fence", "holds", "lease-ms", "held-ms", "session", "client-id", "mode", "limit", "label"];
+const OF_A_GRANT: [&str; 11] = [
+    "owner",
+    "fence",
+    "holds",
+    "lease-ms",
+    "held-ms",
+    "session",
+    "client-id",
+    "mode",
+    "limit",
+    "slot",
+    "label",
+];
 const OF_A_WAITER: [&str; 8] =
     ["owner", "client-id", "waited-ms", "timeout-ms", "waits-by", "mode", "limit", "label"];
 
@@ -52,8 +64,8 @@ fn the_fields_have_their_order_in_both_protocols() {
         let short: Value = client.ask("LOCK.INFO k");
         assert_eq!(names(&short), FIELDS);
         let full: Value = client.ask("LOCK.INFO k FULL");
-        assert_eq!(names(&full)[..12], FIELDS);
-        assert_eq!(names(&full)[12..], ["grants", "queue"]);
+        assert_eq!(names(&full)[..13], FIELDS);
+        assert_eq!(names(&full)[13..], ["grants", "queue"]);
         for (part, expected, many) in [("grants", &OF_A_GRANT[..], 2), ("queue", &OF_A_WAITER, 1)] {
             let all = parts(&full, part);
             assert_eq!(all.len(), many, "{part}");

@@ -19,6 +19,8 @@ mod reentry;
 mod replica;
 mod rollout;
 mod session;
+mod slots;
+mod slots_many;
 mod transactions;
 mod upgrade;
 mod upgrade_lost;

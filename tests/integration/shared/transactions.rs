@@ -107,7 +107,7 @@ fn a_script_reads_who_holds_it() {
     let server = Server::start();
     let mut client = server.client();
     readers(&mut client, ["a", "b"]);
-    let script = "return #redis.call('LOCK.INFO', KEYS[1], 'FULL')[26]";
+    let script = "return #redis.call('LOCK.INFO', KEYS[1], 'FULL')[28]";
     assert_eq!(client.ask_words::<i64, _>(["EVAL", script, "1", "k"]), 2, "two grants");
     holds(&mut client, "c", "SHARED");
     release(&mut client, "a");

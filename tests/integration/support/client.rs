@@ -17,6 +17,8 @@ pub(crate) struct Grant {
     pub(crate) fence: i64,
     pub(crate) holds: i64,
     pub(crate) lease: i64,
+    /// The number of the permit, with `LIMIT`.
+    pub(crate) slot: Option<i64>,
 }
 
 /// The data set at one moment.
@@ -200,6 +202,8 @@ impl Client {
             fence: number("fence"),
             holds: number("holds"),
             lease: number("lease-ms"),
+            // Of a plain lock the reply does not tell it.
+            slot: Some(number("slot")).filter(|slot| *slot > 0 && number("limit") != 1),
         })
     }
 
@@ -241,6 +245,9 @@ pub(crate) fn convert<T: FromRedisValue>(reply: Value) -> T {
 /// A reply of `LOCK.ACQUIRE`.
 #[track_caller]
 pub(crate) fn grant(reply: Value) -> Option<Grant> {
-    let parts: Option<(String, i64, i64, i64)> = convert(reply);
-    parts.map(|(owner, fence, holds, lease)| Grant { owner, fence, holds, lease })
+    let mut parts = convert::<Option<Vec<Value>>>(reply)?;
+    let slot = parts.get(4).cloned().map(convert);
+    parts.truncate(4);
+    let (owner, fence, holds, lease) = convert(Value::Array(parts));
+    Some(Grant { owner, fence, holds, lease, slot })
 }

@@ -42,5 +42,5 @@ pub(crate) fn read_grant(socket: &mut TcpStream) -> Grant {
     let lines: Vec<_> = text.split_terminator("\r\n").collect();
     let ["*4", _, owner, fence, ":1", lease] = lines[..] else { panic!("no grant: {text:?}") };
     let number = |text: &str| text.strip_prefix(':').unwrap().parse().unwrap();
-    Grant { owner: owner.into(), fence: number(fence), holds: 1, lease: number(lease) }
+    Grant { owner: owner.into(), fence: number(fence), holds: 1, lease: number(lease), slot: None }
 }

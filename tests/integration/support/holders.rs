@@ -19,6 +19,9 @@ pub(crate) struct Holder {
     pub(crate) mode: String,
     /// How many may hold the lock beside it, itself included; 0: any number.
     pub(crate) limit: i64,
+    pub(crate) label: String,
+    /// The number of its permit; 0: none.
+    pub(crate) slot: i64,
 }
 
 impl Client {
@@ -39,6 +42,8 @@ impl Client {
                 session: number("session") == 1,
                 mode: grant["mode"].clone(),
                 limit: number("limit"),
+                label: grant["label"].clone(),
+                slot: number("slot"),
             }
         });
         holders.collect()

@@ -41,8 +41,9 @@ pub(crate) struct Part<'a> {
     pub(crate) room: u64,
     /// By how many ms its lease is shorter than the latest; where that has no end, its end in ms since 1970, or 0.
     pub(crate) shorter: u64,
-    /// Only in the form that has labels.
+    /// The number of its permit, in the form that has such; 0: none.
     pub(crate) slot: u64,
+    /// In the same form, its label.
     pub(crate) label: &'a [u8],
 }
 
@@ -86,8 +87,8 @@ impl Payload {
         self.in_form(2, endless, grants)
     }
 
-    /// The same in the form that has labels.
-    pub(crate) fn with_labels(&self, endless: u64, grants: &[Part<'_>]) -> Self {
+    /// The same in the form that has the numbers of permits, and labels.
+    pub(crate) fn with_slots(&self, endless: u64, grants: &[Part<'_>]) -> Self {
         self.in_form(3, endless, grants)
     }
 

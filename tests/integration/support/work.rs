@@ -2,7 +2,8 @@
 
 use redis::Value;
 
-use super::{Grant, Rng, convert, grant};
+use super::{Grant, Rng, grant};
+use crate::several::{Grants, grants};
 
 /// What all of them do.
 #[derive(Clone)]
@@ -89,9 +90,9 @@ impl Locks {
         if self.names.len() == 1 {
             return grant(reply);
         }
-        let (owner, fences, holds, lease): (_, Vec<i64>, Vec<i64>, _) = convert::<Option<_>>(reply)?;
+        let Grants { owner, fences, holds, lease, .. } = grants(reply)?;
         let count = self.names.len();
         assert_eq!((&fences, holds), (&vec![fences[0]; count], vec![1; count]));
-        Some(Grant { owner, fence: fences[0], holds: 1, lease })
+        Some(Grant { owner, fence: fences[0], holds: 1, lease, slot: None })
     }
 }

@@ -22,7 +22,7 @@ fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
     client.ask::<()>("LOCK.RELEASE k alice");
     let mut last = 0;
     for (number, waiter) in waiters.iter_mut().enumerate() {
-        let Grant { owner, fence, holds, lease } = waiter.granted();
+        let Grant { owner, fence, holds, lease, .. } = waiter.granted();
         assert_eq!((&owner, holds), (&names[number], 1));
         assert!(fence > last);
         last = fence;

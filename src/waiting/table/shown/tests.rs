@@ -17,7 +17,15 @@ fn at(key: &[u8]) -> LockRef<'_> {
 
 fn arrival(since: Millis) -> Arrival<RequestId> {
     let owner = Owner::new(b"a").unwrap().into_owned();
-    let ask = AcquireRequest { owner, lease: 10, extras: None, once: false, session: false, room: Room::ONE };
+    let ask = AcquireRequest {
+        owner,
+        lease: 10,
+        slot: None,
+        extras: None,
+        once: false,
+        session: false,
+        room: Room::ONE,
+    };
     Arrival {
         ask,
         way: WaitKind::Blocked(RequestId::MIN),

@@ -22,12 +22,15 @@ impl Reference {
 
     pub(super) fn take(&mut self, wish: Wish, block: bool, now: Millis) -> Comes {
         let Some(holder) = self.holder(wish.who).copied() else {
-            return match self.waiting.is_empty() && self.fits(wish.who, wish.room) {
+            return match self.waiting.is_empty() && self.fits(wish) {
                 true => self.grant(wish, now).map_or(Comes::Null, Comes::of),
                 false => Comes::Null,
             };
         };
-        if wish.room < holder.room && !self.fits(wish.who, wish.room) {
+        if Self::wants_another_slot(&holder, wish) {
+            return Comes::OtherSlot;
+        }
+        if wish.room < holder.room && !self.fits(wish) {
             if block && self.another_upgrades(holder.fence) {
                 return Comes::Deadlock;
             }

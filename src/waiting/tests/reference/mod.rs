@@ -22,6 +22,8 @@ pub(super) struct Wish {
     pub(super) session: bool,
     /// How many may hold the lock with it, itself included.
     pub(super) room: usize,
+    /// With `LIMIT`: its number, or any.
+    pub(super) slot: Option<Option<u32>>,
     /// None: the owner keeps the label that it has.
     pub(super) label: Option<&'static str>,
 }
@@ -32,6 +34,7 @@ pub(super) struct Holder {
     pub(super) fence: u64,
     pub(super) holds: u32,
     room: usize,
+    pub(super) slot: Option<u32>,
     pub(super) until: Millis,
     /// The greatest age ends then.
     pub(super) latest: Option<Millis>,
@@ -51,17 +54,19 @@ pub(super) struct Session {
     pub(super) renew_at: Millis,
 }
 
-/// What somebody is told: the holds and the end of the lease, or null.
-pub(super) type Told = Option<(u32, Millis)>;
+/// What somebody is told: the holds, the end of the lease, and the slot if it asked with `LIMIT`; or null.
+pub(super) type Told = Option<(u32, Millis, Option<u32>)>;
 
 /// What comes of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comes {
-    Granted(u32, Millis),
+    Granted(u32, Millis, Option<u32>),
     /// It waits, where it wants to.
     Null,
     /// It does not, since it would wait for one who waits for it.
     Deadlock,
+    /// It holds the lock, and can't have the slot that it names.
+    OtherSlot,
 }
 
 /// Somebody who waited, and has not been told yet.
@@ -111,10 +116,30 @@ impl Reference {
     }
 
     /// Whether that owner fits with the others who hold the lock.
-    fn fits(&self, who: usize, room: usize) -> bool {
-        let others = self.holders.iter().filter(|holder| holder.who != who);
+    fn fits(&self, wish: Wish) -> bool {
+        let others = self.holders.iter().filter(|holder| holder.who != wish.who);
         let rooms = others.clone().map(|holder| holder.room);
-        rooms.chain([room]).all(|room| others.clone().count() < room)
+        let fits = rooms.chain([wish.room]).all(|room| others.clone().count() < room);
+        // Nobody else has the slot that it names.
+        fits && wish.slot.flatten().is_none_or(|slot| others.clone().all(|holder| holder.slot != Some(slot)))
+    }
+
+    /// Whether a holder asks for another slot than it has.
+    fn wants_another_slot(holder: &Holder, wish: Wish) -> bool {
+        match (wish.slot, holder.slot) {
+            (Some(None), Some(slot)) => slot as usize > wish.room,
+            (Some(Some(asked)), Some(slot)) => asked != slot,
+            _ => false,
+        }
+    }
+
+    fn slot_for(&self, wish: Wish) -> Option<u32> {
+        let is_free = |slot: &u32| self.holders.iter().all(|holder| holder.slot != Some(*slot));
+        match wish.slot {
+            // The only permit.
+            None => (wish.room == 1).then_some(1),
+            Some(slot) => slot.or_else(|| (1..).find(is_free)),
+        }
     }
 
     /// Those who are next and fit have the lock, the holders' own waiters again.
@@ -124,7 +149,7 @@ impl Reference {
         }
         while let Some(place) = self.next() {
             let (conn, wish, _) = self.waiting[place];
-            if self.holder(wish.who).is_some() || !self.fits(wish.who, wish.room) {
+            if self.holder(wish.who).is_some() || !self.fits(wish) {
                 break;
             }
             self.waiting.remove(place);
@@ -150,7 +175,10 @@ impl Reference {
         {
             let place = seen + place;
             let (conn, wish, _) = self.waiting[place];
-            if wish.room >= holder.room || self.fits(who, wish.room) {
+            if Self::wants_another_slot(&holder, wish) {
+                self.waiting.remove(place);
+                self.answer(conn, wish, None, None, false, now);
+            } else if wish.room >= holder.room || self.fits(wish) {
                 self.waiting.remove(place);
                 let told = self.reenter(wish, now);
                 self.answer(conn, wish, told, Some(holder.fence), !wish.once, now);
@@ -178,31 +206,44 @@ impl Reference {
         let until = now + age.map_or(wish.lease, |age| age.min(wish.lease));
         let latest = age.map(|age| now + age);
         let Wish { who, room, label, .. } = wish;
-        let (fence, label) = (self.fence, label.unwrap_or_default());
+        let (fence, slot, label) = (self.fence, self.slot_for(wish), label.unwrap_or_default());
         let (session, kept_for) = (None, 0);
-        self.holders.push(Holder { who, fence, holds: 1, room, until, latest, session, kept_for, label });
-        Some((1, until))
+        self.holders.push(Holder {
+            who,
+            fence,
+            holds: 1,
+            room,
+            slot,
+            until,
+            latest,
+            session,
+            kept_for,
+            label,
+        });
+        Some((1, until, wish.slot.and(slot)))
     }
 
     fn reenter(&mut self, wish: Wish, now: Millis) -> Told {
+        let slot = self.holder(wish.who)?.slot.or_else(|| self.slot_for(wish));
         let holder = self.holder_mut(wish.who)?;
+        holder.slot = slot;
         holder.holds += u32::from(!wish.once);
         holder.room = holder.room.min(wish.room);
         holder.label = wish.label.unwrap_or(holder.label);
         holder.until = holder.until.max(holder.longest(wish.lease, now));
-        Some((holder.holds, holder.until))
+        Some((holder.holds, holder.until, wish.slot.and(slot)))
     }
 }
 
 impl Comes {
-    fn of((holds, until): (u32, Millis)) -> Self {
-        Self::Granted(holds, until)
+    fn of((holds, until, slot): (u32, Millis, Option<u32>)) -> Self {
+        Self::Granted(holds, until, slot)
     }
 
     pub(crate) fn told(self) -> Told {
         match self {
-            Self::Granted(holds, until) => Some((holds, until)),
-            Self::Null | Self::Deadlock => None,
+            Self::Granted(holds, until, slot) => Some((holds, until, slot)),
+            Self::Null | Self::Deadlock | Self::OtherSlot => None,
         }
     }
 }

@@ -93,7 +93,16 @@ impl Reference {
     pub(crate) fn replace(&mut self, who: usize, lease: Millis, now: Millis) {
         self.holders.clear();
         self.grant(
-            Wish { who, lease, max_hold: None, once: false, session: false, room: 1, label: None },
+            Wish {
+                who,
+                lease,
+                max_hold: None,
+                once: false,
+                session: false,
+                room: 1,
+                slot: None,
+                label: None,
+            },
             now,
         );
     }

@@ -58,7 +58,7 @@ impl Turn<'_> {
                 RequestedLocks::One(RequestedLock { got: Some(got), .. }) => Reply::granted(*got, until),
                 locks => Reply::All(locks.all().iter().filter_map(|lock| lock.got).collect(), until),
             },
-            Answer::TooManyHolds => Reply::TooManyHolds,
+            Answer::NoReentry(why) => Reply::NoReentry(why),
             Answer::Deadlock => Reply::Deadlock,
             Answer::TimedOut | Answer::WrongType | Answer::Gone => Reply::Null,
             Answer::Extended { until } => Reply::Extended(until),

@@ -182,7 +182,7 @@ fn no_grant<G>(outcome: Result<Outcome<G>, Refusal>) -> Reply {
         Ok(Outcome::Queued) => Reply::Queued,
         Ok(Outcome::Taken) => Reply::Null,
         Err(Refusal::Grace(_)) => Reply::Grace,
-        Err(Refusal::TooManyHolds) => Reply::TooManyHolds,
+        Err(Refusal::NoReentry(why)) => Reply::NoReentry(why),
         Err(Refusal::Deadlock) => Reply::Deadlock,
         Err(Refusal::Circle(circle)) => Reply::Circle(circle),
         Err(Refusal::MaxPlaces | Refusal::MaxWaiters) => Reply::TooMany,

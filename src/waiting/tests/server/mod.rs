@@ -17,7 +17,9 @@ mod views;
 
 use std::collections::BTreeMap;
 
-use crate::lock::{Deadline, Fence, FenceClock, Got, Grant, Millis, Now, Owner, Room, Value};
+use crate::lock::{
+    Deadline, Fence, FenceClock, Got, Grant, Millis, Now, Owner, ReentryError, Room, Slot, SlotRequest, Value,
+};
 use crate::waiting::table::Offset;
 use crate::waiting::{Circle, Grace, LockRef, Message, Moment, RequestId, WaitTable};
 use clients::{Blocked, Connection};
@@ -80,6 +82,7 @@ pub(crate) enum Reply {
     Granted {
         fence: Fence,
         holds: u32,
+        slot: Option<Slot>,
         deadline: Deadline,
     },
     /// Several locks, and the end of the lease that ends first.
@@ -88,7 +91,7 @@ pub(crate) enum Reply {
     Grace,
     Waits,
     Queued,
-    TooManyHolds,
+    NoReentry(ReentryError),
     Deadlock,
     /// The wait would never end.
     Circle(Circle),
@@ -105,7 +108,7 @@ pub(crate) enum Reply {
 
 impl Reply {
     fn granted(got: Got, deadline: Deadline) -> Self {
-        Self::Granted { fence: got.fence, holds: got.holds, deadline }
+        Self::Granted { fence: got.fence, holds: got.holds, slot: got.slot, deadline }
     }
 }
 
@@ -121,6 +124,7 @@ pub(crate) struct QueuedRequest {
     pub(crate) by: Queued,
     pub(crate) owner: Owner<'static>,
     pub(crate) room: Room,
+    pub(crate) slot: Option<SlotRequest>,
 }
 
 /// What replicas are told: `LOCK.APPLY`, and the server's own `PEXPIREAT`.

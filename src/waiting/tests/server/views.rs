@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{AT, Conn, Lock, Queued, QueuedRequest, Rules, Server, at, time};
-use crate::lock::{Deadline, Fence, Grant, Held, Millis, Owner};
+use crate::lock::{AcquireRequest, Deadline, Fence, Grant, Held, Millis, Owner};
 use crate::waiting::{self, GraceLeft, RequestId};
 
 impl Server {
@@ -113,9 +113,11 @@ impl Server {
     /// The clients in the queue of that lock, and what they ask for.
     pub(crate) fn asks_of(&self, lock: Lock) -> Vec<QueuedRequest> {
         let queue = self.table.requests_of(at(lock)).into_iter();
-        queue
-            .map(|(request, owner, room)| QueuedRequest { by: self.queued_by(request, &owner), owner, room })
-            .collect()
+        let asked = |(request, ask): (RequestId, AcquireRequest<'static>)| {
+            let AcquireRequest { owner, room, slot, .. } = ask;
+            QueuedRequest { by: self.queued_by(request, &owner), owner, room, slot }
+        };
+        queue.map(asked).collect()
     }
 
     fn queued_by(&self, request: RequestId, owner: &Owner<'static>) -> Queued {

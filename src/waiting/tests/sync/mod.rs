@@ -28,7 +28,7 @@ fn owner() -> Owner<'static> {
 /// What another owner asks for.
 fn other(lease: Millis) -> AcquireRequest<'static> {
     let owner = Owner::new(b"b").unwrap();
-    AcquireRequest { owner, lease, extras: None, once: false, session: false, room: Room::ONE }
+    AcquireRequest { owner, lease, slot: None, extras: None, once: false, session: false, room: Room::ONE }
 }
 
 fn confirm(replicas: u32, within: u32) -> Option<Confirm> {
@@ -45,8 +45,15 @@ impl World {
     }
 
     fn acquire_on(&mut self, conn: Conn, lease: Millis, session: bool, replicas: u32, within: u32) {
-        let ask =
-            AcquireRequest { owner: owner(), lease, extras: None, once: false, session, room: Room::ONE };
+        let ask = AcquireRequest {
+            owner: owner(),
+            lease,
+            slot: None,
+            extras: None,
+            once: false,
+            session,
+            room: Room::ONE,
+        };
         let confirm = confirm(replicas, within);
         let wait = WaitOptions { timeout: Some(0), confirm, ..WaitOptions::default() };
         assert_eq!(self.server.acquire(RULES, self.now, conn, &ask, &wait), Reply::Waits);
@@ -122,8 +129,11 @@ fn the_answer_tells_no_more_than_replicas_have() {
     let longer = world.held().unwrap().1;
     world.run_due(false);
     world.server.acked = asked;
-    assert_eq!(world.run_due(false), [(0, Reply::Granted { fence, holds: 1, deadline: confirmed })]);
-    assert_eq!(world.run_due(true), [(1, Reply::Granted { fence, holds: 2, deadline: longer })]);
+    assert_eq!(
+        world.run_due(false),
+        [(0, Reply::Granted { fence, holds: 1, slot: None, deadline: confirmed })]
+    );
+    assert_eq!(world.run_due(true), [(1, Reply::Granted { fence, holds: 2, slot: None, deadline: longer })]);
     world.extend_on(0, 2_000);
     let (_, confirmed) = world.held().unwrap();
     world.run_due(false);
@@ -178,7 +188,7 @@ fn a_waiter_that_replicas_do_not_confirm_in_time_is_told_so_and_has_nothing() {
         assert_eq!(world.server.release(RULES, world.now, &other(0).owner, None, false), Some(0));
         let (fence, deadline) = world.held().unwrap();
         world.now += Millis::from(WITHIN);
-        let granted = (0, Reply::Granted { fence, holds: 1, deadline });
+        let granted = (0, Reply::Granted { fence, holds: 1, slot: None, deadline });
         assert_eq!(world.run_due(hears), if hears { vec![granted] } else { Vec::new() });
         world.now += 1;
         assert_eq!(world.run_due(hears), if hears { Vec::new() } else { vec![(0, Reply::NoReplicas)] });

@@ -117,7 +117,10 @@ fn a_session_that_another_connection_takes_over_begins_with_the_lease_that_repli
     let asked = world.server.written;
     world.pass_while(|world| world.held().unwrap().1 == confirmed);
     world.server.acked = asked;
-    assert_eq!(world.run_due(false), [(1, Reply::Granted { fence, holds: 2, deadline: confirmed })]);
+    assert_eq!(
+        world.run_due(false),
+        [(1, Reply::Granted { fence, holds: 2, slot: None, deadline: confirmed })]
+    );
     assert_eq!(world.server.session(fence), Some(1));
     assert_eq!(world.server.shown(RULES, world.now), [(fence, confirmed)]);
     world.pass(300, false);

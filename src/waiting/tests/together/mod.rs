@@ -214,7 +214,7 @@ impl World {
         let (rules, now) = (self.rules(), self.now);
         let Want { locks, alone, room, block, notify, once, session, lease } = want;
         let owner = self.owner(conn);
-        let ask = AcquireRequest { owner, lease, extras: None, once, session, room };
+        let ask = AcquireRequest { owner, lease, slot: None, extras: None, once, session, room };
         let channel = notify.then(|| Channel { address: NAMES[usize::from(conn)].into(), wanted: true });
         let wait = WaitOptions { timeout: block, channel, detect: false, confirm: None };
         if once || notify {
@@ -281,7 +281,7 @@ impl World {
     /// A client has been told what it has.
     fn is_told(&mut self, Want { locks, once, .. }: Want, reply: &Reply) {
         let all: &[Got] = match reply {
-            Reply::Granted { fence, holds, .. } => &[Got { fence: *fence, holds: *holds }],
+            Reply::Granted { fence, holds, .. } => &[Got { fence: *fence, holds: *holds, slot: None }],
             Reply::All(all, _) => all,
             _ => return,
         };

@@ -22,7 +22,7 @@ impl World {
             }
             return;
         }
-        let Reply::Granted { fence, deadline, .. } = reply else { return };
+        let Reply::Granted { fence, deadline, slot, .. } = reply else { return };
         self.untold.remove(&fence);
         let hears = &mut self.hears[usize::from(who)];
         if kind.notified() && at == Role::Primary {
@@ -46,7 +46,8 @@ impl World {
             None => deadline,
         };
         let room = known.map_or(kind.room(), |belief| belief.room.min(kind.room()));
-        self.believe(at, who, Belief { fence, holds, room, until, session: None, old: false });
+        let slot = slot.or(known.and_then(|belief| belief.slot));
+        self.believe(at, who, Belief { fence, holds, room, slot, until, session: None, old: false });
     }
 
     /// An owner goes by what it has been told, unless that is over by now.
@@ -70,15 +71,15 @@ impl World {
         let now = self.now;
         let mut held = self.server(at).holders(now).into_iter();
         let held = held.find(|held| held.grant.owner() == owner(who));
-        let held = held.map(|held| (held.grant.fence(), held.grant.room()));
+        let held = held.map(|held| (held.grant.fence(), held.grant.room(), held.grant.slot()));
         let belief = self.believes(who);
         match (extended, held) {
-            (Some(until), Some((fence, room))) => {
+            (Some(until), Some((fence, room, slot))) => {
                 self.cut.remove(&fence);
                 self.untold.remove(&fence);
                 let holds = belief.map_or(1, |belief| belief.holds);
                 let room = belief.map_or(room, |belief| belief.room);
-                self.believe(at, who, Belief { fence, holds, room, until, session: None, old: false });
+                self.believe(at, who, Belief { fence, holds, room, slot, until, session: None, old: false });
             }
             // Not now.
             (None, Some(_)) => {}

@@ -13,7 +13,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::server::{Conn, Effect, Queued, Server};
-use crate::lock::{Deadline, Fence, Millis, Owner, Room};
+use crate::lock::{Deadline, Fence, Millis, Owner, Room, Slot};
 use crate::waiting::table::Offset;
 
 pub(super) use model::EXCLUSION;
@@ -31,6 +31,8 @@ pub(super) enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
     FenceNotAbove,
+    /// Two holders have one slot, one has got another slot, or not the least that was free.
+    WrongSlot,
     ByAStranger,
     NotTheFirst,
     FreeWithAQueue,
@@ -60,6 +62,8 @@ struct Belief {
     holds: u32,
     /// For how many there is room, as it asked.
     room: Room,
+    /// The number that it was told last.
+    slot: Option<Slot>,
     /// The lease is over after that. Where a connection keeps the grant alive, its owner counts on that connection, and not on the lease;
     /// where replicas confirm that, it counts on the lease that it was told or shown last.
     until: Deadline,
@@ -209,11 +213,13 @@ impl World {
         self.all_beliefs().count()
     }
 
-    /// Whether those who believe to hold the lock have room for each other.
+    /// Whether those who believe to hold the lock have room for each other, and no two the same slot.
     fn bear_each_other(&self) -> bool {
         let count = self.believers();
         let bears = |belief: &Belief| belief.room.most().is_none_or(|most| count <= most as usize);
-        self.all_beliefs().all(bears)
+        let mut slots = BTreeSet::new();
+        let mut is_first = |belief: &Belief| belief.slot.is_none_or(|slot| slots.insert(slot));
+        self.all_beliefs().all(|belief| bears(belief) && is_first(belief))
     }
 
     /// What the replica has said of the stream: all that has come to it. After a failover, others have taken its place.

@@ -263,6 +263,9 @@ impl Model for Size {
         let mut all: Vec<Property<Self>> = vec![
             Property::always(EXCLUSION, |_, world: &World| world.bear_each_other()),
             Property::always("2: fences rise", |_, world: &World| !world.has(Fault::FenceNotAbove)),
+            Property::always("slots are apart, stay, and are the least", |_, world: &World| {
+                !world.has(Fault::WrongSlot)
+            }),
             Property::always("3: only the owner", |_, world: &World| !world.has(Fault::ByAStranger)),
             Property::always("4: first come, first served", |_, world: &World| {
                 !world.has(Fault::NotTheFirst)

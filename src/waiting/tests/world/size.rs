@@ -1,7 +1,7 @@
 //! How big a world is, and what may happen in it.
 
 use super::owner;
-use crate::lock::{AcquireRequest, Millis, Room};
+use crate::lock::{AcquireRequest, Millis, Room, Slot, SlotRequest};
 use crate::waiting::tests::server::{Conn, Rules};
 use crate::waiting::{Channel, Confirm, WaitOptions};
 
@@ -99,6 +99,8 @@ pub(in crate::waiting::tests) enum Kind {
     PlaceToRead,
     /// With room for two, and waits without limit.
     WaitForPair,
+    /// The same, for the slot 2.
+    WaitForSecond,
     /// No acquire: an extension that waits for replicas.
     Extension,
 }
@@ -115,6 +117,7 @@ impl Kind {
             Self::Read | Self::ReadOnce | Self::ReadWithSession => None,
             Self::Wait | Self::WaitOnce | Self::WaitWithSession | Self::Place => Some(0),
             Self::WaitToRead | Self::WaitToReadWithSession | Self::PlaceToRead | Self::WaitForPair => Some(0),
+            Self::WaitForSecond => Some(0),
             Self::WaitBriefly | Self::PlaceBriefly => Some(1),
         }
     }
@@ -123,8 +126,16 @@ impl Kind {
         match self {
             Self::Read | Self::ReadOnce | Self::WaitToRead | Self::PlaceToRead => Room::ANY,
             Self::ReadWithSession | Self::WaitToReadWithSession => Room::ANY,
-            Self::WaitForPair => Room::limit(2).unwrap_or(Room::ONE),
+            Self::WaitForPair | Self::WaitForSecond => Room::limit(2).unwrap_or(Room::ONE),
             _ => Room::ONE,
+        }
+    }
+
+    pub(super) fn slot(self) -> Option<SlotRequest> {
+        match self {
+            Self::WaitForPair => Some(SlotRequest::Least),
+            Self::WaitForSecond => Slot::new(2).map(SlotRequest::This),
+            _ => None,
         }
     }
 
@@ -148,8 +159,8 @@ impl Kind {
         lease: Millis,
         confirm: Option<Confirm>,
     ) -> (AcquireRequest<'static>, WaitOptions) {
-        let (once, session, room) = (self.once(), self.session(), self.room());
-        let ask = AcquireRequest { owner: owner(who), lease, extras: None, once, session, room };
+        let (once, session, room, slot) = (self.once(), self.session(), self.room(), self.slot());
+        let ask = AcquireRequest { owner: owner(who), lease, extras: None, once, session, room, slot };
         let channel = self.notified().then(|| Channel { address: [who].into(), wanted: true });
         (ask, WaitOptions { timeout: self.timeout(), channel, detect: false, confirm })
     }

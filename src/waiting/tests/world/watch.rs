@@ -1,15 +1,18 @@
 //! What the guarantees say of each step, and of the moment in which all that was due has been done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fault, Hears, Role, Size, Who, World, owner};
-use crate::lock::{Deadline, Fence, Held, Millis, Owner, Room};
+use crate::lock::{Deadline, Fence, Held, Millis, Owner, Room, Slot, SlotRequest};
 use crate::waiting::table::Offset;
 use crate::waiting::tests::server::{Queued, QueuedRequest, Rules, Server};
 use crate::waiting::{Message, MessageKind};
 
 /// A grant, its owner, and how many it bears.
 type Holder = (Fence, Owner<'static>, Room);
+
+/// The slots of grants.
+type Slots = BTreeMap<Fence, Option<Slot>>;
 
 impl World {
     /// Has a server do something, and looks at what became of the lock.
@@ -23,7 +26,9 @@ impl World {
         let server = self.server(at);
         let asked = server.asks();
         let before: Vec<Fence> = server.all_held().iter().map(|held| held.grant.fence()).collect();
+        let slots_before = slots(&server.holders(now));
         let result = body(server, size.rules, now);
+        let slots_after = slots(&server.holders(now));
         let after = server.holders(now).into_iter();
         let after: Vec<_> = after
             .map(|held| (held.grant.fence(), held.grant.owner().into_owned(), held.grant.room()))
@@ -37,6 +42,9 @@ impl World {
         }
         if !before.is_empty() || !size.happens.stalls && !size.happens.arrives {
             self.known = before;
+        }
+        if !are_right(&slots_before, &slots_after, size) {
+            self.faults.insert(Fault::WrongSlot);
         }
         let is_new = |holder: &&Holder| !self.known.contains(&holder.0);
         let new: Vec<Holder> = after.iter().filter(is_new).cloned().collect();
@@ -261,11 +269,32 @@ impl World {
     }
 }
 
+fn slots(holders: &[Held<'_>]) -> Slots {
+    holders.iter().map(|held| (held.grant.fence(), held.grant.slot())).collect()
+}
+
+/// Whether no two have one slot, each kept its own, and each new one is the least that was free, unless one is asked for.
+fn are_right(before: &Slots, after: &Slots, size: Size) -> bool {
+    let known = |fence: &Fence| before.get(fence).copied().flatten();
+    let mut used: BTreeSet<Slot> = after.keys().filter_map(known).collect();
+    let wishes: Vec<_> = size.kinds.iter().map(|kind| kind.slot()).collect();
+    after.iter().all(|(fence, slot)| match (known(fence), *slot) {
+        (None, None) => true,
+        (Some(known), slot) => slot == Some(known),
+        (None, Some(slot)) => {
+            let is_least = (1..slot.get()).filter_map(Slot::new).all(|less| used.contains(&less));
+            used.insert(slot) && (is_least || wishes.contains(&Some(SlotRequest::This(slot))))
+        }
+    })
+}
+
 /// Whether that ask fits with those who hold the lock: by the words of the page on `LOCK.ACQUIRE`.
 fn fits(asked: &QueuedRequest, holders: &[Held<'_>], size: Size) -> bool {
     let others: Vec<_> = holders.iter().filter(|held| held.grant.owner() != asked.owner).collect();
     let room = |room: Room| room.most().map_or(usize::MAX, |most| most as usize);
     let rooms = others.iter().map(|held| room(held.grant.room()));
     let rooms = rooms.chain([room(asked.room), room(size.rules.max_holders)]);
-    rooms.into_iter().all(|room| others.len() < room)
+    let taken = |held: &&Held<'_>| held.grant.slot().map(SlotRequest::This) == asked.slot;
+    let is_taken = matches!(asked.slot, Some(SlotRequest::This(_))) && others.iter().any(taken);
+    !is_taken && rooms.into_iter().all(|room| others.len() < room)
 }

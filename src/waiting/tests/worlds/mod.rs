@@ -125,6 +125,17 @@ fn three_rooms() {
 }
 
 #[test]
+fn slots_of_permits() {
+    let kinds = &[Kind::WaitForPair, Kind::WaitForSecond];
+    let size = Size { owners: 3, conns: 2, kinds, leases: &[1], horizon: soak(1, 2), ..ONE_SERVER };
+    holds("slots", Size { grants: soak(2, 3), ..size });
+    let size = Size { owners: 2, ..size };
+    holds("slots, holds and breaks", Size { holds: 2, breaks: true, ..size });
+    let kinds = &[Kind::WaitForPair, Kind::Wait, Kind::ReadOnce];
+    holds("slots beside readers and writers", Size { kinds, ..size });
+}
+
+#[test]
 fn readers_with_sessions_and_places() {
     let size = Size { horizon: soak(2, 3), ..ONE_SERVER };
     let kinds = &[Kind::Wait, Kind::ReadWithSession, Kind::WaitToReadWithSession];

@@ -28,6 +28,11 @@ fn lines(kind: &str) -> Vec<Line> {
 
 /// A server that begins with an append-only file of two parts.
 fn with_append_only(kind: &str, base: &str) -> Server {
+    with_append_only_of(FOLDER, kind, base)
+}
+
+pub(super) fn with_append_only_of(folder: &str, kind: &str, base: &str) -> Server {
+    let file = |name: String| fs::read(golden(folder).join(name)).unwrap();
     let manifest = format!(
         "file appendonly.aof.1.base.{base} seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
     );
@@ -35,8 +40,8 @@ fn with_append_only(kind: &str, base: &str) -> Server {
     Setup::new()
         .set("appendonly", "yes")
         .with_file(place("manifest"), manifest)
-        .with_file(place(&format!("1.base.{base}")), file(&format!("{kind}.base")))
-        .with_file(place("1.incr.aof"), file(&format!("{kind}.incr")))
+        .with_file(place(&format!("1.base.{base}")), file(format!("{kind}.base")))
+        .with_file(place("1.incr.aof"), file(format!("{kind}.incr")))
         .start()
 }
 

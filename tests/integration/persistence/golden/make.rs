@@ -17,7 +17,7 @@ use super::{golden, load};
 use crate::support::{Client, Payload, Server, Setup, restore_from_primary, wait_for, wall_clock};
 
 /// The year 2100, in ms since 1970.
-const FAR: i64 = 4_102_444_800_000;
+pub(super) const FAR: i64 = 4_102_444_800_000;
 
 /// A hundred years, in ms: a greatest age that no test reaches.
 const CENTURY: i64 = 3_155_760_000_000;
@@ -26,7 +26,7 @@ const CENTURY: i64 = 3_155_760_000_000;
 const DBS: [i64; 3] = [0, 5, 15];
 
 /// A lease in ms that ends about then.
-fn until(far: i64) -> i64 {
+pub(super) fn until(far: i64) -> i64 {
     far - wall_clock()
 }
 
@@ -93,12 +93,21 @@ fn all(client: &mut Client) -> Vec<Line> {
     lines
 }
 
-fn copy(server: &Server, from: &str, to: &str) {
+pub(super) fn copy(server: &Server, from: &str, to: &str) {
     let folder = server.folder().join("appendonlydir");
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let found: Vec<_> = entries.filter(|path| path.to_string_lossy().contains(from)).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     fs::copy(&found[0], golden(to)).unwrap();
+}
+
+pub(super) fn rewrite(client: &mut Client) {
+    client.ask::<redis::Value>("BGREWRITEAOF");
+    wait_for("the append-only file to be rewritten", || {
+        client.info("persistence", "aof_rewrite_in_progress") == "0"
+            && client.info("persistence", "aof_rewrite_scheduled") == "0"
+    });
+    assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
 }
 
 /// An append-only file in the folder, whose base is written as commands or not.
@@ -107,12 +116,7 @@ fn append_only(folder: &Path, kind: &str, preamble: &str) {
     let server = setup.set("aof-use-rdb-preamble", preamble).start();
     let mut client = server.client();
     fill(&mut client);
-    client.ask::<redis::Value>("BGREWRITEAOF");
-    wait_for("the append-only file to be rewritten", || {
-        client.info("persistence", "aof_rewrite_in_progress") == "0"
-            && client.info("persistence", "aof_rewrite_scheduled") == "0"
-    });
-    assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
+    rewrite(&mut client);
     tail(&mut client);
     let name = |suffix: &str| folder.join(format!("{kind}.{suffix}")).to_str().unwrap().to_owned();
     table::write(&name("table"), &all(&mut client));

@@ -4,6 +4,7 @@
 
 mod load;
 mod make;
+mod permits;
 mod table;
 
 use std::path::PathBuf;

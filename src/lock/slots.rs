@@ -1,0 +1,187 @@
+//! The numbers of permits. Each holder with `LIMIT n` has one, from 1 to n, and no two have the same. A grant that has room for nobody
+//! else is the only permit: its number is 1, if it had no other before.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use super::Room;
+
+/// The number of a permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) struct Slot(NonZeroU32);
+
+impl Slot {
+    pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// None where that is 0 or above the greatest `LIMIT`.
+    pub(crate) fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).filter(|number| number.get() <= Room::MOST).map(Self)
+    }
+
+    pub(crate) fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    fn next(self) -> Option<Self> {
+        Self::new(self.get() + 1)
+    }
+
+    fn previous(self) -> Option<Self> {
+        Self::new(self.get() - 1)
+    }
+}
+
+/// Which slot an acquire with `LIMIT` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) enum SlotRequest {
+    /// The least that is free.
+    Least,
+    This(Slot),
+}
+
+impl SlotRequest {
+    /// The slot that it gets of a lock that nobody holds.
+    pub(crate) fn alone(self) -> Slot {
+        match self {
+            Self::Least => Slot::FIRST,
+            Self::This(slot) => slot,
+        }
+    }
+
+    /// The slot that it gets beside holders with those; none where another has it.
+    pub(crate) fn find(self, used: UsedSlots<'_>) -> Option<Slot> {
+        match self {
+            Self::Least => used.least_free(),
+            Self::This(slot) => Some(slot).filter(|slot| !used.has(*slot)),
+        }
+    }
+}
+
+/// The slots that the holders of a lock have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UsedSlots<'a> {
+    /// There is one holder at most; or one slot only matters.
+    One(Option<Slot>),
+    Several(&'a Slots),
+}
+
+impl UsedSlots<'_> {
+    pub(crate) const NONE: Self = Self::One(None);
+
+    pub(crate) fn has(self, slot: Slot) -> bool {
+        match self {
+            Self::One(used) => used == Some(slot),
+            Self::Several(slots) => slots.has(slot),
+        }
+    }
+
+    fn least_free(self) -> Option<Slot> {
+        match self {
+            Self::One(Some(Slot::FIRST)) => Slot::FIRST.next(),
+            Self::One(_) => Some(Slot::FIRST),
+            Self::Several(slots) => slots.least_free(),
+        }
+    }
+}
+
+/// The slots of several holders: the first and the last of each run of numbers. So the least free one is found at once, however many
+/// there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) struct Slots(BTreeMap<Slot, Slot>);
+
+impl Slots {
+    fn run_of(&self, slot: Slot) -> Option<(Slot, Slot)> {
+        let (first, last) = self.0.range(..=slot).next_back()?;
+        (slot <= *last).then_some((*first, *last))
+    }
+
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.run_of(slot).is_some()
+    }
+
+    fn least_free(&self) -> Option<Slot> {
+        match self.0.get(&Slot::FIRST) {
+            Some(last) => last.next(),
+            None => Some(Slot::FIRST),
+        }
+    }
+
+    /// One that is free is used from now on.
+    pub(super) fn add(&mut self, slot: Slot) {
+        let before = slot.previous().and_then(|previous| self.run_of(previous));
+        let last = slot.next().and_then(|next| self.0.remove(&next));
+        self.0.insert(before.map_or(slot, |(first, _)| first), last.unwrap_or(slot));
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let Some((first, last)) = self.run_of(slot) else { return };
+        self.0.remove(&first);
+        if let Some(previous) = slot.previous().filter(|previous| *previous >= first) {
+            self.0.insert(first, previous);
+        }
+        if let Some(next) = slot.next().filter(|next| *next <= last) {
+            self.0.insert(next, last);
+        }
+    }
+
+    pub(super) fn heap_size(&self) -> usize {
+        self.0.len() * size_of::<(Slot, Slot)>()
+    }
+
+    /// How many there are.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn count(&self) -> usize {
+        self.0.iter().map(|(first, last)| (last.get() - first.get()) as usize + 1).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slot(number: u32) -> Slot {
+        Slot::new(number).unwrap()
+    }
+
+    #[test]
+    fn the_ends_of_what_there_can_be() {
+        assert_eq!((Slot::new(0), Slot::new(u32::MAX)), (None, None));
+        let last = slot(Room::MOST);
+        let mut slots = Slots::default();
+        slots.add(last);
+        assert!(slots.has(last) && last.next().is_none());
+        assert_eq!(SlotRequest::Least.find(UsedSlots::Several(&slots)), Some(slot(1)));
+        assert_eq!(SlotRequest::This(last).find(UsedSlots::Several(&slots)), None);
+        slots.remove(last);
+        assert_eq!(slots, Slots::default());
+    }
+
+    proptest! {
+        /// As a set of numbers.
+        #[test]
+        fn runs_are_a_set(numbers in vec(1..12u32, 0..60)) {
+            let (mut slots, mut set) = (Slots::default(), BTreeSet::new());
+            for number in numbers {
+                match set.remove(&number) {
+                    true => slots.remove(slot(number)),
+                    false => {
+                        set.insert(number);
+                        slots.add(slot(number));
+                    }
+                }
+                prop_assert!((1..13).all(|number| slots.has(slot(number)) == set.contains(&number)));
+                prop_assert_eq!(slots.count(), set.len());
+                let least = (1..).find(|number| !set.contains(number)).unwrap();
+                prop_assert_eq!(SlotRequest::Least.find(UsedSlots::Several(&slots)), Some(slot(least)));
+            }
+        }
+    }
+}

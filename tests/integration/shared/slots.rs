@@ -1,0 +1,355 @@
+//! `LIMIT n`: each holder has a number from 1 to n.
+
+use redis::Value;
+
+use super::hundred::{assert_same, kept, works};
+use super::{gets_null, holds, readers, release, shown, take, waits};
+use crate::input::payload::restore;
+use crate::several::{self, Grants};
+use crate::support::{
+    Client, Mailbox, Part, Payload, Server, Setup, Waiter, grant, in_each_kind_of_file, owners, reader,
+    restore_from_primary, soon, wait_for,
+};
+
+const OTHER_SLOT: &str = "ERR the grant of this owner can't have that slot";
+
+/// The number that an owner is told.
+#[track_caller]
+fn slot(client: &mut Client, owner: &str, options: &str) -> i64 {
+    holds(client, owner, options).slot.expect("a number")
+}
+
+/// The numbers that `LOCK.INFO` shows, the oldest grant first.
+#[track_caller]
+fn slots(client: &mut Client) -> Vec<i64> {
+    client.holders("k").iter().map(|holder| holder.slot).collect()
+}
+
+#[test]
+fn each_holder_has_the_least_number_that_is_free() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (number, owner) in (1..).zip(["a", "b", "c"]) {
+        assert_eq!(slot(&mut client, owner, "LIMIT 3"), number);
+    }
+    assert_eq!((slots(&mut client), shown(&mut client, "slot")), (vec![1, 2, 3], "1".into()));
+    release(&mut client, "b");
+    assert_eq!(slot(&mut client, "d", "LIMIT 3"), 2);
+    assert_eq!(slot(&mut client, "d", "LIMIT 3"), 2, "a re-entry");
+    assert_eq!(slot(&mut client, "d", "LIMIT 9 ONCE"), 2, "whatever the limit, and with ONCE");
+    client.ask::<i64>("LOCK.EXTEND k d PX 700000");
+    assert_eq!(slots(&mut client), [1, 3, 2], "the oldest grant first");
+    // The next in the queue gets what is free then.
+    let mut e = waits(&server, "e", "LIMIT 3");
+    let fence = client.held_by("k", "a").unwrap().fence;
+    client.ask::<i64>(&format!("LOCK.BREAK k FENCE {fence}"));
+    assert_eq!(e.granted().slot, Some(1));
+}
+
+/// Holders with a greater limit may have numbers above this one. They count all the same.
+#[test]
+fn a_limit_counts_holders_and_not_numbers() {
+    let server = Server::start();
+    let mut client = server.client();
+    for owner in ["a", "b", "c", "d"] {
+        slot(&mut client, owner, "LIMIT 4");
+    }
+    release(&mut client, "a");
+    release(&mut client, "b");
+    gets_null(&mut client, "e", "LIMIT 2");
+    release(&mut client, "d");
+    assert_eq!(slot(&mut client, "e", "LIMIT 2"), 1);
+    assert_eq!(slots(&mut client), [3, 1]);
+}
+
+#[test]
+fn readers_and_plain_locks_are_told_no_number() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(holds(&mut client, "a", "SHARED").slot, None);
+    assert_eq!(slot(&mut client, "b", "LIMIT 2"), 1);
+    assert_eq!(slots(&mut client), [0, 1]);
+    release(&mut client, "b");
+    // A reader that wants to be one of two has a number from then on.
+    assert_eq!(slot(&mut client, "a", "LIMIT 2"), 1);
+    release(&mut client, "a");
+    release(&mut client, "a");
+    let reply: Vec<Value> = client.ask("LOCK.ACQUIRE k OWNER a");
+    assert_eq!(reply.len(), 4);
+    // The only permit is the first.
+    assert_eq!(shown(&mut client, "slot"), "1");
+    assert_eq!(slot(&mut client, "a", "LIMIT 1"), 1);
+    assert_eq!(slot(&mut client, "a", "LIMIT 5 SLOT 1"), 1);
+}
+
+#[test]
+fn a_worker_that_comes_back_asks_for_its_number() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(slot(&mut client, "a", "LIMIT 4 SLOT 3"), 3);
+    assert_eq!(slot(&mut client, "b", "SLOT 4 LIMIT 4"), 4, "in any order");
+    gets_null(&mut client, "c", "LIMIT 4 SLOT 3");
+    assert_eq!(slot(&mut client, "c", "LIMIT 4"), 1);
+    assert_eq!(slot(&mut client, "a", "LIMIT 4 SLOT 3 ONCE"), 3);
+    // It waits for that one, and those who come later wait behind it.
+    let mut third = waits(&server, "d", "LIMIT 4 SLOT 3");
+    let mut behind = waits(&server, "e", "LIMIT 4");
+    release(&mut client, "c");
+    assert_eq!(owners(&mut client, "k"), ["d", "e"], "there is room, but another number is free");
+    release(&mut client, "a");
+    assert_eq!((third.granted().slot, behind.granted().slot), (Some(3), Some(1)));
+}
+
+#[test]
+fn a_number_does_not_change_while_it_is_held() {
+    let server = Server::start();
+    let mut client = server.client();
+    slot(&mut client, "a", "LIMIT 5 SLOT 4");
+    slot(&mut client, "b", "LIMIT 5");
+    let before = client.snapshot();
+    for options in ["LIMIT 5 SLOT 3", "LIMIT 5 SLOT 1", "LIMIT 3", "LIMIT 1", "LIMIT 5 SLOT 2 BLOCK 0 ONCE"] {
+        assert_eq!(client.refused(&format!("LOCK.ACQUIRE k OWNER a {options}")), OTHER_SLOT, "{options}");
+    }
+    assert_eq!((client.snapshot(), slots(&mut client)), (before, vec![4, 1]));
+    // Nor when it becomes exclusive.
+    release(&mut client, "b");
+    assert_eq!(take(&mut client, "a", "").unwrap().slot, None);
+    assert_eq!((shown(&mut client, "mode"), slots(&mut client)), ("exclusive".into(), vec![4]));
+    assert_eq!(slot(&mut client, "a", "LIMIT 5"), 4);
+}
+
+/// Its owner has got another number meanwhile, by another connection.
+#[test]
+fn a_waiter_for_another_number_is_told_so() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    holds(&mut client, "w", "");
+    let mut blocked = waits(&server, "a", "LIMIT 5 SLOT 3");
+    let place = "LOCK.ACQUIRE k OWNER a LIMIT 5 SLOT 4 ONCE BLOCK 0 NOTIFY ch";
+    assert_eq!(client.ask::<String>(place), "QUEUED");
+    release(&mut client, "w");
+    assert_eq!(blocked.granted().slot, Some(3));
+    assert_eq!(mail.next(), "gone a");
+    assert_eq!(client.refused(place), OTHER_SLOT);
+    // A reader that waits to have one of those numbers, while its owner takes another.
+    release(&mut client, "a");
+    readers(&mut client, ["a", "b"]);
+    slot(&mut client, "c", "LIMIT 3");
+    let mut first = waits(&server, "a", "LIMIT 3 SLOT 1");
+    assert_eq!(slot(&mut client, "a", "LIMIT 3"), 2);
+    assert_eq!(first.refused(), OTHER_SLOT);
+    assert_eq!(slots(&mut client), [2, 0, 1]);
+}
+
+#[test]
+fn the_claim_tells_the_number() {
+    let server = Server::start();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    holds(&mut client, "w", "");
+    let ask = |owner: &str| format!("LOCK.ACQUIRE k OWNER {owner} LIMIT 2 ONCE BLOCK 0 NOTIFY ch");
+    for owner in ["a", "b"] {
+        assert_eq!(client.ask::<String>(&ask(owner)), "QUEUED");
+    }
+    release(&mut client, "w");
+    for (number, owner) in (1..).zip(["a", "b"]) {
+        assert!(mail.next().ends_with(owner));
+        assert_eq!(grant(client.ask(&ask(owner))).unwrap().slot, Some(number));
+    }
+}
+
+#[test]
+fn several_locks_have_their_numbers_in_the_order_of_the_keys() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("b", "OWNER x LIMIT 3").unwrap();
+    let ask = |keys: &str, owner: &str, options: &str| several::ask(keys, owner, options);
+    let mut take = |line: String| -> Grants { several::grants(client.ask(&line)).expect("all of them") };
+    assert_eq!(take(ask("a b c", "y", "LIMIT 3")).slots, [1, 2, 1]);
+    assert_eq!(take(ask("c b", "y", "LIMIT 3")).slots, [1, 2]);
+    assert_eq!(take(ask("a c", "z", "LIMIT 3 SLOT 3")).slots, [3, 3]);
+    assert!(take(ask("d e", "y", "SHARED")).slots.is_empty());
+    assert_eq!(client.ask::<Value>(&ask("b c", "v", "LIMIT 3 SLOT 2")), Value::Nil, "of b it is taken");
+    let mut waiter = Waiter::of_words(
+        &server,
+        server.client(),
+        ask("b c", "v", "LIMIT 3 SLOT 2 BLOCK 0").split_whitespace(),
+    );
+    client.ask::<Value>("LOCK.MRELEASE 3 a b c y ALL");
+    assert_eq!(several::grants(waiter.reply().unwrap()).unwrap().slots, [2, 2]);
+}
+
+#[test]
+fn words_that_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    slot(&mut client, "a", "LIMIT 3");
+    let before = client.snapshot();
+    const SYNTAX: &str = "ERR syntax error";
+    const NO_INTEGER: &str = "ERR value is not an integer or out of range";
+    const ABOVE: &str = "ERR value is out of range, SLOT must be between 1 and 3 (LIMIT)";
+    let cases = [
+        ("SLOT 1", SYNTAX),
+        ("SHARED SLOT 1", SYNTAX),
+        ("LIMIT 3 SLOT", SYNTAX),
+        ("LIMIT 3 SLOT 1 SLOT 1", SYNTAX),
+        ("LIMIT 3 SLOT 0", "ERR value is out of range, must be positive"),
+        ("LIMIT 3 SLOT -1", "ERR value is out of range, must be positive"),
+        ("LIMIT 3 SLOT x", NO_INTEGER),
+        ("LIMIT 3 SLOT 9223372036854775808", NO_INTEGER),
+        ("LIMIT 3 SLOT 4", ABOVE),
+        ("LIMIT 3 SLOT 4294967297", ABOVE),
+    ];
+    for (options, error) in cases {
+        assert_eq!(client.refused(&format!("LOCK.ACQUIRE k OWNER b {options}")), error, "{options}");
+        assert_eq!(client.refused(&format!("LOCK.MACQUIRE 2 k l OWNER b {options}")), error, "{options}");
+    }
+    assert_eq!(client.snapshot(), before);
+}
+
+#[test]
+fn numbers_come_back_from_each_kind_of_file() {
+    in_each_kind_of_file(
+        |client| {
+            slot(client, "a", "LIMIT 4 SLOT 3");
+            readers(client, ["r"]);
+            slot(client, "b", "LIMIT 4");
+            client.acquire("alone", "OWNER c LIMIT 7 SLOT 6 PX 600000").unwrap();
+            client.acquire("alone", "OWNER c PX 600000").unwrap();
+            // After a rewrite, too.
+            release(client, "a");
+            slot(client, "a", "LIMIT 4 SLOT 4");
+        },
+        |server, ()| {
+            let mut client = server.client();
+            assert_eq!(slots(&mut client), [0, 1, 4]);
+            assert_eq!(slot(&mut client, "d", "LIMIT 4"), 2);
+            let alone: Vec<_> = client.holders("alone").iter().map(|one| (one.slot, one.limit)).collect();
+            assert_eq!(alone, [(6, 1)]);
+            assert_eq!(client.acquire("alone", "OWNER c LIMIT 9").unwrap().slot, Some(6));
+        },
+    );
+}
+
+#[test]
+fn a_replica_knows_them_and_gives_none_twice_when_it_takes_over() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    let mut client = primary.client();
+    for owner in ["a", "b", "c"] {
+        slot(&mut client, owner, "LIMIT 4");
+    }
+    release(&mut client, "a");
+    slot(&mut client, "d", "LIMIT 4 SLOT 4");
+    readers(&mut client, ["r"]);
+    assert_eq!(slot(&mut client, "r", "LIMIT 4"), 1);
+    replica.wait_for_sync_with(&primary);
+    let mut there = replica.client();
+    assert_eq!(slots(&mut there), [2, 3, 4, 1]);
+    let digest = |client: &mut Client| client.ask::<Vec<String>>("DEBUG DIGEST-VALUE k");
+    assert_eq!(digest(&mut there), digest(&mut client));
+    there.ask::<()>("REPLICAOF NO ONE");
+    gets_null(&mut there, "e", "LIMIT 4");
+    release(&mut there, "c");
+    assert_eq!(slot(&mut there, "e", "LIMIT 4"), 3);
+    assert_eq!(slot(&mut there, "b", "LIMIT 4 ONCE"), 2);
+}
+
+/// A sample of a server's payloads, and two permits.
+fn permits(client: &mut Client, slots: [u64; 2]) -> Payload {
+    let permit = |owner, fence, slot| Part { room: 3, slot, ..reader(owner, fence) };
+    let [a, b] = slots;
+    Payload::lock(client, b"x", 1, 1).with_slots(0, &[permit(b"a", 5, a), permit(b"b", 6, b)])
+}
+
+#[test]
+fn a_payload_comes_back_as_it_was() {
+    let server = Server::start();
+    let mut client = server.client();
+    let [a, b] = ["LIMIT 3", "LIMIT 3 SLOT 3"].map(|options| {
+        let owner = if options.contains("SLOT") { "b" } else { "a" };
+        holds(&mut client, owner, options).fence as u64
+    });
+    client.ask::<()>("PERSIST k");
+    client.ask::<()>("LOCK.ACQUIRE k OWNER b LIMIT 3");
+    let permit = |owner, fence, slot| Part { room: 3, slot, ..reader(owner, fence) };
+    let any = Payload::lock(&mut client, b"x", 1, 1);
+    let payload = any.with_slots(1, &[permit(b"a", a, 1), Part { holds: 2, ..permit(b"b", b, 3) }]).encode();
+    assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
+    client.ask::<()>("DEL k");
+    restore(&mut client, &payload).unwrap();
+    assert_eq!(slots(&mut client), [1, 3]);
+    assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
+    assert_eq!(slot(&mut client, "c", "LIMIT 3"), 2);
+}
+
+#[test]
+fn payloads_that_no_server_of_ours_would_write() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (what, slots) in [
+        ("a number twice", [2, 2]),
+        ("above the limit", [1, 4]),
+        ("beyond all", [1, 1 << 32]),
+        ("far beyond", [u64::MAX, 1]),
+    ] {
+        let payload = permits(&mut client, slots);
+        crate::input::payload::refused(&mut client, what, &payload.encode());
+    }
+    let any = Payload::lock(&mut client, b"x", 1, 1);
+    let numbered = any.with_slots(0, &[Part { slot: 1, ..reader(b"a", 5) }]);
+    crate::input::payload::refused(&mut client, "a reader with a number", &numbered.encode());
+    let whole = permits(&mut client, [1, 2]);
+    let body = whole.body();
+    for end in 10..body.len() {
+        crate::input::payload::refused_or_in_range(&mut client, "cut off", &whole.seal(&body[..end]));
+    }
+    restore(&mut client, &whole.encode()).unwrap();
+    assert_eq!(slots(&mut client), [1, 2]);
+}
+
+/// Grants of an earlier version have none until their owners ask again.
+#[test]
+fn grants_that_were_made_without_numbers_get_them_when_their_owners_ask_again() {
+    let server = Server::start();
+    let mut client = server.client();
+    let permit = |owner, fence| Part { room: 3, ..reader(owner, fence) };
+    let payload = Payload::lock(&mut client, b"x", 1, 1).with_grants(0, &[permit(b"a", 5), permit(b"b", 6)]);
+    restore_from_primary(&mut client, "k", 600_000, &payload.encode());
+    assert_eq!(slots(&mut client), [0, 0]);
+    assert_eq!(slot(&mut client, "c", "LIMIT 3"), 1);
+    gets_null(&mut client, "b", "LIMIT 3 SLOT 1");
+    assert_eq!(slot(&mut client, "b", "LIMIT 3 SLOT 3 ONCE"), 3);
+    assert_eq!(slot(&mut client, "a", "LIMIT 3 ONCE"), 2);
+    assert_eq!(slots(&mut client), [2, 3, 1]);
+}
+
+/// As `MIGRATE` and a slot that moves carry it.
+#[test]
+fn a_hundred_numbers_go_to_another_server() {
+    let (from, to) = (Server::start(), Server::start());
+    let (mut here, mut there) = (from.client(), to.client());
+    super::hundred::take(&mut here, "k");
+    let before = kept(&mut here, "k");
+    let numbers: std::collections::BTreeSet<i64> =
+        before.iter().map(|one| one.holder.slot).filter(|slot| *slot > 0).collect();
+    assert_eq!(numbers.len(), before.iter().filter(|one| one.holder.limit > 0).count(), "each is one's");
+    here.ask::<()>(&format!("MIGRATE 127.0.0.1 {} k 0 30000", to.port()));
+    assert_same(&kept(&mut there, "k"), &before);
+    works(&mut there, "k");
+}
+
+/// A session's number is free again with its connection; the crowd is in `slots_many`.
+#[test]
+fn a_number_is_free_when_its_session_ends() {
+    let server = Setup::new().start();
+    let (mut client, mut dies) = (server.client(), server.client());
+    assert_eq!(slot(&mut dies, "a", "LIMIT 2 SESSION"), 1);
+    assert_eq!(slot(&mut client, "b", "LIMIT 2"), 2);
+    let mut waiter = waits(&server, "c", "LIMIT 2");
+    drop(dies);
+    assert_eq!(waiter.granted().slot, Some(1));
+    soon("two of them", || slots(&mut client) == [2, 1]);
+    client.ask::<()>("PEXPIRE k 1");
+    wait_for("the lapse of both", || client.holders("k").is_empty());
+    assert_eq!(slot(&mut client, "d", "LIMIT 2"), 1);
+}
