@@ -91,6 +91,7 @@ pub(super) fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
     }
 }
 
+#[inline(always)]
 pub(super) fn owner(arg: Arg<'_>) -> Result<Owner<'_>, Error> {
     Owner::new(arg.bytes()).ok_or(Error::OwnerLength)
 }

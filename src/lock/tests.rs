@@ -390,7 +390,7 @@ proptest! {
 
     /// A UUID in its canonical text is kept in 16 bytes; one capital makes it another owner.
     #[test]
-    fn uuids_come_back_as_they_were_written(bytes in any::<[u8; 16]>(), place in 0..36_usize) {
+    fn uuids_come_back_as_they_were_written(bytes in any::<[u8; 16]>(), place in 0..36_usize, byte: u8) {
         let text = uuid::Uuid::from_bytes(bytes).to_string();
         let lower = Owner::new(text.as_bytes()).unwrap();
         prop_assert_eq!(&lower, &Owner::Uuid(bytes));
@@ -400,6 +400,10 @@ proptest! {
         let upper = Owner::new(&capital).unwrap();
         prop_assert_eq!(upper.text().as_ref().to_vec(), capital.clone());
         prop_assert_eq!(upper == lower, capital == text.as_bytes());
+        let mut other = text.clone().into_bytes();
+        other[place] = byte;
+        let parsed = uuid::Uuid::try_parse_ascii(&other).ok().filter(|uuid| uuid.to_string().as_bytes() == other);
+        prop_assert_eq!(matches!(Owner::new(&other), Some(Owner::Uuid(_))), parsed.is_some());
     }
 
     /// However the grant is stored, and however it came to that many holds.
