@@ -180,11 +180,11 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
                 need.ahead.push(0);
             }
             for ahead in ahead {
-                let several = ahead.several.then(|| self.number(ahead.request)).flatten();
+                let more = ahead.more.then(|| self.number(ahead.request)).flatten();
                 let Some(need) = self.need(number, need) else { continue };
-                match several {
-                    Some(several) => need.ahead.push(several),
-                    None if ahead.several => {}
+                match more {
+                    Some(more) => need.ahead.push(more),
+                    None if ahead.more => {}
                     None => need.room = need.room.min(ahead.room),
                 }
             }

@@ -8,7 +8,7 @@ use super::locks::Locks;
 use super::queue::RequestId;
 use super::waiter::{Phase, Session, Waiter};
 use super::waiters::Waiters;
-use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
 
 /// The table, to be read. What is said of a connection that has closed is what will be so once that has been cleared up.
 pub(crate) struct View<'a, C> {
@@ -22,8 +22,8 @@ pub(crate) struct View<'a, C> {
 pub(crate) struct Ahead {
     pub(crate) request: RequestId,
     pub(crate) room: Room,
-    /// It waits for other locks too.
-    pub(crate) several: bool,
+    /// It waits for more than room: for other locks too, or for a certain slot.
+    pub(crate) more: bool,
 }
 
 impl<'a, C: Copy> View<'a, C> {
@@ -148,9 +148,11 @@ impl<'a, C: Copy> View<'a, C> {
             let waiter = self.waiters.get(request)?;
             if self.is_closed(waiter) {
                 // It keeps nobody waiting.
-                return Some(Ahead { request, room: Room::ANY, several: false });
+                return Some(Ahead { request, room: Room::ANY, more: false });
             }
-            Some(Ahead { request, room: waiter.ask.room, several: waiter.locks.are_several() })
+            let ask = &waiter.ask;
+            let more = waiter.locks.are_several() || matches!(ask.slot, Some(SlotRequest::This(_)));
+            Some(Ahead { request, room: ask.room, more })
         })
     }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use super::server::{Conn, Lock, Queued, Reply, Rules, Server, Writes};
 use super::soak;
-use crate::lock::{AcquireRequest, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Millis, Owner, Room, Slot, SlotRequest};
 use crate::waiting::{Channel, Circle, WaitOptions};
 
 const NOW: Millis = 1_700_000_000_000;
@@ -26,13 +26,14 @@ type Name = usize;
 struct Want {
     locks: &'static [Lock],
     room: Room,
+    slot: Option<SlotRequest>,
     name: Option<Name>,
     session: bool,
     notify: bool,
 }
 
 fn want(locks: &'static [Lock]) -> Want {
-    Want { locks, room: Room::ONE, name: None, session: false, notify: false }
+    Want { locks, room: Room::ONE, slot: None, name: None, session: false, notify: false }
 }
 
 fn read(locks: &'static [Lock]) -> Want {
@@ -69,11 +70,11 @@ impl WaitTable {
     /// Asks, and has all that is due done.
     fn ask(&mut self, world: &World, conn: Conn, want: Want, detect: bool) -> Reply {
         let name = Self::name(world, conn, want);
-        let Want { locks, room, session, notify, .. } = want;
+        let Want { locks, room, slot, session, notify, .. } = want;
         let ask = AcquireRequest {
             owner: owner(name),
             lease: 1_000_000,
-            slot: None,
+            slot,
             extras: None,
             once: notify,
             session,
@@ -240,7 +241,8 @@ impl WaitTable {
             let held: Vec<_> = held
                 .map(|held| {
                     let grant = held.grant;
-                    (grant.owner().into_owned(), grant.room(), self.server.session_of(lock, grant.fence()))
+                    let session = self.server.session_of(lock, grant.fence());
+                    (grant.owner().into_owned(), grant.room(), grant.slot(), session)
                 })
                 .collect();
             let queue = self.server.asks_of(lock).into_iter();
@@ -345,6 +347,14 @@ fn upgrades_and_several() {
 fn limits() {
     let two = Want { room: Room::limit(2).unwrap(), ..want(&[0]) };
     is_exact("limits", 3, 3, &[two, want(&[1]), want(&[2])]);
+}
+
+/// There may be room, and the slot be another one's.
+#[test]
+fn slots() {
+    let permit = |slot| Want { room: Room::limit(2).unwrap(), slot: Some(slot), ..want(&[0]) };
+    let first = permit(SlotRequest::This(Slot::FIRST));
+    is_exact("slots", 3, 3, &[first, permit(SlotRequest::Least), want(&[1])]);
 }
 
 #[test]
