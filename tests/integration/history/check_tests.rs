@@ -13,7 +13,16 @@ pub(super) fn acquire(owner: &str, block: Option<i64>) -> Call {
 }
 
 pub(super) fn acquire_for(owner: &str, block: Option<i64>, lease: i64, room: Room) -> Call {
-    Call::Acquire { owner: owner.into(), lease, block, once: false, session: false, max_hold: None, room }
+    Call::Acquire {
+        owner: owner.into(),
+        lease,
+        block,
+        once: false,
+        session: false,
+        max_hold: None,
+        room,
+        slot: None,
+    }
 }
 
 /// With a lease of 1 ms.
@@ -38,7 +47,7 @@ pub(super) fn look_at(grants: &[(&str, i64, i64)], queue: &[i64]) -> Reply {
 
 fn in_a_session(owner: &str, lease: i64, max_hold: Option<i64>) -> Call {
     let (owner, room) = (owner.into(), Room::Plain);
-    Call::Acquire { owner, lease, block: None, once: false, session: true, max_hold, room }
+    Call::Acquire { owner, lease, block: None, once: false, session: true, max_hold, room, slot: None }
 }
 
 /// The guarantees that a history contradicts.

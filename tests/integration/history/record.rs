@@ -41,6 +41,9 @@ pub(crate) enum Call {
         max_hold: Option<i64>,
         #[serde(default)]
         room: Room,
+        /// The number that its permit is to have, where one is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        slot: Option<i64>,
     },
     Release {
         owner: String,

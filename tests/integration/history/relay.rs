@@ -65,6 +65,7 @@ fn ask_in_vain(caller: &mut Caller<'_>, taken: &str, name: &str) -> Option<()> {
         session: false,
         max_hold: None,
         room,
+        slot: None,
     };
     match caller.ask(locks.clone(), ask)?[0] {
         Reply::Granted { .. } => _ = caller.ask(locks, Call::Release { owner, all: true })?,
@@ -100,8 +101,16 @@ fn run(
     }
     let session = matches!(end, End::Close);
     let room = taste.room(&mut rng);
-    let ask =
-        Call::Acquire { owner: owner.clone(), lease, block, once: false, session, max_hold: None, room };
+    let ask = Call::Acquire {
+        owner: owner.clone(),
+        lease,
+        block,
+        once: false,
+        session,
+        max_hold: None,
+        room,
+        slot: None,
+    };
     if !matches!(caller.ask(locks.clone(), ask)?[0], Reply::Granted { .. }) {
         return None;
     }

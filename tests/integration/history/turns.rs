@@ -61,6 +61,14 @@ impl Taste {
     }
 }
 
+/// A number that its permit is to have, now and then.
+fn some_slot(room: Room, rng: &mut Rng) -> Option<i64> {
+    match room {
+        Room::Limit(most) if rng.percent(25) => Some(1 + rng.below(most as usize) as i64),
+        _ => None,
+    }
+}
+
 /// A client that takes locks, until all is over.
 pub(super) fn work(shared: &Shared, number: usize, taste: Taste, mut rng: Rng) {
     let mut caller = None;
@@ -96,6 +104,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
         session,
         max_hold,
         room,
+        slot: some_slot(room, rng),
     };
     let first = ask(rng, false, block, room);
     // Goes away while it waits.
@@ -170,6 +179,7 @@ fn take_turn<'a>(mut caller: Caller<'a>, owner: &str, taste: Taste, rng: &mut Rn
                 session: false,
                 max_hold: None,
                 room,
+                slot: None,
             };
             caller.send([extend, release(true), next].map(|call| (mine.clone(), call)).into())?;
         }

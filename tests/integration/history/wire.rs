@@ -52,14 +52,15 @@ pub(super) fn line(locks: &Locks<'_>, call: &Call) -> String {
     let keys = locks.keys.join(" ");
     let (m, key) = if locks.at_once { ("M", counted(&keys)) } else { ("", keys) };
     match call {
-        Call::Acquire { owner, lease, block, once, session, max_hold, room } => {
+        Call::Acquire { owner, lease, block, once, session, max_hold, room, slot } => {
             let block = block.map_or_else(String::new, |block| format!("BLOCK {block}"));
             let once = if *once { "ONCE" } else { "" };
             let session = if *session { "SESSION" } else { "" };
             let max_hold = max_hold.map_or_else(String::new, |age| format!("MAXHOLD {age}"));
             let room = words(*room);
+            let slot = slot.map_or_else(String::new, |slot| format!("SLOT {slot}"));
             format!(
-                "LOCK.{m}ACQUIRE {key} OWNER {owner} PX {lease} {block} {once} {session} {max_hold} {room}"
+                "LOCK.{m}ACQUIRE {key} OWNER {owner} PX {lease} {block} {once} {session} {max_hold} {room} {slot}"
             )
         }
         Call::Release { owner, all } => {

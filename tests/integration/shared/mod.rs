@@ -21,6 +21,7 @@ mod rollout;
 mod session;
 mod slots;
 mod slots_many;
+mod slots_random;
 mod transactions;
 mod upgrade;
 mod upgrade_lost;
