@@ -1,5 +1,7 @@
 //! Any file or payload is refused, or becomes a lock in range, which is written as it was read.
 
+use std::collections::BTreeSet;
+
 use super::effects::{self, Effect};
 use super::fences::{CLOCKS_DIFFER, forget_fences, last_fence, next_fence};
 use crate::lock::{Deadline, Fence, Held, LONGEST_LEASE, Value};
@@ -53,6 +55,8 @@ fn spelt(items: &[Item]) -> Vec<(Vec<u8>, [u64; 3])> {
 fn check(value: &Value) {
     let count = value.all(Deadline::Never).count();
     assert!(count > 0 && value.room().most().is_none_or(|most| count <= most as usize));
+    let slots: Vec<_> = value.all(Deadline::Never).filter_map(|held| held.grant.slot()).collect();
+    assert_eq!(slots.iter().collect::<BTreeSet<_>>().len(), slots.len());
     for (number, held) in value.all(Deadline::At(i64::MAX)).enumerate() {
         let grant = held.grant;
         assert!((1..=128).contains(&grant.owner().text().as_ref().len()));
