@@ -283,11 +283,12 @@ def _takes_over(sentinel):
 
 
 @scenario(quick=False)
-def failed_over_by_sentinel(stage):
+@leases(30_000, 60_000)
+def failed_over_by_sentinel(stage, lease):
     first = stage.server()
     second, sentinel = stage.sentinels(first)
     program = stage.program(sentinel, kind="sentinel")
-    held = program.acquire("k", lease=30_000).acquired()
+    held = program.acquire("k", lease=lease).acquired()
     waiting = program.acquire("k")
     queued(first, "k", 1)
     until(lambda: second.lock("k"), "the replica has the lock")
@@ -302,11 +303,12 @@ def failed_over_by_sentinel(stage):
 
 
 @scenario(quick=False)
-def primary_killed_and_failed_over_by_sentinel(stage):
+@leases(30_000, 60_000)
+def primary_killed_and_failed_over_by_sentinel(stage, lease):
     first = stage.server()
     second, sentinel = stage.sentinels(first)
     program = stage.program(sentinel, kind="sentinel")
-    held = program.acquire("k", lease=30_000).acquired()
+    held = program.acquire("k", lease=lease).acquired()
     waiting = program.acquire("k")
     queued(first, "k", 1)
     until(lambda: second.lock("k"), "the replica has the lock")
