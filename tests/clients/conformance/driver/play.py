@@ -25,8 +25,14 @@ def play(scenario, command):
     except Exception:
         result, said = "FAILED", traceback.format_exc()
         said += f"stalls meanwhile: {stalls.total - stalled:.3f} s, the longest since a scenario began {stalls.longest:.3f} s\n"
-        said += "".join(f"--- {what}\n{text[-5000:]}\n--- end\n" for what, text in stage.logs())
+        said += "".join(f"--- {what}\n{_part(text)}\n--- end\n" for what, text in stage.logs())
     finally:
         stage.end()
         shutil.rmtree(stage.folder, ignore_errors=True)
     return result, time.monotonic() - begin, said
+
+
+def _part(text):
+    """Its end; of a server that crashed, why and where, which comes before much else."""
+    crash = text.find("BUG REPORT START")
+    return text[-5000:] if crash < 0 else text[max(0, crash - 1000):crash + 8000]
