@@ -224,8 +224,9 @@ def released_while_another_task_enters_that_gives_up(stage):
     other = program.acquire("k", owner="alice")
     until(lambda: server.calls("lock.acquire") == 2, "the other task enters")
     program.tell(do="release", task=task.name)
+    program.acquire("k", owner="").next("refused")  # so it has read the one before as well
     program.tell(do="cancel", task=other.name)
-    program.acquire("k", owner="").next("refused")  # so it has read those before as well
+    program.acquire("k", owner="").next("refused")
     proxy.cut("commands")
     proxy.replies("pass", "commands")
     task.next("released")
