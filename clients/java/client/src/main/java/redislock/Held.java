@@ -142,8 +142,11 @@ public final class Held implements AutoCloseable {
     }
 
     void refuseUnlessHeld() {
-        if (why != null) throw lostException();
-        if (state != State.HELD) throw new IllegalStateException(request + " was released");
+        core.locked(() -> {
+            check();
+            if (state == State.HELD) return null;
+            throw core.closed ? new LockException.Closed() : new IllegalStateException(request + " was released");
+        });
     }
 
     /** Reads one number or several. */

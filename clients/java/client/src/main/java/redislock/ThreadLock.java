@@ -98,7 +98,7 @@ record ThreadLock(Locks locks, String key, boolean shared, Consumer<Options> opt
         if (hold.shared && !shared) {
             throw new IllegalMonitorStateException("a reader of " + key + " that wants to write would wait for itself: unlock it first");
         }
-        hold.held.check();
+        hold.held.refuseUnlessHeld();
         count(hold);
         return true;
     }
