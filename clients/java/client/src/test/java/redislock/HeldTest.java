@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisConnectionException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -53,9 +55,18 @@ class HeldTest extends Support {
     @Test
     void whoCannotReachTheServerIsToldSo() {
         try (var client = RedisClient.create("redis://127.0.0.1:1"); var nowhere = new Locks(client)) {
-            var failed = assertThrows(LockException.NotAcquired.class, () -> nowhere.acquire(key, o -> o.wait(SHORT)));
+            var failed = assertThrows(LockException.NotAcquired.class, () -> nowhere.acquire(key, o -> o.wait(Duration.ofSeconds(3))));
             assertTrue(failed.getMessage().contains("127.0.0.1"), failed.getMessage());
             assertInstanceOf(RedisConnectionException.class, failed.getCause());
+        }
+    }
+
+    @Test
+    void whoGetsNoAnswerIsNotToldOfSomeoneElse() throws Exception {
+        try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+            var client = RedisClient.create("redis://127.0.0.1:" + silent.getLocalPort()); var nowhere = new Locks(client)) {
+            var failed = assertThrows(LockException.NotAcquired.class, () -> nowhere.acquire(key, o -> o.wait(SHORT)));
+            assertTrue(failed.getMessage().contains("no answer"), failed.getMessage());
         }
     }
 
