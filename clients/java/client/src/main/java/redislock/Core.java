@@ -88,6 +88,8 @@ final class Core {
         await(CompletableFuture.allOf(all.stream().map(held -> held.over).toArray(CompletableFuture<?>[]::new)), CLOSING);
         connections.close();
         timer.shutdown();
+        // Nothing is sent again any more, so nobody may wait for it.
+        for (Held held : locked(this::all)) leaving.over(held, new LockException.Closed());
     }
 
     /** Waits, whatever becomes of it, without being interrupted. */

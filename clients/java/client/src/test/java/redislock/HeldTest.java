@@ -116,6 +116,27 @@ class HeldTest extends Support {
     }
 
     @Test
+    void whoReleasesWhileTheLocksAreClosedWithoutAServerDoesNotWaitForEver() throws Exception {
+        try (var proxy = new Proxy(); var way = RedisClient.create(proxy.url())) {
+            var away = new Locks(way);
+            var held = away.acquire(key);
+            var late = away.acquire(key + "2");
+            proxy.shut();
+            var releases = Other.does(() -> {
+                held.close();
+                return true;
+            });
+            until(() -> !held.isHeld());
+            away.close();
+            assertInstanceOf(LockException.Closed.class, releases.failure());
+            assertInstanceOf(LockException.Closed.class, Other.does(() -> {
+                late.close();
+                return true;
+            }).failure());
+        }
+    }
+
+    @Test
     void tryAcquireIsEmptyIfOthersHoldIt() {
         othersHold();
         assertTrue(locks.tryAcquire(key).isEmpty());
