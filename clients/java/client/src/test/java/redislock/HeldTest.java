@@ -6,14 +6,21 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisConnectionException;
+import io.lettuce.core.RedisConnectionStateListener;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
@@ -133,6 +140,68 @@ class HeldTest extends Support {
                 late.close();
                 return true;
             }).failure());
+        }
+    }
+
+    /** Its first connection for commands breaks before anybody has it. */
+    private static final class Unlucky extends RedisClient {
+        private final Proxy proxy;
+        private boolean cut;
+
+        Unlucky(Proxy proxy) {
+            super(null, RedisURI.create(proxy.url()));
+            this.proxy = proxy;
+            setOptions(ClientOptions.builder().autoReconnect(false).build()); // so Lettuce does not mend what we miss
+        }
+
+        @Override
+        public StatefulRedisConnection<String, String> connect() {
+            var made = super.connect();
+            if (cut) return made;
+            cut = true;
+            var gone = new CompletableFuture<Void>();
+            addListener(new RedisConnectionStateListener() {
+                @Override
+                public void onRedisDisconnected(RedisChannelHandler<?, ?> connection) {
+                    if (connection == made) gone.complete(null);
+                }
+            });
+            proxy.cut();
+            gone.join();
+            return made;
+        }
+    }
+
+    @Test
+    void aConnectionThatBreaksBeforeItIsUsedIsMadeAnew() throws Exception {
+        try (var proxy = new Proxy(); var unlucky = new Unlucky(proxy); var shaky = new Locks(unlucky)) {
+            shaky.acquire(key, o -> o.wait(Duration.ofSeconds(20))).close();
+        }
+    }
+
+    @Test
+    void connectionsThatBreakAtAnyMomentAreMadeAnew() throws Exception {
+        try (var proxy = new Proxy(); var way = RedisClient.create(proxy.url())) {
+            way.setOptions(ClientOptions.builder().autoReconnect(false).build()); // so Lettuce does not mend what we miss
+            try (var shaky = new Locks(way)) {
+                var over = new AtomicBoolean();
+                var others = new ArrayList<Other<?>>();
+                for (int number = 0; number < 8; number++) {
+                    String own = key + number;
+                    others.add(Other.does(() -> {
+                        while (!over.get()) shaky.acquire(own, o -> o.wait(Duration.ofSeconds(20))).close();
+                        return true;
+                    }));
+                }
+                for (int cuts = 0; cuts < 300; cuts++) {
+                    proxy.cut();
+                    Thread.sleep(cuts % 20);
+                }
+                over.set(true);
+                for (var each : others) each.result();
+                shaky.acquire(key, o -> o.wait(Duration.ofSeconds(20))).close();
+            }
+            for (int number = 0; number < 8; number++) assertEquals(0L, client.connect().sync().exists(key + number));
         }
     }
 
