@@ -214,7 +214,8 @@ final class Core {
                 if (held.state != Held.State.HELD) continue;
                 if (now - held.due >= 0) {
                     held.due = now + LONG;
-                    if (!held.renewing) due.add(held);
+                    boolean orphan = held.only != null && !held.only.isAlive(); // it ends as if the process had
+                    if (!held.renewing && !orphan) due.add(held);
                     held.renewing = true;
                 }
                 for (long each : new long[] {held.until, held.due}) {

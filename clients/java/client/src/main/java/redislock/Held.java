@@ -32,6 +32,7 @@ public final class Held implements AutoCloseable {
     boolean woken; // a wait is to ask again
     boolean doubted;
     boolean renewing;
+    Thread only; // the one that can release it, if no other can
     boolean used; // others had the grant, or will have it, when this one left
     boolean place; // it may have a place
     boolean unsure; // an answer was lost, so it may be held

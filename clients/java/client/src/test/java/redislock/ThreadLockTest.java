@@ -180,6 +180,17 @@ class ThreadLockTest extends Support {
     }
 
     @Test
+    void aLockWhoseThreadHasEndedEndsWithItsLease() throws Exception {
+        inAnotherThread(() -> {
+            locks.lock(key, o -> o.lease(Duration.ofSeconds(1))).lock();
+            return true;
+        });
+        assertTrue(lock().tryLock(20, TimeUnit.SECONDS));
+        lock().unlock();
+        until(locks.holds::isEmpty);
+    }
+
+    @Test
     void itsOptionsAreThoseOfTheLocksButForTheWait() {
         Lock lock = locks.lock(key, o -> o.lease(Duration.ofMinutes(5)).wait(Duration.ofDays(1)));
         lock.lock();
