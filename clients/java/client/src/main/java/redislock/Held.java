@@ -17,7 +17,7 @@ public final class Held implements AutoCloseable {
     final Core core;
     final Request request;
     final CompletableFuture<Void> over = new CompletableFuture<>(); // it has been given up; fails with what the holder is to hear
-    final CompletableFuture<LockException.Lost> lost = new CompletableFuture<>();
+    final Loss lost = new Loss();
     final Condition changed;
 
     // With the mutex of the core:
@@ -81,7 +81,7 @@ public final class Held implements AutoCloseable {
 
     /** Completes as soon as the lock is lost, on a thread of the common pool, and never if it is released. */
     public CompletableFuture<LockException.Lost> lost() {
-        return lost.copy();
+        return lost;
     }
 
     /** Whether the lock is held: neither lost nor released. */

@@ -3,6 +3,8 @@ package redislock;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -19,6 +21,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
@@ -42,6 +45,19 @@ class HeldTest extends Support {
             }
         });
         assertInstanceOf(LockException.Lost.class, failed.getSuppressed()[0]);
+    }
+
+    @Test
+    void askingForTheLossAgainAndAgainTakesNoMemoryAndNobodyElseDecidesIt() throws Exception {
+        try (var held = locks.acquire(key)) {
+            for (int times = 0; times < 1000; times++) assertFalse(held.lost().isDone());
+            assertEquals(0, held.lost().getNumberOfDependents());
+            assertSame(held.lost(), held.lost());
+            assertFalse(held.lost().complete(null) || held.lost().cancel(true));
+            assertThrows(ExecutionException.class, () -> held.lost().orTimeout(1, TimeUnit.MILLISECONDS).get());
+            assertNull(held.lost().completeOnTimeout(null, 1, TimeUnit.MILLISECONDS).get());
+            assertFalse(held.lost().isDone());
+        }
     }
 
     @Test
