@@ -62,8 +62,9 @@ class LocksTest < Test
   end
 
   def test_it_waits_no_longer_than_asked
+    @locks.with_lock("window") { nil } # so that it has its connections
     occupy("door")
-    error = assert_raises(Redislock::NotAcquired) { @locks.with_lock("door", wait: 0.02) { flunk "two have the lock" } }
+    error = assert_raises(Redislock::NotAcquired) { @locks.with_lock("door", wait: 0.2) { flunk "two have the lock" } }
     assert_equal "someone else holds door", error.message
     assert_nil @locks.try_acquire("door")
     wait_for("nobody waits", 5) { waiters("door").zero? }
@@ -162,6 +163,15 @@ class LocksTest < Test
     closed = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
     locks = open_locks(Redis.new(host: "127.0.0.1", port: closed))
     2.times { assert_raises(Redis::CannotConnectError) { locks.acquire("door") } }
+  end
+
+  def test_a_wait_without_an_answer_blames_nobody
+    silent = TCPServer.open("127.0.0.1", 0)
+    locks = open_locks(Redis.new(host: "127.0.0.1", port: silent.addr[1]))
+    error = assert_raises(Redislock::NotAcquired) { locks.acquire("door", wait: 0.1) }
+    assert_equal "could not ask for door: no answer from the server", error.message
+  ensure
+    silent&.close
   end
 
   def test_rights

@@ -30,14 +30,14 @@ def play(scenario, command):
 
 def _once(scenario, command):
     """(result, what there is to read, by how much it was late if the machine was busy)"""
-    stalls.longest, stalled = 0.0, stalls.total
+    stalls.longest, stalled = 0.0, stalls.total()
     stage, result, said, late = Stage(command, Path(tempfile.mkdtemp(prefix="conformance-"))), "ok", "", None
     try:
         scenario.run(stage)
     except Skip as skip:
         result = f"skipped: {skip}"
     except Exception as failure:
-        result, said, stalled = "FAILED", traceback.format_exc(), stalls.total - stalled
+        result, said, stalled = "FAILED", traceback.format_exc(), stalls.total() - stalled
         said += f"stalls meanwhile: {stalled:.3f} s, the longest since a scenario began {stalls.longest:.3f} s\n"
         said += "".join(f"--- {what}\n{_part(text)}\n--- end\n" for what, text in stage.logs())
         late = f"{failure}, {stalled:.3f} s since it began" if isinstance(failure, Late) and stalled >= BUSY else None

@@ -41,11 +41,11 @@ def leases(*lengths):
         @functools.wraps(play)
         def run(stage):
             for lease in lengths:
-                stalled = stalls.total
+                stalled = stalls.total()
                 try:
                     return play(stage, lease)
                 except (AssertionError, TypeError) as failure:  # the second if the lock is gone
-                    stalled = round((stalls.total - stalled) * 1000)
+                    stalled = round((stalls.total() - stalled) * 1000)
                     tilted = any(server.sentinel and "+tilt" in server.log() for server in stage.servers)
                     if lease == lengths[-1] or (stalled < lease / 4 and not tilted):
                         raise
