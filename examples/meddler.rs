@@ -24,6 +24,8 @@ use redis_module::{
 /// What is to be done at the next event of that name.
 static WANTED: Mutex<Vec<(String, Vec<Vec<u8>>)>> = Mutex::new(Vec::new());
 static MIX: Mutex<Option<Mix>> = Mutex::new(None);
+/// The keys that have expired, and of which it is told now: one within another.
+static EXPIRING: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 static DONE: AtomicI64 = AtomicI64::new(0);
 static REPLY: Mutex<String> = Mutex::new(String::new());
 
@@ -45,19 +47,36 @@ impl Mix {
     fn line(&mut self, event: &str, key: &[u8]) -> Option<Vec<Vec<u8>>> {
         let wanted = self.below(100) < self.chance;
         let number = self.below(self.lines.len() as u64) as usize;
-        Some(&self.lines[number]).filter(|line| wanted && survives(line, event, key)).cloned()
+        let expiring = EXPIRING.lock().unwrap();
+        let survived = |line: &&Vec<Vec<u8>>| {
+            survives(line, event, key) && expiring.iter().all(|key| leaves_absent(line, key))
+        };
+        Some(&self.lines[number]).filter(|line| wanted && survived(line)).cloned()
     }
 }
 
-/// Whether a server lives on after that line in that event. Many commands go on with their key after they have told of it
-/// (`setKey`, `setGenericCommand`); where a value goes (`dbGenericDelete`), the place of its key is known already, and even a look at
-/// another key may move it.
+/// Whether a server lives on after that line in that event, with or without locks. Many commands go on with their key after they have
+/// told of it (`setKey`, `setGenericCommand`); where a value goes (`dbGenericDelete`), the place of its key is known already, and even a
+/// look at another key may move it.
 fn survives(line: &[Vec<u8>], event: &str, key: &[u8]) -> bool {
-    let begins = |words: &[&str]| words.iter().any(|word| line[0].starts_with(word.as_bytes()));
     if event == "expired" || event == "del" || event.starts_with("lock.") {
         return true;
     }
-    !(event.starts_with("gone:") || line.iter().any(|word| word == key) || begins(&["FLUSH", "SWAPDB"]))
+    !(event.starts_with("gone:") || names(line, key) || begins(line, &["FLUSH", "SWAPDB"]))
+}
+
+/// Whether a key that has expired is absent after that line, too. Whoever writes one has found it absent (`dbAdd`):
+/// `MEDDLE expired SET k text`, then `SET k v` where `k` has expired, ends each Redis up to 8.6 and Valkey 8.0.
+fn leaves_absent(line: &[Vec<u8>], key: &[u8]) -> bool {
+    !(begins(line, &["SWAPDB"]) || names(line, key) && begins(line, &["SET", "RENAME", "LOCK."]))
+}
+
+fn names(line: &[Vec<u8>], key: &[u8]) -> bool {
+    line.iter().any(|word| word == key)
+}
+
+fn begins(line: &[Vec<u8>], words: &[&str]) -> bool {
+    words.iter().any(|word| line[0].starts_with(word.as_bytes()))
 }
 
 fn meddle(_ctx: &Context, args: Vec<RedisString>) -> RedisResult {
@@ -132,6 +151,18 @@ const NONE: c_int = raw::REDISMODULE_REPLY_UNKNOWN as c_int;
 const PROMISE: c_int = raw::REDISMODULE_REPLY_PROMISE as c_int;
 
 fn on_event(ctx: &Context, _class: NotifyEvent, event: &str, key: &[u8]) {
+    // The second is told within the first.
+    let expires = event == "expired" || event == "lock.lapsed";
+    if expires {
+        EXPIRING.lock().unwrap().push(key.to_vec());
+    }
+    run(ctx, event, key);
+    if expires {
+        EXPIRING.lock().unwrap().pop();
+    }
+}
+
+fn run(ctx: &Context, event: &str, key: &[u8]) {
     // What it runs may make events, too: what is wanted is forgotten first.
     let wanted = {
         let mut wanted = WANTED.lock().unwrap();

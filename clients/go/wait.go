@@ -92,6 +92,9 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		answered, err := pause(never().Sub(began), nil, coming)
 		if answered == nil { // cancelled, or the wait is over
 			if err == nil {
+				if trouble == nil {
+					trouble = errors.New("no answer from the server")
+				}
 				err = notAcquired()
 			}
 			return l.end(h, coming, err)

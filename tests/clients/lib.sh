@@ -133,8 +133,10 @@ up() {
     done
 }
 
+# What a crashed server says of it goes with its log, unless it is shown.
 end_servers() {
     kill -KILL "${servers[@]}" 2>/dev/null || true
     wait "${servers[@]}" 2>/dev/null || true
+    grep -hs -A 99 'BUG REPORT START' "$data"/*/log | cut -c 1-200 || true
     rm -rf "$data"
 }

@@ -16,6 +16,8 @@ export interface Entry {
   readonly request: Request;
   /** It is being released. */
   readonly parting: boolean;
+  /** The grant of another one that has left it to this one. */
+  left: readonly number[];
   /** When there is something to do: `tick` does it. */
   readonly due: number;
   tick(): void;
@@ -70,8 +72,19 @@ export class Desk {
 
   /** Whether another one has the same grant, or will have it. */
   hasPartner(entry: Entry) {
+    return this.#partner(entry) !== undefined;
+  }
+
+  #partner(entry: Entry) {
     const isOne = (other: Entry) => other !== entry && !other.parting && other.request.id === entry.request.id;
-    return [...(this.#entries.get(entry.request.owner) ?? [])].some(isOne);
+    return [...(this.#entries.get(entry.request.owner) ?? [])].find(isOne);
+  }
+
+  /** Leaves that grant to such a one, if there is one. Only the last one gives it back, even if it never heard of the grant. */
+  leaveTo(entry: Entry, fences: readonly number[]) {
+    const partner = this.#partner(entry);
+    if (partner && fences.length) partner.left = fences;
+    return partner !== undefined;
   }
 
   send(request: Request, words: string[]) {

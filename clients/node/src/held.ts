@@ -20,6 +20,8 @@ export class Held {
   lost: LockLostError | undefined;
   /** @internal */
   parting = false;
+  /** @internal */
+  left: readonly number[] = []; // has the grant by itself
   private aborter: AbortController | undefined; // most holders never ask for a signal, and it is not cheap
   private lease: number | undefined;
   private whole: number; // the lease that a renewal is to give
@@ -87,7 +89,7 @@ export class Held {
     this.tick(); // a process that stood still finds out here
     this.check();
     this.parting = true;
-    if (this.desk.hasPartner(this)) return this.desk.remove(this);
+    if (this.desk.leaveTo(this, this.fences)) return this.desk.remove(this);
     const { upsets } = this.desk;
     try {
       const answer = this.desk.deliver(this.request, this.request.release(this.fences), this.until);

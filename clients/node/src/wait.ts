@@ -15,6 +15,7 @@ export function acquire(desk: Desk, request: Request) {
 
 class Wait implements Entry {
   readonly parting = false;
+  left: readonly number[] = [];
   due: number;
   readonly #end: number;
   #asking: Promise<unknown> | undefined;
@@ -131,8 +132,11 @@ class Wait implements Entry {
     const { desk, request } = this;
     const until = now() + (request.options.lease ?? 30_000);
     const reply = await this.#asking?.catch((error) => void (this.#unsure ||= desk.passes(error)));
-    if (desk.hasPartner(this)) return;
-    if (Array.isArray(reply)) return desk.deliver(request, request.release([reply[1]].flat().map(Number)), until);
+    const granted = Array.isArray(reply), fences = granted ? [reply[1]].flat().map(Number) : this.left;
+    if (desk.leaveTo(this, fences)) return;
+    const released = fences.length ? desk.deliver(request, request.release(fences), until) : undefined;
+    if (granted) return released;
+    await released?.catch(() => {}); // the one that left it may have held it no longer
     const left = this.#place && (await desk.deliver(request, request.leave(), until));
     // An owner that the caller named may hold the lock in another process.
     if (!left && this.#unsure && !request.options.owner) await desk.deliver(request, request.release([]), until);

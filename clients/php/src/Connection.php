@@ -31,6 +31,15 @@ final class Connection
         $this->connected = $source instanceof RedisCluster || $source instanceof Redis && $source->isConnected();
     }
 
+    /**
+     * Seconds. Before version 6, phpredis connects again between sending and reading too, and then reads for ever what nobody sends.
+     * It is kept from that where the source connects anew; any other client asks again now and then.
+     */
+    public function longestWait(): float
+    {
+        return $this->source instanceof Redis && version_compare(phpversion('redis'), '6', '<') ? 300 : INF;
+    }
+
     /** @param ?float $within seconds for the answer; null is what the client says, INF waits for ever */
     public function send(array $words, ?float $within = null): mixed
     {
@@ -96,6 +105,9 @@ final class Connection
         if ($this->client === null) {
             $this->client = ($this->source)();
             $this->connected = true;
+            if ($this->client instanceof Redis) {
+                $this->client->setOption(Redis::OPT_MAX_RETRIES, 0); // see longestWait()
+            }
         }
         return $this->client;
     }

@@ -112,8 +112,13 @@ final class Held
             $this->until = min($this->until, $began + $lease); // even if the answer does not come
         }
         $left = max(0, min($this->until - $began, 5)) + $this->request->syncSeconds();
+        $words = $this->request->extend($this->fences);
         try {
-            $reply = $this->locks->command($this->request->extend($this->fences), $this->request, $left);
+            try {
+                $reply = $this->locks->command($words, $this->request, $left);
+            } catch (ConnectionLost) { // it may have ended long before
+                $reply = $this->locks->command($words, $this->request, $left);
+            }
         } catch (LockLost $lost) {
             $this->lose($lost->getPrevious()->getMessage());
             throw $this->lost;

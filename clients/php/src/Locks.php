@@ -87,13 +87,16 @@ final class Locks
         $trouble = null;
         for ($tries = 1;; $tries++) {
             $began = self::now();
-            $left = $once ? null : max(0.001, $end - $began);
+            $left = $once ? null : max(0.001, min($end - $began, $this->connection->longestWait()));
             $more = ($left ?? 0) + $request->syncSeconds();
             try {
                 $this->payOff();
                 $reply = $this->connection->send($request->acquire($left), $more > 0 ? $more + self::MARGIN : null);
                 if ($reply !== null) {
                     return [$reply, $began];
+                }
+                if (!$once && self::now() < $end) {
+                    continue;
                 }
                 throw new NotAcquired("someone else holds $request");
             } catch (ConnectionLost $trouble) {

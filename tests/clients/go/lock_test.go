@@ -4,7 +4,9 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,5 +196,21 @@ func TestASessionEndsWithItsConnection(t *testing.T) {
 	}
 	if err := session.Ping(ctx).Err(); err == nil {
 		t.Fatal("nobody was told")
+	}
+}
+
+func TestAWaitWithoutAnAnswerBlamesNobody(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	client := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ReadTimeout: time.Second})
+	defer client.Close()
+	locks := redislock.New(client)
+	defer locks.Close()
+	_, err = locks.Acquire(ctx, t.Name(), redislock.Wait(300*time.Millisecond))
+	if !errors.Is(err, redislock.ErrNotAcquired) || !strings.Contains(err.Error(), "no answer") {
+		t.Fatal(err)
 	}
 }

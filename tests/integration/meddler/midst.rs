@@ -4,7 +4,8 @@
 //! What the servers don't survive, with or without locks, is left out. In `new`, anything that takes that very key away: `setKey`
 //! goes on with the value, to which it takes a reference only then (`MEDDLE new`, then `SET k v EX 100`, crashes each of them). In
 //! `gone:deleted`, anything that does the same, empties or swaps databases, or makes keys: `dbGenericDelete` has found the key's place
-//! already. (With a replica, Redis 8 crashes there now and then at any write, `replicationFeedSlaves`: so without.)
+//! already. In `expired`, anything that makes that key anew, where the key is written (`dbAdd`). (With a replica, Redis 8 crashes there now
+//! and then at any write, `replicationFeedSlaves`: so without.)
 
 use redis::Value;
 

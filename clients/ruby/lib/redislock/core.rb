@@ -293,8 +293,8 @@ module Redislock
     end
 
     def not_acquired(entry)
-      why = entry.trouble ? "could not ask for #{entry.request}: #{entry.trouble.message}" : "someone else holds #{entry.request}"
-      NotAcquired.new(why)
+      why = entry.trouble&.message || ("no answer from the server" if entry.tries.zero? || (entry.flight && !entry.place))
+      NotAcquired.new(why ? "could not ask for #{entry.request}: #{why}" : "someone else holds #{entry.request}")
     end
   end
 end

@@ -224,8 +224,9 @@ def released_while_another_task_enters_that_gives_up(stage):
     other = program.acquire("k", owner="alice")
     until(lambda: server.calls("lock.acquire") == 2, "the other task enters")
     program.tell(do="release", task=task.name)
+    program.acquire("k", owner="").next("refused")  # so it has read the one before as well
     program.tell(do="cancel", task=other.name)
-    program.acquire("k", owner="").next("refused")  # so it has read those before as well
+    program.acquire("k", owner="").next("refused")
     proxy.cut("commands")
     proxy.replies("pass", "commands")
     task.next("released")
@@ -283,11 +284,12 @@ def _takes_over(sentinel):
 
 
 @scenario(quick=False)
-def failed_over_by_sentinel(stage):
+@leases(30_000, 60_000)
+def failed_over_by_sentinel(stage, lease):
     first = stage.server()
     second, sentinel = stage.sentinels(first)
     program = stage.program(sentinel, kind="sentinel")
-    held = program.acquire("k", lease=30_000).acquired()
+    held = program.acquire("k", lease=lease).acquired()
     waiting = program.acquire("k")
     queued(first, "k", 1)
     until(lambda: second.lock("k"), "the replica has the lock")
@@ -302,11 +304,12 @@ def failed_over_by_sentinel(stage):
 
 
 @scenario(quick=False)
-def primary_killed_and_failed_over_by_sentinel(stage):
+@leases(30_000, 60_000)
+def primary_killed_and_failed_over_by_sentinel(stage, lease):
     first = stage.server()
     second, sentinel = stage.sentinels(first)
     program = stage.program(sentinel, kind="sentinel")
-    held = program.acquire("k", lease=30_000).acquired()
+    held = program.acquire("k", lease=lease).acquired()
     waiting = program.acquire("k")
     queued(first, "k", 1)
     until(lambda: second.lock("k"), "the replica has the lock")

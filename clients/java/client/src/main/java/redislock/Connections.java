@@ -79,7 +79,12 @@ final class Connections {
         void drop(Object connection) {
             lock.lock();
             try {
-                if (current == null || !current.isDone() || current.isCompletedExceptionally() || current.join() != connection) return;
+                if (current == null || current.isCompletedExceptionally()) return;
+                if (!current.isDone()) { // perhaps this one, that broke before anybody had it
+                    current.thenAccept(made -> drop(connection));
+                    return;
+                }
+                if (current.join() != connection) return;
                 current = null;
             } finally {
                 lock.unlock();

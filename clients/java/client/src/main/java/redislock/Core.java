@@ -88,6 +88,8 @@ final class Core {
         await(CompletableFuture.allOf(all.stream().map(held -> held.over).toArray(CompletableFuture<?>[]::new)), CLOSING);
         connections.close();
         timer.shutdown();
+        // Nothing is sent again any more, so nobody may wait for it.
+        for (Held held : locked(this::all)) leaving.over(held, new LockException.Closed());
     }
 
     /** Waits, whatever becomes of it, without being interrupted. */
@@ -212,7 +214,8 @@ final class Core {
                 if (held.state != Held.State.HELD) continue;
                 if (now - held.due >= 0) {
                     held.due = now + LONG;
-                    if (!held.renewing) due.add(held);
+                    boolean orphan = held.only != null && !held.only.isAlive(); // it ends as if the process had
+                    if (!held.renewing && !orphan) due.add(held);
                     held.renewing = true;
                 }
                 for (long each : new long[] {held.until, held.due}) {

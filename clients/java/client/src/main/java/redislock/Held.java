@@ -17,7 +17,7 @@ public final class Held implements AutoCloseable {
     final Core core;
     final Request request;
     final CompletableFuture<Void> over = new CompletableFuture<>(); // it has been given up; fails with what the holder is to hear
-    final CompletableFuture<LockException.Lost> lost = new CompletableFuture<>();
+    final Loss lost = new Loss();
     final Condition changed;
 
     // With the mutex of the core:
@@ -32,6 +32,7 @@ public final class Held implements AutoCloseable {
     boolean woken; // a wait is to ask again
     boolean doubted;
     boolean renewing;
+    Thread only; // the one that can release it, if no other can
     boolean used; // others had the grant, or will have it, when this one left
     boolean place; // it may have a place
     boolean unsure; // an answer was lost, so it may be held
@@ -80,7 +81,7 @@ public final class Held implements AutoCloseable {
 
     /** Completes as soon as the lock is lost, on a thread of the common pool, and never if it is released. */
     public CompletableFuture<LockException.Lost> lost() {
-        return lost.copy();
+        return lost;
     }
 
     /** Whether the lock is held: neither lost nor released. */
@@ -142,8 +143,11 @@ public final class Held implements AutoCloseable {
     }
 
     void refuseUnlessHeld() {
-        if (why != null) throw lostException();
-        if (state != State.HELD) throw new IllegalStateException(request + " was released");
+        core.locked(() -> {
+            check();
+            if (state == State.HELD) return null;
+            throw core.closed ? new LockException.Closed() : new IllegalStateException(request + " was released");
+        });
     }
 
     /** Reads one number or several. */

@@ -111,7 +111,7 @@ final class Leaving {
         });
     }
 
-    private void over(Held held, RuntimeException error) {
+    void over(Held held, RuntimeException error) {
         core.locked(() -> {
             held.state = Held.State.OVER;
             core.forget(held);

@@ -2,6 +2,7 @@ package redislock;
 
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisException;
+import java.io.IOException;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.CancellationException;
@@ -83,7 +84,8 @@ public abstract sealed class LockException extends RuntimeException {
         String said = said(error);
         if (said != null) return PASSING.stream().anyMatch(said::startsWith);
         Throwable cause = cause(error);
-        return cause instanceof RedisException || cause instanceof CancellationException || cause instanceof TimeoutException;
+        return cause instanceof RedisException || cause instanceof IOException || cause instanceof CancellationException
+            || cause instanceof TimeoutException;
     }
 
     static boolean isGone(Throwable error) {

@@ -9,6 +9,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /**
  * Locks of a Redis or Valkey server with the module Redislock, beside Lettuce. Make one for the process, and share it between all
@@ -18,11 +19,18 @@ public final class Locks implements AutoCloseable {
     private static final Consumer<Options> NONE = options -> {};
 
     final Map<ThreadLock.Seat, ThreadLock.Hold> holds = new ConcurrentHashMap<>();
-    private final Core core;
+    private final Supplier<? extends AbstractRedisClient> client;
+    private volatile Core core;
 
     /** The client is a RedisClient (of Sentinel, too) or a RedisClusterClient. It stays open when the locks are closed. */
     public Locks(AbstractRedisClient client) {
-        core = new Core(client);
+        this(() -> client);
+    }
+
+    /** The same, for those who {@link #reopen} the locks, with another client then. */
+    public Locks(Supplier<? extends AbstractRedisClient> client) {
+        this.client = client;
+        core = new Core(client.get());
     }
 
     /** Waits for a lock, without an end. */
@@ -91,5 +99,11 @@ public final class Locks implements AutoCloseable {
     @Override
     public void close() {
         core.close();
+    }
+
+    /** For a program that stops and starts again in one process: locks that were closed can be used again. */
+    public void reopen() {
+        var last = core;
+        if (last.locked(() -> last.closed)) core = new Core(client.get());
     }
 }

@@ -97,7 +97,6 @@ final class Renewal {
     Duration extend(Held held, long ms) {
         CompletableFuture<Duration> given = inTurn(held, () -> {
             Request.Words words = core.locked(() -> {
-                core.checkLease(held);
                 held.refuseUnlessHeld();
                 if (ms > 0) {
                     held.request.lease(ms);

@@ -98,7 +98,7 @@ record ThreadLock(Locks locks, String key, boolean shared, Consumer<Options> opt
         if (hold.shared && !shared) {
             throw new IllegalMonitorStateException("a reader of " + key + " that wants to write would wait for itself: unlock it first");
         }
-        hold.held.check();
+        hold.held.refuseUnlessHeld();
         count(hold);
         return true;
     }
@@ -106,7 +106,12 @@ record ThreadLock(Locks locks, String key, boolean shared, Consumer<Options> opt
     private void take(Held held) {
         var hold = new Hold(held, shared);
         count(hold);
-        locks.holds.put(seat(), hold);
+        Seat seat = seat();
+        locks.holds.put(seat, hold);
+        held.core.locked(() -> held.only = seat.thread);
+        held.over.whenComplete((done, error) -> {
+            if (!seat.thread.isAlive()) locks.holds.remove(seat);
+        });
     }
 
     private void count(Hold hold) {

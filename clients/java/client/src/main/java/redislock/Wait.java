@@ -1,5 +1,6 @@
 package redislock;
 
+import io.lettuce.core.RedisCommandTimeoutException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -55,7 +56,7 @@ final class Wait {
             coming.whenComplete((reply, error) -> core.signal(held));
             core.mutex.lock();
             try {
-                if (!pause(FOREVER, coming::isDone)) throw notAcquired(trouble);
+                if (!pause(FOREVER, coming::isDone)) throw notAcquired(trouble == null ? unanswered() : trouble);
                 Object reply = null;
                 trouble = null;
                 try {
@@ -103,6 +104,10 @@ final class Wait {
 
     private boolean over() {
         return limited && end - System.nanoTime() <= 0;
+    }
+
+    private static Throwable unanswered() {
+        return new RedisCommandTimeoutException("no answer from the server");
     }
 
     private LockException notAcquired(Throwable trouble) {

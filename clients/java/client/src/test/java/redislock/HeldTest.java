@@ -3,15 +3,27 @@ package redislock;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisConnectionException;
+import io.lettuce.core.RedisConnectionStateListener;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.api.StatefulRedisConnection;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
@@ -36,6 +48,19 @@ class HeldTest extends Support {
     }
 
     @Test
+    void askingForTheLossAgainAndAgainTakesNoMemoryAndNobodyElseDecidesIt() throws Exception {
+        try (var held = locks.acquire(key)) {
+            for (int times = 0; times < 1000; times++) assertFalse(held.lost().isDone());
+            assertEquals(0, held.lost().getNumberOfDependents());
+            assertSame(held.lost(), held.lost());
+            assertFalse(held.lost().complete(null) || held.lost().cancel(true));
+            assertThrows(ExecutionException.class, () -> held.lost().orTimeout(1, TimeUnit.MILLISECONDS).get());
+            assertNull(held.lost().completeOnTimeout(null, 1, TimeUnit.MILLISECONDS).get());
+            assertFalse(held.lost().isDone());
+        }
+    }
+
+    @Test
     void aListenerThatBlocksDoesNotKeepOthersFromBeingRenewed() throws Exception {
         var slow = locks.acquire(key);
         var goOn = new CompletableFuture<Void>().completeOnTimeout(null, 15, TimeUnit.SECONDS);
@@ -53,9 +78,18 @@ class HeldTest extends Support {
     @Test
     void whoCannotReachTheServerIsToldSo() {
         try (var client = RedisClient.create("redis://127.0.0.1:1"); var nowhere = new Locks(client)) {
-            var failed = assertThrows(LockException.NotAcquired.class, () -> nowhere.acquire(key, o -> o.wait(SHORT)));
+            var failed = assertThrows(LockException.NotAcquired.class, () -> nowhere.acquire(key, o -> o.wait(Duration.ofSeconds(3))));
             assertTrue(failed.getMessage().contains("127.0.0.1"), failed.getMessage());
             assertInstanceOf(RedisConnectionException.class, failed.getCause());
+        }
+    }
+
+    @Test
+    void whoGetsNoAnswerIsNotToldOfSomeoneElse() throws Exception {
+        try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+            var client = RedisClient.create("redis://127.0.0.1:" + silent.getLocalPort()); var nowhere = new Locks(client)) {
+            var failed = assertThrows(LockException.NotAcquired.class, () -> nowhere.acquire(key, o -> o.wait(SHORT)));
+            assertTrue(failed.getMessage().contains("no answer"), failed.getMessage());
         }
     }
 
@@ -102,6 +136,89 @@ class HeldTest extends Support {
         assertThrows(LockException.Closed.class, () -> locks.acquire(key));
         assertThrows(LockException.Closed.class, () -> locks.tryAcquire(key));
         untilWaiters(0);
+    }
+
+    @Test
+    void whoReleasesWhileTheLocksAreClosedWithoutAServerDoesNotWaitForEver() throws Exception {
+        try (var proxy = new Proxy(); var way = RedisClient.create(proxy.url())) {
+            var away = new Locks(way);
+            var held = away.acquire(key);
+            var late = away.acquire(key + "2");
+            proxy.shut();
+            var releases = Other.does(() -> {
+                held.close();
+                return true;
+            });
+            until(() -> !held.isHeld());
+            away.close();
+            assertInstanceOf(LockException.Closed.class, releases.failure());
+            assertInstanceOf(LockException.Closed.class, Other.does(() -> {
+                late.close();
+                return true;
+            }).failure());
+        }
+    }
+
+    /** Its first connection for commands breaks before anybody has it. */
+    private static final class Unlucky extends RedisClient {
+        private final Proxy proxy;
+        private boolean cut;
+
+        Unlucky(Proxy proxy) {
+            super(null, RedisURI.create(proxy.url()));
+            this.proxy = proxy;
+            setOptions(ClientOptions.builder().autoReconnect(false).build()); // so Lettuce does not mend what we miss
+        }
+
+        @Override
+        public StatefulRedisConnection<String, String> connect() {
+            var made = super.connect();
+            if (cut) return made;
+            cut = true;
+            var gone = new CompletableFuture<Void>();
+            addListener(new RedisConnectionStateListener() {
+                @Override
+                public void onRedisDisconnected(RedisChannelHandler<?, ?> connection) {
+                    if (connection == made) gone.complete(null);
+                }
+            });
+            proxy.cut();
+            gone.join();
+            return made;
+        }
+    }
+
+    @Test
+    void aConnectionThatBreaksBeforeItIsUsedIsMadeAnew() throws Exception {
+        try (var proxy = new Proxy(); var unlucky = new Unlucky(proxy); var shaky = new Locks(unlucky)) {
+            shaky.acquire(key, o -> o.wait(Duration.ofSeconds(20))).close();
+        }
+    }
+
+    @Test
+    void connectionsThatBreakAtAnyMomentAreMadeAnew() throws Exception {
+        try (var proxy = new Proxy(); var way = RedisClient.create(proxy.url())) {
+            way.setOptions(ClientOptions.builder().autoReconnect(false).build()); // so Lettuce does not mend what we miss
+            try (var shaky = new Locks(way)) {
+                var over = new AtomicBoolean();
+                var others = new ArrayList<Other<?>>();
+                for (int number = 0; number < 8; number++) {
+                    String own = key + number;
+                    others.add(Other.does(() -> {
+                        while (!over.get()) shaky.acquire(own, o -> o.wait(Duration.ofSeconds(20))).close();
+                        return true;
+                    }));
+                }
+                for (int cuts = 0; cuts < 300; cuts++) {
+                    proxy.cut();
+                    Thread.sleep(cuts % 20);
+                }
+                over.set(true);
+                for (var each : others) each.result();
+                shaky.acquire(key, o -> o.wait(Duration.ofSeconds(20))).close();
+            }
+            for (int number = 0; number < 8; number++) assertEquals(0L, client.connect().sync().exists(key + number));
+        }
     }
 
     @Test

@@ -166,6 +166,31 @@ class ThreadLockTest extends Support {
     }
 
     @Test
+    void whatWasReleasedInOtherWaysIsNotEnteredAgain() {
+        lock().lock();
+        locks.heldByThread(key).orElseThrow().close();
+        assertThrows(IllegalStateException.class, lock()::lock);
+        assertThrows(IllegalStateException.class, lock()::tryLock);
+        lock().unlock();
+        lock().lock();
+        locks.close();
+        assertThrows(LockException.Closed.class, lock()::lock);
+        assertThrows(LockException.Closed.class, lock()::tryLock);
+        lock().unlock();
+    }
+
+    @Test
+    void aLockWhoseThreadHasEndedEndsWithItsLease() throws Exception {
+        inAnotherThread(() -> {
+            locks.lock(key, o -> o.lease(Duration.ofSeconds(1))).lock();
+            return true;
+        });
+        assertTrue(lock().tryLock(20, TimeUnit.SECONDS));
+        lock().unlock();
+        until(locks.holds::isEmpty);
+    }
+
+    @Test
     void itsOptionsAreThoseOfTheLocksButForTheWait() {
         Lock lock = locks.lock(key, o -> o.lease(Duration.ofMinutes(5)).wait(Duration.ofDays(1)));
         lock.lock();

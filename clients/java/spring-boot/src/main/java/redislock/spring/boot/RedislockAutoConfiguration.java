@@ -1,8 +1,9 @@
 package redislock.spring.boot;
 
+import java.util.List;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
-import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
 import org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.context.annotation.Bean;
@@ -11,42 +12,43 @@ import redislock.Locks;
 
 /** The {@link Locks} of the program, with Spring's own Lettuce client. */
 @AutoConfiguration(after = DataRedisAutoConfiguration.class)
-@ConditionalOnBean(LettuceConnectionFactory.class)
+@ConditionalOnSingleCandidate(LettuceConnectionFactory.class)
 public class RedislockAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     Locks redislock(LettuceConnectionFactory connections) {
-        return new Locks(connections.getRequiredNativeClient());
+        return new Locks(connections::getRequiredNativeClient);
     }
 
     @Bean
-    SmartLifecycle redislockClosing(Locks locks, LettuceConnectionFactory connections) {
-        return new Closing(locks, connections.getPhase() + 1);
+    SmartLifecycle redislockClosing(List<Locks> all, LettuceConnectionFactory connections) {
+        return new Closing(all, connections.getPhase() + 1);
     }
 
     /**
      * Closes the locks when those that use them have stopped, such as the web server. Spring destroys beans only after it has stopped
-     * its client: then nothing could be released any more.
+     * its client: then nothing could be released any more. A context that is started again, as between tests, has a new client.
      */
     private static final class Closing implements SmartLifecycle {
-        private final Locks locks;
+        private final List<Locks> all;
         private final int phase;
         private volatile boolean running;
 
-        Closing(Locks locks, int phase) {
-            this.locks = locks;
+        Closing(List<Locks> all, int phase) {
+            this.all = all;
             this.phase = phase;
         }
 
         @Override
         public void start() {
+            all.forEach(Locks::reopen);
             running = true;
         }
 
         @Override
         public void stop() {
             running = false;
-            locks.close();
+            all.forEach(Locks::close);
         }
 
         @Override

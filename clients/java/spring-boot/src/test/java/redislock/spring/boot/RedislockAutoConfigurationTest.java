@@ -9,14 +9,18 @@ import io.lettuce.core.RedisClient;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.springframework.beans.factory.annotation.Qualifier;
 import org.springframework.boot.Banner;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
+import org.springframework.boot.data.redis.autoconfigure.DataRedisConnectionDetails;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Primary;
+import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import redislock.Locks;
 
@@ -33,7 +37,7 @@ class RedislockAutoConfigurationTest {
             .properties("spring.data.redis.url=" + System.getenv("REDIS_URL"), "logging.level.root=warn").run();
     }
 
-    private boolean isFree() {
+    private static boolean isFree(String key) {
         try (var client = RedisClient.create(System.getenv("REDIS_URL")); var connection = client.connect()) {
             return connection.sync().exists(key) == 0;
         }
@@ -44,9 +48,9 @@ class RedislockAutoConfigurationTest {
         try (var context = start(Program.class)) {
             var held = context.getBean(Locks.class).acquire(key);
             assertTrue(held.isHeld());
-            assertFalse(isFree());
+            assertFalse(isFree(key));
         }
-        assertTrue(isFree());
+        assertTrue(isFree(key));
     }
 
     /** In the phase of the web server, which ends the requests that it has. */
@@ -116,6 +120,65 @@ class RedislockAutoConfigurationTest {
             assertSame(context.getBean("own"), context.getBean(Locks.class));
             context.getBean(Locks.class).acquire(key);
         }
-        assertTrue(isFree());
+        assertTrue(isFree(key));
+    }
+
+    /** As Spring's tests do with a context that they will need again, and CRaC with all programs. */
+    @Test
+    void aContextThatIsStoppedAndStartedAgainCanLockAgain() throws Exception {
+        try (var context = start(Program.class)) {
+            var locks = context.getBean(Locks.class);
+            locks.acquire(key);
+            context.pause();
+            assertTrue(isFree(key));
+            context.restart();
+            assertTrue(locks.tryAcquire(key).isPresent());
+            context.stop();
+            assertTrue(isFree(key));
+            context.start();
+            assertTrue(locks.tryAcquire(key).isPresent());
+        }
+        assertTrue(isFree(key));
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class WithTwoServers {
+        @Bean
+        @Primary
+        LettuceConnectionFactory one(DataRedisConnectionDetails details) {
+            return new LettuceConnectionFactory(server(details));
+        }
+
+        @Bean
+        LettuceConnectionFactory two(DataRedisConnectionDetails details) {
+            return new LettuceConnectionFactory(server(details));
+        }
+
+        private static RedisStandaloneConfiguration server(DataRedisConnectionDetails details) {
+            return new RedisStandaloneConfiguration(details.getStandalone().getHost(), details.getStandalone().getPort());
+        }
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class WithTwoLocks {
+        @Bean
+        Locks first(LettuceConnectionFactory connections) {
+            return new Locks(connections.getRequiredNativeClient());
+        }
+
+        @Bean
+        Locks second(@Qualifier("two") LettuceConnectionFactory connections) {
+            return new Locks(connections.getRequiredNativeClient());
+        }
+    }
+
+    @Test
+    void aProgramWithTwoServersCanHaveLocksOnBoth() throws Exception {
+        try (var context = start(Program.class, WithTwoServers.class, WithTwoLocks.class)) {
+            context.getBean("first", Locks.class).acquire(key);
+            context.getBean("second", Locks.class).acquire(key + "2");
+        }
+        assertTrue(isFree(key));
+        assertTrue(isFree(key + "2"));
     }
 }
