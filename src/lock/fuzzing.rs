@@ -168,9 +168,9 @@ fn take(
             assert!(holds == held.grant.holds() + u32::from(!ask.once));
             let room = held.grant.room().min(ask.room);
             let label = ask.label().unwrap_or(held.grant.label()).to_vec();
-            let (value, until) = lock.as_mut()?;
             assert_eq!(slot.is_some(), ask.slot.is_some());
             assert!(held.grant.slot().is_none() || slot.is_none() || slot == held.grant.slot());
+            let (value, until) = lock.as_mut()?;
             let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: ask.label() };
             *until = value.update(fence?, change, deadline, *until);
             assert_eq!(value.grant_of(&ask.owner)?.label(), label);
