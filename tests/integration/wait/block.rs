@@ -133,7 +133,7 @@ fn in_resp3_the_queue_is_an_array_of_maps() {
     let Value::Map(info) = client.send("LOCK.INFO k FULL").unwrap() else { panic!("no map") };
     let info: HashMap<String, Value> =
         info.into_iter().map(|(name, value)| (from_redis_value(name).unwrap(), value)).collect();
-    assert_eq!(info.len(), 14);
+    assert_eq!(info.len(), 15);
     assert_eq!(info["waiters"], Value::Int(1));
     let Value::Array(queue) = &info["queue"] else { panic!("no array: {info:?}") };
     let Value::Map(waiter) = &queue[0] else { panic!("no map: {queue:?}") };
