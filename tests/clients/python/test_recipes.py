@@ -12,7 +12,7 @@ import pytest
 import rate
 import redis
 import shards
-from redislock import Locks, LockLost, NotAcquired
+from redislock import LockLost, Locks, NotAcquired
 
 from support import fork, info, pairs, run_threads, wait_for
 
@@ -125,7 +125,8 @@ def call_service(url, calls):
     lock, made = locks.lock, []
     locks.lock = lambda key, **options: made.append(lock(key, **options)) or made[-1]
 
-    def service(request, place):
+    def service(request, held):
+        place = held.slot
         assert client.set(f"place:{place}", request, nx=True), f"two at place {place}"
         client.rpush("calls", place)
         client.delete(f"place:{place}")
@@ -146,12 +147,12 @@ def test_calls_of_several_processes_keep_to_places_and_rate(server, workers, oth
 
 def hand_over(url, number):
     client, locks = connect(url)
-    handover.give(locks, client, "invoice", lambda: client.rpush("parts", f"first {number}"))
+    client.rpush("jobs", handover.give(locks, client, "invoice", lambda: client.rpush("parts", f"first {number}")))
 
 
 def take_over(url):
     client, locks = connect(url)
-    handover.take(locks, client, lambda fence: client.rpush("parts", f"second {fence}"))
+    handover.take(locks, client.lpop("jobs"), lambda fence: client.rpush("parts", f"second {fence}"))
 
 
 def test_nobody_gets_in_between_two_processes_that_share_the_work(server, workers, other):
@@ -159,7 +160,7 @@ def test_nobody_gets_in_between_two_processes_that_share_the_work(server, worker
         workers.start(hand_over, server.url, number)
     # Each has its turn when the second part of the one before is done; until there is someone to do it, nobody.
     for done in range(4):
-        wait_for(lambda: other.llen("handed-over") == 1, "one has handed over")
+        wait_for(lambda: other.llen("jobs") == 1, "one has handed over")
         wait_for(lambda: info(other, "invoice")["waiters"] == 3 - done, "the others wait")
         assert other.llen("parts") == 2 * done + 1
         workers.start(take_over, server.url)
@@ -179,5 +180,5 @@ def test_what_was_free_in_between_is_not_taken(server, workers, other, taken, er
         other.execute_command("LOCK.ACQUIRE", "invoice")
     client, locks = connect(server.url)
     with locks, pytest.raises(error):
-        handover.take(locks, client, pytest.fail)
+        handover.take(locks, client.lpop("jobs"), lambda fence: pytest.fail("the second part is done"))
     assert (info(other, "invoice") is not None) == taken
