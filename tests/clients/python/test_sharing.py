@@ -1,4 +1,5 @@
-"""Readers and writers, n at a time: the locks of the documentation with SHARED and LIMIT, many at once, and its two programs."""
+"""Readers and writers, n at a time: the locks of the documentation with SHARED and LIMIT, many at once, and its cache; numbered workers of the
+recipes, many at once."""
 
 import asyncio
 import contextlib
@@ -12,10 +13,10 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import permits
 import pytest
 import redis
 import redis.asyncio
+import shards
 from cache import Cache
 from redis.exceptions import RedisError, ResponseError
 from redislock import Locks
@@ -302,7 +303,7 @@ def test_a_cache_whose_writer_stopped_half_way_is_rebuilt(server, client, tmp_pa
     assert Cache(locks, tmp_path, lambda _: builds.pop(0)).read() == whole
 
 
-# The permits.
+# The workers.
 
 
 class Service:
@@ -311,7 +312,7 @@ class Service:
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=WORKERS)
         self.port = self.listener.getsockname()[1]
-        self.using, self.most, self.calls, self.killed = {}, 0, 0, 0
+        self.using, self.most, self.calls, self.killed, self.twice = {}, 0, 0, 0, []
         self.open = True
         self.thread = threading.Thread(target=self.serve)
         self.thread.start()
@@ -324,7 +325,7 @@ class Service:
                     if ready is self.listener:
                         clients.append(self.listener.accept()[0])
                     elif word := self.word(ready):
-                        self.begin(ready, int(word)) if word != b"0" else self.using.pop(ready)
+                        self.begin(ready, *map(int, word.split())) if word != b"0" else self.using.pop(ready)
                         with contextlib.suppress(ConnectionError):
                             ready.sendall(b"ok")
                     else:
@@ -334,8 +335,9 @@ class Service:
             for client in clients:
                 client.close()
 
-    def begin(self, client, process):
-        self.using[client] = process
+    def begin(self, client, process, number):
+        self.twice += [number] if number in self.using.values() else []
+        self.using[client] = number
         self.calls += 1
         self.most = max(self.most, len(self.using))
         if process % 8 == 0 and self.killed < 20:
@@ -355,70 +357,46 @@ class Service:
 
 
 def call_service(url, port, calls):
-    """A worker: so many calls, each with a permit."""
-    with socket.create_connection(("127.0.0.1", port)) as service, permits.connect(url) as connection:
+    """A worker: so many calls, each with a number."""
+    with socket.create_connection(("127.0.0.1", port)) as service, redis.Redis.from_url(url) as client, Locks(client) as locks:
         for _ in range(calls):
-            with permits.permit(connection, "service", LIMIT, wait_ms=60_000):
-                service.sendall(b"%d" % os.getpid())
+            with shards.shard(locks, client) as held:
+                service.sendall(b"%d %d" % (os.getpid(), held.slot))
                 assert service.recv(16) == b"ok"
                 time.sleep(random.uniform(0, 0.02))
                 service.sendall(b"0")
                 assert service.recv(16) == b"ok"
 
 
-def test_two_hundred_workers_share_ten_permits_and_some_are_killed(server, workers, other, monkeypatch):
-    connect = permits.connect
-    monkeypatch.setattr(permits, "connect", lambda url: connect(f"{url}?socket_timeout=65"))
+def test_two_hundred_workers_share_ten_numbers_and_some_are_killed(server, workers, other, monkeypatch):
+    monkeypatch.setattr(shards, "SHARDS", LIMIT)
     service = Service()
     try:
         for _ in range(WORKERS):
             workers.start(call_service, server.url, service.port, 3)
         for worker in workers:
             worker.join(100)
-        # The last permits of those that were killed end with their connections, long before their leases.
-        wait_for(lambda: info(other, "service") is None, "all permits are given back", 5)
+        # The last numbers of those that were killed end with their connections, long before their leases.
+        wait_for(lambda: info(other, "shards") is None, "all numbers are given back", 5)
     finally:
         service.end()
     codes = Counter(worker.exitcode for worker in workers)
     assert codes == {0: WORKERS - service.killed, -signal.SIGKILL: service.killed}
     assert service.killed >= 5
     assert service.most == LIMIT
+    assert not service.twice
     assert service.calls >= 3 * codes[0]
-
-
-def test_a_permit_is_lost_with_its_connection_and_that_is_told(server, other):
-    with permits.connect(server.url) as connection:
-        with pytest.raises(redis.ConnectionError), permits.permit(connection, "service", 2):
-            other.client_kill_filter(_id=connection.client_id())
-            wait_for(lambda: info(other, "service") is None, "the permit is back")
-        with permits.permit(connection, "service", 2):
-            assert info(other, "service")["session"] == 1
-        with pytest.raises(ZeroDivisionError), permits.permit(connection, "service", 2):
-            other.execute_command("LOCK.BREAK", "service")
-            1 / 0
-        # A connection that was made anew meanwhile has no permit.
-        with pytest.raises(ResponseError, match="^NOTHELD "), permits.permit(connection, "service", 2):
-            other.client_kill_filter(_id=connection.client_id())
-            with pytest.raises(redis.ConnectionError):
-                connection.ping()
-            connection.ping()
-
-
-def test_a_permit_has_a_greatest_age(server, other):
-    with permits.connect(server.url) as connection:
-        with pytest.raises(ResponseError, match="^NOTHELD "), permits.permit(connection, "service", 2, "MAXHOLD", 100):
-            wait_for(lambda: info(other, "service") is None, "the permit is back", 5)
 
 
 def fork_with_a_permit(url, closes):
     """A worker with a permit, and a child that says its number."""
-    connection, other = permits.connect(url), redis.Redis.from_url(url)
-    with permits.permit(connection, "service", LIMIT):
-        if not os.fork():
-            if closes:
-                connection.connection.disconnect()
-            other.set("child", os.getpid())
-        time.sleep(100)
+    connection, other = redis.Redis.from_url(url, single_connection_client=True), redis.Redis.from_url(url)
+    assert connection.execute_command("LOCK.ACQUIRE", "service", "LIMIT", LIMIT, "SESSION")
+    if not os.fork():
+        if closes:
+            connection.connection.disconnect()
+        other.set("child", os.getpid())
+    time.sleep(100)
 
 
 @pytest.mark.parametrize("closes", [True, False])
@@ -440,20 +418,6 @@ def test_a_permit_lives_on_in_a_child_unless_that_one_closes_the_connection(serv
     finally:
         os.kill(child, signal.SIGKILL)
     given_back()
-
-
-def test_permits_that_last_a_second_limit_the_calls_a_second(client):
-    """As the documentation says it, with less than a second."""
-    granted = []
-
-    def work(number):
-        for _ in range(3):
-            words = ["LIMIT", 5, "PX", 200, "BLOCK", 10_000]
-            granted.append(client.execute_command("LOCK.ACQUIRE", "service", *words)[1])  # the time in microseconds
-
-    run_threads(10, work)
-    granted.sort()
-    assert all(later - sooner >= 199_000 for sooner, later in zip(granted, granted[5:]))
 
 
 # What the page says of upgrades and of limits that change.
