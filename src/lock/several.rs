@@ -129,8 +129,9 @@ impl Several {
         };
         // No two have one fence, whatever a file says.
         self.end(grant.fence());
-        // Nor one slot.
-        let grant = match grant.slot() {
+        // Nor one slot. The one that only the room of an exclusive grant says does not count: such a grant has none beside it, unless a
+        // file was altered, and its end must not free the number of another.
+        let grant = match grant.slot_apart() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {
                 self.slots.add(slot);
@@ -157,7 +158,7 @@ impl Several {
         let (grant, end) = self.grants.remove(&fence)?;
         self.ends.remove(&(end, fence));
         self.owners.remove(&grant.owner().into_owned());
-        if let Some(slot) = grant.slot() {
+        if let Some(slot) = grant.slot_apart() {
             self.slots.remove(slot);
         }
         if let Some(count) = self.rooms.get_mut(&grant.room()) {
@@ -181,7 +182,7 @@ impl Several {
     #[cfg(fuzzing)]
     pub(super) fn trees_agree(&self) -> bool {
         let with_a_room = self.rooms.values().sum();
-        let with_a_slot = self.grants.values().filter(|(grant, _)| grant.slot().is_some()).count();
+        let with_a_slot = self.grants.values().filter(|(grant, _)| grant.slot_apart().is_some()).count();
         [self.owners.len(), self.ends.len(), with_a_room] == [self.count(); 3]
             && self.slots.count() == with_a_slot
     }

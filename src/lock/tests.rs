@@ -308,6 +308,20 @@ fn no_two_holders_have_one_slot() {
     assert_eq!(slots, [Some(1), None]);
 }
 
+/// A file that was altered may have it among others, where the number that its room says is another's.
+#[test]
+fn the_end_of_an_exclusive_grant_frees_no_number_of_another() {
+    let until = Deadline::At(NOW + 500);
+    let mut value = None;
+    for (number, name) in [(1, "a"), (2, "b")] {
+        take(&mut value, &permit(name, 4, None), number).unwrap();
+    }
+    let exclusive = Grant::new(owner("c").into_owned(), fence(3), 1, None, NOW);
+    value.as_mut().unwrap().put(exclusive, until, until);
+    value.as_mut().unwrap().end(fence(3), until);
+    assert_eq!(take(&mut value, &permit("d", 4, None), 4), Ok(Some(3)));
+}
+
 #[test]
 fn a_lease_without_end_shows_as_pttl_does() {
     assert_eq!(Deadline::Never.left(NOW), -1);
