@@ -1,5 +1,4 @@
-"""Readers and writers, n at a time: the locks of the documentation with SHARED and LIMIT, many at once, and its cache; numbered workers of the
-recipes, many at once."""
+"""Readers and writers, n at a time: the programs of the documentation, and locks with SHARED and LIMIT, many at once."""
 
 import asyncio
 import contextlib
@@ -319,15 +318,18 @@ class Service:
 
     def serve(self):
         with self.listener:
-            clients = []
+            clients, unanswered = [], []
             while self.open:
                 for ready in select.select([self.listener, *clients], [], [], 0.05)[0]:
                     if ready is self.listener:
                         clients.append(self.listener.accept()[0])
                     elif word := self.word(ready):
                         self.begin(ready, *map(int, word.split())) if word != b"0" else self.using.pop(ready)
-                        with contextlib.suppress(ConnectionError):
-                            ready.sendall(b"ok")
+                        unanswered.append(ready)
+                        # The first ones stay until all numbers are in use at once.
+                        while unanswered and self.most >= LIMIT:
+                            with contextlib.suppress(OSError):
+                                unanswered.pop().sendall(b"ok")
                     else:
                         clients.remove(ready)
                         self.using.pop(ready, None)
