@@ -75,12 +75,16 @@ impl AcquireRequest<'_> {
         slot.into_iter().fold(grant.with_room(self.room), Grant::with_slot)
     }
 
-    /// Whether an owner that re-enters asks for another slot than its grant has.
+    /// Whether an owner that re-enters asks for another slot than its grant has, or may have.
     fn wants_another_slot(&self, grant: &Grant) -> bool {
         match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
             (Some(SlotRequest::Least), Some(slot)) => self.room.most().is_some_and(|most| slot.get() > most),
-            (None, _) | (_, None) => false,
+            // A grant of an earlier version has none yet, and keeps its room.
+            (Some(SlotRequest::This(asked)), None) => {
+                grant.room().most().is_some_and(|most| asked.get() > most)
+            }
+            (Some(SlotRequest::Least), None) | (None, _) => false,
         }
     }
 

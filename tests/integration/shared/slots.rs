@@ -320,6 +320,7 @@ fn grants_that_were_made_without_numbers_get_them_when_their_owners_ask_again() 
     assert_eq!(slots(&mut client), [0, 0]);
     assert_eq!(slot(&mut client, "c", "LIMIT 3"), 1);
     gets_null(&mut client, "b", "LIMIT 3 SLOT 1");
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER b LIMIT 9 SLOT 9 ONCE"), OTHER_SLOT, "its room is 3");
     assert_eq!(slot(&mut client, "b", "LIMIT 3 SLOT 3 ONCE"), 3);
     assert_eq!(slot(&mut client, "a", "LIMIT 3 ONCE"), 2);
     assert_eq!(slots(&mut client), [2, 3, 1]);
