@@ -54,7 +54,7 @@ pub(crate) enum Error {
     },
     NotHeld,
     WrongType,
-    /// A re-entry with another slot than that of the grant.
+    /// A re-entry with another slot than the grant has, or may have.
     OtherSlot,
     TooManyHolds,
     /// The queue is as long as `lock.max-waiters` allows.

@@ -103,7 +103,7 @@ fn grant(
     let owner = Owner::new(owner).ok_or(Malformed::OwnerLength)?;
     let extras = Extras::of_grant(max_hold, label);
     let grant = Grant::told(owner, fence, holds, extras, made, now() / 1000).with_room(room);
-    Ok(Some((slot.into_iter().fold(grant, Grant::with_slot), deadline)))
+    Ok(Some((grant.with_slot(slot), deadline)))
 }
 
 /// Reads `room`, `room/slot` or `room/slot/length`, the length of the label.
@@ -135,15 +135,13 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
-/// The slot that a number stands for, of a grant with that room; 0: none, or the one that its room says. One that has become exclusive
-/// keeps the slot that it had.
+/// The slot that a number stands for, of a grant with that room; 0: none, or the one that its room says.
 pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     if number == 0 {
         return Some(None);
     }
     let slot = u32::try_from(number).ok().and_then(Slot::new)?;
-    let may_have = room.is_exclusive() || room.most().is_some_and(|most| slot.get() <= most);
-    may_have.then_some(Some(slot))
+    slot.fits(room).then_some(Some(slot))
 }
 
 fn number(text: &[u8]) -> Result<i64, Malformed> {

@@ -39,6 +39,13 @@ pub(crate) struct AcquireRequest<'a> {
     pub(crate) extras: Option<Arc<Extras>>,
 }
 
+impl<'a> AcquireRequest<'a> {
+    /// Asks for the lock alone, and for nothing special.
+    pub(crate) fn new(owner: Owner<'a>, lease: Millis) -> Self {
+        Self { owner, lease, once: false, session: false, room: Room::ONE, slot: None, extras: None }
+    }
+}
+
 impl AcquireRequest<'_> {
     pub(crate) fn to_owned(&self) -> AcquireRequest<'static> {
         AcquireRequest { owner: self.owner.clone().into_owned(), extras: self.extras.clone(), ..*self }
@@ -72,7 +79,7 @@ impl AcquireRequest<'_> {
         if self.room.is_exclusive() {
             return grant;
         }
-        slot.into_iter().fold(grant.with_room(self.room), Grant::with_slot)
+        grant.with_room(self.room).with_slot(slot)
     }
 
     /// Whether an owner that re-enters asks for another slot than its grant has, or may have.
@@ -80,10 +87,8 @@ impl AcquireRequest<'_> {
         match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
             (Some(SlotRequest::Least), Some(slot)) => self.room.most().is_some_and(|most| slot.get() > most),
-            // A grant of an earlier version has none yet, and keeps its room.
-            (Some(SlotRequest::This(asked)), None) => {
-                grant.room().most().is_some_and(|most| asked.get() > most)
-            }
+            // A grant of an earlier version has none yet, and keeps its room. (A reader gets the room that it asks for.)
+            (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         }
     }

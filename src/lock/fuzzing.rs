@@ -182,9 +182,12 @@ fn take(
         }
         (Err(ReentryError::TooManyHolds), Some(held)) => assert_eq!(held.grant.holds(), u32::MAX),
         (Err(ReentryError::OtherSlot), Some(held)) => {
-            let above = |most| matches!(ask.slot, Some(SlotRequest::This(slot)) if slot.get() > most);
-            assert!(ask.slot.is_some());
-            assert!(held.grant.slot().is_some() || held.grant.room().most().is_some_and(above));
+            let does_not_fit = |slot: Slot| !slot.fits(held.grant.room());
+            assert!(match ask.slot {
+                Some(SlotRequest::This(slot)) => held.grant.slot().is_some() || does_not_fit(slot),
+                Some(SlotRequest::Least) => held.grant.slot().is_some(),
+                None => false,
+            });
         }
         (answer, held) => panic!("{answer:?} for {held:?}"),
     }
@@ -209,9 +212,9 @@ fn bear_each_other(value: &Value, until: Deadline) {
     }
     let mut slots = BTreeSet::new();
     for held in value.all(until) {
-        let (room, slot) = (held.grant.room(), held.grant.slot().map(Slot::get));
+        let slot = held.grant.slot();
         assert!(slot.is_none_or(|slot| slots.insert(slot)), "twice: {slot:?}");
-        assert!(slot.is_none_or(|slot| room.is_exclusive() || room.most().is_some_and(|most| slot <= most)));
+        assert!(slot.is_none_or(|slot| slot.fits(held.grant.room())), "above the room: {slot:?}");
         assert!(held.grant.room().most().is_none_or(|most| count <= most as usize));
         assert_eq!(value.grant_of(&held.grant.owner()), Some(held.grant));
         assert!(value.with_fence(held.grant.fence(), || until).is_some());

@@ -124,9 +124,9 @@ impl Grant {
         if room == self.room() { self } else { self.with(|full| full.room = room) }
     }
 
-    /// The grant with that slot. Without this call, it has none but what its room says.
-    pub(crate) fn with_slot(self, slot: Slot) -> Self {
-        if Some(slot) == self.slot() { self } else { self.with(|full| full.slot = Some(slot)) }
+    /// The grant with that slot; where none is named, with the one that it has, if its room says any.
+    pub(crate) fn with_slot(self, slot: Option<Slot>) -> Self {
+        if slot.is_none() || slot == self.slot() { self } else { self.with(|full| full.slot = slot) }
     }
 
     pub(super) fn without_slot(self) -> Self {

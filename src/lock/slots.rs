@@ -23,6 +23,11 @@ impl Slot {
         self.0.get()
     }
 
+    /// Whether a grant with that room may have it. One that has become exclusive keeps the slot that it had.
+    pub(crate) fn fits(self, room: Room) -> bool {
+        room.is_exclusive() || room.most().is_some_and(|most| self.get() <= most)
+    }
+
     fn next(self) -> Option<Self> {
         Self::new(self.get() + 1)
     }

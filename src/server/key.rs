@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use redis_module::raw;
 
-use super::slot::Slot;
+use super::open_key::OpenKey;
 use super::{Arg, Ctx, NativeType, step};
 
 /// The key holds a value of another type.
@@ -20,7 +20,7 @@ pub(crate) struct Key<'a, T: NativeType> {
     name: Arg<'a>,
     /// The handle, null where the key is lost; and the value in the keyspace, null where the key is absent or lost. The value is
     /// kept, since each question is a call into the server.
-    slot: &'static Slot,
+    open: &'static OpenKey,
     holds: PhantomData<T>,
 }
 
@@ -51,7 +51,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         // For writing there always is a handle.
         let may_be_null = mode & raw::REDISMODULE_WRITE == 0;
         match Self::find(key, may_be_null) {
-            Ok(value) => Ok(Self { name, slot: Slot::take(only, key, value.cast()), holds: PhantomData }),
+            Ok(value) => Ok(Self { name, open: OpenKey::take(only, key, value.cast()), holds: PhantomData }),
             Err(wrong) => {
                 // SAFETY: opened just above, and closed once.
                 unsafe { api!(RedisModule_CloseKey(key)) };
@@ -86,18 +86,18 @@ impl<'a, T: NativeType> Key<'a, T> {
     /// Whether somebody else has taken the value out of the keyspace. (A key absent for reading looks so too.)
     #[inline(always)]
     pub(crate) fn is_lost(&self) -> bool {
-        self.slot.key.get().is_null()
+        self.open.key.get().is_null()
     }
 
     #[inline(always)]
     fn raw_value(&self) -> *mut T {
-        self.slot.value.get().cast()
+        self.open.value.get().cast()
     }
 
     /// The value; none where the key is absent.
     #[inline(always)]
     pub(crate) fn value(&self) -> Option<&T> {
-        // SAFETY: null, or what was put into the keyspace as a `Box<T>`. It is there still, since the slot is emptied before the server
+        // SAFETY: null, or what was put into the keyspace as a `Box<T>`. It is there still, since that is emptied before the server
         // frees a value; and while it is lent nothing is called in which somebody could take it out.
         unsafe { self.raw_value().as_ref() }
     }
@@ -117,15 +117,15 @@ impl<'a, T: NativeType> Key<'a, T> {
         }
         let value = Box::into_raw(Box::new(value));
         // Before the server has it: it tells others of the new key, and they may take it out at once.
-        self.slot.value.set(value.cast());
+        self.open.value.set(value.cast());
         // SAFETY: the key is open, and the type's `free` turns the pointer back into the box it came from.
         let status = unsafe {
-            api!(RedisModule_ModuleTypeSetValue(self.slot.key.get(), T::handle().raw(), value.cast()))
+            api!(RedisModule_ModuleTypeSetValue(self.open.key.get(), T::handle().raw(), value.cast()))
         };
         if status == raw::REDISMODULE_OK as i32 {
             T::handle().count_made();
         } else {
-            self.slot.value.set(std::ptr::null_mut());
+            self.open.value.set(std::ptr::null_mut());
             // SAFETY: the server did not take the value, so it is still ours, from `into_raw` just above.
             drop(unsafe { Box::from_raw(value) });
         }
@@ -134,9 +134,9 @@ impl<'a, T: NativeType> Key<'a, T> {
     /// Deletes the key.
     #[inline(always)]
     pub(crate) fn delete(&mut self) {
-        let value = self.slot.value.replace(std::ptr::null_mut());
+        let value = self.open.value.replace(std::ptr::null_mut());
         if !value.is_null() {
-            let key = self.slot.key.get();
+            let key = self.open.key.get();
             // SAFETY: the key is open. What `value` lent is gone, since `self` is borrowed mutably.
             step::delete(value, || unsafe { _ = api!(RedisModule_DeleteKey(key)) });
         }
@@ -149,7 +149,7 @@ impl<'a, T: NativeType> Key<'a, T> {
             return None;
         }
         // SAFETY: the key is open, since it has a value.
-        let at = unsafe { api!(RedisModule_GetAbsExpire(self.slot.key.get())) };
+        let at = unsafe { api!(RedisModule_GetAbsExpire(self.open.key.get())) };
         (at != i64::from(raw::REDISMODULE_NO_EXPIRE)).then_some(at)
     }
 
@@ -160,7 +160,7 @@ impl<'a, T: NativeType> Key<'a, T> {
         }
         let at = at.unwrap_or(i64::from(raw::REDISMODULE_NO_EXPIRE));
         // SAFETY: the key is open, since it has a value. A negative time that is not "no expiry" is refused by the server.
-        unsafe { api!(RedisModule_SetAbsExpire(self.slot.key.get(), at)) };
+        unsafe { api!(RedisModule_SetAbsExpire(self.open.key.get(), at)) };
     }
 }
 
@@ -168,7 +168,7 @@ impl<T: NativeType> Drop for Key<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: opened by us, closed once. The server takes null, as a key absent for reading is, and as one that is lost.
-        unsafe { api!(RedisModule_CloseKey(self.slot.key.get())) };
-        self.slot.give_back();
+        unsafe { api!(RedisModule_CloseKey(self.open.key.get())) };
+        self.open.give_back();
     }
 }

@@ -5,7 +5,7 @@
 //! known of an open key is trusted over that:
 //!
 //! - `Step::open_again` opens keys once more where something happened as they were opened;
-//! - an open key whose value somebody else takes out is lost from that moment on (`Slot`): it looks absent, and nothing is done to it;
+//! - an open key whose value somebody else takes out is lost from that moment on (`OpenKey`): it looks absent, and nothing is done to it;
 //! - whoever decides something new asks `is_disturbed` first;
 //! - nobody begins a step within another one.
 //!
@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 
-use super::slot;
+use super::open_key;
 
 /// How often keys are opened in vain.
 const TRIES: usize = 3;
@@ -118,11 +118,11 @@ pub(super) fn is_ours(value: *const c_void) -> bool {
 /// Somebody else is taking a value out of the keyspace.
 pub(super) fn taken_out(value: *const c_void) {
     disturb();
-    slot::lose(value);
+    open_key::lose(value);
 }
 
 /// What a database held is elsewhere now, or nowhere; `None`: of all databases.
 pub(super) fn emptied(db: Option<i32>) {
     disturb();
-    slot::lose_all(db);
+    open_key::lose_all(db);
 }

@@ -7,7 +7,7 @@ use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
-use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, GrantChange, Millis, Now, Owner, Room};
+use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, GrantChange, Millis, Now, Owner};
 
 /// The lease of a grant can be set: so it is to be from now on.
 #[derive(Clone, Copy, Debug)]
@@ -51,15 +51,7 @@ pub(crate) fn extend<B: LocksAccess>(
     let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
     let ExtendRequest { owner, lease, confirm, .. } = *longer;
     let owner = owner.borrowed().into_owned();
-    let ask = AcquireRequest {
-        owner,
-        lease,
-        once: true,
-        session: false,
-        room: Room::ONE,
-        slot: None,
-        extras: None,
-    };
+    let ask = AcquireRequest { once: true, ..AcquireRequest::new(owner, lease) };
     let (way, client_id) = (WaitKind::Blocked(client), caller.id());
     let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
     let got = locks.with(&extensions, |_, &Extension { fence, holds, .. }| Got { fence, holds, slot: None });

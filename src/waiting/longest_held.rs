@@ -38,7 +38,7 @@ mod tests {
 
     use super::super::table::{Arrival, LockRef, RequestId, WaitKind, WaitTable};
     use super::*;
-    use crate::lock::{AcquireRequest, Limits, Owner, Room};
+    use crate::lock::{AcquireRequest, Limits, Owner};
 
     /// The waiters, and since when locks are held.
     struct World {
@@ -77,15 +77,7 @@ mod tests {
 
         fn join(&mut self, lock: u8, now: Millis) {
             let owner = Owner::new(b"a").unwrap().into_owned();
-            let ask = AcquireRequest {
-                owner,
-                lease: 10,
-                slot: None,
-                extras: None,
-                once: false,
-                session: false,
-                room: Room::ONE,
-            };
+            let ask = AcquireRequest::new(owner, 10);
             let request = self.table.waiters.next_request();
             let way = WaitKind::Blocked(request);
             let arrival = Arrival { ask, way, client_id: 7, since: now * 1000, timeout: 0, confirm: None };

@@ -180,11 +180,11 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
                 need.ahead.push(0);
             }
             for ahead in ahead {
-                let more = ahead.more.then(|| self.number(ahead.request)).flatten();
+                let wait = ahead.wants_more.then(|| self.number(ahead.request)).flatten();
                 let Some(need) = self.need(number, need) else { continue };
-                match more {
-                    Some(more) => need.ahead.push(more),
-                    None if ahead.more => {}
+                match wait {
+                    Some(wait) => need.ahead.push(wait),
+                    None if ahead.wants_more => {}
                     None => need.room = need.room.min(ahead.room),
                 }
             }

@@ -125,7 +125,7 @@ mod tests {
 
     use super::super::{Arrival, Lane, RequestId, Session, WaitKind, WaitTable};
     use super::*;
-    use crate::lock::{AcquireRequest, Deadline, Fence, Got, Owner, Room};
+    use crate::lock::{AcquireRequest, Deadline, Fence, Got, Owner};
 
     fn key(number: u8) -> [u8; 1] {
         [number]
@@ -134,15 +134,7 @@ mod tests {
     /// Somebody waits for that lock, on a connection of its own number.
     fn join(table: &mut WaitTable<RequestId>, db: i32, number: u8) -> RequestId {
         let owner = Owner::new(b"a").unwrap().into_owned();
-        let ask = AcquireRequest {
-            owner,
-            lease: 10,
-            slot: None,
-            extras: None,
-            once: false,
-            session: false,
-            room: Room::ONE,
-        };
+        let ask = AcquireRequest::new(owner, 10);
         let request = table.waiters.next_request();
         let way = WaitKind::Blocked(request);
         let arrival = Arrival { ask, way, client_id: number.into(), since: 0, timeout: 0, confirm: None };

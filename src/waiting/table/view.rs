@@ -23,7 +23,7 @@ pub(crate) struct Ahead {
     pub(crate) request: RequestId,
     pub(crate) room: Room,
     /// It waits for more than room: for other locks too, or for a certain slot.
-    pub(crate) more: bool,
+    pub(crate) wants_more: bool,
 }
 
 impl<'a, C: Copy> View<'a, C> {
@@ -148,11 +148,11 @@ impl<'a, C: Copy> View<'a, C> {
             let waiter = self.waiters.get(request)?;
             if self.is_closed(waiter) {
                 // It keeps nobody waiting.
-                return Some(Ahead { request, room: Room::ANY, more: false });
+                return Some(Ahead { request, room: Room::ANY, wants_more: false });
             }
             let ask = &waiter.ask;
-            let more = waiter.locks.are_several() || matches!(ask.slot, Some(SlotRequest::This(_)));
-            Some(Ahead { request, room: ask.room, more })
+            let wants_more = waiter.locks.are_several() || matches!(ask.slot, Some(SlotRequest::This(_)));
+            Some(Ahead { request, room: ask.room, wants_more })
         })
     }
 

@@ -72,13 +72,11 @@ impl WaitTable {
         let name = Self::name(world, conn, want);
         let Want { locks, room, slot, session, notify, .. } = want;
         let ask = AcquireRequest {
-            owner: owner(name),
-            lease: 1_000_000,
-            slot,
-            extras: None,
-            once: notify,
-            session,
             room,
+            slot,
+            session,
+            once: notify,
+            ..AcquireRequest::new(owner(name), 1_000_000)
         };
         let wait = WaitOptions {
             timeout: Some(0),

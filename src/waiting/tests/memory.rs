@@ -1,6 +1,6 @@
 //! How much memory waiters, places and sessions take, by what an allocator counts that rounds as the server's does.
 
-use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Fence, Millis, Owner};
 use crate::server::taken_by;
 use crate::waiting::RequestId;
 use crate::waiting::table::{Arrival, Channel, LockRef, Session, WaitKind, WaitTable};
@@ -14,9 +14,7 @@ fn key(number: u64) -> String {
 }
 
 fn join(table: &mut WaitTable<RequestId>, key: &str, client_id: u64, channel: Option<&str>) {
-    let (owner, room) = (Owner::random(), Room::ONE);
-    let ask =
-        AcquireRequest { owner, lease: 10_000, slot: None, extras: None, once: false, session: false, room };
+    let ask = AcquireRequest::new(Owner::random(), 10_000);
     let request = table.waiters.next_request();
     let way = match channel {
         Some(channel) => WaitKind::Notified(Channel { address: channel.as_bytes().into(), wanted: false }),

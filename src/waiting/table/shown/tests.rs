@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::{Answer, Arrival, WaitKind, WaitTable};
 use super::*;
-use crate::lock::{AcquireRequest, Owner, Room};
+use crate::lock::{AcquireRequest, Owner};
 
 fn now(millis: Millis) -> Now {
     Now { micros: millis * 1000, start: millis }
@@ -17,15 +17,7 @@ fn at(key: &[u8]) -> LockRef<'_> {
 
 fn arrival(since: Millis) -> Arrival<RequestId> {
     let owner = Owner::new(b"a").unwrap().into_owned();
-    let ask = AcquireRequest {
-        owner,
-        lease: 10,
-        slot: None,
-        extras: None,
-        once: false,
-        session: false,
-        room: Room::ONE,
-    };
+    let ask = AcquireRequest::new(owner, 10);
     Arrival {
         ask,
         way: WaitKind::Blocked(RequestId::MIN),

@@ -19,8 +19,7 @@ fn name(owner: &str) -> Owner<'static> {
 }
 
 fn ask(owner: &str, lease: Millis, session: bool) -> AcquireRequest<'static> {
-    let (owner, room) = (name(owner), Room::ONE);
-    AcquireRequest { owner, lease, slot: None, extras: None, once: false, session, room }
+    AcquireRequest { session, ..AcquireRequest::new(name(owner), lease) }
 }
 
 fn read(owner: &str, lease: Millis) -> AcquireRequest<'static> {

@@ -5,7 +5,7 @@ mod renewals;
 use std::num::NonZeroU32;
 
 use super::server::{Conn, Reply, Rules, Server, Writes};
-use crate::lock::{AcquireRequest, Deadline, Fence, Millis, Owner, Room};
+use crate::lock::{AcquireRequest, Deadline, Fence, Millis, Owner};
 use crate::waiting::table::Offset;
 use crate::waiting::{Confirm, ExtendRequest, WaitOptions};
 
@@ -28,7 +28,7 @@ fn owner() -> Owner<'static> {
 /// What another owner asks for.
 fn other(lease: Millis) -> AcquireRequest<'static> {
     let owner = Owner::new(b"b").unwrap();
-    AcquireRequest { owner, lease, slot: None, extras: None, once: false, session: false, room: Room::ONE }
+    AcquireRequest::new(owner, lease)
 }
 
 fn confirm(replicas: u32, within: u32) -> Option<Confirm> {
@@ -45,15 +45,7 @@ impl World {
     }
 
     fn acquire_on(&mut self, conn: Conn, lease: Millis, session: bool, replicas: u32, within: u32) {
-        let ask = AcquireRequest {
-            owner: owner(),
-            lease,
-            slot: None,
-            extras: None,
-            once: false,
-            session,
-            room: Room::ONE,
-        };
+        let ask = AcquireRequest { session, ..AcquireRequest::new(owner(), lease) };
         let confirm = confirm(replicas, within);
         let wait = WaitOptions { timeout: Some(0), confirm, ..WaitOptions::default() };
         assert_eq!(self.server.acquire(RULES, self.now, conn, &ask, &wait), Reply::Waits);

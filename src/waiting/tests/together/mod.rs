@@ -214,7 +214,7 @@ impl World {
         let (rules, now) = (self.rules(), self.now);
         let Want { locks, alone, room, block, notify, once, session, lease } = want;
         let owner = self.owner(conn);
-        let ask = AcquireRequest { owner, lease, slot: None, extras: None, once, session, room };
+        let ask = AcquireRequest { once, session, room, ..AcquireRequest::new(owner, lease) };
         let channel = notify.then(|| Channel { address: NAMES[usize::from(conn)].into(), wanted: true });
         let wait = WaitOptions { timeout: block, channel, detect: false, confirm: None };
         if once || notify {

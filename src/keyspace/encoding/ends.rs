@@ -1,0 +1,114 @@
+//! How the ends of several leases are written: the key's TTL is the latest, and only how much shorter the others are is told.
+
+use crate::lock::{Deadline, Millis};
+
+/// Where the latest of several leases ends, for as long as nobody knows the TTL of the key: as late as can be, so that no other one,
+/// however much shorter, ends before 1970.
+const FAR: Millis = Millis::MAX;
+
+/// The end of the latest of several leases, as they are written.
+pub(super) fn latest(endless: bool) -> Deadline {
+    if endless { Deadline::Never } else { Deadline::At(FAR) }
+}
+
+/// How the end of one of several leases is written.
+pub(super) fn number_of(end: Deadline, endless: bool) -> u64 {
+    match end {
+        Deadline::Never => 0,
+        Deadline::At(end) if endless => end.max(1).unsigned_abs(),
+        Deadline::At(end) => FAR.saturating_sub(end).unsigned_abs(),
+    }
+}
+
+/// The end that was written as that.
+pub(super) fn end_of(number: u64, endless: bool) -> Option<Deadline> {
+    let number = Millis::try_from(number).ok()?;
+    Some(match (endless, number) {
+        (true, 0) => Deadline::Never,
+        (true, end) => Deadline::At(end),
+        (false, shorter) => Deadline::At(FAR - shorter),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::lock::{Fence, Grant, GrantChange, LONGEST_LEASE, Owner, Room, Value};
+
+    /// The earliest time that a lease is not over by.
+    const NOW: Millis = 1;
+
+    /// Near any of the ends of what there can be, and anywhere.
+    fn end() -> impl Strategy<Value = Deadline> {
+        let at = prop_oneof![
+            NOW..=Millis::MAX,
+            NOW..=NOW + 9,
+            Millis::MAX - 9..=Millis::MAX,
+            LONGEST_LEASE - 9..LONGEST_LEASE + 9
+        ];
+        prop_oneof![6 => at.prop_map(Deadline::At), 1 => Just(Deadline::Never)]
+    }
+
+    /// A grant is made or its lease changed, after what was over has been ended, as each command does.
+    fn set(value: &mut Value, owner: u8, end: Deadline, until: Deadline, number: u64) -> Deadline {
+        let mut until = until;
+        for fence in value.lapsed(until, NOW).collect::<Vec<_>>() {
+            until = value.end(fence, until).unwrap();
+        }
+        let fence = Fence::new(number).unwrap();
+        let grant = Grant::told(Owner::new(&[owner]).unwrap().into_owned(), fence, 1, None, None, NOW);
+        let old = value.grant_of(&grant.owner()).cloned();
+        match old {
+            Some(old) => value.update(old.fence(), GrantChange::NONE, end, until),
+            None => value.put(grant.with_room(Room::ANY), end, until),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever the leases are, and however the TTL of the key is moved in between, by whatever TTL they are seen afterwards.
+        #[test]
+        fn leases_come_back_as_they_were(
+            steps in vec((b'a'..b'e', end(), proptest::option::of(end())), 1..12),
+            seen_by in vec(end(), 3),
+        ) {
+            let first = Grant::told(Owner::new(b"x").unwrap(), Fence::new(1).unwrap(), 1, None, None, NOW);
+            let (mut value, mut until) = (Value::One(first.with_room(Room::ANY)), Deadline::At(NOW));
+            for (number, (owner, end, moved)) in (2..).zip(steps) {
+                until = set(&mut value, owner, end, until, number);
+                until = moved.unwrap_or(until);
+            }
+            let endless = value.is_endless();
+            let mut loaded: Option<(Value, Deadline)> = None;
+            for held in value.all(latest(endless)) {
+                prop_assert!(held.deadline >= Deadline::At(0), "what replicas and files would take for none");
+                let (grant, end) = (held.grant.clone(), end_of(number_of(held.deadline, endless), endless).unwrap());
+                loaded = Some(match loaded {
+                    None => (Value::One(grant), end),
+                    Some((mut value, until)) => {
+                        let until = value.put(grant, end, until);
+                        (value, until)
+                    }
+                });
+            }
+            let (loaded, latest_loaded) = loaded.unwrap();
+            prop_assert_eq!(latest_loaded, latest(endless));
+            let ends = |value: &Value, until| -> Vec<Deadline> { value.all(until).map(|held| held.deadline).collect() };
+            for until in seen_by.into_iter().chain([until]) {
+                prop_assert_eq!(ends(&loaded, until), ends(&value, until));
+            }
+        }
+    }
+
+    #[test]
+    fn an_end_beyond_what_there_can_be_is_none() {
+        for endless in [false, true] {
+            assert_eq!(end_of(1 << 63, endless), None);
+            assert_eq!(end_of(u64::MAX, endless), None);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The numbers of permits.
+
+use super::*;
+
+fn permit(name: &str, most: u32, slot: Option<u32>) -> AcquireRequest<'_> {
+    let slot = slot.map_or(SlotRequest::Least, |slot| SlotRequest::This(Slot::new(slot).unwrap()));
+    AcquireRequest { room: Room::limit(most).unwrap(), slot: Some(slot), ..ask(name, 500) }
+}
+
+/// Asks for a lock that these hold, and stores what comes of it: the slot.
+fn take(
+    value: &mut Option<Value>,
+    ask: &AcquireRequest<'_>,
+    number: u64,
+) -> Result<Option<u32>, Option<ReentryError>> {
+    let until = Deadline::At(NOW + 500);
+    let (held, others) =
+        value.as_ref().map_or((None, Others::NONE), |value| value.seen_by(&ask.owner, || until));
+    let acquired = crate::lock::acquire(held, others, ask, age(None), NOW).map_err(Some)?;
+    let slot = match acquired {
+        Acquired::Granted { slot, .. } => {
+            let grant = ask.grant(fence(number), slot, Now { micros: NOW * 1000, start: NOW });
+            assert_eq!(slot, ask.slot.and(grant.slot()));
+            match value {
+                Some(value) => _ = value.put(grant, until, until),
+                None => *value = Some(Value::One(grant)),
+            }
+            slot
+        }
+        Acquired::Reentered { holds, slot, .. } | Acquired::Upgraded { holds, slot, .. } => {
+            let grant = held.unwrap().grant;
+            let (fence, room) = (grant.fence(), grant.room().min(ask.room));
+            let change = GrantChange { holds: Some(holds), room: Some(room), slot, label: None };
+            value.as_mut().unwrap().update(fence, change, until, until);
+            slot
+        }
+        Acquired::Refused | Acquired::UpgradeRefused => return Err(None),
+    };
+    Ok(slot.map(Slot::get))
+}
+
+#[test]
+fn each_permit_has_the_least_number_that_is_free() {
+    let mut value = None;
+    for (number, name) in (1..).zip(["a", "b", "c"]) {
+        assert_eq!(take(&mut value, &permit(name, 3, None), number), Ok(Some(number as u32)));
+    }
+    assert_eq!(take(&mut value, &permit("d", 3, None), 4), Err(None));
+    let until = Deadline::At(NOW + 500);
+    value.as_mut().unwrap().end(fence(2), until);
+    assert_eq!(take(&mut value, &permit("d", 3, None), 4), Ok(Some(2)));
+    assert_eq!(take(&mut value, &permit("d", 3, None), 5), Ok(Some(2)), "a re-entry");
+    value.as_mut().unwrap().end(fence(1), until);
+    value.as_mut().unwrap().end(fence(4), until);
+    // Holders with a greater limit have numbers above this one, and count.
+    assert_eq!(take(&mut value, &permit("e", 2, None), 6), Ok(Some(1)));
+    assert_eq!(take(&mut value, &permit("f", 2, None), 7), Err(None));
+}
+
+#[test]
+fn a_slot_that_is_named_is_had_or_nothing_is() {
+    let mut value = None;
+    assert_eq!(take(&mut value, &permit("a", 3, Some(2)), 1), Ok(Some(2)));
+    assert_eq!(take(&mut value, &permit("b", 3, Some(2)), 2), Err(None));
+    assert_eq!(take(&mut value, &permit("b", 3, None), 2), Ok(Some(1)));
+    assert_eq!(take(&mut value, &permit("c", 3, None), 3), Ok(Some(3)));
+    let other = Err(Some(ReentryError::OtherSlot));
+    assert_eq!(take(&mut value, &permit("a", 3, Some(3)), 4), other);
+    assert_eq!(take(&mut value, &permit("a", 3, Some(2)), 4), Ok(Some(2)));
+    assert_eq!(take(&mut value, &permit("a", 5, None), 4), Ok(Some(2)));
+    // Its number is above that limit, whether or not there is room.
+    assert_eq!(take(&mut value, &permit("a", 1, None), 4), other);
+    // What does not ask for a number is not told of one; the grant keeps it.
+    let until = Deadline::At(NOW + 500);
+    for number in [2, 3] {
+        value.as_mut().unwrap().end(fence(number), until);
+    }
+    assert_eq!(take(&mut value, &ask("a", 500), 5), Ok(None));
+    assert_eq!(take(&mut value, &permit("a", 3, None), 5), Ok(Some(2)));
+}
+
+/// A reader, or a holder whose grant an earlier version made.
+#[test]
+fn a_grant_without_a_slot_has_one_from_its_next_re_entry_on() {
+    let reader = |name| AcquireRequest { room: Room::ANY, ..ask(name, 500) };
+    let mut value = None;
+    for (number, name) in (1..).zip(["a", "b"]) {
+        assert_eq!(take(&mut value, &reader(name), number), Ok(None));
+    }
+    assert_eq!(take(&mut value, &permit("a", 3, None), 3), Ok(Some(1)));
+    assert_eq!(take(&mut value, &permit("b", 3, Some(1)), 3), Err(None), "another has it");
+    assert_eq!(take(&mut value, &permit("b", 3, None), 3), Ok(Some(2)));
+}
+
+/// An earlier version made it: `LIMIT 2`, and no slot. It keeps that room, and no slot is above the room.
+#[test]
+fn a_first_slot_is_within_the_room_of_the_grant() {
+    let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());
+    let mut value = Some(Value::One(old));
+    assert_eq!(take(&mut value, &permit("a", 5, Some(3)), 2), Err(Some(ReentryError::OtherSlot)));
+    assert_eq!(take(&mut value, &permit("a", 5, Some(2)), 2), Ok(Some(2)));
+}
+
+/// Whatever replicas or files say.
+#[test]
+fn no_two_holders_have_one_slot() {
+    let grant = |name: &str, number| {
+        let grant = Grant::new(owner(name).into_owned(), fence(number), 1, None, NOW).with_room(Room::ANY);
+        grant.with_slot(Slot::new(1))
+    };
+    let until = Deadline::At(NOW + 500);
+    let mut value = Value::One(grant("a", 1));
+    value.put(grant("b", 2), until, until);
+    let slots: Vec<_> = value.all(until).map(|held| held.grant.slot().map(Slot::get)).collect();
+    assert_eq!(slots, [Some(1), None]);
+}
+
+/// A file that was altered may have it among others, where the number that its room says is another's.
+#[test]
+fn the_end_of_an_exclusive_grant_frees_no_number_of_another() {
+    let until = Deadline::At(NOW + 500);
+    let mut value = None;
+    for (number, name) in [(1, "a"), (2, "b")] {
+        take(&mut value, &permit(name, 4, None), number).unwrap();
+    }
+    let exclusive = Grant::new(owner("c").into_owned(), fence(3), 1, None, NOW);
+    value.as_mut().unwrap().put(exclusive, until, until);
+    value.as_mut().unwrap().end(fence(3), until);
+    assert_eq!(take(&mut value, &permit("d", 4, None), 4), Ok(Some(3)));
+}
