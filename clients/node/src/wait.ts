@@ -24,7 +24,7 @@ class Wait implements Entry {
   #over = false;
   #place = false;
   #unsure = false; // an answer was lost, so the lock may be held
-  #trouble: unknown;
+  #trouble: unknown = new Error("no answer from the server"); // until there is one
   readonly #lost = new Set<number>();
 
   constructor(
@@ -104,7 +104,8 @@ class Wait implements Entry {
   }
 
   #notAcquired() {
-    return new NotAcquiredError(`others hold ${this.request.keys.join(", ")}`, { cause: this.#trouble });
+    const keys = this.request.keys.join(", "), cause = this.#trouble;
+    return new NotAcquiredError(cause ? `could not ask for ${keys}: ${cause}` : `others hold ${keys}`, { cause });
   }
 
   #leaveDesk() {

@@ -91,7 +91,9 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(request: Request, state: State) -> Self {
-        Self { lease: request.lease.unwrap_or(NO_LEASE), request, state, ..Self::default() }
+        let lease = request.lease.unwrap_or(NO_LEASE);
+        let trouble = Some((redis::ErrorKind::Io, "no answer from the server").into()); // until there is one
+        Self { lease, request, state, trouble, ..Self::default() }
     }
 
     pub(super) fn once(&self) -> bool {

@@ -96,6 +96,17 @@ def cut_both_while_held(stage, lease):
 
 
 @scenario()
+def wait_without_an_answer(stage):
+    """Nobody knows then whether others hold the lock, so the package does not say that they do."""
+    proxy = stage.proxy(stage.server())
+    program = stage.program(proxy)
+    program.acquire("other").acquired().release()  # so that it has its connections
+    proxy.replies("swallow")
+    event = program.acquire("k", wait=500).next("not_acquired", "error")
+    assert "hold" not in event["reason"], event
+
+
+@scenario()
 def cut_longer_than_the_lease(stage):
     """A holder that can't reach the server is told when its lease is over."""
     server = stage.server()
