@@ -17,8 +17,9 @@ esac
 mkdir -p "${CARGO_TARGET_DIR:-target}/servers"
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 export CARGO_TARGET_DIR=$target
+host=$(uname -m)-unknown-linux-gnu
 # shellcheck disable=SC2034 # for the callers
-module=$target/release/libredislock.so
+module=$target/$host/release/libredislock.so
 
 # shellcheck disable=SC2034 # for the callers
 # What is random in the unit tests, and what is quick beside it: all but the small worlds.
@@ -153,6 +154,9 @@ musl_libraries() {
     echo "$dir"
 }
 
+# build_module: the module for this machine, the bytes that a release has.
+build_module() { build_for "$host" --release; }
+
 # build_for TRIPLE ARGUMENTS...: cargo build for that target. No path of this machine's gets into what is built, so that the
 # same source makes the same bytes in any folder.
 build_for() {
@@ -161,7 +165,7 @@ build_for() {
     # Not where the machine's own will do: it also links what runs while building, which is built again when it changes.
     [ "$arch" = "$(uname -m)" ] || linker=$arch-linux-gnu-gcc bindgen=-I/usr/$arch-linux-gnu/include
     for flag in "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" "--remap-path-prefix=$PWD=redislock" \
-        "--remap-path-prefix=$target=target" -Cstrip=symbols; do
+        "--remap-path-prefix=$target=target"; do
         flags+=${flags:+$'\x1f'}$flag
     done
     # A program is linked statically.

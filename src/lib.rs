@@ -51,7 +51,7 @@ static MODULE: Module = Module {
         CommandSpec::of::<Break>(),
         CommandSpec::of::<Apply>(),
         CommandSpec::of::<Settle>(),
-        #[cfg(feature = "faults")]
+        #[cfg(debug_assertions)]
         CommandSpec::of::<server::Fault>(),
     ],
     configs: &[

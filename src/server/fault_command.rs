@@ -1,4 +1,4 @@
-//! `LOCK.FAULT [callback]`, in a build of its own for tests (`--features faults`).
+//! `LOCK.FAULT [callback]`, for tests: only a debug build has it.
 //!
 //! With a name, the next callback of that name panics before it does anything: `lock.release`, `reply`, `due-work`, `rdb-save`, ...
 //! Each answers with the fault that has not struck yet, or nothing.

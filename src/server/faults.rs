@@ -1,4 +1,4 @@
-//! Faults on purpose, in a build of its own for tests (`--features faults`): a callback that is named here panics.
+//! Faults on purpose, for tests: in a debug build, a callback that is named here panics.
 
 // What this is for.
 #![allow(clippy::panic)]

@@ -17,7 +17,7 @@ thread_local! {
 /// The state that the body touched is seen again after a panic, which is why callbacks mutate last.
 pub(super) fn guard<R>(callback: &'static CStr, body: impl FnOnce() -> R) -> Option<R> {
     let result = catch_unwind(AssertUnwindSafe(|| {
-        #[cfg(feature = "faults")]
+        #[cfg(debug_assertions)]
         super::faults::strike(callback);
         body()
     }));

@@ -29,9 +29,9 @@ mod counted;
 mod definition;
 mod detached;
 mod events;
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 mod fault_command;
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 mod faults;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -70,7 +70,7 @@ pub(crate) use context::Ctx;
 pub(crate) use counted::{Counted, taken_by};
 pub(crate) use definition::{Argument, Change, Definition, KeyUse, Keys};
 pub(crate) use events::{EventSpec, KeyspaceEvents, listen_to_keys};
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 pub(crate) use fault_command::Fault;
 pub(crate) use info::InfoWriter;
 pub(crate) use key::{Key, WrongType};

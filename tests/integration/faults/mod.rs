@@ -1,5 +1,5 @@
 //! A panic in each callback of the module: the server's log says so, whoever is there to be answered gets `ERR internal
-//! error`, nothing is changed, and the server goes on. The module is a build of its own, with `LOCK.FAULT`.
+//! error`, nothing is changed, and the server goes on. The module is a debug build, which has `LOCK.FAULT`.
 
 mod commands;
 mod events;
@@ -133,7 +133,7 @@ fn the_page_says_how_many_there_are() {
 }
 
 #[test]
-fn the_module_in_use_has_none_of_it() {
+fn the_released_module_has_none_of_it() {
     let server = Server::start();
     assert!(server.client().refused("LOCK.FAULT lock.acquire").starts_with("ERR unknown command"));
     let module = fs::read(module_path()).unwrap();

@@ -24,12 +24,12 @@ pub(crate) fn module_path() -> &'static Path {
     })
 }
 
-/// The module whose callbacks panic on demand (`--features faults`): `REDISLOCK_FAULTS_SO`, else built from this source, once.
+/// A debug build of the module, whose callbacks panic on demand: `REDISLOCK_FAULTS_SO`, else built from this source, once.
 pub(crate) fn faulty_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("REDISLOCK_FAULTS_SO") {
         Some(path) => std::path::absolute(path).unwrap(),
-        None => build(&["--features", "faults"], "debug/libredislock.so"),
+        None => build(&[], "debug/libredislock.so"),
     })
 }
 
