@@ -208,7 +208,7 @@ fn bear_each_other(value: &Value, until: Deadline) {
     let count = value.all(until).count();
     assert_eq!(count, value.count());
     if let Value::Several(several) = value {
-        assert!(several.trees_agree());
+        assert!(several.maps_agree());
     }
     let mut slots = BTreeSet::new();
     for held in value.all(until) {

@@ -11,6 +11,7 @@ mod fence;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod grant;
+mod map;
 mod others;
 mod owner;
 mod room;

@@ -1,7 +1,6 @@
 //! Several grants of one lock, held side by side.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use super::map::Map;
 use super::slots::Slots;
 use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
 
@@ -12,11 +11,11 @@ use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Ro
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Several {
     /// Fences rise, so the oldest first.
-    grants: BTreeMap<Fence, (Grant, Deadline)>,
-    owners: BTreeMap<Owner<'static>, Fence>,
-    ends: BTreeSet<(Deadline, Fence)>,
+    grants: Map<Fence, (Grant, Deadline)>,
+    owners: Map<Owner<'static>, Fence>,
+    ends: Map<(Deadline, Fence), ()>,
     /// How many have which room.
-    rooms: BTreeMap<Room, usize>,
+    rooms: Map<Room, usize>,
     slots: Slots,
 }
 
@@ -34,17 +33,11 @@ fn moved(end: Deadline, latest: Deadline, until: Deadline) -> Deadline {
     }
 }
 
-/// What a grant takes in the three trees that have it.
-const ENTRY: usize =
-    size_of::<(Fence, Grant, Deadline)>() + size_of::<(Owner<'_>, Fence)>() + size_of::<(Deadline, Fence)>();
-
-/// How many entries the node of a tree has room for; two thirds of them are used, as a rule.
-const NODE: usize = 11;
-
 impl Several {
-    /// One that ends then.
+    /// One that ends then, and room for another.
     pub(super) fn of(grant: Grant, end: Deadline) -> Self {
-        let mut several = Self::default();
+        let (grants, owners, ends) = (Map::for_two(), Map::for_two(), Map::for_two());
+        let mut several = Self { grants, owners, ends, ..Self::default() };
         several.put(grant, end);
         several
     }
@@ -55,7 +48,7 @@ impl Several {
 
     /// The latest end: what the TTL of the key is to be.
     pub(super) fn until(&self) -> Deadline {
-        self.ends.last().map_or(Deadline::Never, |(end, _)| *end)
+        self.ends.last().map_or(Deadline::Never, |((end, _), ())| *end)
     }
 
     /// An end that is kept, where the TTL of the key is `until`.
@@ -69,11 +62,10 @@ impl Several {
         if latest == until {
             return;
         }
-        for (_, end) in self.grants.values_mut() {
-            *end = moved(*end, latest, until);
-        }
+        self.grants.change_all(|(_, end)| *end = moved(*end, latest, until));
         // As a whole, since they stay in their order: that takes a fraction of the time of one insertion after the other.
-        self.ends = self.ends.iter().map(|(end, fence)| (moved(*end, latest, until), *fence)).collect();
+        let ends = self.ends.iter().map(|((end, fence), ())| ((moved(*end, latest, until), *fence), ()));
+        self.ends = ends.collect();
     }
 
     pub(super) fn all(&self, until: Deadline) -> impl Iterator<Item = Held<'_>> {
@@ -103,16 +95,17 @@ impl Several {
     }
 
     pub(super) fn first_end(&self, until: Deadline) -> Deadline {
-        self.ends.first().map_or(until, |(end, _)| self.end_by(*end, until))
+        self.ends.first().map_or(until, |((end, _), ())| self.end_by(*end, until))
     }
 
     pub(super) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
-        let over = move |(end, _): &&(Deadline, Fence)| self.end_by(*end, until) < Deadline::At(now);
-        self.ends.iter().take_while(over).map(|(_, fence)| *fence)
+        let ends = self.ends.iter().map(|(end, ())| *end);
+        let over = move |(end, _): &(Deadline, Fence)| self.end_by(*end, until) < Deadline::At(now);
+        ends.take_while(over).map(|(_, fence)| fence)
     }
 
     pub(super) fn room(&self) -> Room {
-        self.rooms.keys().next().copied().unwrap_or(Room::ANY)
+        self.rooms.first().map_or(Room::ANY, |(room, _)| *room)
     }
 
     pub(super) fn slots(&self) -> UsedSlots<'_> {
@@ -139,8 +132,11 @@ impl Several {
             }
             None => grant,
         };
-        *self.rooms.entry(grant.room()).or_default() += 1;
-        self.ends.insert((end, grant.fence()));
+        match self.rooms.get_mut(&grant.room()) {
+            Some(count) => *count += 1,
+            None => self.rooms.insert(grant.room(), 1),
+        }
+        self.ends.insert((end, grant.fence()), ());
         self.owners.insert(owner, grant.fence());
         self.grants.insert(grant.fence(), (grant, end));
     }
@@ -175,12 +171,13 @@ impl Several {
         if self.count() > 1 {
             return None;
         }
-        self.grants.pop_first().map(|(_, (grant, _))| grant)
+        let fence = *self.grants.first()?.0;
+        self.grants.remove(&fence).map(|(grant, _)| grant)
     }
 
-    /// Each grant is in every tree, and nothing else is: an owner that stays there takes memory for ever.
+    /// Each grant is in every map, and nothing else is: an owner that stays there takes memory for ever.
     #[cfg(fuzzing)]
-    pub(super) fn trees_agree(&self) -> bool {
+    pub(super) fn maps_agree(&self) -> bool {
         let with_a_room = self.rooms.values().sum();
         let with_a_slot = self.grants.values().filter(|(grant, _)| grant.slot_apart().is_some()).count();
         [self.owners.len(), self.ends.len(), with_a_room] == [self.count(); 3]
@@ -190,6 +187,10 @@ impl Several {
     pub(super) fn heap_size(&self) -> usize {
         // The owners' names are there twice.
         let owners = self.grants.values().map(|(grant, _)| grant.heap_size() + grant.owner().heap_size());
-        owners.sum::<usize>() + self.slots.heap_size() + ENTRY * (self.count() * 3 / 2).max(NODE)
+        let maps = self.grants.heap_size()
+            + self.owners.heap_size()
+            + self.ends.heap_size()
+            + self.rooms.heap_size();
+        owners.sum::<usize>() + maps + self.slots.heap_size()
     }
 }

@@ -1,10 +1,10 @@
 //! The numbers of permits. Each holder with `LIMIT n` has one, from 1 to n, and no two have the same. A grant that has room for nobody
 //! else is the only permit: its number is 1, if it had no other before.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use super::Room;
+use super::map::Map;
 
 /// The number of a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,11 +95,11 @@ impl UsedSlots<'_> {
 /// there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(crate) struct Slots(BTreeMap<Slot, Slot>);
+pub(crate) struct Slots(Map<Slot, Slot>);
 
 impl Slots {
     fn run_of(&self, slot: Slot) -> Option<(Slot, Slot)> {
-        let (first, last) = self.0.range(..=slot).next_back()?;
+        let (first, last) = self.0.last_up_to(&slot)?;
         (slot <= *last).then_some((*first, *last))
     }
 
@@ -133,7 +133,7 @@ impl Slots {
     }
 
     pub(super) fn heap_size(&self) -> usize {
-        self.0.len() * size_of::<(Slot, Slot)>()
+        self.0.heap_size()
     }
 
     /// How many there are.
