@@ -52,7 +52,7 @@ pub(crate) fn session_client(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> Optio
 /// The grant as its holder may count on it; none where its lease is over without what replicas have not confirmed yet.
 pub(crate) fn confirmed<'a>(ctx: &Ctx<'_>, key: Arg<'_>, held: Held<'a>, now: Now) -> Option<Held<'a>> {
     let at = at(ctx, key);
-    TABLE.with(|table| table.locks.lock(at).confirmed(held, now.millis()))
+    TABLE.with(|table| table.locks.lock(at).grants.confirmed(held, now.millis()))
 }
 
 /// Those who wait for any lock, or for that one, and came after that waiter: so many, the longest wait first.

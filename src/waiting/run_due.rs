@@ -161,7 +161,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
         Some(again) => {
             table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
             // A command that arrives earlier must recheck the lock: more may be due than its timers say.
-            table.locks.change(id.to_ref(), |entry| entry.recheck_next());
+            table.locks.change(id.to_ref(), |entry| entry.recheck = true);
         }
         None => table.locks.put_off(lane, id.to_ref(), now),
     });
@@ -189,9 +189,9 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 /// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
-    let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
+    let sessions = host.table(|table| table.locks.lock(id.to_ref()).grants.session_fences());
     let alive = sessions.into_iter().any(|fence| host.look(id, fence, Millis::MIN).is_some());
-    if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {
+    if alive || host.table(|table| table.locks.lock(id.to_ref()).grants.has_expired()) {
         host.settle_arriving(id);
         return None;
     }

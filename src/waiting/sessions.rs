@@ -25,7 +25,7 @@ pub(super) fn start<S: LockAccess>(
 ) {
     let lease = lock.limits().allowed(lease);
     lock.here(|table, at| {
-        table.locks.change(at, |entry| entry.end_binds(fence));
+        table.locks.change(at, |entry| entry.grants.end_binds(fence));
         table.sessions().confirm(at, fence, None);
         bind(table, at, client, fence, lease, until, now.millis());
     });
@@ -157,7 +157,7 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
             lock.add(grant, until);
         }
         let renew_at = next_renewal(lock.limits().allowed(session.lease), now.millis());
-        lock.change(|entry| entry.renew_session_at(fence, renew_at));
+        lock.change(|entry| entry.grants.renew_session_at(fence, renew_at));
     }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
 /// The end of the lease of a holder that re-enters, and asks for that end. What replicas confirm for a session is left to that.
 #[inline(never)]
 pub(super) fn lease_of<S: LockAccess>(lock: &mut S, fence: Fence, asked: Deadline) -> Deadline {
-    if lock.idle() || !lock.entry(|entry| entry.is_synced(fence)) {
+    if lock.idle() || !lock.entry(|entry| entry.grants.is_synced(fence)) {
         return asked;
     }
     lock.with_fence(fence).map_or(asked, |held| held.deadline)

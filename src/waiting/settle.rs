@@ -5,7 +5,7 @@ use super::budget::{CHANGE, END, LOOK, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
-use super::table::{LockEntry, MessageKind, Moved, Session};
+use super::table::{MessageKind, Moved, Session};
 use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
@@ -39,36 +39,28 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
-        if lock.here(|table, at| table.locks.look_by(at, 0) && table.locks.lock(at).has_expired()) {
-            sessions::revive(lock, now);
-        }
+        lock.here(|table, at| table.locks.look_by(at, 0));
+        sessions::revive(lock, now);
         return !is_anything_over(lock, now);
     }
-    let due = lock.here(|table, at| table.locks.take_up(at, now.millis()));
-    if due.expired {
-        sessions::revive(lock, now);
-    }
+    let (recheck, renewal) = lock.here(|table, at| table.locks.take_up(at, now.millis()));
+    let compare = recheck || lock.entry(|entry| entry.grants.len() == 1);
+    sessions::revive(lock, now);
     let mut all = end_lapsed(lock, now);
-    if due.records {
+    if compare {
         end_missing(lock);
     }
-    if due.undeliverable {
-        all &= take_back_all(lock, now);
-    }
-    if due.session {
-        all &= settle_sessions(lock, due.sessions, now);
-    }
-    if !reenter_all(lock, due.recheck, now) || !all {
+    all &= take_back_all(lock, now);
+    all &= settle_sessions(lock, recheck || renewal, now);
+    if !reenter_all(lock, recheck, now) || !all {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
     if lock.has_room() {
         grant_heads(lock, false, now);
     }
     look_when_one_ends(lock, now);
-    if due.watched {
-        // Where an unclaimed hold has been taken back, the grant may go on by others.
-        lock.here(|table, at| table.listeners().tell_wanted(at));
-    }
+    // Where an unclaimed hold has been taken back, the grant may go on by others.
+    lock.here(|table, at| table.listeners().tell_wanted(at));
     all
 }
 
@@ -88,7 +80,7 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     let fence_of = |lock: &S| lock.value().and_then(|value| value.grant_of(owner)).map(Grant::fence);
     let Some(fence) = fence_of(lock) else { return false };
     if !lock.idle() {
-        if let Some(holds) = lock.change(|entry| entry.take_undeliverable_of(fence)).flatten() {
+        if let Some(holds) = lock.change(|entry| entry.grants.take_undeliverable_of(fence)).flatten() {
             take_back(lock, fence, holds, now);
         }
         if let Some(session) = lock.here(|table, at| table.session(at, fence)) {
@@ -135,7 +127,7 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 /// Grants that have ended by other ways than ours are over here too, and their holders hear of it.
 fn end_missing<S: LockAccess>(lock: &mut S) {
     let (mut seen, mut looked) = (None, 0);
-    while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
+    while let Some(fence) = lock.entry(|entry| entry.grants.next_fence(seen)) {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
         looked += 1;
@@ -181,10 +173,10 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
 
 /// Takes back what was granted to waiters that went away before they were answered: one hold each. Whether all of it.
 fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
-    while let Some((fence, holds)) = lock.change(LockEntry::take_undeliverable).flatten() {
+    while let Some((fence, holds)) = lock.change(|entry| entry.grants.take_undeliverable()).flatten() {
         take_back(lock, fence, holds, now);
         if !lock.pay(CHANGE) {
-            return !lock.entry(|entry| entry.has_undeliverable());
+            return !lock.entry(|entry| entry.grants.has_undeliverable());
         }
     }
     true
@@ -233,7 +225,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
             if session.renew_at <= now.millis() {
                 // It may be some time until that is told.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());
-                lock.change(|entry| entry.renew_session_at(fence, renew_at));
+                lock.change(|entry| entry.grants.renew_session_at(fence, renew_at));
             }
             return false;
         }
@@ -253,7 +245,8 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
         // In its last millisecond it is too late to ask replicas.
         let is_last = held.deadline <= Deadline::At(now.millis());
         let waits = lock.here(|table, at| {
-            table.locks.lock(at).awaits_renewal(fence) || is_last && table.locks.lock(at).is_synced(fence)
+            let grants = &table.locks.lock(at).grants;
+            grants.awaits_renewal(fence) || is_last && grants.is_synced(fence)
         });
         if !waits {
             lock.update(fence, GrantChange::NONE, moved.to);

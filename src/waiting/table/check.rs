@@ -121,7 +121,7 @@ impl<C: Copy> WaitTable<C> {
                     let phase = self.waiters.phase(*request);
                     matches!(phase, Some(Phase::Unconfirmed(_)))
                 }
-                Awaited::Renewal(id, fence) => self.locks.lock(id.to_ref()).awaits_renewal(*fence),
+                Awaited::Renewal(id, fence) => self.locks.lock(id.to_ref()).grants.awaits_renewal(*fence),
             };
             assert!(is_awaited, "{awaited:?}");
         }

@@ -73,7 +73,7 @@ impl<C: Copy> WaitTable<C> {
             self.locks.lock(at).grants.given(fence).filter(|hold| hold.own).map(|hold| hold.request);
         let (first, more) = (given.next(), given.count());
         if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
-            self.locks.change(at, |entry| entry.share_hold_with(fence, first));
+            self.locks.change(at, |entry| entry.grants.share_hold_with(fence, first));
         }
     }
 

@@ -271,7 +271,7 @@ mod tests {
         table.grant(request, &[Got { fence, holds: 1, slot: None }], Deadline::At(9), 1000);
         table.moved_away(at);
         table.depart(request);
-        assert_eq!(table.locks.change(at, |entry| entry.take_undeliverable()), None);
+        assert_eq!(table.locks.change(at, |entry| entry.grants.take_undeliverable()), None);
         table.forget(request);
         assert!(table.locks.is_empty());
     }

@@ -156,7 +156,7 @@ impl<C: Copy> WaitTable<C> {
     /// Ends all grants of a lock.
     pub(super) fn end_grants(&mut self, at: LockRef<'_>, kind: fn(Fence) -> MessageKind) {
         let mut seen = None;
-        while let Some(fence) = self.locks.lock(at).next_known(seen) {
+        while let Some(fence) = self.locks.lock(at).grants.next_fence(seen) {
             seen = Some(fence);
             self.end_grant(at, fence, Some(kind));
         }

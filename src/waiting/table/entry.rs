@@ -15,7 +15,7 @@ use crate::lock::{Fence, Owner};
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct LockEntry {
     pub(super) queue: Queue,
-    pub(super) grants: GrantRecords,
+    pub(crate) grants: GrantRecords,
     pub(super) timers: LockTimers,
     /// For how many locks all those places waited that have not claimed their grants of this one.
     pub(super) unclaimed_locks: u32,
@@ -36,24 +36,6 @@ pub(super) struct Upgrader {
     pub(super) fence: Fence,
     /// In these places of the queue.
     pub(super) requests: BTreeSet<RequestId>,
-}
-
-/// The parts of a lock that are to be settled.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Unsettled {
-    /// Grants whose leases ended while this server stood still.
-    pub(crate) expired: bool,
-    /// A grant whose waiter went away.
-    pub(crate) undeliverable: bool,
-    pub(crate) session: bool,
-    /// All sessions, not only those of connections that have closed.
-    pub(crate) sessions: bool,
-    /// A grant whose holder hears what becomes of it.
-    pub(crate) watched: bool,
-    /// Whether all grants of which something is known are still there.
-    pub(crate) records: bool,
-    /// All that is known of the lock is to be compared with what it is now.
-    pub(crate) recheck: bool,
 }
 
 impl Default for LockEntry {
@@ -124,25 +106,6 @@ impl LockEntry {
     /// Nobody stands in front any more.
     pub(crate) fn end_upgrade(&mut self) {
         self.upgrader = None;
-    }
-
-    /// All that is known of the lock is compared with what it is when it is looked at next.
-    pub(crate) fn recheck_next(&mut self) {
-        self.recheck = true;
-    }
-
-    /// The parts that are to be settled, in the step that does it. `renewal`: whether a session is to be renewed.
-    pub(super) fn take_up(&mut self, renewal: bool) -> Unsettled {
-        let (recheck, counts) = (std::mem::take(&mut self.recheck), self.grants.counts());
-        Unsettled {
-            expired: counts.expired > 0,
-            undeliverable: counts.undeliverable > 0,
-            session: counts.sessions > 0,
-            sessions: recheck || renewal,
-            watched: counts.listeners > 0,
-            records: recheck || self.grants.len() == 1,
-            recheck,
-        }
     }
 
     /// A waiter leaves the queue. The queue that forms next is told of anew.

@@ -103,12 +103,13 @@ impl Locks {
         next
     }
 
-    /// The parts of a lock that are to be settled. They are settled now, so its timers that are due are over.
-    pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
-        let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
+    /// A lock is settled now, so its timers that are due are over. Whether all that is known of it is to be compared with what it is, and
+    /// whether one of its sessions may be to be renewed.
+    pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> (bool, bool) {
+        let Some((id, entry)) = self.entries.get_key_mut(at) else { return (false, false) };
         let renewal = entry.timers.is_renewal_due(now);
         self.timers.cancel_due(&mut entry.timers, id, now);
-        entry.take_up(renewal)
+        (std::mem::take(&mut entry.recheck), renewal)
     }
 
     /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.

@@ -27,7 +27,6 @@ mod connections;
 mod due;
 mod ends;
 mod entry;
-mod entry_grants;
 mod grant_record;
 mod grants;
 mod held_since;

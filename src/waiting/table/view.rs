@@ -73,7 +73,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The next session of a lock, by its fence; of one whose connection has closed only, where not all are to be looked at.
     pub(crate) fn next_session(&self, at: LockRef<'_>, seen: Option<Fence>, all: bool) -> Option<Session> {
-        let unseen = self.locks.lock(at).grants.after(seen).filter_map(|record| record.session.as_ref());
+        let unseen = self.locks.lock(at).grants.sessions_after(seen);
         unseen.map(|session| self.as_it_is(session)).find(|session| all || session.over)
     }
 
@@ -99,7 +99,8 @@ impl<C: Copy> WaitTable<C> {
     /// replicas confirm: who could not ask them may have been replaced.
     pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
-            !self.locks.lock(at).is_synced(fence) && self.locks.timers.is_overdue(session.renew_at, now)
+            !self.locks.lock(at).grants.is_synced(fence)
+                && self.locks.timers.is_overdue(session.renew_at, now)
         })
     }
 

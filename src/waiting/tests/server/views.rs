@@ -20,7 +20,7 @@ impl Server {
     /// The grants, with the leases that replicas have confirmed.
     pub(crate) fn confirmed(&self, now: Millis) -> Vec<Held<'_>> {
         let holders = self.holders(now).into_iter();
-        holders.filter_map(|held| self.table.locks.lock(AT).confirmed(held, now)).collect()
+        holders.filter_map(|held| self.table.locks.lock(AT).grants.confirmed(held, now)).collect()
     }
 
     /// The grants as `LOCK.INFO` shows them, and the ends of their leases.
