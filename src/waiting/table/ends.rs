@@ -54,9 +54,7 @@ impl<C: Copy> WaitTable<C> {
         if !phase.is_granted() {
             return;
         }
-        for lock in locks.all() {
-            let Some(granted) = lock.fence() else { continue };
-            let at = lock.id.to_ref();
+        for (at, granted) in locks.granted() {
             // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
             let entry = self.locks.lock(at);
             let keeps = entry.grants.session(granted).is_some_and(|session| session.client == client);
@@ -76,9 +74,7 @@ impl<C: Copy> WaitTable<C> {
         if !waiter.phase.is_granted() {
             return;
         }
-        for lock in waiter.locks.all() {
-            let Some(fence) = lock.fence() else { continue };
-            let at = lock.id.to_ref();
+        for (at, fence) in waiter.locks.granted() {
             let claimed = self.locks.change(at, |entry| {
                 entry.remove_untold(fence, request).is_some_and(|hold| hold.to_claim) && entry.recheck
             });
@@ -96,14 +92,12 @@ impl<C: Copy> WaitTable<C> {
         let granted = waiter.phase.is_granted().then(|| waiter.locks.clone());
         self.depart(request);
         self.drop_waiter(request);
-        for lock in granted.iter().flat_map(RequestedLocks::all) {
-            if let Some(fence) = lock.fence() {
-                self.locks.change(lock.id.to_ref(), |entry| {
-                    if entry.grants.unclaimed(fence).next().is_none() {
-                        entry.grants.listener_knows(fence);
-                    }
-                });
-            }
+        for (at, fence) in granted.iter().flat_map(RequestedLocks::granted) {
+            self.locks.change(at, |entry| {
+                if entry.grants.unclaimed(fence).next().is_none() {
+                    entry.grants.listener_knows(fence);
+                }
+            });
         }
         locks
     }
