@@ -7,7 +7,7 @@
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOK};
 use super::departures::tell_place;
-use super::table::{Lane, Left, LockId, Outgoing, RequestId};
+use super::table::{Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
@@ -179,11 +179,11 @@ fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 
 /// The lock is another server's now; in how many ms to look again.
 fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    match host.table(|table| table.moved_away(id.to_ref())) {
-        Left::Nobody => None,
-        Left::Blocked => Some(WHILE_REFUSED),
-        Left::More => Some(1),
-    }
+    host.table(|table| match table.send_away(id.to_ref()) {
+        false => Some(1),
+        // The server sends the others away when the move is done.
+        true => (table.locks.lock(id.to_ref()).waiters() > 0).then_some(WHILE_REFUSED),
+    })
 }
 
 /// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.

@@ -5,7 +5,7 @@ use super::connections::Closed;
 use super::outgoing::{MessageKind, Notice};
 use super::sweep::Kind;
 use super::waiter::{Answer, Phase};
-use super::{AT_A_TIME, Left, LockId, LockRef, WaitTable};
+use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
@@ -68,11 +68,16 @@ impl<C: Copy> WaitTable<C> {
 
     /// Does what is to be done to one more entry; whether there was anything to do.
     fn sweep(&mut self) -> bool {
-        let (done, demoted) = self.locks.sweep();
-        if demoted.is_some_and(|id| self.demoted_at(&id)) {
-            self.locks.sweeps.advance();
+        let Some((kind, number, id)) = self.locks.sweeps.next(&self.locks.entries) else { return false };
+        match kind {
+            // There are more waiters to be sent away.
+            Kind::Demoted if !self.demoted_at(&id) => return true,
+            Kind::Rules => _ = self.locks.recheck_by(id.to_ref(), 0),
+            _ if kind.touches(id.db) => _ = self.locks.touched_by(id.to_ref(), number),
+            _ => (),
         }
-        done
+        self.locks.sweeps.advance();
+        true
     }
 
     /// On a replica nothing is to be done: the server sends away those who are blocked, and we the others; sessions end with
@@ -102,17 +107,6 @@ impl<C: Copy> WaitTable<C> {
         let lapsed = self.locks.lock(at).grants.counts().expired as usize;
         self.end_grants(at, MessageKind::Lost);
         lapsed
-    }
-
-    /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
-    /// when it comes back one day. Those who are notified are sent away. Who is left after that.
-    pub(crate) fn moved_away(&mut self, at: LockRef<'_>) -> Left {
-        let all = self.send_away(at);
-        match self.locks.lock(at).waiters() {
-            _ if !all => Left::More,
-            0 => Left::Nobody,
-            _ => Left::Blocked,
-        }
     }
 }
 
@@ -269,7 +263,7 @@ mod tests {
         let at = LockRef { db: 0, key: &key(1) };
         let fence = Fence::new(1).unwrap();
         table.grant(request, &[Got { fence, holds: 1, slot: None }], Deadline::At(9), 1000);
-        table.moved_away(at);
+        table.send_away(at);
         table.depart(request);
         assert_eq!(table.locks.change(at, |entry| entry.grants.take_undeliverable()), None);
         table.forget(request);

@@ -157,9 +157,9 @@ impl<C: Copy> WaitTable<C> {
         self.locks.change(at, |entry| entry.grants = GrantRecords::new());
     }
 
-    /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to
-    /// take back. Whether all are told.
-    pub(super) fn send_away(&mut self, at: LockRef<'_>) -> bool {
+    /// The lock is not this server's any more, and neither is its grant: a session of ours, or a hold to be taken back, must not end it when
+    /// it comes back one day. Those who are notified are told. Whether all are.
+    pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> bool {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();
         for request in &queued {

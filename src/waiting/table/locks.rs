@@ -6,7 +6,7 @@ use super::held_since::{HeldSince, Since};
 use super::lock_id::{LockId, LockRef};
 use super::lock_table::LockTable;
 use super::queue::RequestId;
-use super::sweep::{Kind, Next, Sweeps};
+use super::sweep::{Kind, Sweeps};
 use super::timers::{Lane, Timers};
 use super::untold::UntoldHold;
 use crate::lock::{Fence, Grant, Millis, Owner};
@@ -171,7 +171,7 @@ impl Locks {
     }
 
     /// Something has been done to a lock's key, or to all keys, under that number. A grant that was kept later is not meant.
-    fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
+    pub(super) fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
         self.change(at, |entry| entry.grants.touched_by(number));
         self.recheck_by(at, 0)
     }
@@ -192,27 +192,9 @@ impl Locks {
         self.sweeps.start(Kind::Demoted, self.entries.end());
     }
 
-    /// Does what is to be done to one more entry, and whether there was anything to do. A lock whose waiters
-    /// are to be sent away first is returned, and seen once that is done.
-    pub(super) fn sweep(&mut self) -> (bool, Option<LockId>) {
-        let (kind, number, id) = match self.sweeps.next(&self.entries) {
-            Next::Nothing => return (false, None),
-            Next::End => return (true, None),
-            Next::Entry(Kind::Demoted, _, id) => return (true, Some(id)),
-            Next::Entry(kind, number, id) => (kind, number, id),
-        };
-        if kind == Kind::Rules {
-            self.recheck_by(id.to_ref(), 0);
-        } else if kind.touches(id.db) {
-            self.touched_by(id.to_ref(), number);
-        }
-        self.sweeps.advance();
-        (true, None)
-    }
-
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_expired(&mut self, at: LockRef<'_>, grant: Grant) {
-        let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
+        let (kept_at, fence) = (self.sweeps.last_number, grant.fence());
         self.change(at, |entry| {
             let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
             entry.grants.open(fence, |record| record.expired = expired);

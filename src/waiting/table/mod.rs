@@ -78,16 +78,6 @@ pub(crate) use waiter::{
 /// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
 pub(crate) const AT_A_TIME: usize = 100;
 
-/// The waiters that are left of a lock that is another server's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    Nobody,
-    /// The server sends them away when the move is done.
-    Blocked,
-    /// There are more to be sent away.
-    More,
-}
-
 /// The table of waiters; `C` is how the server knows a client that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 pub(crate) struct WaitTable<C> {
