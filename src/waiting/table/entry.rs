@@ -1,6 +1,7 @@
 //! One lock: its queue, its sessions, and the grants of waiters that are not told yet.
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
 
 use super::grant_record::GrantRecord;
 use super::grants::GrantRecords;
@@ -8,7 +9,7 @@ use super::outgoing::Message;
 use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;
 use super::untold::UntoldHold;
-use crate::lock::{Fence, Owner};
+use crate::lock::{Fence, Millis, Owner};
 
 /// All that is known of one lock beside its key. Grants are told apart by their fences: no two grants of a lock have the same fence.
 #[derive(Debug)]
@@ -26,8 +27,13 @@ pub(crate) struct LockEntry {
     /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
     pub(super) upgrader: Option<Box<Upgrader>>,
     /// Somebody else may have changed the lock: all that is known of it is to be compared with what it is now.
-    pub(super) recheck: bool,
+    pub(crate) recheck: bool,
+    /// Since when the lock is noted to be held: see `Locks::held`.
+    pub(super) held: Option<Since>,
 }
+
+/// A time in ms; 0 is none, to save room.
+pub(super) type Since = NonZero<Millis>;
 
 /// The owner of that grant waits to have it with less room.
 #[derive(Debug)]
@@ -55,6 +61,7 @@ impl LockEntry {
             wanted: false,
             upgrader: None,
             recheck: false,
+            held: None,
         }
     }
 

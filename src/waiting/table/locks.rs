@@ -1,8 +1,9 @@
 //! All that is known of each lock, and when to look at it. Nothing here knows of waiters, but for their numbers, or of connections.
 
-use super::entry::{LockEntry, Unsettled};
+use std::collections::BTreeSet;
+
+use super::entry::{LockEntry, Since};
 use super::grant_record::Expired;
-use super::held_since::{HeldSince, Since};
 use super::lock_id::{LockId, LockRef};
 use super::lock_table::LockTable;
 use super::queue::RequestId;
@@ -19,8 +20,11 @@ pub(crate) struct Locks {
     pub(crate) timers: Timers,
     /// Work on all entries that has begun.
     pub(super) sweeps: Sweeps,
-    /// Since when the locks are held that somebody waits for. It decides nothing.
-    pub(super) held: HeldSince,
+    /// Which of the locks that somebody waits for has been held longest; it decides nothing. The time of each grant stands in its key. Here
+    /// a lock is noted when somebody begins to wait for it, with the time of its oldest grant; a handover does not change the note. Grants
+    /// that come later are younger, so no lock has been held for longer than its note says. Whoever asks looks at the locks in the order
+    /// of the notes and sets those right that are out of date, until one is as it was noted: none behind it can have been held longer.
+    pub(super) held: BTreeSet<(Since, LockId)>,
 }
 
 impl Locks {
@@ -29,7 +33,7 @@ impl Locks {
             entries: LockTable::new(),
             timers: Timers::new(),
             sweeps: Sweeps::new(),
-            held: HeldSince::new(),
+            held: BTreeSet::new(),
         }
     }
 
@@ -80,13 +84,13 @@ impl Locks {
         hold: UntoldHold,
         granted: Option<Fence>,
     ) -> Option<RequestId> {
-        let entry = self.entries.get_held_mut(at);
+        let entry = self.entries.get_key_mut(at);
         debug_assert!(entry.is_some(), "{hold:?} is in the queue of {at:?}");
-        let (id, entry, held) = entry?;
+        let (id, entry) = entry?;
         let was_first = entry.head() == Some(hold.request);
         entry.leave(hold.request, owner);
         if entry.queue.is_empty() {
-            self.held.note(held, None, id);
+            note(&mut self.held, id, entry, None);
         }
         if let Some(fence) = granted {
             entry.add_untold(fence, hold);
@@ -221,10 +225,10 @@ impl Locks {
     /// A lock is held, by its oldest grant, since then; a free one from now on at the earliest. Noted if somebody waits for it.
     /// Whether somebody is to hear of a lapse, as `is_watched`.
     pub(crate) fn note_held(&mut self, at: LockRef<'_>, since: Millis) -> bool {
-        let Some((id, entry, held)) = self.entries.get_held_mut(at) else { return false };
+        let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         let since = Since::new(since.max(1));
-        if !entry.queue.is_empty() && (held.is_none() || since < *held) {
-            self.held.note(held, since, id);
+        if !entry.queue.is_empty() && (entry.held.is_none() || since < entry.held) {
+            note(&mut self.held, id, entry, since);
         }
         entry.is_watched()
     }
@@ -236,8 +240,16 @@ impl Locks {
 
     /// It has been held since then only.
     pub(crate) fn held_since(&mut self, id: &LockId, since: Millis) {
-        if let Some((id, _, held)) = self.entries.get_held_mut(id.to_ref()) {
-            self.held.note(held, Since::new(since.max(1)), id);
+        if let Some((id, entry)) = self.entries.get_key_mut(id.to_ref()) {
+            note(&mut self.held, id, entry, Since::new(since.max(1)));
         }
     }
+}
+
+/// Notes since when a lock is held, in place of an earlier note, or forgets it.
+fn note(held: &mut BTreeSet<(Since, LockId)>, id: &LockId, entry: &mut LockEntry, since: Option<Since>) {
+    if let Some(earlier) = std::mem::replace(&mut entry.held, since) {
+        held.remove(&(earlier, id.clone()));
+    }
+    held.extend(since.map(|since| (since, id.clone())));
 }

@@ -29,7 +29,6 @@ mod ends;
 mod entry;
 mod grant_record;
 mod grants;
-mod held_since;
 mod listeners;
 mod lock_id;
 mod lock_table;

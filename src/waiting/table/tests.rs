@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
-use super::held_since::HeldSince;
 use super::outgoing::Notice;
 use super::queue::{Queue, RequestId};
 use super::shown::Observers;
@@ -110,8 +109,8 @@ impl WaitTable<RequestId> {
         self.locks.timers.forget_last_run(&renewals);
         // It decides nothing.
         self.observers = Observers::new();
-        self.locks.entries.forget_held();
-        self.locks.held = HeldSince::new();
+        self.locks.entries.values_mut().for_each(|entry| entry.held = None);
+        self.locks.held.clear();
         let old: Vec<RequestId> = self.waiters.by_request.keys().copied().collect();
         let new: BTreeMap<RequestId, RequestId> =
             old.into_iter().map(|request| (request, self.waiters.next_request())).collect();
