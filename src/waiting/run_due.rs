@@ -34,7 +34,7 @@ const WHILE_REFUSED: Millis = 100;
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
-        host.table(|table| table.locks.timers.pause_until(then));
+        host.table(|table| table.locks.timers.paused_until = then);
     }
     while host.table(|table| table.clear_up()) {
         host.spend(LOOK);
@@ -43,7 +43,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
         }
     }
     let (mut timeouts, mut answers) = (0_u64, 0);
-    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind()), 0);
+    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind), 0);
     loop {
         let done = match kind {
             0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
@@ -67,7 +67,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
             break;
         }
     }
-    host.table(|table| table.locks.timers.go_on_with(kind));
+    host.table(|table| table.locks.timers.next_kind = kind);
     if rest == Deferral::None {
         host.table(|table| table.locks.timers.end_run(now.millis()));
     }

@@ -75,8 +75,7 @@ impl<C: Copy> Waiters<C> {
 
     /// Somebody comes who stands in the queues of all these locks.
     pub(super) fn join(&mut self, request: RequestId, waiter: Waiter<C>) {
-        let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
-        self.owners.join(owner, request, locks, waiter.channel().is_some());
+        self.owners.join(request, &waiter);
         self.insert(request, waiter);
     }
 
@@ -93,7 +92,7 @@ impl<C: Copy> Waiters<C> {
         waiter.phase = next;
         self.timers.cancel_timeout(request, waiter.ends.take());
         self.timers.cancel_try(request);
-        self.owners.leave(&waiter.ask.owner, request, &waiter.locks, waiter.channel().is_some());
+        self.owners.leave(request, waiter);
         true
     }
 
@@ -245,6 +244,6 @@ impl<C: Copy> Waiters<C> {
 
     /// Whether anybody waits for several locks.
     pub(crate) fn has_several(&self) -> bool {
-        self.owners.has_several()
+        self.owners.several > 0
     }
 }
