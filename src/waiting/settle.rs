@@ -211,13 +211,17 @@ fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
 
 /// Whether there was anything to do.
 fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bool {
-    let fence = session.fence;
+    let (fence, limits) = (session.fence, lock.limits());
     let Some(held) = lock.with_fence(fence) else {
         lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
         return true;
     };
     // Somebody may have cut the lease short: then it ends before it would be renewed.
     let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
+    // In its last millisecond it is too late to ask replicas.
+    let is_last = held.deadline <= Deadline::At(now.millis());
+    let lease = limits.allowed(session.lease);
+    let renewal = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !lock.is_open(session.client) {
         // Some servers tell only after the timers have run: then the session is that waiter's.
@@ -235,27 +239,18 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     {
         set_back(lock, session, moved, now);
     } else if renew {
-        let limits = lock.limits();
-        let lease = limits.allowed(session.lease);
-        let Some(held) = lock.with_fence(fence) else {
-            debug_assert!(false, "a grant ends by a step on its lock alone");
-            return true;
-        };
-        let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
-        // In its last millisecond it is too late to ask replicas.
-        let is_last = held.deadline <= Deadline::At(now.millis());
         let waits = lock.here(|table, at| {
             let grants = &table.locks.lock(at).grants;
             grants.awaits_renewal(fence) || is_last && grants.is_synced(fence)
         });
         if !waits {
-            lock.update(fence, GrantChange::NONE, moved.to);
+            lock.update(fence, GrantChange::NONE, renewal.to);
         }
         let renew_at = sessions::next_renewal(lease, now.millis());
         lock.here(|table, at| {
             table.sessions().start(at, Session { renew_at, ..session });
             if !waits {
-                table.sessions().await_renewal(at, fence, moved, now.millis());
+                table.sessions().await_renewal(at, fence, renewal, now.millis());
             }
         });
     } else {
