@@ -6,7 +6,7 @@ use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
 use super::table::{MessageKind, Moved, Session};
-use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Value};
+use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Room, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
 /// free goes to the head of the queue, the holders' own waiters re-enter, and a lapse will be seen when it comes.
@@ -55,7 +55,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !reenter_all(lock, recheck, now) || !all {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
-    if lock.has_room() {
+    if lock.value().is_none_or(|value| value.others().bear(Room::ANY)) {
         grant_heads(lock, false, now);
     }
     look_when_one_ends(lock, now);

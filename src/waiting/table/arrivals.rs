@@ -1,6 +1,5 @@
 //! Waiters that come, and waiters that are granted what they wait for.
 
-use super::outgoing::Notice;
 use super::queue::RequestId;
 use super::replication::Awaited;
 use super::waiter::{Answer, Arrival, Phase, RequestedLocks, WaitKind, Waiter};
@@ -21,9 +20,7 @@ impl<C: Copy> WaitTable<C> {
             let (id, entry) = self.locks.open(*at);
             entry.queue.join(request, arrival.ask.owner.clone());
             self.observers.busiest.count(&id, arrival.since);
-            if entry.want() {
-                self.outgoing.push_back(Notice::Wanted(id.clone()));
-            }
+            self.listeners().tell_wanted(*at);
             id
         };
         let locks = RequestedLocks::new(all.iter().map(enter), several, stuck);

@@ -27,7 +27,7 @@ impl<C: Copy> WaitTable<C> {
         held: Option<Fence>,
     ) -> Left {
         let entry = self.locks.lock(at);
-        let queued = entry.queue.all_of(owner).rev().find(|request| self.waiters.is_place(*request));
+        let queued = entry.queue.of(owner, None).rev().find(|request| self.waiters.is_place(*request));
         let is_its =
             |request: &RequestId| self.waiters.get(*request).is_some_and(|waiter| waiter.ask.owner == *owner);
         let granted = || entry.grants.unclaimed(held?).find(is_its);

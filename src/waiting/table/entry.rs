@@ -5,7 +5,6 @@ use std::num::NonZero;
 
 use super::grant_record::GrantRecord;
 use super::grants::GrantRecords;
-use super::outgoing::Message;
 use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;
 use super::untold::UntoldHold;
@@ -131,18 +130,6 @@ impl LockEntry {
         let tell = !self.wanted && !self.queue.is_empty() && self.grants.counts().uninformed > 0;
         self.wanted |= tell;
         tell
-    }
-
-    /// The message to the next holder that somebody waits, unless the queue has dissolved meanwhile. Where `wanted` is left, others are
-    /// told after it.
-    pub(super) fn next_wanted(&mut self) -> Option<Message> {
-        self.wanted = false;
-        if self.queue.is_empty() {
-            return None;
-        }
-        let message = self.grants.inform_next()?;
-        self.wanted = self.grants.counts().uninformed > 0;
-        Some(message)
     }
 
     /// Whether a place may be given a grant that its owner has already: not while its owner, and others, have so many to claim. (One

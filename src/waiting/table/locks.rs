@@ -98,7 +98,7 @@ impl Locks {
         }
         let next = entry.head().filter(|_| was_first);
         // A holder's own waiters pass over two of it at most.
-        if entry.queue.next_of(owner, Some(hold.request)).is_some() {
+        if entry.queue.of(owner, Some(hold.request)).next().is_some() {
             self.recheck_by(at, 0);
         } else if entry.is_over() {
             self.cancel_timers(at);

@@ -31,7 +31,7 @@ impl<C: Copy> WaitTable<C> {
         owner: &Owner<'static>,
         seen: Option<RequestId>,
     ) -> Option<(RequestId, AcquireRequest<'static>)> {
-        self.asked(self.locks.lock(at).queue.next_of(owner, seen)?)
+        self.asked(self.locks.lock(at).queue.of(owner, seen).next()?)
     }
 
     fn asked(&self, request: RequestId) -> Option<(RequestId, AcquireRequest<'static>)> {
