@@ -44,14 +44,19 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         return !is_anything_over(lock, now);
     }
     let (recheck, renewal) = lock.here(|table, at| table.locks.take_up(at, now.millis()));
-    let compare = recheck || lock.entry(|entry| entry.grants.len() == 1);
-    sessions::revive(lock, now);
+    // Of how many grants something is known: none, as a rule.
+    let known = lock.entry(|entry| entry.grants.len());
+    if known > 0 {
+        sessions::revive(lock, now);
+    }
     let mut all = end_lapsed(lock, now);
-    if compare {
+    if recheck || known == 1 {
         end_missing(lock);
     }
-    all &= take_back_all(lock, now);
-    all &= settle_sessions(lock, recheck || renewal, now);
+    if known > 0 {
+        all &= take_back_all(lock, now);
+        all &= settle_sessions(lock, recheck || renewal, now);
+    }
     if !reenter_all(lock, recheck, now) || !all {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
@@ -59,8 +64,10 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         grant_heads(lock, false, now);
     }
     look_when_one_ends(lock, now);
-    // Where an unclaimed hold has been taken back, the grant may go on by others.
-    lock.here(|table, at| table.listeners().tell_wanted(at));
+    if known > 0 {
+        // Where an unclaimed hold has been taken back, the grant may go on by others.
+        lock.here(|table, at| table.listeners().tell_wanted(at));
+    }
     all
 }
 
