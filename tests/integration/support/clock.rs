@@ -44,8 +44,13 @@ impl WallClock {
 
     /// Sets the clock to so many seconds ahead of the machine's time; below 0: behind.
     pub(crate) fn set(&self, seconds: i64) {
+        self.set_ms(seconds as f64 * 1000.0);
+    }
+
+    /// The same in ms, and parts of them.
+    pub(crate) fn set_ms(&self, ms: f64) {
         // In place: servers have the file in their memory.
-        self.offset.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
+        self.offset.write_all_at(&((ms * 1e6) as i64).to_ne_bytes(), 0).unwrap();
     }
 
     fn library(&self) -> PathBuf {
