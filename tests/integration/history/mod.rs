@@ -1,6 +1,6 @@
 //! Histories of many clients on real servers that are killed, stopped and replaced: recorded first, judged afterwards.
 //!
-//! `record` has the format, `clients`, `wire`, `turns` and `relay` what makes it; `check` decides, with `rooms`, `looks`, `order`,
+//! `record` has the format, `clients`, `wire`, `turns` and `relay` what makes it, `troubles` more that is done to servers; `check` decides, with `rooms`, `looks`, `order`,
 //! `left`, `dead`, `max_hold` and `several`. A history with a fault is kept beside the test program's other files;
 //! `REDISLOCK_HISTORY=file` has one judged again. `REDISLOCK_KEEP_HISTORIES=folder` keeps all of them there, for the checkers in
 //! `tests/evidence`.
@@ -21,6 +21,7 @@ mod rooms;
 mod servers;
 mod several;
 mod several_tests;
+mod troubles;
 mod turns;
 mod wire;
 
@@ -98,6 +99,11 @@ fn history(
     judge(name, &shared)
 }
 
+/// That was done in the history.
+fn note(name: &str, what: &str) {
+    tally(&format!("history, {name}"), what, 1);
+}
+
 /// So many of each, numbered.
 fn each(counts: [(usize, Taste); 3]) -> impl Iterator<Item = (usize, Taste)> {
     counts.into_iter().flat_map(|(count, taste)| std::iter::repeat_n(taste, count)).enumerate()
@@ -144,9 +150,9 @@ fn soak_history_of_kills_and_stops() {
         history("kills and stops", setup.clone().start(), LONG, |server, _, rng| {
             if rng.percent(50) {
                 server.kill_and_restart();
-                tally("history, kills and stops", "kills", 1);
+                note("kills and stops", "kills");
             } else {
-                tally("history, kills and stops", "freezes", 1);
+                note("kills and stops", "freezes");
                 freeze(server);
                 sleep(rng.up_to(1500));
                 wake(server);
@@ -166,7 +172,7 @@ fn soak_history_of_failovers() {
         history("failovers", primary, LEASE, |primary, shared, rng| {
             sleep(rng.up_to(500));
             primary.kill();
-            tally("history, failovers", "failovers", 1);
+            note("failovers", "failovers");
             replica.client().ask::<()>("REPLICAOF NO ONE");
             shared.port.store(replica.port(), Ordering::Relaxed);
             let next = replica.replica_with(setup.clone());

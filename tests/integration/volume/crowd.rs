@@ -106,7 +106,7 @@ impl<'t> Member<'t> {
             self.leave(&held);
         }
         self.link = None;
-        self.count("closed");
+        self.count("connections closed");
     }
 
     fn leave(&self, held: &Held) {

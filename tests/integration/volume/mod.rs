@@ -23,7 +23,13 @@ const PATIENT: usize = 16;
 const TROUBLE: usize = 1000;
 
 /// Has clients take locks while that happens to the server again and again.
-fn trial(name: &str, server: &Server, share: f64, mut trouble: impl FnMut(&Table, &mut Rng)) {
+fn trial(
+    name: &str,
+    troubles: &[&str],
+    server: &Server,
+    share: f64,
+    mut trouble: impl FnMut(&Table, &mut Rng),
+) {
     let mut rng = Rng::new();
     let (table, port) = (Table::new(share), server.port());
     let (all, began) = (&table, Instant::now());
@@ -44,18 +50,22 @@ fn trial(name: &str, server: &Server, share: f64, mut trouble: impl FnMut(&Table
     });
     let (commands, took) = (table.count("commands"), began.elapsed());
     let name = format!("volume, {name}");
-    for (what, count) in table.counts() {
-        tally(&name, what, count);
-    }
-    figure(&name, format_args!("{:.0} commands a second", commands as f64 / took.as_secs_f64()));
     let faults = table.faults();
+    for what in ["commands", "grants", "connections closed"].into_iter().chain(troubles.iter().copied()) {
+        tally(&name, what, table.count(what));
+    }
+    tally(&name, "violations", faults.len());
+    let speed = commands as f64 / took.as_secs_f64();
+    figure(&name, format_args!("{speed:.0} commands a second, {:?}", table.counts()));
     assert!(
         faults.is_empty(),
         "{} faults, such as\n{}",
         faults.len(),
         faults[..faults.len().min(5)].join("\n")
     );
-    for what in ["granted at once", "granted after a wait", "by a session", "shared", "several", "closed"] {
+    for what in
+        ["granted at once", "granted after a wait", "by a session", "shared", "several", "connections closed"]
+    {
         assert!(table.count(what) > 0, "nobody was {what}");
     }
 }
@@ -63,7 +73,7 @@ fn trial(name: &str, server: &Server, share: f64, mut trouble: impl FnMut(&Table
 #[test]
 fn soak_volume_while_the_server_stands_still_at_times() {
     let server = Server::start();
-    trial("freezes", &server, 1.0, |table, rng| {
+    trial("freezes", &["freezes"], &server, 1.0, |table, rng| {
         freeze(&server);
         sleep(rng.up_to(300));
         wake(&server);
@@ -84,22 +94,22 @@ fn soak_volume_while_the_clock_is_set_and_drifts() {
     let clock = WallClock::new();
     let server = clock.of(Setup::new()).start();
     let (mut ahead, mut drift) = (0.0, DRIFT);
-    trial("clock steps", &server, SHARE, |table, rng| {
+    trial("clock steps", &["steps back", "steps ahead"], &server, SHARE, |table, rng| {
         for _ in 0..rng.below(100) {
             let began = Instant::now();
             sleep(TICK);
             ahead += began.elapsed().as_secs_f64().min(2.0 * TICK.as_secs_f64()) * drift;
-            clock.set_ms(ahead * 1000.0);
+            clock.set_to(ahead);
         }
         drift = -drift;
         let step = 0.1 + rng.below(2000) as f64 / 1000.0;
         if rng.percent(50) {
             ahead -= step;
-            clock.set_ms(ahead * 1000.0);
+            clock.set_to(ahead);
             table.note("steps back");
         } else {
             ahead += step;
-            table.forget_while(|| clock.set_ms(ahead * 1000.0));
+            table.forget_while(|| clock.set_to(ahead));
             table.note("steps ahead");
         }
     });

@@ -87,11 +87,8 @@ impl Table {
         self.counts.lock().unwrap().get(what).copied().unwrap_or(0)
     }
 
-    /// What was done, and how many faults were found.
     pub(super) fn counts(&self) -> BTreeMap<&'static str, usize> {
-        let mut counts = self.counts.lock().unwrap().clone();
-        counts.insert("violations", self.faults().len());
-        counts
+        self.counts.lock().unwrap().clone()
     }
 
     pub(super) fn faults(&self) -> Vec<String> {
