@@ -1,9 +1,10 @@
-//! Failovers by sentinels, under load: primaries killed, frozen ones that wake up later, and some that are cut off.
+//! Failovers by sentinels, under load: primaries killed, frozen ones that wake up later, and some that are cut off, one way or both.
 
 mod awakening;
 mod cut_off;
 mod group;
 mod lost;
+mod network;
 mod pinned;
 mod sync;
 mod trial;

@@ -8,8 +8,8 @@ use rustix::thread::UnshareFlags;
 
 use super::check::Figures;
 use super::clients::Shared;
-use super::{LONG, histories, history, note};
-use crate::support::{Network, Rng, Server, Setup, SmallDisk, Syncs, Way, apart, wait_for};
+use super::{LONG, histories, history, judge, note, record};
+use crate::support::{Network, Rng, Server, Setup, SmallDisk, Syncs, Way, apart, tally, wait_for};
 
 /// One history, with such a server.
 fn in_trouble(name: &str, server: Server, mut trouble: impl FnMut(&mut Server, &mut Rng)) -> Figures {
@@ -134,5 +134,37 @@ fn soak_history_of_memory_that_runs_short() {
             client.ask::<()>("CONFIG SET maxmemory 0");
             note(NAME, "times without memory");
         })
+    });
+}
+
+/// With the other policies, locks are evicted, and nobody is told. Fences rise all the same.
+#[test]
+fn soak_history_of_evictions() {
+    const NAME: &str = "evictions";
+    const POLICIES: [&str; 7] = [
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+    ];
+    let mut turn = 0;
+    histories(|| {
+        let shared = record(Server::start(), LONG, |server, _, rng| {
+            let mut client = server.client();
+            let policy = POLICIES[turn % POLICIES.len()];
+            turn += 1;
+            client.ask::<()>(&format!("CONFIG SET maxmemory-policy {policy}"));
+            let before: u64 = client.info("stats", "evicted_keys").parse().unwrap();
+            client.ask::<()>("CONFIG SET maxmemory 1");
+            sleep(rng.up_to(100));
+            client.ask::<()>("CONFIG SET maxmemory 0");
+            note(NAME, "times without memory");
+            let after: u64 = client.info("stats", "evicted_keys").parse().unwrap();
+            tally(&format!("history, {NAME}"), "evicted locks", (after - before) as usize);
+        });
+        judge(NAME, &shared, "2:")
     });
 }

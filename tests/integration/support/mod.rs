@@ -45,7 +45,7 @@ pub(crate) use payload::{Item, Part, Payload, reader, restore_from_primary, seal
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
 pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_stopped};
-pub(crate) use soak::{Rng, figure, size, tally};
+pub(crate) use soak::{Ends, Rng, figure, size, tally};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
     Waiter, all_owners, blocked_clients, held, is_left_of, lease_end_after, owners, queue, server_time, soon,

@@ -31,8 +31,8 @@ impl Network {
                 Way::To(port) => ("dport", port),
                 Way::From(port) => ("sport", port),
             };
-            rules +=
-                &format!("add rule inet trouble in tcp {end} {port} numgen random mod 1000 < {part} drop;");
+            let some = if part < 1000 { format!("numgen random mod 1000 < {part} ") } else { String::new() };
+            rules += &format!("add rule inet trouble in tcp {end} {port} {some}drop;");
         }
         run("nft", &[&rules]);
     }

@@ -4,11 +4,10 @@
 mod crowd;
 mod table;
 
-use std::sync::atomic::Ordering;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use crate::support::{Rng, Server, Setup, WallClock, figure, freeze, size, tally, wake};
+use crate::support::{Ends, Rng, Server, Setup, WallClock, figure, freeze, size, tally, wake};
 use crowd::{patient, work};
 use table::Table;
 
@@ -42,11 +41,11 @@ fn trial(
             let rng = rng.fork();
             scope.spawn(move || patient(all, port, CROWDS * MEMBERS + number, rng));
         }
+        let _over = Ends(&table.over);
         while began.elapsed() < Duration::from_secs(size(3, 60)) && !table.is_over() {
             sleep(rng.up_to(TROUBLE));
             trouble(&table, &mut rng);
         }
-        table.over.store(true, Ordering::Relaxed);
     });
     let (commands, took) = (table.count("commands"), began.elapsed());
     let name = format!("volume, {name}");
