@@ -1,18 +1,16 @@
 //! Failovers by sentinels in a network that loses packets: some all the time, and all of one way while a primary is replaced, which
 //! its clients still reach.
 
-use rustix::thread::UnshareFlags;
-
 use super::sync::confirmed;
 use super::trial::{Exit, Trial};
 use super::{careful, start};
-use crate::support::{Network, apart, size};
+use crate::support::{Network, Own, apart, size};
 
 const EXITS: [Exit; 4] = [Exit::Mute, Exit::Deaf, Exit::Killed, Exit::CutOff];
 
 /// Plays failovers of that trial; no two owners at any time.
-fn in_a_bad_network(test: &str, name: &str, start: impl FnOnce() -> Trial + Send, with_grace: bool) {
-    apart(test, UnshareFlags::NEWNET, &["ip", "nft"], || {
+fn in_a_bad_network(name: &str, start: impl FnOnce() -> Trial + Send, with_grace: bool) {
+    apart(Own::Network, || {
         let network = Network::new();
         let mut trial = start().lossy(network);
         let exits = EXITS.iter().cycle().take(size(2, 30));
@@ -24,11 +22,11 @@ fn in_a_bad_network(test: &str, name: &str, start: impl FnOnce() -> Trial + Send
 #[test]
 fn with_a_grace_no_two_owners_in_a_bad_network() {
     const NAME: &str = "failovers by sentinels with a grace, in a bad network";
-    in_a_bad_network("with_a_grace_no_two_owners_in_a_bad_network", NAME, || start(&careful()), true);
+    in_a_bad_network(NAME, || start(&careful()), true);
 }
 
 #[test]
 fn with_sync_no_two_owners_in_a_bad_network() {
     const NAME: &str = "failovers by sentinels, SYNC 1 of 1 replica, in a bad network";
-    in_a_bad_network("with_sync_no_two_owners_in_a_bad_network", NAME, || confirmed(1), false);
+    in_a_bad_network(NAME, || confirmed(1), false);
 }

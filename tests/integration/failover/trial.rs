@@ -41,8 +41,10 @@ impl Exit {
     ];
 }
 
-/// Of the packets to and from all relays, so many thousandths get lost, where there is a network for that.
+/// Of the packets to and from all relays, so many thousandths get lost, where there is a network for that; and what passes a relay is
+/// late by up to so many ms.
 const LOSS: u32 = 20;
+const DELAY: usize = 50;
 
 /// How long it took until the next primary granted something.
 #[derive(Clone, Copy, Debug)]
@@ -99,9 +101,10 @@ impl Trial {
         Self { group, network: None, load, work, random: Rng::new(), began }
     }
 
-    /// From now on packets between the servers get lost in that network.
+    /// From now on packets between the servers get lost in that network, and what arrives is late.
     pub(super) fn lossy(self, network: Network) -> Self {
-        let trial = Self { network: Some(network), ..self };
+        let mut trial = Self { network: Some(network), ..self };
+        trial.group.relays.iter().for_each(|relay| relay.delay(trial.random.below(DELAY)));
         trial.lose([]);
         trial
     }
@@ -197,7 +200,7 @@ impl Trial {
         }
         let new = self.wait_for_grants(20, began);
         for pinned in pinned {
-            pinned.comes_back(&self.group.servers[new]);
+            pinned.comes_back(&self.group.servers[old], &self.group.servers[new], &self.load.ledger);
         }
         self.group.wait_until_back(old);
         let port = self.group.servers[new].port();

@@ -129,7 +129,7 @@ fn judge(name: &str, shared: &Shared, guarantee: &str) -> Figures {
     tally(&trial, "commands", asked);
     tally(&trial, "grants", figures.grants);
     tally(&trial, "violations", faults.len());
-    if let Some(folder) = std::env::var_os("REDISLOCK_KEEP_HISTORIES") {
+    if let Some(folder) = std::env::var_os("REDISLOCK_KEEP_HISTORIES").filter(|_| guarantee.is_empty()) {
         let prefix = format!("{}-", name.replace(' ', "-"));
         let file = tempfile::Builder::new().prefix(&prefix).suffix(".jsonl").tempfile_in(folder).unwrap();
         record::write(&file.keep().unwrap().1, &history).unwrap();

@@ -4,12 +4,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::thread::UnshareFlags;
-
 use super::check::Figures;
 use super::clients::Shared;
 use super::{LONG, histories, history, judge, note, record};
-use crate::support::{Network, Rng, Server, Setup, SmallDisk, Syncs, Way, apart, tally, wait_for};
+use crate::support::{Network, Own, Rng, Server, Setup, SmallDisk, Syncs, Way, apart, tally, wait_for};
 
 /// One history, with such a server.
 fn in_trouble(name: &str, server: Server, mut trouble: impl FnMut(&mut Server, &mut Rng)) -> Figures {
@@ -25,7 +23,7 @@ fn durable() -> Setup {
 #[test]
 fn soak_history_of_lost_packets() {
     const NAME: &str = "lost packets";
-    apart("soak_history_of_lost_packets", UnshareFlags::NEWNET, &["ip", "nft"], || {
+    apart(Own::Network, || {
         let network = Network::new();
         histories(|| {
             in_trouble(NAME, Server::start(), |server, rng| {
@@ -48,7 +46,7 @@ fn soak_history_of_lost_packets() {
 #[test]
 fn soak_history_of_a_full_disk() {
     const NAME: &str = "a full disk, appendfsync always";
-    apart("soak_history_of_a_full_disk", UnshareFlags::NEWNS, &["mount"], || {
+    apart(Own::Mounts, || {
         histories(|| {
             let disk = SmallDisk::new();
             in_trouble(NAME, disk.of(durable()).start(), |server, _| {
@@ -66,7 +64,7 @@ fn soak_history_of_a_full_disk() {
 #[test]
 fn soak_history_of_a_full_disk_and_refusals() {
     const NAME: &str = "a full disk, refusals";
-    apart("soak_history_of_a_full_disk_and_refusals", UnshareFlags::NEWNS, &["mount"], || {
+    apart(Own::Mounts, || {
         let mut turn = 0;
         histories(|| {
             let disk = SmallDisk::new();

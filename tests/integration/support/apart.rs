@@ -1,29 +1,45 @@
-//! Tests whose network or whose mounts are their own, and those of all that they start.
+//! Tests that have something of this machine to themselves, and so has all that they start.
 
 use std::io::{Write as _, stderr};
 use std::process::Command;
-use std::thread::scope;
+use std::thread;
 
 use rustix::thread::UnshareFlags;
 
-/// Runs the body in a thread that is apart from the rest of the machine in that. Where a kernel or a user's rights forbid it, or
-/// where a program is not there, the test shows nothing, and says so: `scripts/test` counts it as skipped.
-pub(crate) fn apart(test: &str, from: UnshareFlags, programs: &[&str], body: impl FnOnce() + Send) {
-    let missing = programs.iter().find(|program| Command::new(program).arg("--version").output().is_err());
-    scope(|scope| {
+/// What a test has to itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Own {
+    /// A network, with a loopback and nothing else.
+    Network,
+    /// What is mounted where.
+    Mounts,
+}
+
+/// Runs the body in a thread that has that to itself. Where a kernel or a user's rights forbid it, or where a program is not there, the
+/// test shows nothing, and says so: `scripts/test` counts that as skipped.
+pub(crate) fn apart(own: Own, body: impl FnOnce() + Send) {
+    let (flags, programs) = match own {
+        Own::Network => (UnshareFlags::NEWNET, &["ip", "nft"][..]),
+        Own::Mounts => (UnshareFlags::NEWNS, &["mount"][..]),
+    };
+    let missing = programs.iter().find(|program| Command::new(program).arg("-V").output().is_err());
+    let skipped = thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // Marked for what it does to open files, which is not asked for here.
-            #[expect(deprecated)]
-            let apart = rustix::thread::unshare(from);
-            match (apart, missing) {
-                (Ok(()), None) => body(),
-                // Past the harness, which shows nothing of a test that passes.
-                (Err(error), _) => _ = writeln!(stderr(), "skipped: {test}: {error}"),
-                (_, Some(missing)) => _ = writeln!(stderr(), "skipped: {test}: no {missing}"),
+            if let Some(missing) = missing {
+                return Some(format!("there is no {missing}"));
             }
+            // Marked for what it may do to open files, which is not asked for here.
+            #[expect(deprecated)]
+            let done = rustix::thread::unshare(flags);
+            done.map(|()| body()).err().map(|error| error.to_string())
         });
-        assert!(thread.join().is_ok(), "the test failed, see above");
+        thread.join().expect("a test that does not fail")
     });
+    if let Some(why) = skipped {
+        // Past the harness, which shows nothing of a test that passes.
+        let test = thread::current().name().unwrap_or_default().to_owned();
+        writeln!(stderr(), "\nskipped: {own:?}: {test}: {why}").unwrap();
+    }
 }
 
 /// Runs a program, which must do what it is to do.

@@ -26,14 +26,14 @@ mod wait;
 mod waiter;
 mod work;
 
-pub(crate) use apart::apart;
+pub(crate) use apart::{Own, apart};
 pub(crate) use client::{Client, Grant, convert, grant};
 pub(crate) use clock::WallClock;
 pub(crate) use crowd::{allow_open_files, read_grant, sockets};
 pub(crate) use disk::{SmallDisk, Syncs};
 pub(crate) use files::in_each_kind_of_file;
 pub(crate) use holders::Holder;
-pub(crate) use ledger::{Belief, Ledger};
+pub(crate) use ledger::{Belief, Ledger, instant_of};
 pub(crate) use link::{Link, Outcome};
 pub(crate) use listener::Listener;
 pub(crate) use load::{Load, Route};
