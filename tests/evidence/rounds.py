@@ -30,7 +30,7 @@ ROUNDS = TARGET / "rounds.jsonl"
 PAGE = ROOT / "docs/evidence.md"
 # The tests of each part, whether in their long form, and how many at a time: those of failovers mostly wait.
 PARTS = {
-    "failovers": (["failover::with", "failover::sync::", "failover::network::"], "1", 6),
+    "failovers": (["failover::with", "failover::sync::", "failover::network::"], "1", 8),
     "volume": (["volume::"], "1", 1),
     "histories": (["history::soak_"], "0", 1),
 }
