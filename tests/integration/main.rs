@@ -34,4 +34,5 @@ mod several;
 mod shared;
 mod sync;
 mod transactions;
+mod volume;
 mod wait;

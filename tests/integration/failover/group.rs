@@ -13,6 +13,10 @@ use crate::support::{Client, Link, Outcome, Proxy, Route, Server, Setup};
 /// What a failover, with all that belongs to it, may take.
 pub(super) const LONG: Duration = Duration::from_secs(120);
 
+/// How often the sentinels look, in ms, so that a failover is told apart from a healthy group within a second and not within ten. A machine
+/// that stood still makes them wait for as long as `tilt-period`.
+const PACE: &str = "info-period 300 ask-period 200 publish-period 300 tilt-period 1000";
+
 /// What the sentinels call the group.
 const NAME: &str = "locks";
 
@@ -59,10 +63,12 @@ impl Group {
         for _ in 0..3 {
             let setup = Setup::sentinel()
                 .set("sentinel", &monitor)
-                .set("sentinel", &format!("down-after-milliseconds {NAME} 1000"))
-                .set("sentinel", &format!("failover-timeout {NAME} 3000"))
+                .set("sentinel", &format!("down-after-milliseconds {NAME} 500"))
+                .set("sentinel", &format!("failover-timeout {NAME} 2000"))
                 .set("sentinel", &format!("parallel-syncs {NAME} 2"));
-            group.sentinels.push(setup.start());
+            let sentinel = setup.start();
+            sentinel.client().ask::<()>(&format!("SENTINEL DEBUG {PACE}"));
+            group.sentinels.push(sentinel);
         }
         group.addresses = Arc::new(Addresses {
             sentinels: group.sentinels.iter().map(Server::port).collect(),

@@ -5,6 +5,7 @@
 //! asked, or until it gives it back. The holder of a session knows no end, and counts itself a holder until its server says that
 //! the lock is lost: it asks again and again (see `Load`).
 
+use super::at_once;
 use super::trial::{Exit, Took, Trial, keys};
 use crate::support::{Setup, Work, size};
 
@@ -22,30 +23,32 @@ fn work() -> Work {
     Work::new(&keys(), LEASE).mixed()
 }
 
-/// Failovers of a primary with so many replicas; how many overlaps there were.
-fn fail_over<'a>(
-    what: &str,
-    replicas: usize,
-    work: Work,
-    exits: impl IntoIterator<Item = &'a Exit>,
-) -> usize {
-    let mut trial = Trial::start(&Setup::new(), replicas, work);
+/// Clients that have all replicas confirm their grants: as many.
+pub(super) fn confirmed(replicas: usize) -> Trial {
+    Trial::start(&Setup::new(), replicas, work().sync(replicas, WITHIN))
+}
+
+/// Plays these failovers; how many overlaps there were.
+fn fail_over<'a>(what: &str, mut trial: Trial, exits: impl IntoIterator<Item = &'a Exit>) -> usize {
     let times: Vec<Took> = exits.into_iter().map(|exit| trial.round(*exit, false)).collect();
     trial.end(what, &times)
 }
 
 #[test]
 fn no_two_owners_where_the_one_replica_has_each_grant() {
-    let exits = EXITS.iter().cycle().take(size(3, 18));
-    let overlaps = fail_over("failovers by sentinels, SYNC 1 of 1 replica", 1, work().sync(1, WITHIN), exits);
+    let overlaps = at_once(size(1, 2), || {
+        let exits = EXITS.iter().cycle().take(size(3, 30));
+        fail_over("failovers by sentinels, SYNC 1 of 1 replica", confirmed(1), exits)
+    });
     assert_eq!(overlaps, 0, "two owners of a lock at a time");
 }
 
 #[test]
 fn no_two_owners_where_both_replicas_have_each_grant() {
-    let exits = EXITS.iter().rev().cycle().take(size(1, 12));
-    let overlaps =
-        fail_over("failovers by sentinels, SYNC 2 of 2 replicas", 2, work().sync(2, WITHIN), exits);
+    let overlaps = at_once(size(1, 2), || {
+        let exits = EXITS.iter().rev().cycle().take(size(1, 30));
+        fail_over("failovers by sentinels, SYNC 2 of 2 replicas", confirmed(2), exits)
+    });
     assert_eq!(overlaps, 0, "two owners of a lock at a time");
 }
 
@@ -54,13 +57,15 @@ fn no_two_owners_where_both_replicas_have_each_grant() {
 #[test]
 fn grants_go_on_where_a_replica_is_left() {
     let exits = [Exit::Killed].iter().cycle().take(size(1, 6));
-    fail_over("failovers by sentinels, SYNC 1 of 2 replicas", 2, work().sync(1, WITHIN), exits);
+    let trial = Trial::start(&Setup::new(), 2, work().sync(1, WITHIN));
+    fail_over("failovers by sentinels, SYNC 1 of 2 replicas", trial, exits);
 }
 
 /// The others would show nothing if there were nothing to keep apart.
 #[test]
 fn without_it_there_are_two_owners_at_times() {
-    let exits = &EXITS[..size(1, 6)];
-    let overlaps = fail_over("failovers by sentinels without SYNC", 1, work(), exits);
+    let exits = EXITS.iter().cycle().take(size(1, 30));
+    let overlaps =
+        fail_over("failovers by sentinels without SYNC", Trial::start(&Setup::new(), 1, work()), exits);
     assert!(overlaps > 0, "no two owners at any time");
 }

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::group::{Group, LONG, patiently};
 use super::pinned::{Pinned, reply_to};
-use crate::support::{Belief, Link, Load, Outcome, Rng, Setup, Work, figure, freeze, grant, tally, wake};
+use crate::support::{
+    Belief, Link, Load, Network, Outcome, Rng, Setup, Way, Work, figure, freeze, grant, tally, wake,
+};
 
 /// How a primary goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,12 +23,28 @@ pub(super) enum Exit {
     WokenLate,
     /// It goes on, and clients reach it, but neither its replicas nor the sentinels do. Some time after it was replaced they do again.
     CutOff,
+    /// The same, but only what the others send is lost.
+    Deaf,
+    /// The same, but only what it sends to the others is lost.
+    Mute,
 }
 
 impl Exit {
-    const ALL: [Self; 5] =
-        [Self::Killed, Self::WokenEarly, Self::WokenInBetween, Self::WokenLate, Self::CutOff];
+    const ALL: [Self; 7] = [
+        Self::Killed,
+        Self::WokenEarly,
+        Self::WokenInBetween,
+        Self::WokenLate,
+        Self::CutOff,
+        Self::Deaf,
+        Self::Mute,
+    ];
 }
+
+/// Of the packets to and from all relays, so many thousandths get lost, where there is a network for that; and what passes a relay is
+/// late by up to so many ms.
+const LOSS: u32 = 20;
+const DELAY: usize = 50;
 
 /// How long it took until the next primary granted something.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +59,7 @@ pub(super) struct Took {
 /// Failovers under load; the clients, still at work.
 pub(super) struct Trial {
     group: Group,
+    network: Option<Network>,
     load: Load,
     work: Work,
     random: Rng,
@@ -79,7 +98,23 @@ impl Trial {
         let routes = group.routes(8).into_iter().enumerate();
         let routes = routes.map(|(number, route)| if number / 2 % 2 == 0 { route } else { route.faithful() });
         let load = Load::start(routes.collect(), &work, &patience);
-        Self { group, load, work, random: Rng::new(), began }
+        Self { group, network: None, load, work, random: Rng::new(), began }
+    }
+
+    /// From now on packets between the servers get lost in that network, and what arrives is late.
+    pub(super) fn lossy(self, network: Network) -> Self {
+        let mut trial = Self { network: Some(network), ..self };
+        trial.group.relays.iter().for_each(|relay| relay.delay(trial.random.below(DELAY)));
+        trial.lose([]);
+        trial
+    }
+
+    /// All of these packets get lost, and some of all others.
+    fn lose(&self, ways: impl IntoIterator<Item = Way>) {
+        let Some(network) = &self.network else { return };
+        let each =
+            self.group.relays.iter().flat_map(|relay| [Way::To(relay.port()), Way::From(relay.port())]);
+        network.lose(ways.into_iter().map(|way| (way, 1000)).chain(each.map(|way| (way, LOSS))));
     }
 
     /// Waits for so many grants by the primary from then on; which it is. On a busy machine the sentinels may replace one more.
@@ -130,6 +165,8 @@ impl Trial {
                 self.group.servers[old].kill();
             }
             Exit::CutOff => self.group.relays[old].cut(true),
+            Exit::Deaf => self.lose([Way::To(self.group.relays[old].port())]),
+            Exit::Mute => self.lose([Way::From(self.group.relays[old].port())]),
             Exit::WokenEarly | Exit::WokenInBetween | Exit::WokenLate => freeze(&self.group.servers[old]),
         }
         let began = Instant::now();
@@ -139,7 +176,7 @@ impl Trial {
                 patiently("a failover to begin", || self.group.failover_has_begun());
                 wake(&self.group.servers[old]);
             }
-            Exit::WokenInBetween | Exit::WokenLate | Exit::CutOff => {}
+            Exit::WokenInBetween | Exit::WokenLate | Exit::CutOff | Exit::Deaf | Exit::Mute => {}
         }
         patiently("a promotion", || self.group.has_primary_beside(old));
         let promoted = Instant::now();
@@ -147,7 +184,7 @@ impl Trial {
             wake(&self.group.servers[old]);
         }
         patiently("a new primary", || self.group.primary().is_some_and(|new| new != old));
-        if matches!(exit, Exit::WokenLate | Exit::CutOff) {
+        if matches!(exit, Exit::WokenLate | Exit::CutOff | Exit::Deaf | Exit::Mute) {
             sleep(self.random.up_to(4000));
         }
         match exit {
@@ -158,11 +195,12 @@ impl Trial {
             }
             Exit::WokenLate => wake(&self.group.servers[old]),
             Exit::CutOff => self.group.relays[old].cut(false),
+            Exit::Deaf | Exit::Mute => self.lose([]),
             Exit::WokenEarly | Exit::WokenInBetween => {}
         }
         let new = self.wait_for_grants(20, began);
         for pinned in pinned {
-            pinned.comes_back(&self.group.servers[new]);
+            pinned.comes_back(&self.group.servers[old], &self.group.servers[new], &self.load.ledger);
         }
         self.group.wait_until_back(old);
         let port = self.group.servers[new].port();

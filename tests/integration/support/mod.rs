@@ -1,8 +1,10 @@
 //! What the tests stand on: a server for each test, clients that speak in one line, and waiting for a condition.
 
+mod apart;
 mod client;
 mod clock;
 mod crowd;
+mod disk;
 mod files;
 mod holders;
 mod ledger;
@@ -11,9 +13,11 @@ mod listener;
 mod load;
 mod mailbox;
 mod module;
+mod network;
 mod pace;
 mod payload;
 mod port;
+mod preload;
 mod proxy;
 mod server;
 mod signal;
@@ -22,23 +26,26 @@ mod wait;
 mod waiter;
 mod work;
 
+pub(crate) use apart::{Own, apart};
 pub(crate) use client::{Client, Grant, convert, grant};
 pub(crate) use clock::WallClock;
 pub(crate) use crowd::{allow_open_files, read_grant, sockets};
+pub(crate) use disk::{SmallDisk, Syncs};
 pub(crate) use files::in_each_kind_of_file;
 pub(crate) use holders::Holder;
-pub(crate) use ledger::{Belief, Ledger};
+pub(crate) use ledger::{Belief, Ledger, instant_of};
 pub(crate) use link::{Link, Outcome};
 pub(crate) use listener::Listener;
 pub(crate) use load::{Load, Route};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use module::{cli_program, meddler_path, module_path};
+pub(crate) use network::{Network, Way};
 pub(crate) use pace::{SOON, Stopwatch, halted_lately};
 pub(crate) use payload::{Item, Part, Payload, reader, restore_from_primary, seal};
 pub(crate) use proxy::Proxy;
 pub(crate) use server::{Server, Setup};
 pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_stopped};
-pub(crate) use soak::{Rng, figure, size, tally};
+pub(crate) use soak::{Ends, Rng, figure, size, tally};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
     Waiter, all_owners, blocked_clients, held, is_left_of, lease_end_after, owners, queue, server_time, soon,

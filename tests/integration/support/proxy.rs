@@ -2,9 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use super::port::listen;
 
@@ -25,10 +26,13 @@ struct Trouble {
     /// Nothing passes, neither bytes nor the end of a connection: all of it waits, as in a network that is cut.
     cut: Mutex<bool>,
     mended: Condvar,
+    /// By so many ms all that passes is late.
+    delay: AtomicU64,
 }
 
 impl Trouble {
-    fn wait_while_cut(&self) {
+    fn hold_up(&self) {
+        thread::sleep(Duration::from_millis(self.delay.load(Ordering::Relaxed)));
         drop(self.mended.wait_while(self.cut.lock().unwrap(), |cut| *cut).unwrap());
     }
 }
@@ -47,7 +51,7 @@ impl Proxy {
                 }
                 let (Ok(client), trouble) = (client, Arc::clone(&trouble)) else { continue };
                 thread::spawn(move || {
-                    trouble.wait_while_cut();
+                    trouble.hold_up();
                     if let Ok(server) = TcpStream::connect(("127.0.0.1", target)) {
                         relay(client, server, &trouble);
                     }
@@ -69,6 +73,11 @@ impl Proxy {
     /// From now on the server does not hear of it when a replica closes its link, as where a network is cut.
     pub(crate) fn hide_ends(&self) {
         self.trouble.silent.store(true, Ordering::Relaxed);
+    }
+
+    /// By how many ms all that passes is late from now on.
+    pub(crate) fn delay(&self, ms: usize) {
+        self.trouble.delay.store(ms as u64, Ordering::Relaxed);
     }
 
     /// Whether nothing passes from now on. What was sent meanwhile arrives when it does again.
@@ -98,10 +107,10 @@ fn relay(client: TcpStream, server: TcpStream, trouble: &Arc<Trouble>) {
             if bytes.windows(5).any(|word| word.eq_ignore_ascii_case(b"PSYNC")) {
                 replica.store(true, Ordering::Relaxed);
             }
-            silent.wait_while_cut();
+            silent.hold_up();
             true
         });
-        silent.wait_while_cut();
+        silent.hold_up();
         if replica.load(Ordering::Relaxed) && silent.silent.load(Ordering::Relaxed) {
             // The other direction, which the server ends, holds its socket.
             return;
@@ -112,10 +121,10 @@ fn relay(client: TcpStream, server: TcpStream, trouble: &Arc<Trouble>) {
     thread::spawn(move || {
         let lost = || is_replica.load(Ordering::Relaxed) && lossy.lossy.load(Ordering::Relaxed);
         pump(&server, &to_client, |_| {
-            lossy.wait_while_cut();
+            lossy.hold_up();
             !lost()
         });
-        lossy.wait_while_cut();
+        lossy.hold_up();
         let _ = to_client.shutdown(Shutdown::Both);
         let _ = server.shutdown(Shutdown::Both);
     });

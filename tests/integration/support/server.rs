@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     args: Vec<String>,
     /// Variables of its environment.
     variables: Vec<(String, PathBuf)>,
+    /// Where its folder is to be.
+    parent: PathBuf,
 }
 
 impl Setup {
@@ -60,6 +62,7 @@ impl Setup {
             files: Vec::new(),
             args: Vec::new(),
             variables: Vec::new(),
+            parent: env::temp_dir(),
         }
     }
 
@@ -115,6 +118,12 @@ impl Setup {
         self
     }
 
+    /// With its files in a folder there.
+    pub(crate) fn in_folder(mut self, parent: &Path) -> Self {
+        self.parent = parent.into();
+        self
+    }
+
     /// The server, once it answers.
     #[track_caller]
     pub(crate) fn start(self) -> Server {
@@ -128,8 +137,8 @@ impl Setup {
     pub(crate) fn try_start(self) -> Result<Server, String> {
         pace::watch();
         let mut server = Server {
+            folder: tempfile::Builder::new().prefix("redislock-").tempdir_in(&self.parent).unwrap(),
             setup: self,
-            folder: tempfile::Builder::new().prefix("redislock-").tempdir().unwrap(),
             port: Port::free(),
             child: None,
         };
@@ -251,10 +260,15 @@ impl Server {
     pub(crate) fn save_and_restart(&mut self) {
         // The answer is that the connection ends.
         self.client().begin("SHUTDOWN SAVE");
-        let child = self.child.as_mut().expect("the server runs");
-        wait_for("the server's end", || child.try_wait().unwrap().is_some());
-        self.child = None;
+        self.wait_for_end();
         self.relaunch();
+    }
+
+    /// Waits until the process has ended by itself.
+    #[track_caller]
+    pub(crate) fn wait_for_end(&mut self) {
+        wait_for("the server's end", || self.status().is_some());
+        self.child = None;
     }
 
     /// Kills the process at once, as `kill -9` does.

@@ -4,6 +4,7 @@
 use std::env;
 use std::fmt::Display;
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How much is to be done: in every run of the tests, or in full.
@@ -19,6 +20,15 @@ pub(crate) fn figure(name: &str, value: impl Display) {
 /// So much of it was done, or happened: `scripts/soak --for` adds it up over all its rounds.
 pub(crate) fn tally(trial: &str, what: &str, count: usize) {
     println!("tally: {trial}: {what}: {count}");
+}
+
+/// Says that something is over once it is dropped: also where a test fails, so that nobody goes on for ever.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Random numbers (`SplitMix64`): the same ones from the same seed.

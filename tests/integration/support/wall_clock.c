@@ -1,4 +1,4 @@
-/* Preloaded into a server: its wall clock shows the machine's time and an offset, in seconds, that is in the file
+/* Preloaded into a server: its wall clock shows the machine's time and an offset, in ns, that is in the file
  * REDISLOCK_WALL_CLOCK and may change at any time. All other clocks are the machine's.
  *
  * Not libfaketime: it asks the allocator for memory before it is ready, and the servers' allocator asks for the time. */
@@ -27,7 +27,11 @@ __attribute__((constructor)) static void open_offset(void) {
 int clock_gettime(clockid_t id, struct timespec *time) {
     long failed = syscall(SYS_clock_gettime, id, time);
     int wall = id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
-    if (!failed && wall && offset) time->tv_sec += *offset;
+    if (!failed && wall && offset) {
+        int64_t by = *offset, ns = time->tv_nsec + by % 1000000000;
+        time->tv_sec += by / 1000000000 + (ns < 0 ? -1 : ns / 1000000000);
+        time->tv_nsec = ns < 0 ? ns + 1000000000 : ns % 1000000000;
+    }
     return (int)failed;
 }
 

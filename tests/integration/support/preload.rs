@@ -1,0 +1,51 @@
+//! A library that a server is made to load first, with a number that the test changes while the server runs.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::Setup;
+
+pub(super) struct Preload {
+    folder: TempDir,
+    number: File,
+    variable: &'static str,
+}
+
+impl Preload {
+    /// That file beside this one; it finds the number in the file that the variable names.
+    pub(super) fn new(source: &str, variable: &'static str) -> Self {
+        let folder = tempfile::Builder::new().prefix("redislock-preload-").tempdir().unwrap();
+        let number = File::create_new(folder.path().join("number")).unwrap();
+        let preload = Self { folder, number, variable };
+        preload.set(0);
+        let source = format!("{}/tests/integration/support/{source}", env!("CARGO_MANIFEST_DIR"));
+        // The linker that this test was linked with.
+        let status = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(preload.library())
+            .arg(&source)
+            .status()
+            .expect("cc runs");
+        assert!(status.success(), "{source} was not compiled");
+        preload
+    }
+
+    pub(super) fn of(&self, setup: Setup) -> Setup {
+        setup
+            .with_variable("LD_PRELOAD", self.library())
+            .with_variable(self.variable, self.folder.path().join("number"))
+    }
+
+    pub(super) fn set(&self, number: i64) {
+        // In place: servers have the file in their memory.
+        self.number.write_all_at(&number.to_ne_bytes(), 0).unwrap();
+    }
+
+    fn library(&self) -> PathBuf {
+        self.folder.path().join("library.so")
+    }
+}
