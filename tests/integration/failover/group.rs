@@ -63,7 +63,7 @@ impl Group {
         for _ in 0..3 {
             let setup = Setup::sentinel()
                 .set("sentinel", &monitor)
-                .set("sentinel", &format!("down-after-milliseconds {NAME} 500"))
+                .set("sentinel", &format!("down-after-milliseconds {NAME} 1000"))
                 .set("sentinel", &format!("failover-timeout {NAME} 2000"))
                 .set("sentinel", &format!("parallel-syncs {NAME} 2"));
             let sentinel = setup.start();

@@ -15,7 +15,7 @@ use crate::support::{Setup, Work, size};
 use trial::{Exit, Trial, keys};
 
 /// The leases of the clients, in ms: longer than a failover takes, or there would be nothing to keep apart.
-const LEASE: u64 = 2500;
+const LEASE: u64 = 3000;
 
 const FREEZES: [Exit; 3] = [Exit::WokenInBetween, Exit::WokenLate, Exit::WokenEarly];
 
@@ -25,7 +25,7 @@ fn careful() -> Setup {
     Setup::new()
         .set("min-replicas-to-write", "1")
         .set("min-replicas-max-lag", "1")
-        .module_args("lock.default-lease 2500 lock.max-lease 2500 lock.failover-grace 5500")
+        .module_args("lock.default-lease 3000 lock.max-lease 3000 lock.failover-grace 6000")
 }
 
 fn start(setup: &Setup) -> Trial {

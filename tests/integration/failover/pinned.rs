@@ -30,7 +30,8 @@ impl Pinned {
         waiter.begin(&line);
         patiently("a waiter", || {
             let info = server.client().lock_info("pinned");
-            info.is_some_and(|info| info["waiters"] == (number + 1).to_string())
+            // On a busy machine the owner's lease may be over by now.
+            info.is_some_and(|info| info["waiters"] == (number + 1).to_string() || info["owner"] != "holder")
         });
         Self { waiter, line, asked }
     }
