@@ -44,7 +44,7 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         return !is_anything_over(lock, now);
     }
     let (recheck, renewal) = lock.here(|table, at| table.locks.take_up(at, now.millis()));
-    // Of how many grants something is known: none, as a rule.
+    // Of how many grants something is known: none, as a rule. One is quickly looked up, so that is done each time.
     let known = lock.entry(|entry| entry.grants.len());
     if known > 0 {
         sessions::revive(lock, now);
@@ -218,17 +218,13 @@ fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
 
 /// Whether there was anything to do.
 fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bool {
-    let (fence, limits) = (session.fence, lock.limits());
-    let Some(held) = lock.with_fence(fence) else {
+    let fence = session.fence;
+    let Some(until) = lock.with_fence(fence).map(|held| held.deadline) else {
         lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
         return true;
     };
     // Somebody may have cut the lease short: then it ends before it would be renewed.
-    let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
-    // In its last millisecond it is too late to ask replicas.
-    let is_last = held.deadline <= Deadline::At(now.millis());
-    let lease = limits.allowed(session.lease);
-    let renewal = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
+    let renew = session.renew_at <= now.millis() || until < Deadline::At(session.renew_at);
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !lock.is_open(session.client) {
         // Some servers tell only after the timers have run: then the session is that waiter's.
@@ -246,6 +242,13 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     {
         set_back(lock, session, moved, now);
     } else if renew {
+        // Asked for here only: it may read two clocks, and a lock may have many sessions that are passed over.
+        let limits = lock.limits();
+        let lease = limits.allowed(session.lease);
+        let longer = lock.with_fence(fence).map(|held| lock::lengthen(held, lease, limits, now.start));
+        let renewal = Moved { from: until, to: longer.unwrap_or(until) };
+        // In its last millisecond it is too late to ask replicas.
+        let is_last = until <= Deadline::At(now.millis());
         let waits = lock.here(|table, at| {
             let grants = &table.locks.lock(at).grants;
             grants.awaits_renewal(fence) || is_last && grants.is_synced(fence)

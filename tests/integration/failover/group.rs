@@ -2,6 +2,7 @@
 //! effects, or be cut.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -34,9 +35,17 @@ struct Addresses {
     servers: HashMap<u16, u16>,
 }
 
+/// With its files in memory, where there is such a folder. A server that is promoted syncs its configuration file: where the disk takes
+/// seconds for that, it does not answer meanwhile, and the sentinels give its promotion up.
+fn in_memory(setup: Setup) -> Setup {
+    let folder = Path::new("/dev/shm");
+    if folder.is_dir() { setup.in_folder(folder) } else { setup }
+}
+
 impl Group {
     /// Starts all, with so many replicas; the first server is the primary.
     pub(super) fn start(setup: &Setup, replicas: usize) -> Self {
+        let setup = in_memory(setup.clone());
         let servers: Vec<Server> = (0..=replicas).map(|_| setup.clone().start()).collect();
         let relays: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port())).collect();
         let mut group = Self {
@@ -61,10 +70,10 @@ impl Group {
         }
         let monitor = format!("monitor {NAME} 127.0.0.1 {} 2", group.relays[0].port());
         for _ in 0..3 {
-            let setup = Setup::sentinel()
+            let setup = in_memory(Setup::sentinel())
                 .set("sentinel", &monitor)
                 .set("sentinel", &format!("down-after-milliseconds {NAME} 1000"))
-                .set("sentinel", &format!("failover-timeout {NAME} 2000"))
+                .set("sentinel", &format!("failover-timeout {NAME} 3000"))
                 .set("sentinel", &format!("parallel-syncs {NAME} 2"));
             let sentinel = setup.start();
             sentinel.client().ask::<()>(&format!("SENTINEL DEBUG {PACE}"));

@@ -241,7 +241,8 @@ impl<'t> Member<'t> {
         if room > 1 {
             self.count("shared");
         }
-        let until = if session {
+        // A waiter may be told when its lease is over already, as the answer says: then no session has begun.
+        let until = if session && lease > 0 {
             self.count("by a session");
             FOR_EVER.as_micros() as Micros
         } else {
@@ -253,7 +254,7 @@ impl<'t> Member<'t> {
             self.table.enter(lock, &belief, told);
             grants.push((lock, belief));
         }
-        Doing::Holds(Held { grants, session })
+        Doing::Holds(Held { grants, session: session && lease > 0 })
     }
 
     fn extended(&self, mut held: Held, asked: Micros, lease: i64) -> Doing {

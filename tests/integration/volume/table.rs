@@ -95,8 +95,11 @@ impl Table {
         self.faults.lock().unwrap().clone()
     }
 
-    /// The trial ends with that.
+    /// The trial ends with that. What comes after its end is not judged: connections are closed then, and what hangs on them ends.
     pub(super) fn fault(&self, text: String) {
+        if self.is_over() {
+            return;
+        }
         self.faults.lock().unwrap().push(text);
         self.over.store(true, Ordering::Relaxed);
     }

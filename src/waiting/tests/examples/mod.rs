@@ -65,6 +65,21 @@ fn a_server_that_was_away_gives_no_session_its_lease_back() {
     }
 }
 
+/// What a lease may be is asked for where one is renewed: with a grace, that reads two clocks, and a lock may have a thousand sessions.
+#[test]
+fn a_session_that_is_passed_over_asks_for_no_limits() {
+    let rules = Rules { grace: 2000, max_lease: Some(500), ..Rules::PLAIN };
+    let mut server = Server::new(1);
+    let reply = server.acquire(rules, NOW, 0, &ask("a", 300, true), &WaitOptions::default());
+    assert!(matches!(reply, Reply::Granted { .. }));
+    for (now, asks) in [(NOW + 10, false), (NOW + 120, true), (NOW + 130, false)] {
+        let before = server.grace.clone();
+        server.touch(0);
+        run_due(&mut server, rules, now);
+        assert_eq!(server.grace != before, asks, "{}", now - NOW);
+    }
+}
+
 /// Places of a connection that has closed are passed over, before it is their turn to be taken off.
 #[test]
 fn a_place_of_a_closed_connection_gets_nothing() {

@@ -158,7 +158,7 @@ pub(crate) struct Server {
     locks: [Option<(Value, Deadline)>; KEYS.len()],
     pub(crate) fences: FenceClock,
     table: WaitTable<RequestId>,
-    grace: Grace,
+    pub(crate) grace: Grace,
     /// For how long it has been away beside the time of its world: busy, or standing still.
     busy: Millis,
     stood_still: Millis,
