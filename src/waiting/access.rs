@@ -7,7 +7,7 @@ use super::detect::{Circle, Holder};
 use super::table::{LockEntry, LockId, LockRef, Message, Offset, RequestId, WaitTable};
 use crate::lock::{
     Deadline, Fence, Grant, GrantChange, Held, Limits, Micros, Millis, Now, Others, Owner, ReentryError,
-    Value,
+    Room, Value,
 };
 
 /// What every rule needs.
@@ -114,6 +114,11 @@ pub(crate) trait LockAccess: Environment {
     /// The grant with that fence, and the end of its lease.
     fn with_fence(&self, fence: Fence) -> Option<Held<'_>> {
         self.value()?.with_fence(fence, || self.deadline())
+    }
+
+    /// Whether one more grant might fit beside those that there are.
+    fn has_room(&self) -> bool {
+        self.value().is_none_or(|value| value.others().bear(Room::ANY))
     }
 }
 

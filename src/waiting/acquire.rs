@@ -67,10 +67,13 @@ fn acquire_any<B: LocksAccess>(
         return join::wait(locks, caller, ask, wait, B::all(&verdicts), now);
     };
     let planned = plan(locks, &decisions, now).ok_or(Refusal::NoMoreFences)?;
-    let blocked = wait.confirm.and_then(|_| join::block(locks, caller));
-    if wait.confirm.is_some() && blocked.is_none() {
-        return Ok(Outcome::Taken);
-    }
+    let blocked = match wait.confirm {
+        None => None,
+        Some(_) => match join::block(locks, caller) {
+            None => return Ok(Outcome::Taken),
+            blocked => blocked,
+        },
+    };
     let (granted, first_end) = carry_out::<false, B>(locks, ask, &planned, now);
     if let Some(blocked) = blocked {
         tell_when_confirmed(locks, caller.id(), blocked, ask, wait, (&granted, first_end), now);

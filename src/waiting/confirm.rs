@@ -3,14 +3,14 @@
 //! The client is blocked meanwhile, like one that waits in a queue, and what becomes of it and of its grant is the same. Each question
 //! to the replicas is for all that has changed since the last one (`table::replication`).
 
-use super::access::{Host, LockAccess};
+use super::access::{Environment, Host, LockAccess};
 use super::grant::{Granted, share_holds};
 use super::join::{Blocked, WaitOptions};
 use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::run_due::TURN;
-use super::table::{Answer, Arrival, Confirmed, RequestedLock, WaitKind};
-use crate::lock::{AcquireRequest, Deadline, Millis, Now};
+use super::table::{Answer, Arrival, Confirmed, LockRef, RequestId, RequestedLock, WaitKind};
+use crate::lock::{AcquireRequest, Deadline, Got, Millis, Now};
 
 /// How long in ms to wait before trying again what could not be done now.
 const AGAIN: Millis = 2;
@@ -41,11 +41,22 @@ pub(super) fn tell_when_confirmed<B: LocksAccess>(
     let (owned, way) = (ask.to_owned(), WaitKind::Blocked(client));
     let arrival =
         Arrival { ask: owned, way, client_id, since: now.micros, timeout: 0, confirm: wait.confirm };
-    let answer = Answer::Granted { until };
-    locks.here_all(|table, all| {
-        table.hold_answer(all, B::SEVERAL, request, arrival, B::all(&got), answer);
-    });
+    hold_answer(locks, request, arrival, &got, Answer::Granted { until });
     share_holds(locks, request, ask, granted);
+}
+
+/// Has a client that is blocked told once replicas have confirmed it.
+pub(super) fn hold_answer<B: LocksAccess>(
+    locks: &mut B,
+    request: RequestId,
+    arrival: Arrival<<B::One as Environment>::Client>,
+    all: &B::Each<Got>,
+    answer: Answer,
+) {
+    locks.here_all(|table, places| {
+        let got: Vec<(LockRef<'_>, Got)> = places.iter().copied().zip(B::all(all).iter().copied()).collect();
+        table.hold_answer(request, arrival, B::SEVERAL, &got, answer);
+    });
 }
 
 /// Looks how far the replicas are, has those told whose grants they have, and asks about what is new; to be called when one of them

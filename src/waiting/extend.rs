@@ -1,12 +1,21 @@
 //! An extension, of one lock or of several.
 
 use super::access::{Caller, LockAccess, LockEvent, Refusal};
+use super::confirm::hold_answer;
 use super::join::{Outcome, block};
 use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::settle::settle_for;
 use super::table::{Answer, Arrival, Confirm, WaitKind};
-use crate::lock::{self, AcquireRequest, Deadline, Got, GrantChange, Millis, Now, Owner};
+use crate::lock::{self, AcquireRequest, Deadline, Fence, Got, GrantChange, Millis, Now, Owner};
+
+/// The lease of a grant can be set: so it is to be from now on.
+#[derive(Clone, Copy, Debug)]
+struct Extension {
+    fence: Fence,
+    holds: u32,
+    until: Deadline,
+}
 
 /// An extension that is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -28,36 +37,34 @@ pub(crate) fn extend<B: LocksAccess>(
 ) -> Result<Outcome<Deadline>, Refusal> {
     locks.each(|lock| settle_for(lock, longer.owner, now));
     let extensions = locks.try_each(|lock| may_extend(lock, longer, now))?;
-    let blocked = longer.confirm.and_then(|_| block(locks, caller));
-    if longer.confirm.is_some() && blocked.is_none() {
-        // It can't be told later: so nothing is extended.
-        return Ok(Outcome::Taken);
-    }
-    let first_end = B::all(&extensions).iter().map(|(_, until)| *until).min();
+    let blocked = match longer.confirm {
+        None => None,
+        Some(_) => match block(locks, caller) {
+            // It can't be told later: so nothing is extended.
+            None => return Ok(Outcome::Taken),
+            blocked => blocked,
+        },
+    };
+    let first_end = B::all(&extensions).iter().map(|extension| extension.until).min();
     let until = first_end.unwrap_or(Deadline::Never);
-    let got = locks.with(&extensions, |lock, (got, until)| {
-        set(lock, *got, *until, now);
-        *got
-    });
+    locks.with(&extensions, |lock, extension| set(lock, *extension, now));
     let Some((request, client)) = blocked else { return Ok(Outcome::Granted(until)) };
     let ExtendRequest { owner, lease, confirm, .. } = *longer;
     let owner = owner.borrowed().into_owned();
     let ask = AcquireRequest { once: true, ..AcquireRequest::new(owner, lease) };
     let (way, client_id) = (WaitKind::Blocked(client), caller.id());
     let arrival = Arrival { ask, way, client_id, since: now.micros, timeout: 0, confirm };
-    let answer = Answer::Extended { until };
-    locks.here_all(|table, all| {
-        table.hold_answer(all, B::SEVERAL, request, arrival, B::all(&got), answer);
-    });
+    let got = locks.with(&extensions, |_, &Extension { fence, holds, .. }| Got { fence, holds, slot: None });
+    hold_answer(locks, request, arrival, &got, Answer::Extended { until });
     Ok(Outcome::Waits)
 }
 
-/// Whether the lease may be set to that long from now: the grant, and when its lease is to end. Nothing has been done yet.
+/// Whether the lease may be set to that long from now. Nothing has been done yet.
 fn may_extend<S: LockAccess>(
     lock: &mut S,
     longer: &ExtendRequest<'_>,
     now: Now,
-) -> Result<(Got, Deadline), Refusal> {
+) -> Result<Extension, Refusal> {
     let ExtendRequest { owner, fence, lease, .. } = *longer;
     let limits = lock.limits();
     let held = lock.seen_by(owner).0.ok_or(Refusal::NotHeld)?;
@@ -72,10 +79,11 @@ fn may_extend<S: LockAccess>(
     {
         return Err(Refusal::GraceOfLeases(grace));
     }
-    Ok((Got { fence, holds, slot: None }, until))
+    Ok(Extension { fence, holds, until })
 }
 
-fn set<S: LockAccess>(lock: &mut S, Got { fence, holds, .. }: Got, until: Deadline, now: Now) {
+fn set<S: LockAccess>(lock: &mut S, extension: Extension, now: Now) {
+    let Extension { fence, holds, until } = extension;
     lock.update(fence, GrantChange::NONE, until);
     if !lock.idle() {
         // An owner that extends its grant knows of one hold at least.

@@ -138,7 +138,7 @@ pub(super) fn share_holds<B: LocksAccess>(
     }
     locks.with(granted, |lock, granted| {
         if !granted.is_new {
-            lock.change(|entry| entry.grants.share_hold_with(granted.got.fence, request));
+            lock.change(|entry| entry.share_hold_with(granted.got.fence, request));
         }
     });
 }

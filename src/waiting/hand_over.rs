@@ -6,8 +6,8 @@ use super::grace;
 use super::grant::grant_to_waiter;
 use super::lock_set::LocksAccess;
 use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
-use super::verdict::{Conflict, Decision, Standing, judge};
-use crate::lock::{AcquireRequest, Fence, Now, Owner, Value};
+use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
+use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
 /// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
 /// them wait until one of those has it, or until they are at the head of the queue.
@@ -21,8 +21,12 @@ pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent,
         return;
     }
     lock.note(why);
+    if lock.idle() {
+        lock.free();
+        return;
+    }
     forget(lock, fence, why);
-    hand_on(lock, now);
+    hand_on(lock, now());
 }
 
 /// Apart, so that a lock with one grant does not pay for it.
@@ -37,7 +41,9 @@ fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: 
 /// Ends one of several grants; who gets its room is for the caller to see to.
 fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     lock.end(fence, why);
-    forget(lock, fence, why);
+    if !lock.idle() {
+        forget(lock, fence, why);
+    }
 }
 
 /// Ends a grant in a step that looks at all of them: the room of one goes to nobody before the others have been looked at.
@@ -55,27 +61,29 @@ pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl
     let fences = lock.value().map(fences).unwrap_or_default();
     for fence in fences {
         lock.note(why);
-        forget(lock, fence, why);
+        if !lock.idle() {
+            forget(lock, fence, why);
+        }
     }
-    hand_on(lock, now);
+    if lock.idle() {
+        lock.free();
+    } else {
+        hand_on(lock, now());
+    }
 }
 
-/// What is in the key has ended: the next waiter gets the lock, or it is free.
-#[inline(always)]
-fn hand_on<S: LockAccess>(lock: &mut S, now: impl FnOnce() -> Now) {
-    if lock.idle() || !grant_heads(lock, true, now()) {
+/// The grant in the key has ended: the next waiter gets the lock, or it is free.
+fn hand_on<S: LockAccess>(lock: &mut S, now: Now) {
+    if !grant_heads(lock, true, now) {
         lock.free();
     }
 }
 
 /// Ends what is known of a grant beside its key.
-#[inline(always)]
 fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
-    if !lock.idle() {
-        // Its owner knows of what it gave back, or never had.
-        let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);
-        lock.here(|table, at| table.end_grant(at, fence, lost.then_some(MessageKind::Lost)));
-    }
+    // Its owner knows of what it gave back, or never had.
+    let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);
+    lock.here(|table, at| table.end_grant(at, fence, lost.then_some(MessageKind::Lost)));
 }
 
 /// What has become of a waiter that was served.
@@ -126,6 +134,7 @@ pub(super) fn serve<B: LocksAccess>(
 
 /// Whether a waiter may have that lock now, and how. If not, it waits, for its turn or for one lock of several; or it can't have it at
 /// all, and is told so.
+#[inline(always)]
 fn may_have<S: LockAccess>(
     lock: &mut S,
     request: RequestId,
@@ -133,46 +142,56 @@ fn may_have<S: LockAccess>(
     standing: Standing,
     now: Now,
 ) -> Result<Decision, Served> {
-    let verdict = judge(lock, ask, standing, now);
-    let is_holder = match &verdict {
-        Ok(Ok(decision)) => decision.kind.earlier().is_some(),
-        Ok(Err(conflict)) => conflict.upgrade.is_some(),
-        Err(_) => true,
-    };
-    if is_holder && !may_be_given(lock, request) {
-        return Err(Served::Waits);
-    }
-    let answer = match verdict {
-        Ok(Ok(decision)) => return Ok(decision),
-        Ok(Err(Conflict { upgrade: Some(fence), .. }))
-            if lock.entry(|entry| entry.upgrader().is_some_and(|other| other != fence)) =>
-        {
-            lock.note(LockEvent::Deadlocked);
-            Answer::Deadlock
-        }
-        Ok(Err(Conflict { upgrade, grace, .. })) => {
-            if let Some(fence) = upgrade {
-                lock.change(|entry| entry.upgrade_first(fence, request));
-            }
+    let verdict = match judge(lock, ask, standing, now) {
+        Ok(Ok(decision)) if decision.kind.earlier().is_none() => return Ok(decision),
+        Ok(Err(Conflict { upgrade: None, grace, .. })) => {
             if grace.is_some() {
                 look_after_grace(lock, now);
             }
             return Err(Served::Waits);
         }
+        verdict => verdict,
+    };
+    may_have_again(lock, request, verdict, now)
+}
+
+/// What the verdict about a waiter comes to whose owner holds the lock. A function of its own, so that a handover does not pay for it.
+#[inline(never)]
+fn may_have_again<S: LockAccess>(
+    lock: &mut S,
+    request: RequestId,
+    verdict: Result<Verdict, ReentryError>,
+    now: Now,
+) -> Result<Decision, Served> {
+    let most = lock.most_unclaimed();
+    let may_be_given = lock.here(|table, at| {
+        !table.waiters.is_place(request)
+            || table.locks.change(at, |entry| entry.may_be_given(most)).unwrap_or(true)
+    });
+    if !may_be_given {
+        return Err(Served::Waits);
+    }
+    let answer = match verdict {
+        Ok(Ok(decision)) => return Ok(decision),
+        Ok(Err(Conflict { upgrade, grace, .. })) => {
+            let Some(fence) = upgrade else {
+                debug_assert!(false, "its owner holds the lock");
+                return Err(Served::Waits);
+            };
+            if lock.entry(|entry| entry.upgrader()).is_none_or(|other| other == fence) {
+                lock.change(|entry| entry.upgrade_first(fence, request));
+                if grace.is_some() {
+                    look_after_grace(lock, now);
+                }
+                return Err(Served::Waits);
+            }
+            lock.note(LockEvent::Deadlocked);
+            Answer::Deadlock
+        }
         Err(why) => Answer::NoReentry(why),
     };
     lock.table(|table| table.answer(request, answer));
     Err(Served::Answered)
-}
-
-/// Whether a waiter may be given a lock now that its owner holds: a place may have to wait for claims.
-#[inline(never)]
-fn may_be_given<S: LockAccess>(lock: &mut S, request: RequestId) -> bool {
-    let most = lock.most_unclaimed();
-    lock.here(|table, at| {
-        !table.waiters.is_place(request)
-            || table.locks.change(at, |entry| entry.may_be_given(most)).unwrap_or(true)
-    })
 }
 
 /// Has the lock looked at again while nothing new is granted: its waiters wait on, though there is room.
@@ -191,8 +210,8 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
     check_upgrade(lock);
     loop {
         let next = |table: &mut WaitTable<S::Client>, at: LockRef<'_>| {
-            let (request, ask) = table.head(at)?;
-            Some((request, ask, table.is_gone(request)))
+            let (request, ask) = table.view().head(at)?;
+            Some((request, ask, table.view().is_gone(request)))
         };
         let Some((request, ask, is_gone)) = lock.here(next) else { return granted };
         if is_gone {
@@ -248,14 +267,14 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
     loop {
-        let Some((request, ask)) = lock.here(|table, at| table.next_of(at, owner, seen)) else {
+        let Some((request, ask)) = lock.here(|table, at| table.view().next_of(at, owner, seen)) else {
             return;
         };
         seen = Some(request);
         if lock.value().is_none_or(|value| value.grant_of(owner).is_none()) {
             return;
         }
-        if lock.table(|table| table.is_gone(request)) {
+        if lock.table(|table| table.view().is_gone(request)) {
             drop_closed(lock, request);
         } else if passed == PASSED {
             return;
@@ -270,7 +289,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
             break;
         }
     }
-    if lock.here(|table, at| table.next_of(at, owner, seen)).is_some() {
+    if lock.here(|table, at| table.view().next_of(at, owner, seen)).is_some() {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
 }

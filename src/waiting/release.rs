@@ -37,6 +37,12 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     let grant = lock.value().and_then(|value| value.grant_of(given.owner))?;
     let fence = grant.fence();
     let released = lock::release(Some(grant), given.fence, given.all)?;
+    if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
+        // As most are.
+        lock.note(LockEvent::Released);
+        lock.free();
+        return Some(0);
+    }
     Some(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
 }
 

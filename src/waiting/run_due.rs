@@ -7,7 +7,7 @@
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOK};
 use super::departures::tell_place;
-use super::table::{Lane, LockId, Outgoing, RequestId};
+use super::table::{Lane, Left, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
@@ -34,7 +34,7 @@ const WHILE_REFUSED: Millis = 100;
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
-        host.table(|table| table.locks.timers.paused_until = then);
+        host.table(|table| table.locks.timers.pause_until(then));
     }
     while host.table(|table| table.clear_up()) {
         host.spend(LOOK);
@@ -43,7 +43,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
         }
     }
     let (mut timeouts, mut answers) = (0_u64, 0);
-    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind), 0);
+    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind()), 0);
     loop {
         let done = match kind {
             0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
@@ -67,7 +67,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
             break;
         }
     }
-    host.table(|table| table.locks.timers.next_kind = kind);
+    host.table(|table| table.locks.timers.go_on_with(kind));
     if rest == Deferral::None {
         host.table(|table| table.locks.timers.end_run(now.millis()));
     }
@@ -161,7 +161,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
         Some(again) => {
             table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
             // A command that arrives earlier must recheck the lock: more may be due than its timers say.
-            table.locks.change(id.to_ref(), |entry| entry.recheck = true);
+            table.locks.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.locks.put_off(lane, id.to_ref(), now),
     });
@@ -179,19 +179,19 @@ fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 
 /// The lock is another server's now; in how many ms to look again.
 fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    host.table(|table| match table.send_away(id.to_ref()) {
-        false => Some(1),
-        // The server sends the others away when the move is done.
-        true => (table.locks.lock(id.to_ref()).waiters() > 0).then_some(WHILE_REFUSED),
-    })
+    match host.table(|table| table.moved_away(id.to_ref())) {
+        Left::Nobody => None,
+        Left::Blocked => Some(WHILE_REFUSED),
+        Left::More => Some(1),
+    }
 }
 
 /// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
-    let sessions = host.table(|table| table.locks.lock(id.to_ref()).grants.session_fences());
+    let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.look(id, fence, Millis::MIN).is_some());
-    if alive || host.table(|table| table.locks.lock(id.to_ref()).grants.has_expired()) {
+    if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {
         host.settle_arriving(id);
         return None;
     }

@@ -25,7 +25,7 @@ pub(super) fn start<S: LockAccess>(
 ) {
     let lease = lock.limits().allowed(lease);
     lock.here(|table, at| {
-        table.locks.change(at, |entry| entry.grants.end_binds(fence));
+        table.locks.change(at, |entry| entry.end_binds(fence));
         table.sessions().confirm(at, fence, None);
         bind(table, at, client, fence, lease, until, now.millis());
     });
@@ -62,7 +62,11 @@ pub(super) fn bind_overdue<A: Environment>(
 ) {
     let session = env.table(|table| {
         let is_kept = table.locks.kept_expired(at).iter().any(|grant| grant.fence() == fence);
-        if is_kept { table.session(at, fence) } else { table.overdue_session(at, fence, now.millis()) }
+        if is_kept {
+            table.view().session(at, fence)
+        } else {
+            table.view().overdue_session(at, fence, now.millis())
+        }
     });
     if let Some(session) = session.filter(|session| !session.over && env.is_open(session.client)) {
         env.table(|table| table.sessions().start(at, Session { client, lease, ..session }));
@@ -82,7 +86,7 @@ pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Gra
 
 /// The end that its session sets to the lease of a grant that is over, where it may.
 fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
-    let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
+    let session = env.table(|table| table.view().overdue_session(at, grant.fence(), now.millis()))?;
     going_on(env, grant, &session, now)
 }
 
@@ -118,7 +122,7 @@ pub(crate) fn outliving<A: Environment>(
     let Some(value) = value else {
         let kept = env.table(|table| table.locks.kept_expired(at)).into_iter();
         let outlives = |grant: Grant| {
-            let session = env.table(|table| table.session(at, grant.fence()))?;
+            let session = env.table(|table| table.view().session(at, grant.fence()))?;
             let deadline = going_on(env, &grant, &session, now)?;
             Some(Holder { grant, deadline })
         };
@@ -145,7 +149,8 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     lock.spend(CHANGE.saturating_mul(expired.len() as u32));
     for Expired { grant, for_good, .. } in expired {
         let fence = grant.fence();
-        let session = lock.here(|table, at| table.session(at, fence)).filter(|_| !for_good && !is_taken);
+        let session =
+            lock.here(|table, at| table.view().session(at, fence)).filter(|_| !for_good && !is_taken);
         let until = session.as_ref().and_then(|session| renewed(lock, &grant, session, now));
         let Some((session, until)) = session.zip(until) else {
             lock.note(LockEvent::Lapsed);
@@ -157,7 +162,7 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
             lock.add(grant, until);
         }
         let renew_at = next_renewal(lock.limits().allowed(session.lease), now.millis());
-        lock.change(|entry| entry.grants.renew_session_at(fence, renew_at));
+        lock.change(|entry| entry.renew_session_at(fence, renew_at));
     }
 }
 
@@ -175,7 +180,7 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
 /// The end of the lease of a holder that re-enters, and asks for that end. What replicas confirm for a session is left to that.
 #[inline(never)]
 pub(super) fn lease_of<S: LockAccess>(lock: &mut S, fence: Fence, asked: Deadline) -> Deadline {
-    if lock.idle() || !lock.entry(|entry| entry.grants.is_synced(fence)) {
+    if lock.idle() || !lock.entry(|entry| entry.is_synced(fence)) {
         return asked;
     }
     lock.with_fence(fence).map_or(asked, |held| held.deadline)

@@ -5,8 +5,8 @@ use super::budget::{CHANGE, END, LOOK, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
-use super::table::{MessageKind, Moved, Session};
-use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Room, Value};
+use super::table::{LockEntry, MessageKind, Moved, Session};
+use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
 /// free goes to the head of the queue, the holders' own waiters re-enter, and a lapse will be seen when it comes.
@@ -39,32 +39,33 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
-        lock.here(|table, at| table.locks.look_by(at, 0));
-        sessions::revive(lock, now);
+        if lock.here(|table, at| table.locks.look_by(at, 0) && table.locks.lock(at).has_expired()) {
+            sessions::revive(lock, now);
+        }
         return !is_anything_over(lock, now);
     }
-    let (recheck, renewal) = lock.here(|table, at| table.locks.take_up(at, now.millis()));
-    // Of how many grants something is known: none, as a rule. One is quickly looked up, so that is done each time.
-    let known = lock.entry(|entry| entry.grants.len());
-    if known > 0 {
+    let due = lock.here(|table, at| table.locks.take_up(at, now.millis()));
+    if due.expired {
         sessions::revive(lock, now);
     }
     let mut all = end_lapsed(lock, now);
-    if recheck || known == 1 {
+    if due.records {
         end_missing(lock);
     }
-    if known > 0 {
+    if due.undeliverable {
         all &= take_back_all(lock, now);
-        all &= settle_sessions(lock, recheck || renewal, now);
     }
-    if !reenter_all(lock, recheck, now) || !all {
+    if due.session {
+        all &= settle_sessions(lock, due.sessions, now);
+    }
+    if !reenter_all(lock, due.recheck, now) || !all {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
-    if lock.value().is_none_or(|value| value.others().bear(Room::ANY)) {
+    if lock.has_room() {
         grant_heads(lock, false, now);
     }
     look_when_one_ends(lock, now);
-    if known > 0 {
+    if due.watched {
         // Where an unclaimed hold has been taken back, the grant may go on by others.
         lock.here(|table, at| table.listeners().tell_wanted(at));
     }
@@ -77,7 +78,7 @@ fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
     has_lapsed
         || lock
-            .here(|table, at| table.locks.lock(at).grants.has_undeliverable() || table.has_session_over(at))
+            .here(|table, at| table.locks.lock(at).has_undeliverable() || table.view().has_session_over(at))
 }
 
 /// Settles the grant of one owner, and nothing else of the lock. Whether the owner has one.
@@ -87,10 +88,10 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     let fence_of = |lock: &S| lock.value().and_then(|value| value.grant_of(owner)).map(Grant::fence);
     let Some(fence) = fence_of(lock) else { return false };
     if !lock.idle() {
-        if let Some(holds) = lock.change(|entry| entry.grants.take_undeliverable_of(fence)).flatten() {
+        if let Some(holds) = lock.change(|entry| entry.take_undeliverable_of(fence)).flatten() {
             take_back(lock, fence, holds, now);
         }
-        if let Some(session) = lock.here(|table, at| table.session(at, fence)) {
+        if let Some(session) = lock.here(|table, at| table.view().session(at, fence)) {
             settle_session(lock, session, now);
         }
     }
@@ -134,7 +135,7 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
 /// Grants that have ended by other ways than ours are over here too, and their holders hear of it.
 fn end_missing<S: LockAccess>(lock: &mut S) {
     let (mut seen, mut looked) = (None, 0);
-    while let Some(fence) = lock.entry(|entry| entry.grants.next_fence(seen)) {
+    while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
         looked += 1;
@@ -174,16 +175,16 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     let waiters = lock.entry(|entry| entry.waiters());
     match lock.value().filter(|value| value.count() < waiters) {
         Some(value) => value.all(lock.deadline()).map(|held| held.grant.owner().into_owned()).collect(),
-        None => lock.here(|table, at| table.owners_of(at)).into_iter().collect(),
+        None => lock.here(|table, at| table.view().owners_of(at)).into_iter().collect(),
     }
 }
 
 /// Takes back what was granted to waiters that went away before they were answered: one hold each. Whether all of it.
 fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
-    while let Some((fence, holds)) = lock.change(|entry| entry.grants.take_undeliverable()).flatten() {
+    while let Some((fence, holds)) = lock.change(LockEntry::take_undeliverable).flatten() {
         take_back(lock, fence, holds, now);
         if !lock.pay(CHANGE) {
-            return !lock.entry(|entry| entry.grants.has_undeliverable());
+            return !lock.entry(|entry| entry.has_undeliverable());
         }
     }
     true
@@ -202,14 +203,14 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
 /// the next step. Whether all those grants have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
-    while let Some(session) = lock.here(|table, at| table.next_session(at, seen, all)) {
+    while let Some(session) = lock.here(|table, at| table.view().next_session(at, seen, all)) {
         seen = Some(session.fence);
         if settle_session(lock, session, now)
             && !lock.pay(CHANGE)
-            && lock.here(|table, at| table.next_session(at, seen, all)).is_some()
+            && lock.here(|table, at| table.view().next_session(at, seen, all)).is_some()
         {
             lock.here(|table, at| table.locks.recheck_by(at, 0));
-            return lock.here(|table, at| table.next_session(at, seen, false)).is_none();
+            return lock.here(|table, at| table.view().next_session(at, seen, false)).is_none();
         }
     }
     lock.here(|table, at| table.locks.renew_next(at));
@@ -219,20 +220,20 @@ fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
 /// Whether there was anything to do.
 fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bool {
     let fence = session.fence;
-    let Some(until) = lock.with_fence(fence).map(|held| held.deadline) else {
+    let Some(held) = lock.with_fence(fence) else {
         lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
         return true;
     };
     // Somebody may have cut the lease short: then it ends before it would be renewed.
-    let renew = session.renew_at <= now.millis() || until < Deadline::At(session.renew_at);
+    let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !lock.is_open(session.client) {
         // Some servers tell only after the timers have run: then the session is that waiter's.
-        if lock.here(|table, at| table.has_successor(at, fence)) {
+        if lock.here(|table, at| table.view().has_successor(at, fence)) {
             if session.renew_at <= now.millis() {
                 // It may be some time until that is told.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());
-                lock.change(|entry| entry.grants.renew_session_at(fence, renew_at));
+                lock.change(|entry| entry.renew_session_at(fence, renew_at));
             }
             return false;
         }
@@ -242,25 +243,26 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     {
         set_back(lock, session, moved, now);
     } else if renew {
-        // Asked for here only: it may read two clocks, and a lock may have many sessions that are passed over.
         let limits = lock.limits();
         let lease = limits.allowed(session.lease);
-        let longer = lock.with_fence(fence).map(|held| lock::lengthen(held, lease, limits, now.start));
-        let renewal = Moved { from: until, to: longer.unwrap_or(until) };
+        let Some(held) = lock.with_fence(fence) else {
+            debug_assert!(false, "a grant ends by a step on its lock alone");
+            return true;
+        };
+        let moved = Moved { from: held.deadline, to: lock::lengthen(held, lease, limits, now.start) };
         // In its last millisecond it is too late to ask replicas.
-        let is_last = until <= Deadline::At(now.millis());
+        let is_last = held.deadline <= Deadline::At(now.millis());
         let waits = lock.here(|table, at| {
-            let grants = &table.locks.lock(at).grants;
-            grants.awaits_renewal(fence) || is_last && grants.is_synced(fence)
+            table.locks.lock(at).awaits_renewal(fence) || is_last && table.locks.lock(at).is_synced(fence)
         });
         if !waits {
-            lock.update(fence, GrantChange::NONE, renewal.to);
+            lock.update(fence, GrantChange::NONE, moved.to);
         }
         let renew_at = sessions::next_renewal(lease, now.millis());
         lock.here(|table, at| {
             table.sessions().start(at, Session { renew_at, ..session });
             if !waits {
-                table.sessions().await_renewal(at, fence, renewal, now.millis());
+                table.sessions().await_renewal(at, fence, moved, now.millis());
             }
         });
     } else {

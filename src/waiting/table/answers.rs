@@ -47,8 +47,8 @@ impl<C: Copy> WaitTable<C> {
 
     /// The time is up in which replicas were to confirm what a client was to be told. It has nothing, and is to be told so, which is true
     /// then.
-    pub(super) fn end_unconfirmed(&mut self, request: RequestId) {
-        let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return };
+    pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
+        let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return false };
         let answer = match answer {
             Answer::Extended { .. } => Answer::ExtensionUnconfirmed,
             _ => Answer::GrantUnconfirmed,
@@ -56,6 +56,7 @@ impl<C: Copy> WaitTable<C> {
         self.replication.remove(&Awaited::Answer(request));
         self.mark_undeliverable(request);
         self.waiters.go_on(request, Phase::Answered(answer));
+        true
     }
 
     /// Whether somebody is to be told something.

@@ -1,5 +1,7 @@
 //! Waiters that come, and waiters that are granted what they wait for.
 
+use super::lock_id::LockId;
+use super::outgoing::Notice;
 use super::queue::RequestId;
 use super::replication::Awaited;
 use super::waiter::{Answer, Arrival, Phase, RequestedLocks, WaitKind, Waiter};
@@ -16,14 +18,19 @@ impl<C: Copy> WaitTable<C> {
         request: RequestId,
         arrival: Arrival<C>,
     ) {
-        let enter = |at: &LockRef<'_>| {
+        let mut enter = |at: &LockRef<'_>| {
             let (id, entry) = self.locks.open(*at);
             entry.queue.join(request, arrival.ask.owner.clone());
             self.observers.busiest.count(&id, arrival.since);
-            self.listeners().tell_wanted(*at);
+            if entry.want() {
+                self.outgoing.push_back(Notice::Wanted(id.clone()));
+            }
             id
         };
-        let locks = RequestedLocks::new(all.iter().map(enter), several, stuck);
+        let locks = match all {
+            [at] if !several => RequestedLocks::one(enter(at)),
+            _ => RequestedLocks::several(all.iter().map(enter), stuck),
+        };
         match arrival.way {
             WaitKind::Notified(_) => {
                 self.connections.add_place(arrival.client_id, request, locks.weight());
@@ -48,9 +55,8 @@ impl<C: Copy> WaitTable<C> {
             lock.got = Some(*got);
         }
         let waited = now.saturating_sub(waiter.since) / 1000;
-        let (answer, confirm) = (Answer::Granted { until }, waiter.confirm);
-        let place =
-            waiter.channel().map(|channel| (channel.clone(), waiter.locks.clone(), waiter.ask.clone()));
+        let (answer, confirm, is_place) =
+            (Answer::Granted { until }, waiter.confirm, waiter.channel().is_some());
         match confirm {
             None => self.answer(request, answer),
             Some(confirm) => {
@@ -59,41 +65,53 @@ impl<C: Copy> WaitTable<C> {
                 self.waiters.end_by(request, confirm.ends(until, now / 1000));
             }
         }
-        // A place has so long to claim its grants, and hears what becomes of them.
-        if let Some((channel, locks, ask)) = place {
-            // After its lease has lapsed, where that is as short: so the lapse is told. Leases may be rounded up by a millisecond.
-            self.waiters.end_by(request, (now / 1000).saturating_add(ask.lease).saturating_add(3));
-            for (at, fence) in locks.granted() {
-                self.listeners().watch_untold(at, fence, ask.owner.clone(), channel.clone());
-            }
+        if is_place {
+            self.grant_to_place(request, now / 1000);
         }
         Some(waited)
+    }
+
+    /// A place has been granted its locks: it has so long to claim them, and hears what becomes of the grants.
+    fn grant_to_place(&mut self, request: RequestId, now: Millis) {
+        let Some(waiter) = self.waiters.get(request) else { return };
+        let WaitKind::Notified(channel) = &waiter.way else { return };
+        let (locks, owner, channel) = (waiter.locks.clone(), waiter.ask.owner.clone(), channel.clone());
+        // After its lease has lapsed, where that is as short: so the lapse is told. Leases may be rounded up by a millisecond.
+        self.waiters.end_by(request, now.saturating_add(waiter.ask.lease).saturating_add(3));
+        for lock in locks.all() {
+            if let Some(fence) = lock.fence() {
+                self.listeners().watch_untold(lock.id.to_ref(), fence, owner.clone(), channel.clone());
+            }
+        }
     }
 
     /// Has a client blocked that is told once replicas have confirmed it. `got`: what it has of each of these locks.
     pub(crate) fn hold_answer(
         &mut self,
-        all: &[LockRef<'_>],
-        several: bool,
         request: RequestId,
         arrival: Arrival<C>,
-        got: &[Got],
+        several: bool,
+        got: &[(LockRef<'_>, Got)],
         answer: Answer,
     ) {
         let (Answer::Granted { until } | Answer::Extended { until }) = answer else { return };
         debug_assert!(arrival.confirm.is_some(), "{request:?}");
         let (Some(confirm), now) = (arrival.confirm, arrival.since / 1000) else { return };
         let is_grant = matches!(answer, Answer::Granted { .. });
-        let locks = RequestedLocks::new(all.iter().map(|at| self.locks.id(*at)), several, 0);
+        let ids: Vec<LockId> = got.iter().map(|(at, _)| self.locks.id(*at)).collect();
+        let locks = match ids.first() {
+            Some(id) if !several => RequestedLocks::one(id.clone()),
+            _ => RequestedLocks::several(ids.into_iter(), 0),
+        };
         self.connections.block(arrival.client_id, request);
         let mut waiter = Waiter::new(locks, arrival);
         waiter.phase = Phase::Unconfirmed(answer);
         let hold = waiter.hold(request);
-        for (lock, got) in waiter.locks.all_mut().iter_mut().zip(got) {
+        for (lock, (at, got)) in waiter.locks.all_mut().iter_mut().zip(got) {
             lock.got = Some(*got);
             if is_grant {
                 // Its hold is taken back if it can't be told.
-                self.locks.open(lock.id.to_ref()).1.add_untold(got.fence, hold);
+                self.locks.open(*at).1.add_untold(got.fence, hold);
             }
         }
         waiter.ends = Some(confirm.ends(until, now));

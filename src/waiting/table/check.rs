@@ -64,9 +64,8 @@ impl<C: Copy> WaitTable<C> {
 
     /// A lock is noted as held only while somebody waits for it.
     fn check_held(&self) {
-        let entries = self.locks.entries.iter();
-        let noted: BTreeSet<_> = entries.filter_map(|(id, entry)| Some((entry.held?, id.clone()))).collect();
-        assert_eq!(noted, self.locks.held);
+        let noted: BTreeSet<_> = self.locks.entries.held().collect();
+        assert!(self.locks.held.iter().map(|(since, id)| (*since, id)).eq(noted));
         assert!(self.locks.held.iter().all(|(_, id)| self.locks.lock(id.to_ref()).waiters() > 0));
     }
 
@@ -122,7 +121,7 @@ impl<C: Copy> WaitTable<C> {
                     let phase = self.waiters.phase(*request);
                     matches!(phase, Some(Phase::Unconfirmed(_)))
                 }
-                Awaited::Renewal(id, fence) => self.locks.lock(id.to_ref()).grants.awaits_renewal(*fence),
+                Awaited::Renewal(id, fence) => self.locks.lock(id.to_ref()).awaits_renewal(*fence),
             };
             assert!(is_awaited, "{awaited:?}");
         }

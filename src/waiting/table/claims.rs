@@ -27,7 +27,7 @@ impl<C: Copy> WaitTable<C> {
         held: Option<Fence>,
     ) -> Left {
         let entry = self.locks.lock(at);
-        let queued = entry.queue.of(owner, None).rev().find(|request| self.waiters.is_place(*request));
+        let queued = entry.queue.all_of(owner).rev().find(|request| self.waiters.is_place(*request));
         let is_its =
             |request: &RequestId| self.waiters.get(*request).is_some_and(|waiter| waiter.ask.owner == *owner);
         let granted = || entry.grants.unclaimed(held?).find(is_its);
@@ -49,9 +49,10 @@ impl<C: Copy> WaitTable<C> {
             let locks = self.waiters.get(request).map(|waiter| waiter.locks.clone());
             self.drop_waiter(request);
             // Its owner knows of all that it waited for at once.
-            for (at, fence) in locks.iter().filter(|all| all.are_several()).flat_map(RequestedLocks::granted)
-            {
-                self.listeners().knows(at, fence);
+            for lock in locks.iter().filter(|locks| locks.are_several()).flat_map(RequestedLocks::all) {
+                if let Some(fence) = lock.fence() {
+                    self.listeners().knows(lock.id.to_ref(), fence);
+                }
             }
         }
         self.listeners().knows(at, fence);
@@ -72,7 +73,7 @@ impl<C: Copy> WaitTable<C> {
             self.locks.lock(at).grants.given(fence).filter(|hold| hold.own).map(|hold| hold.request);
         let (first, more) = (given.next(), given.count());
         if let Some(first) = first.filter(|_| more + 1 >= holds as usize) {
-            self.locks.change(at, |entry| entry.grants.share_hold_with(fence, first));
+            self.locks.change(at, |entry| entry.share_hold_with(fence, first));
         }
     }
 
@@ -84,7 +85,9 @@ impl<C: Copy> WaitTable<C> {
             self.depart(request);
         } else if waiter.phase.is_granted() {
             let confirmed = waiter.confirm.is_some();
-            for (at, fence) in waiter.locks.clone().granted() {
+            for lock in waiter.locks.clone().all() {
+                let Some(fence) = lock.fence() else { continue };
+                let at = lock.id.to_ref();
                 if self.locks.lock(at).grants.hold(fence, request).is_some_and(|hold| !hold.own) {
                     // It has been told of a hold that others were to be told of.
                     self.share_hold(at, fence);

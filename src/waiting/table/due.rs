@@ -5,7 +5,7 @@ use super::connections::Closed;
 use super::outgoing::{MessageKind, Notice};
 use super::sweep::Kind;
 use super::waiter::{Answer, Phase};
-use super::{AT_A_TIME, LockId, LockRef, WaitTable};
+use super::{AT_A_TIME, Left, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
@@ -16,7 +16,7 @@ impl<C: Copy> WaitTable<C> {
         let locks = self.waiters.get(request)?.locks.all();
         let seen = self.waiters.timers.last_looks(request);
         let mut unseen = (seen..).zip(locks.iter().skip(seen)).map(|(number, lock)| (number, &lock.id));
-        let next = unseen.find(|(_, id)| self.is_overdue(id, now));
+        let next = unseen.find(|(_, id)| self.view().is_overdue(id, now));
         let seen = next.map_or(locks.len(), |(number, _)| number + 1);
         let id = next.map(|(_, id)| id.clone());
         self.waiters.timers.note_last_looks(request, seen);
@@ -68,16 +68,11 @@ impl<C: Copy> WaitTable<C> {
 
     /// Does what is to be done to one more entry; whether there was anything to do.
     fn sweep(&mut self) -> bool {
-        let Some((kind, number, id)) = self.locks.sweeps.next(&self.locks.entries) else { return false };
-        match kind {
-            // There are more waiters to be sent away.
-            Kind::Demoted if !self.demoted_at(&id) => return true,
-            Kind::Rules => _ = self.locks.recheck_by(id.to_ref(), 0),
-            _ if kind.touches(id.db) => _ = self.locks.touched_by(id.to_ref(), number),
-            _ => (),
+        let (done, demoted) = self.locks.sweep();
+        if demoted.is_some_and(|id| self.demoted_at(&id)) {
+            self.locks.sweeps.advance();
         }
-        self.locks.sweeps.advance();
-        true
+        done
     }
 
     /// On a replica nothing is to be done: the server sends away those who are blocked, and we the others; sessions end with
@@ -107,6 +102,17 @@ impl<C: Copy> WaitTable<C> {
         let lapsed = self.locks.lock(at).grants.counts().expired as usize;
         self.end_grants(at, MessageKind::Lost);
         lapsed
+    }
+
+    /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
+    /// when it comes back one day. Those who are notified are sent away. Who is left after that.
+    pub(crate) fn moved_away(&mut self, at: LockRef<'_>) -> Left {
+        let all = self.send_away(at);
+        match self.locks.lock(at).waiters() {
+            _ if !all => Left::More,
+            0 => Left::Nobody,
+            _ => Left::Blocked,
+        }
     }
 }
 
@@ -244,7 +250,7 @@ mod tests {
         assert_eq!((table.waiters.queued(), table.connections.sessions()), (0, 3));
         assert!(table.connections.close(7) && !table.connections.close(8));
         let is_alive = |table: &WaitTable<RequestId>, number| {
-            table.session_client(LockRef { db: 0, key: &key(number) }, fence).is_some()
+            table.view().session_client(LockRef { db: 0, key: &key(number) }, fence).is_some()
         };
         assert!((0..3).all(|number| !is_alive(&table, number)));
         assert!(!table.locks.is_empty());
@@ -263,9 +269,9 @@ mod tests {
         let at = LockRef { db: 0, key: &key(1) };
         let fence = Fence::new(1).unwrap();
         table.grant(request, &[Got { fence, holds: 1, slot: None }], Deadline::At(9), 1000);
-        table.send_away(at);
+        table.moved_away(at);
         table.depart(request);
-        assert_eq!(table.locks.change(at, |entry| entry.grants.take_undeliverable()), None);
+        assert_eq!(table.locks.change(at, |entry| entry.take_undeliverable()), None);
         table.forget(request);
         assert!(table.locks.is_empty());
     }
@@ -280,7 +286,7 @@ mod tests {
         table.locks.demoted();
         table.promoted();
         assert_eq!(table.next_due(), None);
-        assert_eq!(table.session(at, fence).map(|session| session.client), None);
+        assert_eq!(table.view().session(at, fence).map(|session| session.client), None);
         // The server sends it away.
         table.depart(request);
         table.forget(request);
@@ -299,7 +305,7 @@ mod tests {
         }
         assert!(table.locks.take_due(Lane::Renewal, 5).is_some());
         table.locks.timers.end_run(5);
-        let overdue = |number| table.overdue_sessions(LockRef { db: 0, key: &key(number) }, 5);
+        let overdue = |number| table.view().overdue_sessions(LockRef { db: 0, key: &key(number) }, 5);
         assert_eq!([1, 2].map(overdue), [vec![], vec![fence]]);
     }
 }

@@ -54,7 +54,9 @@ impl<C: Copy> WaitTable<C> {
         if !phase.is_granted() {
             return;
         }
-        for (at, granted) in locks.granted() {
+        for lock in locks.all() {
+            let Some(granted) = lock.fence() else { continue };
+            let at = lock.id.to_ref();
             // Told, but in vain: then it has no session either. What its connection kept alive before is not meant.
             let entry = self.locks.lock(at);
             let keeps = entry.grants.session(granted).is_some_and(|session| session.client == client);
@@ -74,7 +76,9 @@ impl<C: Copy> WaitTable<C> {
         if !waiter.phase.is_granted() {
             return;
         }
-        for (at, fence) in waiter.locks.granted() {
+        for lock in waiter.locks.all() {
+            let Some(fence) = lock.fence() else { continue };
+            let at = lock.id.to_ref();
             let claimed = self.locks.change(at, |entry| {
                 entry.remove_untold(fence, request).is_some_and(|hold| hold.to_claim) && entry.recheck
             });
@@ -92,12 +96,14 @@ impl<C: Copy> WaitTable<C> {
         let granted = waiter.phase.is_granted().then(|| waiter.locks.clone());
         self.depart(request);
         self.drop_waiter(request);
-        for (at, fence) in granted.iter().flat_map(RequestedLocks::granted) {
-            self.locks.change(at, |entry| {
-                if entry.grants.unclaimed(fence).next().is_none() {
-                    entry.grants.listener_knows(fence);
-                }
-            });
+        for lock in granted.iter().flat_map(RequestedLocks::all) {
+            if let Some(fence) = lock.fence() {
+                self.locks.change(lock.id.to_ref(), |entry| {
+                    if entry.grants.unclaimed(fence).next().is_none() {
+                        entry.grants.listener_knows(fence);
+                    }
+                });
+            }
         }
         locks
     }
@@ -150,16 +156,16 @@ impl<C: Copy> WaitTable<C> {
     /// Ends all grants of a lock.
     pub(super) fn end_grants(&mut self, at: LockRef<'_>, kind: fn(Fence) -> MessageKind) {
         let mut seen = None;
-        while let Some(fence) = self.locks.lock(at).grants.next_fence(seen) {
+        while let Some(fence) = self.locks.lock(at).next_known(seen) {
             seen = Some(fence);
             self.end_grant(at, fence, Some(kind));
         }
         self.locks.change(at, |entry| entry.grants = GrantRecords::new());
     }
 
-    /// The lock is not this server's any more, and neither is its grant: a session of ours, or a hold to be taken back, must not end it when
-    /// it comes back one day. Those who are notified are told. Whether all are.
-    pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> bool {
+    /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to
+    /// take back. Whether all are told.
+    pub(super) fn send_away(&mut self, at: LockRef<'_>) -> bool {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();
         for request in &queued {

@@ -1,21 +1,21 @@
 //! One lock: its queue, its sessions, and the grants of waiters that are not told yet.
 
 use std::collections::BTreeSet;
-use std::num::NonZero;
 
 use super::grant_record::GrantRecord;
 use super::grants::GrantRecords;
+use super::outgoing::Message;
 use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;
 use super::untold::UntoldHold;
-use crate::lock::{Fence, Millis, Owner};
+use crate::lock::{Fence, Owner};
 
 /// All that is known of one lock beside its key. Grants are told apart by their fences: no two grants of a lock have the same fence.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct LockEntry {
     pub(super) queue: Queue,
-    pub(crate) grants: GrantRecords,
+    pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
     /// For how many locks all those places waited that have not claimed their grants of this one.
     pub(super) unclaimed_locks: u32,
@@ -26,13 +26,8 @@ pub(crate) struct LockEntry {
     /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
     pub(super) upgrader: Option<Box<Upgrader>>,
     /// Somebody else may have changed the lock: all that is known of it is to be compared with what it is now.
-    pub(crate) recheck: bool,
-    /// Since when the lock is noted to be held: see `Locks::held`.
-    pub(super) held: Option<Since>,
+    pub(super) recheck: bool,
 }
-
-/// A time in ms; 0 is none, to save room.
-pub(super) type Since = NonZero<Millis>;
 
 /// The owner of that grant waits to have it with less room.
 #[derive(Debug)]
@@ -41,6 +36,24 @@ pub(super) struct Upgrader {
     pub(super) fence: Fence,
     /// In these places of the queue.
     pub(super) requests: BTreeSet<RequestId>,
+}
+
+/// The parts of a lock that are to be settled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unsettled {
+    /// Grants whose leases ended while this server stood still.
+    pub(crate) expired: bool,
+    /// A grant whose waiter went away.
+    pub(crate) undeliverable: bool,
+    pub(crate) session: bool,
+    /// All sessions, not only those of connections that have closed.
+    pub(crate) sessions: bool,
+    /// A grant whose holder hears what becomes of it.
+    pub(crate) watched: bool,
+    /// Whether all grants of which something is known are still there.
+    pub(crate) records: bool,
+    /// All that is known of the lock is to be compared with what it is now.
+    pub(crate) recheck: bool,
 }
 
 impl Default for LockEntry {
@@ -60,7 +73,6 @@ impl LockEntry {
             wanted: false,
             upgrader: None,
             recheck: false,
-            held: None,
         }
     }
 
@@ -114,6 +126,25 @@ impl LockEntry {
         self.upgrader = None;
     }
 
+    /// All that is known of the lock is compared with what it is when it is looked at next.
+    pub(crate) fn recheck_next(&mut self) {
+        self.recheck = true;
+    }
+
+    /// The parts that are to be settled, in the step that does it. `renewal`: whether a session is to be renewed.
+    pub(super) fn take_up(&mut self, renewal: bool) -> Unsettled {
+        let (recheck, counts) = (std::mem::take(&mut self.recheck), self.grants.counts());
+        Unsettled {
+            expired: counts.expired > 0,
+            undeliverable: counts.undeliverable > 0,
+            session: counts.sessions > 0,
+            sessions: recheck || renewal,
+            watched: counts.listeners > 0,
+            records: recheck || self.grants.len() == 1,
+            recheck,
+        }
+    }
+
     /// A waiter leaves the queue. The queue that forms next is told of anew.
     pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
         self.queue.leave(request, owner);
@@ -130,6 +161,18 @@ impl LockEntry {
         let tell = !self.wanted && !self.queue.is_empty() && self.grants.counts().uninformed > 0;
         self.wanted |= tell;
         tell
+    }
+
+    /// The message to the next holder that somebody waits, unless the queue has dissolved meanwhile. Where `wanted` is left, others are
+    /// told after it.
+    pub(super) fn next_wanted(&mut self) -> Option<Message> {
+        self.wanted = false;
+        if self.queue.is_empty() {
+            return None;
+        }
+        let message = self.grants.inform_next()?;
+        self.wanted = self.grants.counts().uninformed > 0;
+        Some(message)
     }
 
     /// Whether a place may be given a grant that its owner has already: not while its owner, and others, have so many to claim. (One

@@ -9,13 +9,13 @@ use super::queue::RequestId;
 use super::replication::Moved;
 use super::untold::UntoldHold;
 use super::waiter::Session;
-use crate::lock::{Deadline, Fence, Held, Millis};
+use crate::lock::{Fence, Millis};
 
 /// The records of one lock, by fence. Whatever changes one goes through here: so the counts are right, and a record of which nothing is
 /// left is dropped.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(crate) struct GrantRecords {
+pub(super) struct GrantRecords {
     records: VecDeque<GrantRecord>,
     counts: Counts,
 }
@@ -30,7 +30,7 @@ impl GrantRecords {
         self.records.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.records.len()
     }
 
@@ -51,14 +51,9 @@ impl GrantRecords {
     }
 
     /// Those with later fences.
-    fn after(&self, seen: Option<Fence>) -> impl Iterator<Item = &GrantRecord> {
+    pub(super) fn after(&self, seen: Option<Fence>) -> impl Iterator<Item = &GrantRecord> {
         let first = self.records.partition_point(|record| Some(record.fence) <= seen);
         self.records.range(first..)
-    }
-
-    /// The next grant of which something is known, by its fence.
-    pub(crate) fn next_fence(&self, seen: Option<Fence>) -> Option<Fence> {
-        self.after(seen).next().map(|record| record.fence)
     }
 
     /// The session of that grant.
@@ -71,18 +66,8 @@ impl GrantRecords {
 
     /// The sessions of all grants.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &Session> {
-        self.sessions_after(None)
-    }
-
-    /// The sessions of the grants with later fences.
-    pub(super) fn sessions_after(&self, seen: Option<Fence>) -> impl Iterator<Item = &Session> {
         let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
-        self.after(seen).take(records).filter_map(|record| record.session.as_ref())
-    }
-
-    /// The grants that connections keep alive.
-    pub(crate) fn session_fences(&self) -> Vec<Fence> {
-        self.sessions().map(|session| session.fence).collect()
+        self.records.iter().take(records).filter_map(|record| record.session.as_ref())
     }
 
     /// The message to the first holder who knows of its grant, and not of the queue behind it. From now on it does.
@@ -100,23 +85,12 @@ impl GrantRecords {
         self.change_at(number, inform).flatten()
     }
 
-    /// Whether a waiter went away before it was told of its hold.
-    pub(crate) fn has_undeliverable(&self) -> bool {
-        self.counts.undeliverable > 0
-    }
-
-    /// A grant whose waiter went away before it was told, and how many holds of it are to be taken back.
-    pub(crate) fn take_undeliverable(&mut self) -> Option<(Fence, u32)> {
-        if !self.has_undeliverable() {
+    /// The first grant of which holds are to be taken back.
+    pub(super) fn first_undeliverable(&self) -> Option<Fence> {
+        if self.counts.undeliverable == 0 {
             return None;
         }
-        let fence = self.records.iter().find(|record| record.undeliverable > 0)?.fence;
-        Some((fence, self.take_undeliverable_of(fence)?))
-    }
-
-    /// How many holds of that grant are to be taken back.
-    pub(crate) fn take_undeliverable_of(&mut self, fence: Fence) -> Option<u32> {
-        self.change(fence, |record| std::mem::take(&mut record.undeliverable)).filter(|holds| *holds > 0)
+        self.records.iter().find(|record| record.undeliverable > 0).map(|record| record.fence)
     }
 
     fn untold(&self, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
@@ -142,22 +116,6 @@ impl GrantRecords {
         self.change(fence, |record| record.session.as_mut().map(body));
     }
 
-    /// Has a session looked at later.
-    pub(crate) fn renew_session_at(&mut self, fence: Fence, renew_at: Millis) {
-        self.change_session(fence, |session| session.renew_at = renew_at);
-    }
-
-    /// A waiter has been given that grant without a hold of its own.
-    pub(crate) fn share_hold_with(&mut self, fence: Fence, request: RequestId) {
-        self.change(fence, |record| record.untold.share_with(request));
-    }
-
-    /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are still to be
-    /// told.
-    pub(crate) fn end_binds(&mut self, fence: Fence) {
-        self.change(fence, |record| record.untold.end_binds());
-    }
-
     /// A waiter is told of that grant: whether its connection is to keep it alive. If the waiter turns out to be gone, what its connection
     /// kept alive before is not that of this answer.
     pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
@@ -173,34 +131,6 @@ impl GrantRecords {
     /// How far replicas have confirmed the renewals of that grant.
     pub(super) fn synced(&self, fence: Fence) -> Option<&Synced> {
         self.get(fence)?.synced.as_deref()
-    }
-
-    /// Whether a connection keeps that grant alive only as long as replicas confirm it.
-    pub(crate) fn is_synced(&self, fence: Fence) -> bool {
-        self.synced(fence).is_some()
-    }
-
-    /// Whether a renewal of that grant is still to be confirmed.
-    pub(crate) fn awaits_renewal(&self, fence: Fence) -> bool {
-        self.synced(fence).is_some_and(|synced| synced.pending.is_some())
-    }
-
-    /// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
-    /// is over without.
-    pub(crate) fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
-        let moved = self.synced(held.grant.fence()).and_then(|synced| Some(synced.pending?.0));
-        // Somebody else may have moved the lease since.
-        match moved.filter(|moved| moved.to == held.deadline) {
-            None => Some(held),
-            Some(Moved { from, .. }) => {
-                (from >= Deadline::At(now)).then_some(Held { deadline: from, ..held })
-            }
-        }
-    }
-
-    /// Whether a grant was kept whose lease ended while this server stood still.
-    pub(crate) fn has_expired(&self) -> bool {
-        self.counts.expired > 0
     }
 
     /// Takes what was kept so.

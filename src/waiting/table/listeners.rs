@@ -59,15 +59,11 @@ impl Listeners<'_> {
         }
     }
 
-    /// The message to the next holder that somebody waits, unless the queue has dissolved meanwhile; the others are told after it.
+    /// The message to the next holder that somebody waits; the others are told after it.
     pub(super) fn next_wanted(&mut self, id: LockId) -> Option<Message> {
         let entry = self.locks.entries.get_mut(id.to_ref())?;
-        entry.wanted = false;
-        if entry.queue.is_empty() {
-            return None;
-        }
-        let message = entry.grants.inform_next()?;
-        if entry.want() {
+        let message = entry.next_wanted()?;
+        if entry.wanted {
             self.outgoing.push_front(Notice::Wanted(id));
         }
         Some(message)

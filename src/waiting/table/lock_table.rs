@@ -8,6 +8,7 @@ use indexmap::map::raw_entry_v1::{RawEntryApiV1, RawEntryMut};
 use indexmap::{Equivalent, IndexMap};
 
 use super::entry::LockEntry;
+use super::held_since::Since;
 use super::lock_id::{HASHES, LockId, LockRef};
 
 /// A hash table, since each step on any lock asks it once. It is
@@ -57,13 +58,20 @@ impl Clone for Last {
 }
 
 /// Whoever asks brings the hash.
-type Part = IndexMap<LockId, Box<LockEntry>, ()>;
+type Part = IndexMap<LockId, Entry, ()>;
 
 /// A model copies a table at each step: few parts there.
 const PARTS: usize = if cfg!(test) { 2 } else { 256 };
 
 /// An empty part gives its memory back where it has room for more entries than that.
 const KEPT: usize = 64;
+
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone, PartialEq, Eq))]
+struct Entry {
+    entry: Box<LockEntry>,
+    held: Option<Since>,
+}
 
 /// How far a way through all entries has come, from the last to the first.
 #[derive(Clone, Copy, Debug)]
@@ -116,15 +124,21 @@ impl Table {
     }
 
     #[inline(always)]
-    fn entry(&self, at: LockRef<'_>) -> Option<(&LockId, &LockEntry)> {
-        let (number, index) = self.find(at)?;
-        self.part(number).get_index(index).map(|(id, entry)| (id, entry.as_ref()))
+    fn entry(&self, at: LockRef<'_>) -> Option<(&LockId, &Entry)> {
+        let (number, index) = self.last.get();
+        if let Some(found @ (id, _)) = self.part(number).get_index(index)
+            && at.equivalent(id)
+        {
+            return Some(found);
+        }
+        let (number, index) = self.look_up(at)?;
+        self.part(number).get_index(index)
     }
 
     #[inline(always)]
-    fn entry_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut LockEntry)> {
+    fn entry_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut Entry)> {
         let (number, index) = self.find(at)?;
-        self.part_mut(number).get_index_mut(index).map(|(id, entry)| (id, entry.as_mut()))
+        self.part_mut(number).get_index_mut(index)
     }
 }
 
@@ -143,7 +157,7 @@ impl LockTable {
     }
 
     pub(super) fn get(&self, at: LockRef<'_>) -> Option<&LockEntry> {
-        self.table.as_ref()?.entry(at).map(|(_, entry)| entry)
+        self.table.as_ref()?.entry(at).map(|(_, entry)| entry.entry.as_ref())
     }
 
     /// Whether there is no such entry, as is so for most locks.
@@ -158,7 +172,16 @@ impl LockTable {
 
     /// An entry and its name, which is shared with it.
     pub(super) fn get_key_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut LockEntry)> {
-        self.table.as_mut()?.entry_mut(at)
+        self.table.as_mut()?.entry_mut(at).map(|(id, entry)| (id, entry.entry.as_mut()))
+    }
+
+    /// The name of an entry, the entry, and since when its lock is noted to be held.
+    pub(super) fn get_held_mut(
+        &mut self,
+        at: LockRef<'_>,
+    ) -> Option<(&LockId, &mut LockEntry, &mut Option<Since>)> {
+        let (id, Entry { entry, held }) = self.table.as_mut()?.entry_mut(at)?;
+        Some((id, entry, held))
     }
 
     /// The name of an entry, shared with it.
@@ -195,8 +218,10 @@ impl LockTable {
             self.len += 1;
         }
         match entry {
-            RawEntryMut::Occupied(entry) => entry.into_mut(),
-            RawEntryMut::Vacant(entry) => entry.insert_hashed_nocheck(hash, id, Box::default()).1,
+            RawEntryMut::Occupied(entry) => &mut entry.into_mut().entry,
+            RawEntryMut::Vacant(entry) => {
+                &mut entry.insert_hashed_nocheck(hash, id, Entry::default()).1.entry
+            }
         }
     }
 
@@ -223,22 +248,38 @@ impl Cursor {
 
 #[cfg(any(test, debug_assertions))]
 impl LockTable {
+    fn entries(&self) -> impl Iterator<Item = (&LockId, &Entry)> {
+        self.table.iter().flat_map(|table| std::iter::once(&table.first).chain(&table.others).flatten())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&LockId, &LockEntry)> {
-        let parts = self.table.iter().flat_map(|table| std::iter::once(&table.first).chain(&table.others));
-        parts.flatten().map(|(id, entry)| (id, entry.as_ref()))
+        self.entries().map(|(id, entry)| (id, entry.entry.as_ref()))
+    }
+
+    /// The notes of when locks were held first, with their names.
+    pub(super) fn held(&self) -> impl Iterator<Item = (Since, &LockId)> {
+        self.entries().filter_map(|(id, entry)| Some((entry.held?, id)))
     }
 }
 
 #[cfg(test)]
 impl LockTable {
+    fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        let tables = self.table.iter_mut();
+        let parts = tables.flat_map(|table| std::iter::once(&mut table.first).chain(&mut table.others));
+        parts.flat_map(IndexMap::values_mut)
+    }
+
     pub(super) fn values(&self) -> impl Iterator<Item = &LockEntry> {
         self.iter().map(|(_, entry)| entry)
     }
 
+    pub(super) fn forget_held(&mut self) {
+        self.entries_mut().for_each(|entry| entry.held = None);
+    }
+
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut LockEntry> {
-        let tables = self.table.iter_mut();
-        let parts = tables.flat_map(|table| std::iter::once(&mut table.first).chain(&mut table.others));
-        parts.flat_map(IndexMap::values_mut).map(AsMut::as_mut)
+        self.entries_mut().map(|entry| entry.entry.as_mut())
     }
 }
 
@@ -246,8 +287,8 @@ impl LockTable {
 #[cfg(test)]
 impl PartialEq for LockTable {
     fn eq(&self, other: &Self) -> bool {
-        let sorted = |table: &Self| -> std::collections::BTreeMap<LockId, LockEntry> {
-            table.iter().map(|(id, entry)| (id.clone(), entry.clone())).collect()
+        let sorted = |entries: &Self| -> std::collections::BTreeMap<LockId, Entry> {
+            entries.entries().map(|(id, entry)| (id.clone(), entry.clone())).collect()
         };
         sorted(self) == sorted(other)
     }

@@ -1,13 +1,12 @@
 //! All that is known of each lock, and when to look at it. Nothing here knows of waiters, but for their numbers, or of connections.
 
-use std::collections::BTreeSet;
-
-use super::entry::{LockEntry, Since};
+use super::entry::{LockEntry, Unsettled};
 use super::grant_record::Expired;
+use super::held_since::{HeldSince, Since};
 use super::lock_id::{LockId, LockRef};
 use super::lock_table::LockTable;
 use super::queue::RequestId;
-use super::sweep::{Kind, Sweeps};
+use super::sweep::{Kind, Next, Sweeps};
 use super::timers::{Lane, Timers};
 use super::untold::UntoldHold;
 use crate::lock::{Fence, Grant, Millis, Owner};
@@ -20,11 +19,8 @@ pub(crate) struct Locks {
     pub(crate) timers: Timers,
     /// Work on all entries that has begun.
     pub(super) sweeps: Sweeps,
-    /// Which of the locks that somebody waits for has been held longest; it decides nothing. The time of each grant stands in its key. Here
-    /// a lock is noted when somebody begins to wait for it, with the time of its oldest grant; a handover does not change the note. Grants
-    /// that come later are younger, so no lock has been held for longer than its note says. Whoever asks looks at the locks in the order
-    /// of the notes and sets those right that are out of date, until one is as it was noted: none behind it can have been held longer.
-    pub(super) held: BTreeSet<(Since, LockId)>,
+    /// Since when the locks are held that somebody waits for. It decides nothing.
+    pub(super) held: HeldSince,
 }
 
 impl Locks {
@@ -33,7 +29,7 @@ impl Locks {
             entries: LockTable::new(),
             timers: Timers::new(),
             sweeps: Sweeps::new(),
-            held: BTreeSet::new(),
+            held: HeldSince::new(),
         }
     }
 
@@ -84,13 +80,13 @@ impl Locks {
         hold: UntoldHold,
         granted: Option<Fence>,
     ) -> Option<RequestId> {
-        let entry = self.entries.get_key_mut(at);
+        let entry = self.entries.get_held_mut(at);
         debug_assert!(entry.is_some(), "{hold:?} is in the queue of {at:?}");
-        let (id, entry) = entry?;
+        let (id, entry, held) = entry?;
         let was_first = entry.head() == Some(hold.request);
         entry.leave(hold.request, owner);
         if entry.queue.is_empty() {
-            note(&mut self.held, id, entry, None);
+            self.held.note(held, None, id);
         }
         if let Some(fence) = granted {
             entry.add_untold(fence, hold);
@@ -98,7 +94,7 @@ impl Locks {
         }
         let next = entry.head().filter(|_| was_first);
         // A holder's own waiters pass over two of it at most.
-        if entry.queue.of(owner, Some(hold.request)).next().is_some() {
+        if entry.queue.next_of(owner, Some(hold.request)).is_some() {
             self.recheck_by(at, 0);
         } else if entry.is_over() {
             self.cancel_timers(at);
@@ -107,13 +103,12 @@ impl Locks {
         next
     }
 
-    /// A lock is settled now, so its timers that are due are over. Whether all that is known of it is to be compared with what it is, and
-    /// whether one of its sessions may be to be renewed.
-    pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> (bool, bool) {
-        let Some((id, entry)) = self.entries.get_key_mut(at) else { return (false, false) };
+    /// The parts of a lock that are to be settled. They are settled now, so its timers that are due are over.
+    pub(crate) fn take_up(&mut self, at: LockRef<'_>, now: Millis) -> Unsettled {
+        let Some((id, entry)) = self.entries.get_key_mut(at) else { return Unsettled::default() };
         let renewal = entry.timers.is_renewal_due(now);
         self.timers.cancel_due(&mut entry.timers, id, now);
-        (std::mem::take(&mut entry.recheck), renewal)
+        entry.take_up(renewal)
     }
 
     /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.
@@ -175,7 +170,7 @@ impl Locks {
     }
 
     /// Something has been done to a lock's key, or to all keys, under that number. A grant that was kept later is not meant.
-    pub(super) fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
+    fn touched_by(&mut self, at: LockRef<'_>, number: u64) -> bool {
         self.change(at, |entry| entry.grants.touched_by(number));
         self.recheck_by(at, 0)
     }
@@ -196,9 +191,27 @@ impl Locks {
         self.sweeps.start(Kind::Demoted, self.entries.end());
     }
 
+    /// Does what is to be done to one more entry, and whether there was anything to do. A lock whose waiters
+    /// are to be sent away first is returned, and seen once that is done.
+    pub(super) fn sweep(&mut self) -> (bool, Option<LockId>) {
+        let (kind, number, id) = match self.sweeps.next(&self.entries) {
+            Next::Nothing => return (false, None),
+            Next::End => return (true, None),
+            Next::Entry(Kind::Demoted, _, id) => return (true, Some(id)),
+            Next::Entry(kind, number, id) => (kind, number, id),
+        };
+        if kind == Kind::Rules {
+            self.recheck_by(id.to_ref(), 0);
+        } else if kind.touches(id.db) {
+            self.touched_by(id.to_ref(), number);
+        }
+        self.sweeps.advance();
+        (true, None)
+    }
+
     /// Keeps a grant whose lease ended while this server stood still.
     pub(crate) fn keep_expired(&mut self, at: LockRef<'_>, grant: Grant) {
-        let (kept_at, fence) = (self.sweeps.last_number, grant.fence());
+        let (kept_at, fence) = (self.sweeps.last_number(), grant.fence());
         self.change(at, |entry| {
             let expired = Some(Box::new(Expired { grant, for_good: false, kept_at }));
             entry.grants.open(fence, |record| record.expired = expired);
@@ -225,10 +238,10 @@ impl Locks {
     /// A lock is held, by its oldest grant, since then; a free one from now on at the earliest. Noted if somebody waits for it.
     /// Whether somebody is to hear of a lapse, as `is_watched`.
     pub(crate) fn note_held(&mut self, at: LockRef<'_>, since: Millis) -> bool {
-        let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
+        let Some((id, entry, held)) = self.entries.get_held_mut(at) else { return false };
         let since = Since::new(since.max(1));
-        if !entry.queue.is_empty() && (entry.held.is_none() || since < entry.held) {
-            note(&mut self.held, id, entry, since);
+        if !entry.queue.is_empty() && (held.is_none() || since < *held) {
+            self.held.note(held, since, id);
         }
         entry.is_watched()
     }
@@ -240,16 +253,8 @@ impl Locks {
 
     /// It has been held since then only.
     pub(crate) fn held_since(&mut self, id: &LockId, since: Millis) {
-        if let Some((id, entry)) = self.entries.get_key_mut(id.to_ref()) {
-            note(&mut self.held, id, entry, Since::new(since.max(1)));
+        if let Some((id, _, held)) = self.entries.get_held_mut(id.to_ref()) {
+            self.held.note(held, Since::new(since.max(1)), id);
         }
     }
-}
-
-/// Notes since when a lock is held, in place of an earlier note, or forgets it.
-fn note(held: &mut BTreeSet<(Since, LockId)>, id: &LockId, entry: &mut LockEntry, since: Option<Since>) {
-    if let Some(earlier) = std::mem::replace(&mut entry.held, since) {
-        held.remove(&(earlier, id.clone()));
-    }
-    held.extend(since.map(|since| (since, id.clone())));
 }

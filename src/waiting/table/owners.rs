@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use super::lock_id::{HASHES, LockRef};
 use super::queue::RequestId;
-use super::waiter::Waiter;
+use super::waiter::RequestedLocks;
 use crate::lock::Owner;
 
 /// All who stand in queues. By a hash of their owners, which compares faster than those. Two owners may share one; which do can't be
@@ -17,7 +17,7 @@ pub(super) struct Owners {
     /// The places among them, by a hash of the owner and of the locks that are waited for.
     places: BTreeSet<(u64, RequestId)>,
     /// How many of them wait for several locks.
-    pub(super) several: usize,
+    several: usize,
 }
 
 impl Owners {
@@ -25,21 +25,31 @@ impl Owners {
         Self { waits: BTreeSet::new(), places: BTreeSet::new(), several: 0 }
     }
 
-    pub(super) fn join<C>(&mut self, request: RequestId, waiter: &Waiter<C>) {
-        let (owner, several) = (&waiter.ask.owner, waiter.locks.are_several());
+    pub(super) fn join(
+        &mut self,
+        owner: &Owner<'_>,
+        request: RequestId,
+        locks: &RequestedLocks,
+        place: bool,
+    ) {
         self.waits.insert((HASHES.hash_one(owner), request));
-        self.several += usize::from(several);
-        if waiter.channel().is_some() {
-            self.places.insert((place_hash(owner, waiter.locks.names(), several), request));
+        self.several += usize::from(locks.are_several());
+        if place {
+            self.places.insert((place_hash(owner, locks.names(), locks.are_several()), request));
         }
     }
 
-    pub(super) fn leave<C>(&mut self, request: RequestId, waiter: &Waiter<C>) {
-        let (owner, several) = (&waiter.ask.owner, waiter.locks.are_several());
+    pub(super) fn leave(
+        &mut self,
+        owner: &Owner<'_>,
+        request: RequestId,
+        locks: &RequestedLocks,
+        place: bool,
+    ) {
         self.waits.remove(&(HASHES.hash_one(owner), request));
-        self.several -= usize::from(several);
-        if waiter.channel().is_some() {
-            self.places.remove(&(place_hash(owner, waiter.locks.names(), several), request));
+        self.several -= usize::from(locks.are_several());
+        if place {
+            self.places.remove(&(place_hash(owner, locks.names(), locks.are_several()), request));
         }
     }
 
@@ -63,6 +73,10 @@ impl Owners {
     ) -> impl Iterator<Item = RequestId> {
         let hash = place_hash(owner, locks, several);
         self.places.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).rev().map(|(_, request)| *request)
+    }
+
+    pub(super) fn has_several(&self) -> bool {
+        self.several > 0
     }
 }
 

@@ -91,24 +91,30 @@ impl Queue {
         }
     }
 
-    /// The waiters with that owner that came after that one, first come first.
-    pub(super) fn of(
-        &self,
-        owner: &Owner<'static>,
-        seen: Option<RequestId>,
-    ) -> impl DoubleEndedIterator<Item = RequestId> {
+    /// The first waiter with that owner that came after that one.
+    pub(super) fn next_of(&self, owner: &Owner<'static>, seen: Option<RequestId>) -> Option<RequestId> {
+        match (self, seen) {
+            (Self::Many { owners, .. }, Some(seen)) => {
+                let last = Bound::Included((owner.clone(), RequestId::MAX));
+                let after = owners.range((Bound::Excluded((owner.clone(), seen)), last)).next();
+                after.map(|(_, request)| *request)
+            }
+            _ => self.all_of(owner).find(|request| Some(*request) > seen),
+        }
+    }
+
+    /// The waiters with that owner, first come first.
+    pub(super) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
             Self::Many { owners, .. } => {
-                let least = Bound::Included((owner.clone(), RequestId::MIN));
-                let first = seen.map_or(least, |seen| Bound::Excluded((owner.clone(), seen)));
+                let first = Bound::Included((owner.clone(), RequestId::MIN));
                 let last = Bound::Included((owner.clone(), RequestId::MAX));
                 (&[][..], Some(owners.range((first, last))))
             }
         };
-        let is_meant = move |request: RequestId, waits| Some(request) > seen && waits == owner;
-        let few = few.iter().filter(move |(request, waits)| is_meant(*request, waits));
-        few.map(|(request, _)| *request).chain(many.into_iter().flatten().map(|(_, request)| *request))
+        let few = few.iter().filter(move |(_, waits)| waits == owner).map(|(request, _)| *request);
+        few.chain(many.into_iter().flatten().map(|(_, request)| *request))
     }
 
     /// All waiters, first come first.
@@ -166,12 +172,12 @@ mod tests {
             queue.join(request(number), owner(name).into_owned());
         }
         assert_eq!(queue.head(), Some(request(1)));
-        assert_eq!(queue.of(&owner("c"), None).next(), Some(request(4)));
-        assert_eq!(queue.of(&owner("d"), None).next(), None);
+        assert_eq!(queue.next_of(&owner("c"), None), Some(request(4)));
+        assert_eq!(queue.next_of(&owner("d"), None), None);
         assert!(queue.leave(request(1), &owner("a")));
         assert!(!queue.leave(request(1), &owner("a")));
         assert_eq!(queue.head(), Some(request(2)));
-        assert_eq!(queue.of(&owner("a"), None).next(), Some(request(3)));
+        assert_eq!(queue.next_of(&owner("a"), None), Some(request(3)));
         assert_eq!(queue.iter().collect::<Vec<_>>(), [request(2), request(3), request(4)]);
     }
 
@@ -196,7 +202,7 @@ mod tests {
                 prop_assert_eq!(queue.head(), list.first().map(|entry| request(entry.0)));
                 for (who, name) in names.iter().enumerate() {
                     let first = list.iter().find(|entry| entry.1 == who).map(|entry| request(entry.0));
-                    prop_assert_eq!(queue.of(&owner(name), None).next(), first);
+                    prop_assert_eq!(queue.next_of(&owner(name), None), first);
                 }
             }
         }

@@ -32,17 +32,14 @@ impl RequestTimers {
         }
     }
 
-    /// A request is given up at that time, or never, and not when it was to be before. `ends`: the request's own note of that.
-    pub(super) fn set_timeout(
-        &mut self,
-        request: RequestId,
-        ends: &mut Option<Millis>,
-        time: Option<Millis>,
-    ) {
-        if let Some(earlier) = std::mem::replace(ends, time) {
-            self.timeouts.remove(&(earlier, request));
-        }
+    pub(super) fn set_timeout(&mut self, request: RequestId, time: Option<Millis>) {
         self.timeouts.extend(time.map(|time| (time, request)));
+    }
+
+    pub(super) fn cancel_timeout(&mut self, request: RequestId, time: Option<Millis>) {
+        if let Some(time) = time {
+            self.timeouts.remove(&(time, request));
+        }
     }
 
     /// When the time of a request is up next.

@@ -32,8 +32,16 @@ struct Sweep {
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Sweeps {
     sweeps: Vec<Sweep>,
-    /// The number of the last thing that happened to keys.
-    pub(super) last_number: u64,
+    last_number: u64,
+}
+
+/// The next piece of work.
+pub(super) enum Next {
+    Nothing,
+    /// One sweep has come to its end.
+    End,
+    /// An entry is to be seen, for what has that number.
+    Entry(Kind, u64, LockId),
 }
 
 impl Sweeps {
@@ -47,6 +55,11 @@ impl Sweeps {
 
     pub(super) fn is_under_way(&self, kind: Kind) -> bool {
         self.sweeps.iter().any(|sweep| sweep.kind == kind)
+    }
+
+    /// The number of the last thing that happened to keys.
+    pub(super) fn last_number(&self) -> u64 {
+        self.last_number
     }
 
     /// The number of what happens to keys now.
@@ -72,18 +85,17 @@ impl Sweeps {
         sweeps.any(|sweep| sweep.again.unwrap_or(sweep.number) > number)
     }
 
-    /// The next entry to be seen, what for, and the number of that.
-    pub(super) fn next(&mut self, entries: &LockTable) -> Option<(Kind, u64, LockId)> {
-        loop {
-            let sweep = self.sweeps.first_mut()?;
-            if let Some(id) = entries.before(&mut sweep.cursor) {
-                return Some((sweep.kind, sweep.number, id.clone()));
-            }
-            // A sweep that is to be done again comes after all others: flushes that keep coming hold nothing up.
-            let Sweep { kind, again, .. } = self.sweeps.remove(0);
-            let anew = |number| Sweep { kind, cursor: entries.end(), number, again: None };
-            self.sweeps.extend(again.map(anew));
+    /// The next entry to be seen.
+    pub(super) fn next(&mut self, entries: &LockTable) -> Next {
+        let Some(sweep) = self.sweeps.first_mut() else { return Next::Nothing };
+        if let Some(id) = entries.before(&mut sweep.cursor) {
+            return Next::Entry(sweep.kind, sweep.number, id.clone());
         }
+        // A sweep that is to be done again comes after all others: flushes that keep coming hold nothing up.
+        let Sweep { kind, again, .. } = self.sweeps.remove(0);
+        let anew = |number| Sweep { kind, cursor: entries.end(), number, again: None };
+        self.sweeps.extend(again.map(anew));
+        Next::End
     }
 
     /// The entry has been seen.

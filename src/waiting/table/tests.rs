@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
+use super::held_since::HeldSince;
 use super::outgoing::Notice;
 use super::queue::{Queue, RequestId};
 use super::shown::Observers;
@@ -28,7 +29,7 @@ impl<C: Copy> WaitTable<C> {
     /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
     pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
         let entry = self.locks.lock(at);
-        entry.grants.has_undeliverable() || entry.grants.has_expired() || self.has_session_over(at)
+        entry.has_undeliverable() || entry.has_expired() || self.view().has_session_over(at)
     }
 
     /// The queue in order of arrival: under which name, and for how many there is to be room.
@@ -109,8 +110,8 @@ impl WaitTable<RequestId> {
         self.locks.timers.forget_last_run(&renewals);
         // It decides nothing.
         self.observers = Observers::new();
-        self.locks.entries.values_mut().for_each(|entry| entry.held = None);
-        self.locks.held.clear();
+        self.locks.entries.forget_held();
+        self.locks.held = HeldSince::new();
         let old: Vec<RequestId> = self.waiters.by_request.keys().copied().collect();
         let new: BTreeMap<RequestId, RequestId> =
             old.into_iter().map(|request| (request, self.waiters.next_request())).collect();

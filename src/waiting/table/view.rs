@@ -1,13 +1,21 @@
-//! Who waits where, and whose connection keeps what alive, for the rules and for `DETECT` to read. What is said of a connection that has
-//! closed is what will be so once that has been cleared up.
+//! A view of who waits where, and of whose connection keeps what alive: read only, for the rules and for `DETECT`.
 
 use std::collections::BTreeSet;
 
-use super::WaitTable;
+use super::connections::Connections;
 use super::lock_id::{LockId, LockRef};
+use super::locks::Locks;
 use super::queue::RequestId;
 use super::waiter::{Phase, Session, Waiter};
+use super::waiters::Waiters;
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
+
+/// The table, to be read. What is said of a connection that has closed is what will be so once that has been cleared up.
+pub(crate) struct View<'a, C> {
+    pub(super) locks: &'a Locks,
+    pub(super) waiters: &'a Waiters<C>,
+    pub(super) connections: &'a Connections,
+}
 
 /// A waiter in front of another one in a queue.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +26,7 @@ pub(crate) struct Ahead {
     pub(crate) wants_more: bool,
 }
 
-impl<C: Copy> WaitTable<C> {
+impl<'a, C: Copy> View<'a, C> {
     /// The first waiter for a lock, and what it asks for.
     pub(crate) fn head(&self, at: LockRef<'_>) -> Option<(RequestId, AcquireRequest<'static>)> {
         self.asked(self.locks.lock(at).head()?)
@@ -31,7 +39,7 @@ impl<C: Copy> WaitTable<C> {
         owner: &Owner<'static>,
         seen: Option<RequestId>,
     ) -> Option<(RequestId, AcquireRequest<'static>)> {
-        self.asked(self.locks.lock(at).queue.of(owner, seen).next()?)
+        self.asked(self.locks.lock(at).queue.next_of(owner, seen)?)
     }
 
     fn asked(&self, request: RequestId) -> Option<(RequestId, AcquireRequest<'static>)> {
@@ -73,7 +81,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// The next session of a lock, by its fence; of one whose connection has closed only, where not all are to be looked at.
     pub(crate) fn next_session(&self, at: LockRef<'_>, seen: Option<Fence>, all: bool) -> Option<Session> {
-        let unseen = self.locks.lock(at).grants.sessions_after(seen);
+        let unseen = self.locks.lock(at).grants.after(seen).filter_map(|record| record.session.as_ref());
         unseen.map(|session| self.as_it_is(session)).find(|session| all || session.over)
     }
 
@@ -84,7 +92,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether a connection that kept a grant of that lock alive has closed.
     pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
-        self.next_session(at, None, false).is_some()
+        self.locks.lock(at).grants.sessions().any(|session| self.connections.is_over(session))
     }
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
@@ -99,8 +107,7 @@ impl<C: Copy> WaitTable<C> {
     /// replicas confirm: who could not ask them may have been replaced.
     pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
-            !self.locks.lock(at).grants.is_synced(fence)
-                && self.locks.timers.is_overdue(session.renew_at, now)
+            !self.locks.lock(at).is_synced(fence) && self.locks.timers.is_overdue(session.renew_at, now)
         })
     }
 
@@ -132,10 +139,10 @@ impl<C: Copy> WaitTable<C> {
 
     /// The waiters that are served before that one, or before one that comes now: the next one first.
     pub(crate) fn ahead_of(
-        &self,
+        self,
         at: LockRef<'_>,
         request: Option<RequestId>,
-    ) -> impl Iterator<Item = Ahead> {
+    ) -> impl Iterator<Item = Ahead> + use<'a, C> {
         let ahead = self.locks.lock(at).in_order().take_while(move |other| Some(*other) != request);
         ahead.filter_map(move |request| {
             let waiter = self.waiters.get(request)?;

@@ -44,6 +44,10 @@ pub(crate) struct RequestedLock {
 }
 
 impl RequestedLock {
+    fn new(id: LockId) -> Self {
+        Self { id, got: None }
+    }
+
     pub(crate) fn fence(&self) -> Option<Fence> {
         self.got.map(|got| got.fence)
     }
@@ -62,13 +66,12 @@ pub(crate) enum RequestedLocks {
 }
 
 impl RequestedLocks {
-    /// One, or `several` at once, of which that of the number `stuck` keeps the waiter waiting.
-    pub(super) fn new(ids: impl Iterator<Item = LockId>, several: bool, stuck: usize) -> Self {
-        let mut locks = ids.map(|id| RequestedLock { id, got: None });
-        match locks.next() {
-            Some(lock) if !several => Self::One(lock),
-            first => Self::Several { locks: first.into_iter().chain(locks).collect(), stuck },
-        }
+    pub(super) fn one(id: LockId) -> Self {
+        Self::One(RequestedLock::new(id))
+    }
+
+    pub(super) fn several(ids: impl Iterator<Item = LockId>, stuck: usize) -> Self {
+        Self::Several { locks: ids.map(RequestedLock::new).collect(), stuck }
     }
 
     pub(crate) fn all(&self) -> &[RequestedLock] {
@@ -83,11 +86,6 @@ impl RequestedLocks {
             Self::One(lock) => std::slice::from_mut(lock),
             Self::Several { locks, .. } => locks,
         }
-    }
-
-    /// What has been granted of them.
-    pub(super) fn granted(&self) -> impl Iterator<Item = (LockRef<'_>, Fence)> {
-        self.all().iter().filter_map(|lock| Some((lock.id.to_ref(), lock.fence()?)))
     }
 
     /// The number of the lock that keeps the waiter waiting.

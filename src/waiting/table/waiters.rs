@@ -75,14 +75,14 @@ impl<C: Copy> Waiters<C> {
 
     /// Somebody comes who stands in the queues of all these locks.
     pub(super) fn join(&mut self, request: RequestId, waiter: Waiter<C>) {
-        self.owners.join(request, &waiter);
+        let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
+        self.owners.join(owner, request, locks, waiter.channel().is_some());
         self.insert(request, waiter);
     }
 
     /// Somebody comes, be it to stand in no queue.
-    pub(super) fn insert(&mut self, request: RequestId, mut waiter: Waiter<C>) {
-        let ends = waiter.ends.take();
-        self.timers.set_timeout(request, &mut waiter.ends, ends);
+    pub(super) fn insert(&mut self, request: RequestId, waiter: Waiter<C>) {
+        self.timers.set_timeout(request, waiter.ends);
         self.by_request.insert(request, waiter);
     }
 
@@ -91,9 +91,9 @@ impl<C: Copy> Waiters<C> {
         let queued = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
         let Some(waiter) = queued else { return false };
         waiter.phase = next;
-        self.timers.set_timeout(request, &mut waiter.ends, None);
+        self.timers.cancel_timeout(request, waiter.ends.take());
         self.timers.cancel_try(request);
-        self.owners.leave(request, waiter);
+        self.owners.leave(&waiter.ask.owner, request, &waiter.locks, waiter.channel().is_some());
         true
     }
 
@@ -101,15 +101,15 @@ impl<C: Copy> Waiters<C> {
     pub(super) fn go_on(&mut self, request: RequestId, next: Phase) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
             waiter.phase = next;
-            self.timers.set_timeout(request, &mut waiter.ends, None);
+            self.timers.cancel_timeout(request, waiter.ends.take());
         }
     }
 
     /// Drops all that is known of a waiter that stands in no queue.
     pub(super) fn remove(&mut self, request: RequestId) -> Option<Waiter<C>> {
-        let mut waiter = self.by_request.remove(&request)?;
+        let waiter = self.by_request.remove(&request)?;
         debug_assert!(waiter.phase != Phase::Queued);
-        self.timers.set_timeout(request, &mut waiter.ends, None);
+        self.timers.cancel_timeout(request, waiter.ends);
         Some(waiter)
     }
 
@@ -123,7 +123,8 @@ impl<C: Copy> Waiters<C> {
         let waiter = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
         debug_assert!(waiter.is_some(), "{request:?} has a place");
         let (waiter, ends) = (waiter?, arrival.gives_up());
-        self.timers.set_timeout(request, &mut waiter.ends, ends);
+        self.timers.cancel_timeout(request, std::mem::replace(&mut waiter.ends, ends));
+        self.timers.set_timeout(request, ends);
         if waiter.locks.are_several() {
             // It may have them all now.
             self.timers.try_soon(request);
@@ -137,7 +138,8 @@ impl<C: Copy> Waiters<C> {
     /// Somebody has until then to claim what it has been granted, or replicas have to confirm it.
     pub(super) fn end_by(&mut self, request: RequestId, ends: Millis) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
-            self.timers.set_timeout(request, &mut waiter.ends, Some(ends));
+            waiter.ends = Some(ends);
+            self.timers.set_timeout(request, Some(ends));
         }
     }
 
@@ -243,6 +245,6 @@ impl<C: Copy> Waiters<C> {
 
     /// Whether anybody waits for several locks.
     pub(crate) fn has_several(&self) -> bool {
-        self.owners.several > 0
+        self.owners.has_several()
     }
 }
