@@ -36,6 +36,13 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
             Self::Many(many) => many.next(),
         }
     }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::Few(few) => few.size_hint(),
+            Self::Many(many) => many.size_hint(),
+        }
+    }
 }
 
 impl<K, V> Map<K, V> {

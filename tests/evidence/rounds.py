@@ -53,8 +53,7 @@ def build():
     tests = next(path for line in lines if (path := json.loads(line).get("executable")))
     module = os.environ.get("REDISLOCK_SO")
     if not module:
-        subprocess.run(["cargo", "build", "--release", "--locked"], cwd=ROOT, check=True)
-        module = TARGET / "release/libredislock.so"
+        module = output("bash", "-c", '. scripts/lib.sh && build_module >&2 && echo "$module"')
     # Where the tests look for what they build: beside their own folder.
     kept = TARGET / "rounds/debug/deps"
     kept.mkdir(parents=True, exist_ok=True)

@@ -23,9 +23,9 @@ pub(super) enum Exit {
     WokenLate,
     /// It goes on, and clients reach it, but neither its replicas nor the sentinels do. Some time after it was replaced they do again.
     CutOff,
-    /// The same, but only what the others send is lost.
+    /// Like `CutOff`, but only what the others send is lost.
     Deaf,
-    /// The same, but only what it sends to the others is lost.
+    /// Like `CutOff`, but only what it sends to the others is lost.
     Mute,
 }
 

@@ -11,7 +11,7 @@ use crate::support::{
 const QUIET: Duration = Duration::from_millis(1150);
 
 /// How far the clock is set, in seconds.
-const STEP: i64 = 30;
+const STEP: i32 = 30;
 
 /// The settings that the documentation names for a failover: leases of up to 2 s, an old primary that lives on for 1 s.
 fn setup() -> Setup {
@@ -53,7 +53,7 @@ fn ahead(client: &mut Client) -> i64 {
 
 /// Sets the clock, and has alice take and extend locks, now and then.
 #[track_caller]
-fn goes_on(seconds: i64) {
+fn goes_on(seconds: i32) {
     let clock = WallClock::new();
     let (primary, _replica) = past_its_start(&clock);
     let mut client = primary.client();
@@ -63,7 +63,7 @@ fn goes_on(seconds: i64) {
     }
     assert!(ahead(&mut client).abs() < 1000);
     clock.set(seconds);
-    wait_for("the server's clock", || (ahead(&mut client) - seconds * 1000).abs() < 1000);
+    wait_for("the server's clock", || (ahead(&mut client) - i64::from(seconds) * 1000).abs() < 1000);
     let mut refused = Vec::new();
     for round in 0..5 {
         let take = format!("LOCK.ACQUIRE k{round} OWNER alice PX 2000");

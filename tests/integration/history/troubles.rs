@@ -2,11 +2,12 @@
 //! fails, memory that runs short.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::check::Figures;
 use super::clients::Shared;
 use super::{LONG, histories, history, judge, note, record};
+use crate::memory::POLICIES;
 use crate::support::{Network, Own, Rng, Server, Setup, SmallDisk, Syncs, Way, apart, tally, wait_for};
 
 /// One history, with such a server.
@@ -87,8 +88,7 @@ fn soak_history_of_a_full_disk_and_refusals() {
                 };
                 disk.fill();
                 becomes("err");
-                let until = Instant::now() + rng.up_to(500);
-                wait_for("a while", || Instant::now() > until);
+                sleep(rng.up_to(500));
                 disk.free();
                 becomes("ok");
                 note(NAME, "full disks");
@@ -139,21 +139,11 @@ fn soak_history_of_memory_that_runs_short() {
 #[test]
 fn soak_history_of_evictions() {
     const NAME: &str = "evictions";
-    const POLICIES: [&str; 7] = [
-        "allkeys-lru",
-        "allkeys-lfu",
-        "allkeys-random",
-        "volatile-lru",
-        "volatile-lfu",
-        "volatile-random",
-        "volatile-ttl",
-    ];
-    let mut turn = 0;
+    let mut policies = POLICIES[1..].iter().cycle();
     histories(|| {
         let shared = record(Server::start(), LONG, |server, _, rng| {
             let mut client = server.client();
-            let policy = POLICIES[turn % POLICIES.len()];
-            turn += 1;
+            let policy = policies.next().unwrap();
             client.ask::<()>(&format!("CONFIG SET maxmemory-policy {policy}"));
             let before: u64 = client.info("stats", "evicted_keys").parse().unwrap();
             client.ask::<()>("CONFIG SET maxmemory 1");

@@ -4,3 +4,5 @@ mod out_of_memory;
 mod soak_defrag;
 mod soak_leaks;
 mod usage;
+
+pub(crate) use out_of_memory::POLICIES;

@@ -4,7 +4,8 @@ use redis::Value;
 
 use crate::support::{Server, Setup};
 
-const POLICIES: [&str; 8] = [
+/// What a server may do; the first one evicts nothing.
+pub(crate) const POLICIES: [&str; 8] = [
     "noeviction",
     "allkeys-lru",
     "allkeys-lfu",

@@ -8,7 +8,7 @@ pub(crate) struct WallClock(Preload);
 
 impl WallClock {
     pub(crate) fn new() -> Self {
-        Self(Preload::new("wall_clock.c", "REDISLOCK_WALL_CLOCK"))
+        Self(Preload::new("wall_clock.c"))
     }
 
     /// A server that goes by this clock.
@@ -17,12 +17,7 @@ impl WallClock {
     }
 
     /// Sets the clock to so many seconds ahead of the machine's time; below 0: behind.
-    pub(crate) fn set(&self, seconds: i64) {
-        self.0.set(seconds * 1_000_000_000);
-    }
-
-    /// The same, in parts of a second.
-    pub(crate) fn set_to(&self, seconds: f64) {
-        self.0.set((seconds * 1e9) as i64);
+    pub(crate) fn set(&self, seconds: impl Into<f64>) {
+        self.0.set((seconds.into() * 1e9) as i64);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Syncs(Preload);
 
 impl Syncs {
     pub(crate) fn new() -> Self {
-        Self(Preload::new("disk.c", "REDISLOCK_DISK"))
+        Self(Preload::new("disk.c"))
     }
 
     /// A server with that disk.

@@ -12,15 +12,14 @@ use super::Setup;
 pub(super) struct Preload {
     folder: TempDir,
     number: File,
-    variable: &'static str,
 }
 
 impl Preload {
-    /// That file beside this one; it finds the number in the file that the variable names.
-    pub(super) fn new(source: &str, variable: &'static str) -> Self {
+    /// That file beside this one, which includes `preload.h`.
+    pub(super) fn new(source: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("redislock-preload-").tempdir().unwrap();
         let number = File::create_new(folder.path().join("number")).unwrap();
-        let preload = Self { folder, number, variable };
+        let preload = Self { folder, number };
         preload.set(0);
         let source = format!("{}/tests/integration/support/{source}", env!("CARGO_MANIFEST_DIR"));
         // The linker that this test was linked with.
@@ -37,7 +36,7 @@ impl Preload {
     pub(super) fn of(&self, setup: Setup) -> Setup {
         setup
             .with_variable("LD_PRELOAD", self.library())
-            .with_variable(self.variable, self.folder.path().join("number"))
+            .with_variable("REDISLOCK_PRELOADED", self.folder.path().join("number"))
     }
 
     pub(super) fn set(&self, number: i64) {

@@ -107,7 +107,7 @@ fn soak_volume_while_the_clock_is_set_and_drifts() {
             let began = Instant::now();
             sleep(TICK);
             ahead += began.elapsed().as_secs_f64().min(2.0 * TICK.as_secs_f64()) * drift;
-            clock.set_to(ahead);
+            clock.set(ahead);
         }
         drift = -drift;
         let step = 0.1 + rng.below(2000) as f64 / 1000.0;
@@ -115,7 +115,7 @@ fn soak_volume_while_the_clock_is_set_and_drifts() {
         ahead += by;
         // The server has looked at its clock once it answers one that came later.
         table.forget_while(|| {
-            clock.set_to(ahead);
+            clock.set(ahead);
             server.client().ask::<()>("PING");
         });
         table.note(what);
