@@ -32,7 +32,7 @@ pub(super) fn tell_when_confirmed<B: LocksAccess>(
         if let Some(channel) = &wait.channel {
             let owner = ask.owner.borrowed().into_owned();
             lock.here(|table, at| {
-                table.listeners().watch_untold(at, granted.got.fence, owner, channel.clone())
+                table.listeners().watch_unclaimed(at, granted.got.fence, owner, channel.clone())
             });
             lease_moved(lock, granted.got.fence, granted.until, now);
         }

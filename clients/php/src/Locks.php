@@ -85,15 +85,22 @@ final class Locks
         $once = $request->wait === 0.0;
         $end = self::now() + ($request->wait ?? INF);
         $trouble = null;
+        $granted = false;
         for ($tries = 1;; $tries++) {
             $began = self::now();
-            $left = $once ? null : max(0.001, min($end - $began, $this->connection->longestWait()));
+            $left = $once || $granted ? null : max(0.001, min($end - $began, $this->connection->longestWait()));
             $more = ($left ?? 0) + $request->syncSeconds();
             try {
                 $this->payOff();
                 $reply = $this->connection->send($request->acquire($left), $more > 0 ? $more + self::MARGIN : null);
-                if ($reply !== null) {
+                $granted = $reply !== null;
+                // The lease may have begun at any time since it was asked for. After a long wait it is asked for anew, which is then answered
+                // at once.
+                if ($granted && ($left === null || $reply[3] < 0 || self::now() - $began < $reply[3] / 3000)) {
                     return [$reply, $began];
+                }
+                if ($granted) {
+                    continue;
                 }
                 if (!$once && self::now() < $end) {
                     continue;

@@ -80,12 +80,12 @@ impl<C: Copy> WaitTable<C> {
         self.waiters.end_by(request, now.saturating_add(waiter.ask.lease).saturating_add(3));
         for lock in locks.all() {
             if let Some(fence) = lock.fence() {
-                self.listeners().watch_untold(lock.id.to_ref(), fence, owner.clone(), channel.clone());
+                self.listeners().watch_unclaimed(lock.id.to_ref(), fence, owner.clone(), channel.clone());
             }
         }
     }
 
-    /// Has a client blocked that is told once replicas have confirmed it. `got`: what it has of each of these locks.
+    /// Keeps a client blocked until replicas have confirmed what it is told. `got`: what it has of each of these locks.
     pub(crate) fn hold_answer(
         &mut self,
         request: RequestId,
@@ -111,7 +111,7 @@ impl<C: Copy> WaitTable<C> {
             lock.got = Some(*got);
             if is_grant {
                 // Its hold is taken back if it can't be told.
-                self.locks.open(*at).1.add_untold(got.fence, hold);
+                self.locks.open(*at).1.add_pending(got.fence, hold);
             }
         }
         waiter.ends = Some(confirm.ends(until, now));

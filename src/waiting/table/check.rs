@@ -49,7 +49,7 @@ impl<C: Copy> WaitTable<C> {
             if let Some(session) = record.session.as_ref().filter(|session| !session.over) {
                 assert!(self.connections.has_session(session.client, id, record.fence), "{id:?} {session:?}");
             }
-            for hold in record.untold.iter() {
+            for hold in record.pending.iter() {
                 let waiter = self.waiters.get(hold.request).filter(|waiter| waiter.phase.is_granted());
                 let mut locks = waiter.into_iter().flat_map(|waiter| waiter.locks.all());
                 let has_grant = locks.any(|lock| lock.id == *id && lock.fence() == Some(record.fence));

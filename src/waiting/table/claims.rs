@@ -63,7 +63,7 @@ impl<C: Copy> WaitTable<C> {
     pub(crate) fn share_hold(&mut self, at: LockRef<'_>, fence: Fence) {
         self.claim(at, fence);
         self.locks
-            .change(at, |entry| entry.grants.change(fence, |record| record.untold.share_with_blocked()));
+            .change(at, |entry| entry.grants.change(fence, |record| record.pending.share_with_blocked()));
     }
 
     /// The owner has been told of one of so many holds of that grant. If it had been told of none before, one waiter shares its hold.

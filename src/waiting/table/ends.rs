@@ -64,7 +64,7 @@ impl<C: Copy> WaitTable<C> {
                 self.sessions().end(at, granted);
             }
             self.locks.look_by(at, 0);
-            self.locks.change(at, |entry| entry.lose_untold(granted, request));
+            self.locks.change(at, |entry| entry.lose_pending(granted, request));
         }
     }
 
@@ -80,7 +80,7 @@ impl<C: Copy> WaitTable<C> {
             let Some(fence) = lock.fence() else { continue };
             let at = lock.id.to_ref();
             let claimed = self.locks.change(at, |entry| {
-                entry.remove_untold(fence, request).is_some_and(|hold| hold.to_claim) && entry.recheck
+                entry.remove_pending(fence, request).is_some_and(|hold| hold.to_claim) && entry.recheck
             });
             if claimed == Some(true) {
                 self.locks.look_by(at, 0);
@@ -132,7 +132,7 @@ impl<C: Copy> WaitTable<C> {
             self.sessions().ended(id, &session, record.synced);
         }
         let mut was_to_claim = false;
-        for hold in record.untold.iter().filter(|hold| hold.to_claim) {
+        for hold in record.pending.iter().filter(|hold| hold.to_claim) {
             was_to_claim = true;
             let waiter = self.waiters.get_mut(hold.request);
             debug_assert!(waiter.is_some(), "{hold:?}");

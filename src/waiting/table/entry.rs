@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::grant_record::GrantRecord;
 use super::grants::GrantRecords;
 use super::outgoing::Message;
+use super::pending::PendingHold;
 use super::queue::{Queue, RequestId};
 use super::timers::LockTimers;
-use super::untold::UntoldHold;
 use crate::lock::{Fence, Owner};
 
 /// All that is known of one lock beside its key. Grants are told apart by their fences: no two grants of a lock have the same fence.
@@ -192,36 +192,36 @@ impl LockEntry {
     }
 
     /// A waiter has been given that grant.
-    pub(super) fn add_untold(&mut self, fence: Fence, hold: UntoldHold) {
+    pub(super) fn add_pending(&mut self, fence: Fence, hold: PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks += hold.locks;
         }
-        self.grants.open(fence, |record| record.untold.add(hold));
+        self.grants.open(fence, |record| record.pending.add(hold));
     }
 
     /// A waiter has been told of that grant, or has claimed it.
-    pub(super) fn remove_untold(&mut self, fence: Fence, request: RequestId) -> Option<UntoldHold> {
-        let hold = self.grants.change(fence, |record| record.untold.remove(request)).flatten()?;
-        self.untold_removed(&hold);
+    pub(super) fn remove_pending(&mut self, fence: Fence, request: RequestId) -> Option<PendingHold> {
+        let hold = self.grants.change(fence, |record| record.pending.remove(request)).flatten()?;
+        self.pending_removed(&hold);
         Some(hold)
     }
 
     /// A waiter that has been given that grant is gone.
-    pub(super) fn lose_untold(&mut self, fence: Fence, request: RequestId) {
-        let hold = self.grants.change(fence, |record| record.lose_untold(request)).flatten();
-        hold.iter().for_each(|hold| self.untold_removed(hold));
+    pub(super) fn lose_pending(&mut self, fence: Fence, request: RequestId) {
+        let hold = self.grants.change(fence, |record| record.lose_pending(request)).flatten();
+        hold.iter().for_each(|hold| self.pending_removed(hold));
     }
 
     /// That grant has ended: what was known of it.
     pub(super) fn end_grant(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.upgrader.take_if(|upgrader| upgrader.fence == fence);
         let record = self.grants.end(fence)?;
-        record.untold.iter().for_each(|hold| self.untold_removed(hold));
+        record.pending.iter().for_each(|hold| self.pending_removed(hold));
         Some(record)
     }
 
-    /// A grant has been claimed: a re-entry that was put off until then is looked at again.
-    fn untold_removed(&mut self, hold: &UntoldHold) {
+    /// A hold is not pending any more: claimed, given up, or over with its grant. A re-entry that was put off until then is looked at again.
+    fn pending_removed(&mut self, hold: &PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks -= hold.locks;
             self.recheck |= std::mem::take(&mut self.put_off);
@@ -237,8 +237,8 @@ impl LockEntry {
         self.grants.check();
         let in_front = self.upgrader.iter().flat_map(|upgrader| &upgrader.requests);
         assert!(in_front.into_iter().all(|request| self.queue.iter().any(|other| other == *request)));
-        let untold = self.grants.iter().flat_map(|record| record.untold.iter());
-        let unclaimed: u32 = untold.filter(|hold| hold.to_claim).map(|hold| hold.locks).sum();
+        let pending = self.grants.iter().flat_map(|record| record.pending.iter());
+        let unclaimed: u32 = pending.filter(|hold| hold.to_claim).map(|hold| hold.locks).sum();
         assert_eq!(unclaimed, self.unclaimed_locks);
     }
 }

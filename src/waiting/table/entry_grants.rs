@@ -14,7 +14,7 @@ impl LockEntry {
 
     /// A waiter has been given that grant without a hold of its own.
     pub(crate) fn share_hold_with(&mut self, fence: Fence, request: RequestId) {
-        self.grants.change(fence, |record| record.untold.share_with(request));
+        self.grants.change(fence, |record| record.pending.share_with(request));
     }
 
     /// Whether a waiter went away before it was told of its hold.
@@ -47,7 +47,7 @@ impl LockEntry {
     /// The client of the running command keeps that grant alive from now on, not the waiters that got it before and are still to be
     /// told.
     pub(crate) fn end_binds(&mut self, fence: Fence) {
-        self.grants.change(fence, |record| record.untold.end_binds());
+        self.grants.change(fence, |record| record.pending.end_binds());
     }
 
     /// Whether a connection keeps that grant alive only as long as replicas confirm it.

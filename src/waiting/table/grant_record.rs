@@ -1,19 +1,19 @@
 //! All that is known of one grant beside its key.
 
+use super::pending::{PendingHold, PendingHolds};
 use super::queue::RequestId;
 use super::replication::{Confirm, Moved};
-use super::untold::{UntoldHold, UntoldHolds};
 use super::waiter::{Channel, Session};
 use crate::lock::{Fence, Grant, Millis, Owner};
 
-/// One grant, and all that its key does not say of it. There is a record for each grant that somebody is yet to be told of, that a
+/// One grant, and all that its key does not say of it. There is a record for each grant that has pending holds, that a
 /// connection keeps alive, or whose holder hears what becomes of it.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct GrantRecord {
     /// Grants are told apart by their fences: on one lock no two have the same.
     pub(super) fence: Fence,
-    pub(super) untold: UntoldHolds,
+    pub(super) pending: PendingHolds,
     /// Holds whose client went away before it was told: they are to be taken back.
     pub(super) undeliverable: u32,
     /// The connection that keeps the grant alive.
@@ -74,7 +74,7 @@ impl GrantRecord {
     pub(super) fn new(fence: Fence) -> Self {
         Self {
             fence,
-            untold: UntoldHolds::default(),
+            pending: PendingHolds::default(),
             undeliverable: 0,
             session: None,
             synced: None,
@@ -84,7 +84,7 @@ impl GrantRecord {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.untold.is_empty()
+        self.pending.is_empty()
             && self.undeliverable == 0
             && self.session.is_none()
             && self.listener.is_none()
@@ -92,9 +92,9 @@ impl GrantRecord {
     }
 
     /// A waiter is gone that was yet to be told of a hold, or to claim it: it is to be taken back, unless another has it now.
-    pub(super) fn lose_untold(&mut self, request: RequestId) -> Option<UntoldHold> {
-        let hold = self.untold.remove(request)?;
-        self.undeliverable += u32::from(hold.own && !self.untold.transfer(&hold));
+    pub(super) fn lose_pending(&mut self, request: RequestId) -> Option<PendingHold> {
+        let hold = self.pending.remove(request)?;
+        self.undeliverable += u32::from(hold.own && !self.pending.transfer(&hold));
         Some(hold)
     }
 

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use super::grant_record::{Counts, Expired, GrantRecord, Synced};
 use super::outgoing::{Message, MessageKind};
+use super::pending::PendingHold;
 use super::queue::RequestId;
 use super::replication::Moved;
-use super::untold::UntoldHold;
 use super::waiter::Session;
 use crate::lock::{Fence, Millis};
 
@@ -93,23 +93,23 @@ impl GrantRecords {
         self.records.iter().find(|record| record.undeliverable > 0).map(|record| record.fence)
     }
 
-    fn untold(&self, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
-        self.get(fence).into_iter().flat_map(|record| record.untold.iter())
+    fn pending(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
+        self.get(fence).into_iter().flat_map(|record| record.pending.iter())
     }
 
     /// The holds of that grant that blocked clients were given, first come first. These clients may turn out to be gone.
-    pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &UntoldHold> {
-        self.untold(fence).filter(|hold| !hold.to_claim)
+    pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
+        self.pending(fence).filter(|hold| !hold.to_claim)
     }
 
     /// The places that have been given that grant, and have not claimed it, first come first.
     pub(super) fn unclaimed(&self, fence: Fence) -> impl Iterator<Item = RequestId> {
-        self.untold(fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
+        self.pending(fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
     }
 
     /// The hold of a waiter that is yet to be told of its grant, or to claim it.
-    pub(super) fn hold(&self, fence: Fence, request: RequestId) -> Option<&UntoldHold> {
-        self.get(fence)?.untold.get(request)
+    pub(super) fn hold(&self, fence: Fence, request: RequestId) -> Option<&PendingHold> {
+        self.get(fence)?.pending.get(request)
     }
 
     pub(super) fn change_session(&mut self, fence: Fence, body: impl FnOnce(&mut Session)) {
@@ -121,8 +121,8 @@ impl GrantRecords {
     pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
         let goes_on = self.session(fence).is_none_or(|session| session.client != client);
         let bind = |record: &mut GrantRecord| {
-            let binds = record.untold.get(request).is_some_and(|hold| hold.binds);
-            record.untold.set_binds(request, binds && goes_on);
+            let binds = record.pending.get(request).is_some_and(|hold| hold.binds);
+            record.pending.set_binds(request, binds && goes_on);
             binds
         };
         self.change(fence, bind).unwrap_or_default()
@@ -158,7 +158,7 @@ impl GrantRecords {
         self.iter().take(records).filter_map(|record| record.expired.as_deref())
     }
 
-    /// The owner has claimed that grant, or goes on with it by other holds: its listener knows of the grant.
+    /// Nothing of that grant is left to be claimed: its owner knows of it, if the grant goes on at all.
     pub(super) fn listener_knows(&mut self, fence: Fence) {
         self.change(fence, |record| {
             record.listener.iter_mut().for_each(|listener| listener.claimed = true);
@@ -240,7 +240,7 @@ impl GrantRecords {
         for record in &self.records {
             assert!(!record.is_over(), "{record:?}");
             assert!(record.synced.is_none() || record.session.is_some(), "{record:?}");
-            record.untold.check();
+            record.pending.check();
         }
     }
 }

@@ -25,7 +25,7 @@ impl Listeners<'_> {
 
     /// The holder hears what becomes of a grant of which it does not know yet. Until it does, it is not told that somebody waits: it can't
     /// know what it is to give up.
-    pub(crate) fn watch_untold(
+    pub(crate) fn watch_unclaimed(
         &mut self,
         at: LockRef<'_>,
         fence: Fence,

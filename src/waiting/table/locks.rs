@@ -5,10 +5,10 @@ use super::grant_record::Expired;
 use super::held_since::{HeldSince, Since};
 use super::lock_id::{LockId, LockRef};
 use super::lock_table::LockTable;
+use super::pending::PendingHold;
 use super::queue::RequestId;
 use super::sweep::{Kind, Next, Sweeps};
 use super::timers::{Lane, Timers};
-use super::untold::UntoldHold;
 use crate::lock::{Fence, Grant, Millis, Owner};
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Locks {
         &mut self,
         at: LockRef<'_>,
         owner: &Owner<'static>,
-        hold: UntoldHold,
+        hold: PendingHold,
         granted: Option<Fence>,
     ) -> Option<RequestId> {
         let entry = self.entries.get_held_mut(at);
@@ -89,7 +89,7 @@ impl Locks {
             self.held.note(held, None, id);
         }
         if let Some(fence) = granted {
-            entry.add_untold(fence, hold);
+            entry.add_pending(fence, hold);
             return None;
         }
         let next = entry.head().filter(|_| was_first);

@@ -37,6 +37,7 @@ mod lock_table;
 mod locks;
 mod outgoing;
 mod owners;
+mod pending;
 mod queue;
 mod replication;
 mod request_timers;
@@ -46,7 +47,6 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod untold;
 mod view;
 mod waiter;
 mod waiters;

@@ -41,7 +41,7 @@ impl<C: Copy> WaitTable<C> {
     /// The grants of waiters that the server has not freed yet.
     pub(crate) fn given_grants(&self, at: LockRef<'_>) -> BTreeSet<(Fence, RequestId)> {
         let records = self.locks.lock(at).grants.iter();
-        records.flat_map(|record| record.untold.iter().map(|hold| (record.fence, hold.request))).collect()
+        records.flat_map(|record| record.pending.iter().map(|hold| (record.fence, hold.request))).collect()
     }
 
     /// Whether that grant is to be told once replicas have it.
@@ -124,7 +124,7 @@ impl WaitTable<RequestId> {
             if let Some(upgrader) = &mut entry.upgrader {
                 upgrader.requests = upgrader.requests.iter().map(|request| new[request]).collect();
             }
-            entry.grants.change_all(|record| record.untold.renumber_requests(&new));
+            entry.grants.change_all(|record| record.pending.renumber_requests(&new));
         }
         self.waiters.timers.renumber_requests(&new);
         self.renumber_at_once();

@@ -10,7 +10,8 @@ use super::waiter::{Phase, Session, Waiter};
 use super::waiters::Waiters;
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
 
-/// The table, to be read. What is said of a connection that has closed is what will be so once that has been cleared up.
+/// The table, to be read. The sessions and the queued places of a connection that has closed are shown as they will be once that has been
+/// cleared up. What a place of it was granted, and has not claimed, is still held.
 pub(crate) struct View<'a, C> {
     pub(super) locks: &'a Locks,
     pub(super) waiters: &'a Waiters<C>,

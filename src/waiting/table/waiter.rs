@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::lock_id::{LockId, LockRef};
+use super::pending::PendingHold;
 use super::queue::RequestId;
 use super::replication::Confirm;
-use super::untold::UntoldHold;
 use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Owner, ReentryError, Room};
 
 /// The answer to a waiter.
@@ -239,9 +239,9 @@ impl<C> Waiter<C> {
     }
 
     /// The hold that it is given with a grant.
-    pub(super) fn hold(&self, request: RequestId) -> UntoldHold {
+    pub(super) fn hold(&self, request: RequestId) -> PendingHold {
         let (locks, to_claim) = (self.locks.all().len() as u32, self.channel().is_some());
-        UntoldHold { request, locks, own: true, binds: self.ask.session, to_claim }
+        PendingHold { request, locks, own: true, binds: self.ask.session, to_claim }
     }
 
     /// How long it has waited, in ms.

@@ -149,6 +149,24 @@ fn a_waiters_own_lease_begins_when_it_is_granted() {
     assert!(is_left_of(30_000, &grant), "{grant:?}");
 }
 
+/// The server stands still between the grant and the answer, for longer than the lease.
+#[test]
+fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    for lease in ["PX 200", "PX 1000 SESSION"] {
+        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        let mut bob = Waiter::new(&server, "k", &format!("OWNER bob {lease}"));
+        client.begin_together(&[vec!["LOCK.RELEASE", "k", "alice"], vec!["DEBUG", "SLEEP", "1.2"]]);
+        client.finish().unwrap();
+        client.finish().unwrap();
+        assert_eq!(bob.granted().lease, 0, "{lease}");
+        // Nor does a session begin.
+        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        client.ask::<()>("LOCK.RELEASE k alice");
+    }
+}
+
 #[test]
 fn a_waiter_with_the_holders_own_owner_does_not_wait() {
     let server = Server::start();

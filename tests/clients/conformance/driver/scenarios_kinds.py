@@ -174,6 +174,25 @@ def session_waits_and_lasts(stage, lease):
     task.release()
 
 
+@scenario(quick=False)
+def session_of_a_grant_that_was_over_before_it_was_told(stage):
+    server = stage.server("--enable-debug-command", "yes")
+    server("CONFIG", "SET", "lock.min-session-lease", 300)
+    hold(server, "k")
+    task = stage.program(server).acquire("k", session=True, lease=300)
+    queued(server, "k", 1)
+    # One step: the server stands still between the grant and the answer.
+    server("MULTI")
+    free(server, "k")
+    server("DEBUG", "SLEEP", 0.6)
+    server("EXEC")
+    task.acquired()
+    if server.lock("k"):  # one that has to claim its grant has it anew
+        task.release()
+    else:
+        task.next("lost")
+
+
 @scenario()
 def confirmed_by_replicas(stage):
     server = stage.server()

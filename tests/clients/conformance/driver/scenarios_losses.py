@@ -155,3 +155,19 @@ def close_releases_what_is_held(stage):
     program.close()
     assert [server.lock(key) for key in "abcs"] == [None] * 4 and tasks
     assert server.waiters("w") == 0
+
+
+@scenario(quick=False)
+@leases(600, 3000)
+def wait_longer_than_the_lease(stage, lease):
+    server = stage.server()
+    hold(server, "k")
+    task = stage.program(server).acquire("k", lease=lease)
+    queued(server, "k", 1)
+    time.sleep(1.5 * lease / 1000)
+    free(server, "k")
+    task.acquired()
+    begin = time.monotonic()
+    until(lambda: task.events or time.monotonic() - begin > 1.5 * lease / 1000, "more than a lease")
+    assert task.silent() and server.lock("k")["fence"] == task.fences[0]
+    task.release()

@@ -1,4 +1,5 @@
-//! Holds of clients that have not been told of their grant yet. Such a client may turn out to be gone.
+//! Pending holds: their waiters have been granted the lock, and may not know it. A blocked client may turn out to be gone before it is
+//! told, a place has yet to claim what it was told of.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -6,19 +7,19 @@ use std::collections::VecDeque;
 
 use super::queue::RequestId;
 
-/// The holds of which nobody has been told yet, first come first.
+/// The pending holds of one grant, first come first.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
-pub(super) struct UntoldHolds {
-    holds: VecDeque<UntoldHold>,
+pub(super) struct PendingHolds {
+    holds: VecDeque<PendingHold>,
     /// How many of them are not their waiters' own.
     sharing: u32,
 }
 
-/// A hold of which a waiter is yet to be told, or which a place is yet to claim.
+/// A hold that a blocked waiter is yet to be told of, or that a place is yet to claim.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) struct UntoldHold {
+pub(super) struct PendingHold {
     pub(super) request: RequestId,
     /// How many locks that waiter waited for.
     pub(super) locks: u32,
@@ -30,12 +31,12 @@ pub(super) struct UntoldHold {
     pub(super) to_claim: bool,
 }
 
-impl UntoldHolds {
+impl PendingHolds {
     pub(super) fn is_empty(&self) -> bool {
         self.holds.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &UntoldHold> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PendingHold> {
         self.holds.iter()
     }
 
@@ -43,16 +44,16 @@ impl UntoldHolds {
         self.holds.binary_search_by_key(&request, |hold| hold.request)
     }
 
-    pub(super) fn get(&self, request: RequestId) -> Option<&UntoldHold> {
+    pub(super) fn get(&self, request: RequestId) -> Option<&PendingHold> {
         self.holds.get(self.position(request).ok()?)
     }
 
-    fn get_mut(&mut self, request: RequestId) -> Option<&mut UntoldHold> {
+    fn get_mut(&mut self, request: RequestId) -> Option<&mut PendingHold> {
         let known = self.position(request).ok()?;
         self.holds.get_mut(known)
     }
 
-    pub(super) fn add(&mut self, hold: UntoldHold) {
+    pub(super) fn add(&mut self, hold: PendingHold) {
         if let Err(next) = self.position(hold.request) {
             if self.holds.is_empty() {
                 // Not four at once: there is one, as a rule.
@@ -63,7 +64,7 @@ impl UntoldHolds {
         }
     }
 
-    pub(super) fn remove(&mut self, request: RequestId) -> Option<UntoldHold> {
+    pub(super) fn remove(&mut self, request: RequestId) -> Option<PendingHold> {
         let known = self.position(request).ok()?;
         let hold = self.holds.remove(known)?;
         self.sharing -= u32::from(!hold.own);
@@ -100,7 +101,7 @@ impl UntoldHolds {
 
     /// A client is gone that had a hold of its own. Another one that shares that, and came later, has it from now on; whether there is
     /// one.
-    pub(super) fn transfer(&mut self, hold: &UntoldHold) -> bool {
+    pub(super) fn transfer(&mut self, hold: &PendingHold) -> bool {
         if self.sharing == 0 {
             return false;
         }
@@ -113,7 +114,7 @@ impl UntoldHolds {
 }
 
 #[cfg(any(test, debug_assertions))]
-impl UntoldHolds {
+impl PendingHolds {
     pub(super) fn check(&self) {
         assert_eq!(self.holds.iter().filter(|hold| !hold.own).count(), self.sharing as usize);
         assert!(self.holds.iter().is_sorted_by(|one, next| one.request < next.request));
@@ -121,7 +122,7 @@ impl UntoldHolds {
 }
 
 #[cfg(test)]
-impl UntoldHolds {
+impl PendingHolds {
     pub(super) fn renumber_requests(&mut self, requests: &BTreeMap<RequestId, RequestId>) {
         self.holds.iter_mut().for_each(|hold| hold.request = requests[&hold.request]);
     }
