@@ -56,13 +56,27 @@ programs() {
     rm -r "$new"
 }
 
-# program COMMAND...: runs a program of the documentation. It must say the fence under which it held a lock.
+# program COMMAND...: runs a program of the documentation. It must say the fence under which it held a lock. Such a program waits for
+# seconds only: one that fails while tasks of this machine waited for a processor or for a disk, for that long, has a second try.
 program() {
-    local said status=0
+    local said status=0 begin
+    begin=$(pressed)
     said=$(timeout 60 "$@" 2>&1) || status=$?
     printf '%s:\n%s\n' "${*: -1}" "${said//$'\n'/$'\n'    }"
+    if [ $status != 0 ] && [ $(($(pressed) - begin)) -ge 3 ]; then
+        echo "once more, after exit code $status: the machine was busy"
+        status=0
+        said=$(timeout 60 "$@" 2>&1) || status=$?
+        echo "$said"
+    fi
     [ $status = 0 ] || fail "its exit code is $status"
     grep -Eq 'held .*[0-9]{16}' <<<"$said" || fail "it held no lock"
+}
+
+# For how many seconds tasks of this machine have waited for a processor or for a disk since it started; 0 where Linux doesn't tell.
+pressed() {
+    { cat /proc/pressure/{cpu,io} 2>/dev/null || true; } |
+        awk '/^some/ { sub(/.*total=/, ""); total += $0 } END { print int(total / 1000000) }'
 }
 
 # serve COUNT: starts that many servers with the module on free ports of the loopback, and ends them with the script. REDIS_URLS
