@@ -203,7 +203,7 @@ pub(super) fn may_keep<B: LocksAccess>(
     let mut new = 0;
     locks.each(|lock| {
         let fence = lock.value().and_then(|value| value.grant_of(&ask.owner)).map(|grant| grant.fence());
-        let kept = |table: &mut WaitTable<_>, at: LockRef<'_>| table.view().session_client(at, fence?);
+        let kept = |table: &mut WaitTable<_>, at: LockRef<'_>| table.session_client(at, fence?);
         if lock.here(kept) != Some(caller.id()) {
             new += lock.here(|_, at| at.weight());
         }

@@ -150,7 +150,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
 
     /// The wait in which the connection is blocked that keeps a grant alive.
     fn keeper(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
-        let (client, blocked) = self.table(|table| table.view().keeper(id.to_ref(), fence))?;
+        let (client, blocked) = self.table(|table| table.keeper(id.to_ref(), fence))?;
         if Some(client) == self.blocked {
             return Some(0);
         }
@@ -168,7 +168,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
             let ahead: Vec<_> = self.table(|table| {
                 // Where nobody waits elsewhere too, nobody says more than one who wants the lock alone.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.waiters.has_several();
-                let (mut over, ahead) = (false, table.view().ahead_of(id.to_ref(), request).take(left));
+                let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.looked += ahead.len();
