@@ -27,10 +27,10 @@ pub(crate) struct HolderInfo {
 pub(crate) fn holders_of(ctx: &Ctx<'_>, id: &LockId, most: usize, now: Now) -> Holders {
     let (count, held) = peek(ctx, id, |lock| holders(lock, most, now)).unwrap_or_default();
     TABLE.with(|table| {
-        let client = |grant: &Grant| table.view().session_client(id.to_ref(), grant.fence());
+        let client = |grant: &Grant| table.session_client(id.to_ref(), grant.fence());
         let with_client = |(grant, deadline)| HolderInfo { client: client(&grant), grant, deadline };
         let first: Vec<HolderInfo> = held.into_iter().map(with_client).collect();
-        let reserved_for = if first.is_empty() { table.view().reserved_for(id.to_ref()) } else { None };
+        let reserved_for = if first.is_empty() { table.reserved_for(id.to_ref()) } else { None };
         Holders { count, first, reserved_for }
     })
 }

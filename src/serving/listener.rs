@@ -23,7 +23,7 @@ impl ValueEvents<Value> for Listener {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
         // A session may outlive it, or somebody is to hear of it.
         let matters = |table: &mut WaitTable<Blocked>| {
-            let overdue = table.view().overdue_sessions(at, now().millis());
+            let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
         };
         let must_track = || if is_empty() { None } else { TABLE.with(matters) };

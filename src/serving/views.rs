@@ -40,13 +40,13 @@ pub(crate) fn queue_of(ctx: &Ctx<'_>, key: Arg<'_>, most: usize, now: Now) -> Ve
 /// For whom a free lock is reserved, who waits for others too.
 pub(crate) fn reserved_for(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Owner<'static>> {
     let at = at(ctx, key);
-    TABLE.with(|table| table.view().reserved_for(at))
+    TABLE.with(|table| table.reserved_for(at))
 }
 
 /// The connection that keeps the grant with that fence alive.
 pub(crate) fn session_client(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) -> Option<u64> {
     let at = at(ctx, key);
-    TABLE.with(|table| table.view().session_client(at, fence))
+    TABLE.with(|table| table.session_client(at, fence))
 }
 
 /// The grant as its holder may count on it; none where its lease is over without what replicas have not confirmed yet.

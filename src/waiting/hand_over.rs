@@ -210,8 +210,8 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
     check_upgrade(lock);
     loop {
         let next = |table: &mut WaitTable<S::Client>, at: LockRef<'_>| {
-            let (request, ask) = table.view().head(at)?;
-            Some((request, ask, table.view().is_gone(request)))
+            let (request, ask) = table.head(at)?;
+            Some((request, ask, table.is_gone(request)))
         };
         let Some((request, ask, is_gone)) = lock.here(next) else { return granted };
         if is_gone {
@@ -267,14 +267,14 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
     loop {
-        let Some((request, ask)) = lock.here(|table, at| table.view().next_of(at, owner, seen)) else {
+        let Some((request, ask)) = lock.here(|table, at| table.next_of(at, owner, seen)) else {
             return;
         };
         seen = Some(request);
         if lock.value().is_none_or(|value| value.grant_of(owner).is_none()) {
             return;
         }
-        if lock.table(|table| table.view().is_gone(request)) {
+        if lock.table(|table| table.is_gone(request)) {
             drop_closed(lock, request);
         } else if passed == PASSED {
             return;
@@ -289,7 +289,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
             break;
         }
     }
-    if lock.here(|table, at| table.view().next_of(at, owner, seen)).is_some() {
+    if lock.here(|table, at| table.next_of(at, owner, seen)).is_some() {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
 }

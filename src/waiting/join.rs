@@ -1,7 +1,7 @@
 //! A client that can't have at once what it asks for waits, or is refused.
 
 use super::access::{Caller, Environment, LockAccess, LockEvent, Refusal};
-use super::detect::{self, Asker};
+use super::detect;
 use super::leases::look_when_one_ends;
 use super::lock_set::LocksAccess;
 use super::table::{Arrival, Channel, Confirm, LockRef, RequestId, WaitKind, WaitTable};
@@ -125,8 +125,7 @@ fn may_end<B: LocksAccess>(
 ) -> Result<(), Refusal> {
     let blocks = wait.channel.is_none();
     let place = known_place(locks, ask).filter(|_| !blocks).map(|(request, _)| request);
-    let asker = Asker { ask, blocks, place };
-    let Some(circle) = detect::circle(locks, caller, &asker, now) else { return Ok(()) };
+    let Some(circle) = detect::circle(locks, caller, ask, blocks, place, now) else { return Ok(()) };
     locks.first().note(LockEvent::Deadlocked);
     Err(Refusal::Circle(circle))
 }
@@ -203,7 +202,7 @@ pub(super) fn may_keep<B: LocksAccess>(
     let mut new = 0;
     locks.each(|lock| {
         let fence = lock.value().and_then(|value| value.grant_of(&ask.owner)).map(|grant| grant.fence());
-        let kept = |table: &mut WaitTable<_>, at: LockRef<'_>| table.view().session_client(at, fence?);
+        let kept = |table: &mut WaitTable<_>, at: LockRef<'_>| table.session_client(at, fence?);
         if lock.here(kept) != Some(caller.id()) {
             new += lock.here(|_, at| at.weight());
         }

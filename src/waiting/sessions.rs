@@ -62,11 +62,7 @@ pub(super) fn bind_overdue<A: Environment>(
 ) {
     let session = env.table(|table| {
         let is_kept = table.locks.kept_expired(at).iter().any(|grant| grant.fence() == fence);
-        if is_kept {
-            table.view().session(at, fence)
-        } else {
-            table.view().overdue_session(at, fence, now.millis())
-        }
+        if is_kept { table.session(at, fence) } else { table.overdue_session(at, fence, now.millis()) }
     });
     if let Some(session) = session.filter(|session| !session.over && env.is_open(session.client)) {
         env.table(|table| table.sessions().start(at, Session { client, lease, ..session }));
@@ -86,7 +82,7 @@ pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Gra
 
 /// The end that its session sets to the lease of a grant that is over, where it may.
 fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
-    let session = env.table(|table| table.view().overdue_session(at, grant.fence(), now.millis()))?;
+    let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
     going_on(env, grant, &session, now)
 }
 
@@ -122,7 +118,7 @@ pub(crate) fn outliving<A: Environment>(
     let Some(value) = value else {
         let kept = env.table(|table| table.locks.kept_expired(at)).into_iter();
         let outlives = |grant: Grant| {
-            let session = env.table(|table| table.view().session(at, grant.fence()))?;
+            let session = env.table(|table| table.session(at, grant.fence()))?;
             let deadline = going_on(env, &grant, &session, now)?;
             Some(Holder { grant, deadline })
         };
@@ -149,8 +145,7 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     lock.spend(CHANGE.saturating_mul(expired.len() as u32));
     for Expired { grant, for_good, .. } in expired {
         let fence = grant.fence();
-        let session =
-            lock.here(|table, at| table.view().session(at, fence)).filter(|_| !for_good && !is_taken);
+        let session = lock.here(|table, at| table.session(at, fence)).filter(|_| !for_good && !is_taken);
         let until = session.as_ref().and_then(|session| renewed(lock, &grant, session, now));
         let Some((session, until)) = session.zip(until) else {
             lock.note(LockEvent::Lapsed);

@@ -78,7 +78,7 @@ fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
     has_lapsed
         || lock
-            .here(|table, at| table.locks.lock(at).has_undeliverable() || table.view().has_session_over(at))
+            .here(|table, at| table.locks.lock(at).grants.has_undeliverable() || table.has_session_over(at))
 }
 
 /// Settles the grant of one owner, and nothing else of the lock. Whether the owner has one.
@@ -91,7 +91,7 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
         if let Some(holds) = lock.change(|entry| entry.take_undeliverable_of(fence)).flatten() {
             take_back(lock, fence, holds, now);
         }
-        if let Some(session) = lock.here(|table, at| table.view().session(at, fence)) {
+        if let Some(session) = lock.here(|table, at| table.session(at, fence)) {
             settle_session(lock, session, now);
         }
     }
@@ -175,7 +175,7 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     let waiters = lock.entry(|entry| entry.waiters());
     match lock.value().filter(|value| value.count() < waiters) {
         Some(value) => value.all(lock.deadline()).map(|held| held.grant.owner().into_owned()).collect(),
-        None => lock.here(|table, at| table.view().owners_of(at)).into_iter().collect(),
+        None => lock.here(|table, at| table.owners_of(at)).into_iter().collect(),
     }
 }
 
@@ -203,14 +203,14 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
 /// the next step. Whether all those grants have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
-    while let Some(session) = lock.here(|table, at| table.view().next_session(at, seen, all)) {
+    while let Some(session) = lock.here(|table, at| table.next_session(at, seen, all)) {
         seen = Some(session.fence);
         if settle_session(lock, session, now)
             && !lock.pay(CHANGE)
-            && lock.here(|table, at| table.view().next_session(at, seen, all)).is_some()
+            && lock.here(|table, at| table.next_session(at, seen, all)).is_some()
         {
             lock.here(|table, at| table.locks.recheck_by(at, 0));
-            return lock.here(|table, at| table.view().next_session(at, seen, false)).is_none();
+            return lock.here(|table, at| table.next_session(at, seen, false)).is_none();
         }
     }
     lock.here(|table, at| table.locks.renew_next(at));
@@ -229,7 +229,7 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
     // The server tells of each connection that closes. What is renewed for ever must not stand on that alone.
     if session.over || renew && !lock.is_open(session.client) {
         // Some servers tell only after the timers have run: then the session is that waiter's.
-        if lock.here(|table, at| table.view().has_successor(at, fence)) {
+        if lock.here(|table, at| table.has_successor(at, fence)) {
             if session.renew_at <= now.millis() {
                 // It may be some time until that is told.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());

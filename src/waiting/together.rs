@@ -11,7 +11,7 @@ use crate::lock::Now;
 /// Settles all locks that a waiter waits for, and grants it all of them where that can be. Else one is noted that keeps it waiting.
 pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId, now: Now) {
     let (aside, was_due) = locks.first().table(|table| {
-        let was_due = table.view().is_any_overdue(request, now.millis());
+        let was_due = table.is_any_overdue(request, now.millis());
         (table.waiters.timers.set_tries_aside(), was_due)
     });
     let settled = locks.each(|lock| settle(lock, now));
@@ -21,7 +21,7 @@ pub(crate) fn settle_together<B: LocksAccess>(locks: &mut B, request: RequestId,
     let ask = locks.first().table(|table| {
         table.waiters.timers.take_tries_up(aside, changed);
         let ask = table.waiters.take_try(request)?;
-        if table.view().is_gone(request) {
+        if table.is_gone(request) {
             table.give_up(request);
             return None;
         }

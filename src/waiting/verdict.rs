@@ -139,9 +139,8 @@ fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Opti
 /// Apart, so that an idle lock does not pay for it.
 #[inline(never)]
 fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Millis>> {
-    let (head, reserved) = lock.here(|table, at| {
-        (table.view().head(at).map(|(head, _)| head), table.view().reserved_for(at).is_some())
-    });
+    let (head, reserved) =
+        lock.here(|table, at| (table.head(at).map(|(head, _)| head), table.reserved_for(at).is_some()));
     if head.is_none() || head == request {
         Ok(())
     } else if reserved || lock.value().is_some() {

@@ -7,13 +7,15 @@ use crate::lock::{
     self, AcquireRequest, Acquired, Held, Limits, Millis, Others, Owner, ReentryError, Room, SlotRequest,
     UsedSlots,
 };
-use crate::waiting::table::LockId;
+use crate::waiting::table::{LockId, RequestId};
 
 /// A wait, by number. The first is the new one.
 pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
+    /// Its place in the queues; none for the new one, unless that is asked for again.
+    pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
     /// What this wait needs, by lock. A lock of which nothing is known is not here.
     pub(super) needs: Vec<Need>,

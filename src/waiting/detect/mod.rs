@@ -17,7 +17,7 @@ mod search;
 use super::table::LockId;
 use crate::lock::{Deadline, Fence, Grant, Millis, Owner, Value};
 
-pub(crate) use search::{Asker, circle};
+pub(crate) use search::circle;
 
 /// How many holders, waiters and locks one search looks at, beside the locks that the command names.
 const MOST: usize = 1000;

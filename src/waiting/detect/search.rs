@@ -12,44 +12,24 @@ use crate::waiting::budget::LOOK;
 use crate::waiting::lock_set::LocksAccess;
 use crate::waiting::table::{Ahead, LockId, RequestId, WaitTable};
 
-/// The client that is about to wait.
-pub(crate) struct Asker<'a> {
-    pub(crate) ask: &'a AcquireRequest<'a>,
-    /// It will be blocked.
-    pub(crate) blocks: bool,
-    /// The place that it has already.
-    pub(crate) place: Option<RequestId>,
-}
-
-/// The circle through a new wait for these locks, where it would never end.
+/// The circle through a new wait for these locks, where it would never end. `blocks`: its client will be blocked; `place`: the place that
+/// it has already.
 pub(crate) fn circle<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
-    asker: &Asker<'_>,
+    ask: &AcquireRequest<'_>,
+    blocks: bool,
+    place: Option<RequestId>,
     now: Now,
 ) -> Option<Circle> {
     let limits = locks.first().limits();
     let open = locks.here_all(|_, all| all.iter().map(|at| at.to_id()).collect::<Vec<LockId>>());
     let open_by_name = (0..).zip(&open).map(|(number, id)| (id.clone(), number)).collect();
-    let graph = Graph {
-        waits: vec![WaitNode { ask: asker.ask.to_owned(), needs: Vec::new() }],
-        limits,
-        now: now.start,
-    };
-    let numbers = asker.place.into_iter().map(|request| (request, 0)).collect();
-    let blocked = asker.blocks.then(|| caller.id());
-    let mut search = Search {
-        locks,
-        caller,
-        blocked,
-        now,
-        graph,
-        numbers,
-        open,
-        open_by_name,
-        found: vec![asker.place],
-        looked: 0,
-    };
+    let first = WaitNode { request: place, ask: ask.to_owned(), needs: Vec::new() };
+    let graph = Graph { waits: vec![first], limits, now: now.start };
+    let numbers = place.into_iter().map(|request| (request, 0)).collect();
+    let blocked = blocks.then(|| caller.id());
+    let mut search = Search { locks, caller, blocked, now, graph, numbers, open, open_by_name, looked: 0 };
     search.go();
     let (graph, looked) = (search.graph, search.looked);
     locks.first().spend(LOOK.saturating_mul(looked as u32));
@@ -68,8 +48,6 @@ struct Search<'a, B, C> {
     open: Vec<LockId>,
     /// The number of each. By a hash: their names may be long, and alike.
     open_by_name: HashMap<LockId, usize, RandomState>,
-    /// The waits found, by number: the place of each.
-    found: Vec<Option<RequestId>>,
     looked: usize,
 }
 
@@ -78,10 +56,10 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
     fn go(&mut self) {
         let (mut held, mut queued) = (0, 0);
         while self.looked < MOST {
-            if held < self.found.len() {
+            if held < self.graph.waits.len() {
                 self.look_at_holders(held);
                 held += 1;
-            } else if queued < self.found.len() {
+            } else if queued < self.graph.waits.len() {
                 self.look_at_queues(queued);
                 queued += 1;
             } else {
@@ -92,7 +70,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
 
     /// Takes note of who holds what a wait is for.
     fn look_at_holders(&mut self, number: Number) {
-        let ids = match self.found.get(number).copied().flatten().filter(|_| number != 0) {
+        let ids = match self.request(number).filter(|_| number != 0) {
             Some(request) => self.table(|table| table.waiters.locks_of(request)),
             None => self.open.clone(),
         };
@@ -150,7 +128,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
 
     /// The wait in which the connection is blocked that keeps a grant alive.
     fn keeper(&mut self, id: &LockId, fence: Fence) -> Option<Number> {
-        let (client, blocked) = self.table(|table| table.view().keeper(id.to_ref(), fence))?;
+        let (client, blocked) = self.table(|table| table.keeper(id.to_ref(), fence))?;
         if Some(client) == self.blocked {
             return Some(0);
         }
@@ -159,7 +137,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
 
     /// Takes note of who is served before a wait. Where its owner holds the lock already, nobody is.
     fn look_at_queues(&mut self, number: Number) {
-        let request = self.found.get(number).copied().flatten();
+        let request = self.request(number);
         let needs = self.graph.waits.get(number).map_or(0, |wait| wait.needs.len());
         for need in 0..needs {
             let free = self.need(number, need).filter(|need| need.own.is_none());
@@ -168,7 +146,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
             let ahead: Vec<_> = self.table(|table| {
                 // Where nobody waits elsewhere too, nobody says more than one who wants the lock alone.
                 let is_last = |ahead: &Ahead| ahead.room.is_exclusive() && !table.waiters.has_several();
-                let (mut over, ahead) = (false, table.view().ahead_of(id.to_ref(), request).take(left));
+                let (mut over, ahead) = (false, table.ahead_of(id.to_ref(), request).take(left));
                 ahead.take_while(|ahead| !std::mem::replace(&mut over, is_last(ahead))).collect()
             });
             self.looked += ahead.len();
@@ -191,6 +169,10 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         }
     }
 
+    fn request(&self, number: Number) -> Option<RequestId> {
+        self.graph.waits.get(number)?.request
+    }
+
     fn need(&mut self, number: Number, need: usize) -> Option<&mut Need> {
         self.graph.waits.get_mut(number)?.needs.get_mut(need)
     }
@@ -200,11 +182,10 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         if let Some(number) = self.numbers.get(&request) {
             return Some(*number);
         }
-        let ask = self.table(|table| table.view().ask_of(request))?;
-        let number = self.found.len();
+        let ask = self.table(|table| table.ask_of(request))?;
+        let number = self.graph.waits.len();
         self.numbers.insert(request, number);
-        self.found.push(Some(request));
-        self.graph.waits.push(WaitNode { ask, needs: Vec::new() });
+        self.graph.waits.push(WaitNode { request: Some(request), ask, needs: Vec::new() });
         Some(number)
     }
 

@@ -16,7 +16,7 @@ impl<C: Copy> WaitTable<C> {
         let locks = self.waiters.get(request)?.locks.all();
         let seen = self.waiters.timers.last_looks(request);
         let mut unseen = (seen..).zip(locks.iter().skip(seen)).map(|(number, lock)| (number, &lock.id));
-        let next = unseen.find(|(_, id)| self.view().is_overdue(id, now));
+        let next = unseen.find(|(_, id)| self.is_overdue(id, now));
         let seen = next.map_or(locks.len(), |(number, _)| number + 1);
         let id = next.map(|(_, id)| id.clone());
         self.waiters.timers.note_last_looks(request, seen);
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!((table.waiters.queued(), table.connections.sessions()), (0, 3));
         assert!(table.connections.close(7) && !table.connections.close(8));
         let is_alive = |table: &WaitTable<RequestId>, number| {
-            table.view().session_client(LockRef { db: 0, key: &key(number) }, fence).is_some()
+            table.session_client(LockRef { db: 0, key: &key(number) }, fence).is_some()
         };
         assert!((0..3).all(|number| !is_alive(&table, number)));
         assert!(!table.locks.is_empty());
@@ -286,7 +286,7 @@ mod tests {
         table.locks.demoted();
         table.promoted();
         assert_eq!(table.next_due(), None);
-        assert_eq!(table.view().session(at, fence).map(|session| session.client), None);
+        assert_eq!(table.session(at, fence).map(|session| session.client), None);
         // The server sends it away.
         table.depart(request);
         table.forget(request);
@@ -305,7 +305,7 @@ mod tests {
         }
         assert!(table.locks.take_due(Lane::Renewal, 5).is_some());
         table.locks.timers.end_run(5);
-        let overdue = |number| table.view().overdue_sessions(LockRef { db: 0, key: &key(number) }, 5);
+        let overdue = |number| table.overdue_sessions(LockRef { db: 0, key: &key(number) }, 5);
         assert_eq!([1, 2].map(overdue), [vec![], vec![fence]]);
     }
 }

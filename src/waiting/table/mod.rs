@@ -3,9 +3,9 @@
 //! Calls go down only, and no part can reach one beside it:
 //!
 //! - `WaitTable` does what concerns waiters and locks at once: who comes (`arrivals`), is told (`answers`), keeps and claims a place
-//!   (`claims`), or has waited long enough (`due`); and how waits and grants end (`ends`).
-//! - `Sessions` and `Listeners` change what hangs on a grant: the connection that keeps it alive, and the holder that hears of it. `View` is
-//!   what the rules and `DETECT` read, `Shown` what operators do. All four borrow parts of the table.
+//!   (`claims`), or has waited long enough (`due`); and how waits and grants end (`ends`). `view` is what the rules and `DETECT` read.
+//! - `Sessions` and `Listeners` change what hangs on a grant: the connection that keeps it alive, and the holder that hears of it. `Shown` is
+//!   what operators read. All three borrow parts of the table.
 //! - `Locks`: by database and key, all that is known of one lock beside its key (`LockEntry`): its queue, its timers, and a record for
 //!   each grant of which there is something to know (`GrantRecord`). When to look at which lock (`Timers`), and what is being done to
 //!   all of them (`Sweeps`).
@@ -60,7 +60,6 @@ use outgoing::Notice;
 use replication::Replication;
 use sessions::Sessions;
 use shown::{Observers, Shown};
-use view::View;
 use waiters::Waiters;
 
 pub(crate) use busiest::Busy;
@@ -111,12 +110,6 @@ impl<C: Copy> WaitTable<C> {
             outgoing: VecDeque::new(),
             observers: Observers::new(),
         }
-    }
-
-    /// What the rules read.
-    #[inline(always)]
-    pub(crate) fn view(&self) -> View<'_, C> {
-        View { locks: &self.locks, waiters: &self.waiters, connections: &self.connections }
     }
 
     /// What operators are shown.

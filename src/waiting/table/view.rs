@@ -1,22 +1,14 @@
-//! A view of who waits where, and of whose connection keeps what alive: read only, for the rules and for `DETECT`.
+//! Who waits where, and whose connection keeps what alive, for the rules and for `DETECT` to read. The sessions and the queued places of a
+//! connection that has closed are shown as they will be once that has been cleared up. What a place of it was granted, and has not claimed,
+//! is still held.
 
 use std::collections::BTreeSet;
 
-use super::connections::Connections;
+use super::WaitTable;
 use super::lock_id::{LockId, LockRef};
-use super::locks::Locks;
 use super::queue::RequestId;
 use super::waiter::{Phase, Session, Waiter};
-use super::waiters::Waiters;
 use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
-
-/// The table, to be read. The sessions and the queued places of a connection that has closed are shown as they will be once that has been
-/// cleared up. What a place of it was granted, and has not claimed, is still held.
-pub(crate) struct View<'a, C> {
-    pub(super) locks: &'a Locks,
-    pub(super) waiters: &'a Waiters<C>,
-    pub(super) connections: &'a Connections,
-}
 
 /// A waiter in front of another one in a queue.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +19,7 @@ pub(crate) struct Ahead {
     pub(crate) wants_more: bool,
 }
 
-impl<'a, C: Copy> View<'a, C> {
+impl<C: Copy> WaitTable<C> {
     /// The first waiter for a lock, and what it asks for.
     pub(crate) fn head(&self, at: LockRef<'_>) -> Option<(RequestId, AcquireRequest<'static>)> {
         self.asked(self.locks.lock(at).head()?)
@@ -93,7 +85,7 @@ impl<'a, C: Copy> View<'a, C> {
 
     /// Whether a connection that kept a grant of that lock alive has closed.
     pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
-        self.locks.lock(at).grants.sessions().any(|session| self.connections.is_over(session))
+        self.next_session(at, None, false).is_some()
     }
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
@@ -140,10 +132,10 @@ impl<'a, C: Copy> View<'a, C> {
 
     /// The waiters that are served before that one, or before one that comes now: the next one first.
     pub(crate) fn ahead_of(
-        self,
+        &self,
         at: LockRef<'_>,
         request: Option<RequestId>,
-    ) -> impl Iterator<Item = Ahead> + use<'a, C> {
+    ) -> impl Iterator<Item = Ahead> {
         let ahead = self.locks.lock(at).in_order().take_while(move |other| Some(*other) != request);
         ahead.filter_map(move |request| {
             let waiter = self.waiters.get(request)?;

@@ -102,7 +102,7 @@ impl Server {
 
     /// The client that is next: one that is put in front for less room than its grant has, or else the first.
     pub(crate) fn next_in(&self, lock: Lock) -> Option<Queued> {
-        self.table.view().head(at(lock)).map(|(request, ask)| self.queued_by(request, &ask.owner))
+        self.table.head(at(lock)).map(|(request, ask)| self.queued_by(request, &ask.owner))
     }
 
     /// The clients in the queue, and what they ask for.
@@ -144,13 +144,13 @@ impl Server {
 
     /// The connection that keeps that grant of that lock alive.
     pub(crate) fn session_of(&self, lock: Lock, fence: Fence) -> Option<Conn> {
-        let session = self.table.view().session(at(lock), fence).filter(|session| !session.over)?;
+        let session = self.table.session(at(lock), fence).filter(|session| !session.over)?;
         (0..).zip(&self.conns).find(|(_, conn)| conn.id == session.client).map(|(number, _)| number)
     }
 
     /// When the session of the grant with that fence is to be renewed.
     pub(crate) fn renews_at(&self, fence: Fence) -> Option<Millis> {
-        let session = self.table.view().session(AT, fence).filter(|session| !session.over)?;
+        let session = self.table.session(AT, fence).filter(|session| !session.over)?;
         Some(session.renew_at)
     }
 
