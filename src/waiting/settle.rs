@@ -77,8 +77,7 @@ fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let has_lapsed =
         lock.value().is_some_and(|value| value.lapsed(lock.deadline(), now.millis()).next().is_some());
     has_lapsed
-        || lock
-            .here(|table, at| table.locks.lock(at).grants.has_undeliverable() || table.has_session_over(at))
+        || lock.here(|table, at| table.locks.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
 /// Settles the grant of one owner, and nothing else of the lock. Whether the owner has one.

@@ -29,7 +29,7 @@ impl<C: Copy> WaitTable<C> {
     /// Whether the next look at the lock sets something right: a waiter or a session is gone, or a lease to be given back.
     pub(crate) fn is_unsettled(&self, at: LockRef<'_>) -> bool {
         let entry = self.locks.lock(at);
-        entry.grants.has_undeliverable() || entry.grants.has_expired() || self.has_session_over(at)
+        entry.has_undeliverable() || entry.has_expired() || self.has_session_over(at)
     }
 
     /// The queue in order of arrival: under which name, and for how many there is to be room.
