@@ -128,7 +128,7 @@ fn stall(event: Event) -> Seen {
     let mut server = Server::start(if event.is_plain() { Setup::PLAIN } else { Setup::MODULE });
     let mut net = Net::with(1 + event.waiters(), server.port);
     if !event.is_plain() {
-        // A connection has more here than it may by default.
+        // One connection has more places and sessions here than it may by default.
         server.ask("CONFIG SET lock.max-places 0");
     }
     prepare(event, &mut net, &mut server);

@@ -57,13 +57,15 @@ programs() {
 }
 
 # program COMMAND...: runs a program of the documentation. It must say the fence under which it held a lock. Such a program waits for
-# seconds only: one that fails while tasks of this machine waited for a processor or for a disk, for that long, has a second try.
+# seconds only. If it fails, and tasks of this machine waited for a processor or a disk meanwhile, for 3 s and half of that time at least, it
+# has a second try.
 program() {
-    local said status=0 begin
-    begin=$(pressed)
+    local said status=0 begin=$SECONDS waited
+    waited=$(pressed)
     said=$(timeout 60 "$@" 2>&1) || status=$?
     printf '%s:\n%s\n' "${*: -1}" "${said//$'\n'/$'\n'    }"
-    if [ $status != 0 ] && [ $(($(pressed) - begin)) -ge 3 ]; then
+    waited=$(($(pressed) - waited))
+    if [ $status != 0 ] && [ $waited -ge 3 ] && [ $((2 * waited)) -ge $((SECONDS - begin)) ]; then
         echo "once more, after exit code $status: the machine was busy"
         status=0
         said=$(timeout 60 "$@" 2>&1) || status=$?

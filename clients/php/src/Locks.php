@@ -85,22 +85,16 @@ final class Locks
         $once = $request->wait === 0.0;
         $end = self::now() + ($request->wait ?? INF);
         $trouble = null;
-        $granted = false;
         for ($tries = 1;; $tries++) {
             $began = self::now();
-            $left = $once || $granted ? null : max(0.001, min($end - $began, $this->connection->longestWait()));
+            $left = $once ? null : max(0.001, min($end - $began, $this->connection->longestWait()));
             $more = ($left ?? 0) + $request->syncSeconds();
             try {
                 $this->payOff();
                 $reply = $this->connection->send($request->acquire($left), $more > 0 ? $more + self::MARGIN : null);
-                $granted = $reply !== null;
-                // The lease may have begun at any time since it was asked for. After a long wait it is asked for anew, which is then answered
-                // at once.
-                if ($granted && ($left === null || $reply[3] < 0 || self::now() - $began < $reply[3] / 3000)) {
-                    return [$reply, $began];
-                }
-                if ($granted) {
-                    continue;
+                $granted = $reply === null ? null : $this->dated($request, $reply, $began);
+                if ($granted !== null) {
+                    return $granted;
                 }
                 if (!$once && self::now() < $end) {
                     continue;
@@ -118,6 +112,30 @@ final class Locks
                 }
                 throw self::explained($refused, $request);
             }
+        }
+    }
+
+    /**
+     * A grant, and a time from which its lease counts: the server's reply says how much was left when it was sent, and that may have been at
+     * any time of a wait. So after a long one the lease is extended. Null if the grant was over before: then no session has begun either.
+     */
+    private function dated(Request $request, array $reply, float $began): ?array
+    {
+        $left = $reply[3];
+        if ($left < 0 || ($request->session && $left > 0) || self::now() - $began < $left / 3000) {
+            return [$reply, $began];
+        }
+        $began = self::now();
+        $fences = (array) $reply[1];
+        try {
+            $reply[3] = $this->connection->send($request->extend($fences), self::MARGIN + $request->syncSeconds());
+            return [$reply, $began];
+        } catch (Refused $refused) {
+            try { // of several locks there may be others
+                $this->connection->send($request->release($fences), 1.0);
+            } catch (LockError) { // then it ends with its lease
+            }
+            return $refused->word() === 'NOTHELD' ? null : throw $refused;
         }
     }
 

@@ -55,7 +55,7 @@ impl<C: Copy> WaitTable<C> {
                 let has_grant = locks.any(|lock| lock.id == *id && lock.fence() == Some(record.fence));
                 assert!(has_grant, "{id:?} {hold:?}");
             }
-            if record.synced.as_ref().is_some_and(|synced| synced.pending.is_some()) {
+            if record.synced.as_ref().is_some_and(|synced| synced.unconfirmed.is_some()) {
                 let renewal = Awaited::Renewal(id.clone(), record.fence);
                 assert!(self.replication.iter().any(|awaited| *awaited == renewal), "{renewal:?}");
             }

@@ -57,13 +57,13 @@ impl LockEntry {
 
     /// Whether a renewal of that grant is still to be confirmed.
     pub(crate) fn awaits_renewal(&self, fence: Fence) -> bool {
-        self.grants.synced(fence).is_some_and(|synced| synced.pending.is_some())
+        self.grants.synced(fence).is_some_and(|synced| synced.unconfirmed.is_some())
     }
 
     /// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
     /// is over without.
     pub(crate) fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
-        let moved = self.grants.synced(held.grant.fence()).and_then(|synced| Some(synced.pending?.0));
+        let moved = self.grants.synced(held.grant.fence()).and_then(|synced| Some(synced.unconfirmed?.0));
         // Somebody else may have moved the lease since.
         match moved.filter(|moved| moved.to == held.deadline) {
             None => Some(held),

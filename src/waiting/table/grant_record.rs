@@ -32,7 +32,7 @@ pub(super) struct GrantRecord {
 pub(super) struct Synced {
     pub(super) confirm: Confirm,
     /// A renewal that is to be confirmed, and by when. Else it is undone.
-    pub(super) pending: Option<(Moved, Millis)>,
+    pub(super) unconfirmed: Option<(Moved, Millis)>,
 }
 
 /// A holder that hears what becomes of its grant.

@@ -1,4 +1,4 @@
-//! Records of the grants of one lock, for all that its key does not hold: who has not been told yet, who keeps a grant alive, who hears
+//! Records of the grants of one lock, for all that its key does not hold: its pending holds, who keeps a grant alive, who hears
 //! what becomes of it.
 
 use std::collections::VecDeque;
@@ -167,7 +167,7 @@ impl GrantRecords {
 
     /// The renewal of that grant that replicas are to confirm.
     pub(super) fn set_renewal(&mut self, fence: Fence, renewal: Option<(Moved, Millis)>) {
-        self.change(fence, |record| record.synced.iter_mut().for_each(|synced| synced.pending = renewal));
+        self.change(fence, |record| record.synced.iter_mut().for_each(|synced| synced.unconfirmed = renewal));
     }
 
     /// When a session is to be renewed, or a renewal undone, first.
@@ -175,7 +175,7 @@ impl GrantRecords {
         let sessions = self.sessions().map(|session| session.renew_at);
         let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
         let synced = self.records.iter().take(records).filter_map(|record| record.synced.as_deref());
-        sessions.chain(synced.filter_map(|synced| Some(synced.pending?.1))).min()
+        sessions.chain(synced.filter_map(|synced| Some(synced.unconfirmed?.1))).min()
     }
 
     /// Changes the record of a grant, where there is one.

@@ -1,5 +1,5 @@
-//! Pending holds: their waiters have been granted the lock, and may not know it. A blocked client may turn out to be gone before it is
-//! told, a place has yet to claim what it was told of.
+//! Pending holds: their waiters have been granted the lock, and may not know that. A blocked client may be gone before it is told; a place
+//! has yet to claim what it was told of.
 
 #[cfg(test)]
 use std::collections::BTreeMap;

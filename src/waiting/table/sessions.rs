@@ -47,14 +47,14 @@ impl Sessions<'_> {
     }
 
     fn stop_awaiting(&mut self, id: &LockId, fence: Fence, synced: Option<Box<Synced>>) {
-        if synced.is_some_and(|synced| synced.pending.is_some()) {
+        if synced.is_some_and(|synced| synced.unconfirmed.is_some()) {
             self.replication.remove(&Awaited::Renewal(id.clone(), fence));
         }
     }
 
     /// From now on replicas are to confirm so that a connection keeps that grant alive; or (none) they are not.
     pub(crate) fn confirm(&mut self, at: LockRef<'_>, fence: Fence, confirm: Option<Confirm>) {
-        let synced = confirm.map(|confirm| Box::new(Synced { confirm, pending: None }));
+        let synced = confirm.map(|confirm| Box::new(Synced { confirm, unconfirmed: None }));
         let replace = |record: &mut GrantRecord| match record.session {
             Some(_) => std::mem::replace(&mut record.synced, synced),
             None => None,
@@ -88,7 +88,7 @@ impl Sessions<'_> {
         fence: Fence,
         now: Millis,
     ) -> Option<Moved> {
-        let (moved, ends) = self.locks.lock(at).grants.synced(fence)?.pending?;
+        let (moved, ends) = self.locks.lock(at).grants.synced(fence)?.unconfirmed?;
         if now < ends {
             return None;
         }

@@ -1,6 +1,6 @@
-//! Who waits where, and whose connection keeps what alive, for the rules and for `DETECT` to read. The sessions and the queued places of a
-//! connection that has closed are shown as they will be once that has been cleared up. What a place of it was granted, and has not claimed,
-//! is still held.
+//! Who waits where, and whose connection keeps what alive, for the rules and for `DETECT` to read. Where a connection has closed, its sessions
+//! are over, and `ask_of` and `ahead_of` leave its places out, before that has been cleared up. What a place of it was granted, and has not
+//! claimed, is still held.
 
 use std::collections::BTreeSet;
 
@@ -85,7 +85,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether a connection that kept a grant of that lock alive has closed.
     pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
-        self.next_session(at, None, false).is_some()
+        self.locks.lock(at).grants.sessions().any(|session| self.connections.is_over(session))
     }
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked

@@ -20,12 +20,12 @@ const LEASE: u64 = 3000;
 const FREEZES: [Exit; 3] = [Exit::WokenInBetween, Exit::WokenLate, Exit::WokenEarly];
 
 /// What keeps two owners apart over a failover. Beyond the longest lease, the grace covers the time in which an old primary
-/// still takes its replicas for good: `min-replicas-max-lag`, and the seconds in which it and the sentinels look again.
+/// still takes its replicas for good: `min-replicas-max-lag`, and 5 s in which sentinels turn the other replicas to the new one.
 fn careful() -> Setup {
     Setup::new()
         .set("min-replicas-to-write", "1")
         .set("min-replicas-max-lag", "1")
-        .module_args("lock.default-lease 3000 lock.max-lease 3000 lock.failover-grace 6000")
+        .module_args("lock.default-lease 3000 lock.max-lease 3000 lock.failover-grace 9000")
 }
 
 fn start(setup: &Setup) -> Trial {

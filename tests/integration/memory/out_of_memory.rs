@@ -4,7 +4,7 @@ use redis::Value;
 
 use crate::support::{Server, Setup};
 
-/// What a server may do; the first one evicts nothing.
+/// What a server may evict when it is full: with the first one, nothing.
 pub(crate) const POLICIES: [&str; 8] = [
     "noeviction",
     "allkeys-lru",

@@ -1,5 +1,4 @@
-/* The number that a test changes while the server runs that has this library preloaded: it is in the file REDISLOCK_PRELOADED. Without
- * that file there is none. */
+/* A number that a test changes while the server runs. It is in the file that REDISLOCK_PRELOADED names; without one there is none. */
 
 #include <fcntl.h>
 #include <stdint.h>

@@ -161,7 +161,7 @@ fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
         client.finish().unwrap();
         client.finish().unwrap();
         assert_eq!(bob.granted().lease, 0, "{lease}");
-        // Nor does a session begin.
+        assert_eq!(client.info("lock", "lock_sessions"), "0");
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         client.ask::<()>("LOCK.RELEASE k alice");
     }

@@ -113,13 +113,12 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
         }
         $request = $this->request($key, $this->initialTtl, $wait, $shared);
         try {
-            $began = microtime(true);
-            $this->run(fn() => $this->locks->ask($request));
+            [, $began] = $this->run(fn() => $this->locks->ask($request));
         } catch (NotAcquired $conflict) {
             throw new LockConflictedException($conflict->getMessage(), previous: $conflict);
         }
-        if (!$this->session) { // the TTL begins with the grant, and not with the wait
-            $key->reduceLifetime($wait === 0.0 ? $began + $this->initialTtl - microtime(true) : $this->initialTtl);
+        if (!$this->session) {
+            $key->reduceLifetime($began + $this->initialTtl - Locks::now());
         }
         $key->setState(self::class . ' writes', !$shared);
         $this->taken[$key] = getmypid();

@@ -185,9 +185,10 @@ def session_of_a_grant_that_was_over_before_it_was_told(stage):
     server("MULTI")
     free(server, "k")
     server("DEBUG", "SLEEP", 0.6)
-    server("EXEC")
+    assert server("EXEC")[-1] == "OK"
     task.acquired()
-    if server.lock("k"):  # one that has to claim its grant has it anew
+    if held := server.lock("k"):  # one that asks again for what it was granted has it anew
+        assert held["fence"] == task.fences[0]
         task.release()
     else:
         task.next("lost")
