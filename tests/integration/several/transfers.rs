@@ -34,26 +34,28 @@ fn of_ten_thousand_by_processes_that_are_killed_none_is_lost_or_torn() {
     }
     client.ask::<()>("SET transfers 0");
     let mut processes: Vec<Child> = (0..PROCESSES).map(|_| start(&server, &mut rng)).collect();
-    let (mut kills, mut next, mut slowest_end) = (0, BETWEEN_KILLS, Duration::ZERO);
-    wait_for("all transfers", || {
-        let done: i64 = client.ask("GET transfers");
-        if done < next || done >= TRANSFERS {
-            return done >= TRANSFERS;
-        }
-        // One that holds locks, mostly still when it is killed.
-        let Some(holder) = client.holder(&format!("lock:{}", rng.below(ACCOUNTS))) else { return false };
-        let victim =
-            processes.iter_mut().find(|process| holder.owner.starts_with(&format!("{}-", process.id())));
-        // One that has been killed held it, and its connection is not closed yet.
-        let Some(victim) = victim else { return false };
-        let killed = Instant::now();
-        victim.kill().unwrap();
-        victim.wait().unwrap();
-        slowest_end = killed.elapsed().max(slowest_end);
-        *victim = start(&server, &mut rng);
-        (kills, next) = (kills + 1, done + BETWEEN_KILLS);
-        false
-    });
+    let (mut done, mut kills, mut next, mut slowest_end) = (0, 0, BETWEEN_KILLS, Duration::ZERO);
+    while done < TRANSFERS {
+        wait_for("transfers to go on", || {
+            done = client.ask("GET transfers");
+            if done < next || done >= TRANSFERS {
+                return done >= TRANSFERS;
+            }
+            // One that holds locks, mostly still when it is killed.
+            let Some(holder) = client.holder(&format!("lock:{}", rng.below(ACCOUNTS))) else { return false };
+            let victim =
+                processes.iter_mut().find(|process| holder.owner.starts_with(&format!("{}-", process.id())));
+            // One that has been killed held it, and its connection is not closed yet.
+            let Some(victim) = victim else { return false };
+            let killed = Instant::now();
+            victim.kill().unwrap();
+            victim.wait().unwrap();
+            slowest_end = killed.elapsed().max(slowest_end);
+            *victim = start(&server, &mut rng);
+            (kills, next) = (kills + 1, done + BETWEEN_KILLS);
+            true
+        });
+    }
     let took = began.elapsed();
     for process in &mut processes {
         assert!(process.wait().unwrap().success(), "a process failed");

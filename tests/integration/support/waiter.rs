@@ -1,6 +1,7 @@
 //! A client that waits for a lock, and how to look at those who wait.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use redis::{Value, from_redis_value};
 
@@ -138,6 +139,23 @@ pub(crate) fn owners(client: &mut Client, key: &str) -> Vec<String> {
 #[track_caller]
 pub(crate) fn blocked_clients(client: &mut Client) -> i64 {
     client.info("clients", "blocked_clients").parse().unwrap()
+}
+
+/// The processor time that the server's own thread has used. A loop that takes too long shows in it, and nothing else that this machine
+/// does.
+#[track_caller]
+pub(crate) fn processor_time(client: &mut Client) -> Duration {
+    processor_time_in(&client.ask::<String>("INFO cpu"))
+}
+
+/// The same, as an answer to `INFO cpu` says it.
+#[track_caller]
+pub(crate) fn processor_time_in(info: &str) -> Duration {
+    let of = |name: &str| {
+        let seconds = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+        Duration::from_secs_f64(seconds.trim().parse().unwrap())
+    };
+    of("used_cpu_user_main_thread") + of("used_cpu_sys_main_thread")
 }
 
 /// Waits for the condition, and panics where it does not come true soon.

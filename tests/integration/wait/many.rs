@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Server, all_owners, allow_open_files, blocked_clients, is_left_of, owners, read_grant, sockets,
-    wait_for,
+    Client, Server, all_owners, allow_open_files, blocked_clients, is_left_of, owners, processor_time,
+    read_grant, sockets, wait_for,
 };
 
 const MANY: usize = 2000;
@@ -150,14 +150,6 @@ fn the_time_of_all_is_up_at_once() {
     assert_eq!(blocked_clients(&mut client), 0);
 }
 
-/// How long the server has worked, in seconds.
-fn worked(client: &mut Client) -> f64 {
-    ["used_cpu_user", "used_cpu_sys"]
-        .map(|field| client.info("cpu", field).parse::<f64>().unwrap())
-        .iter()
-        .sum()
-}
-
 /// So many wait, each for a lock of its own. All get it in one step, in which the commands come too: the sockets of the waiters,
 /// and how long the server had worked before.
 fn granted_in_one_step(
@@ -165,13 +157,13 @@ fn granted_in_one_step(
     client: &mut Client,
     many: usize,
     commands: &[String],
-) -> (Vec<TcpStream>, f64) {
+) -> (Vec<TcpStream>, Duration) {
     let each = |line: fn(usize) -> String| (0..many).map(line).collect::<Vec<_>>();
     client.ask_all::<redis::Value, _>(&each(|place| format!("LOCK.ACQUIRE k{place} OWNER first PX 600000")));
     let sockets =
         sockets(server, many, |place| format!("LOCK.ACQUIRE k{place} OWNER next PX 600000 BLOCK 0"));
     wait_for("all to wait", || blocked_clients(client) == many as i64);
-    let before = worked(client);
+    let before = processor_time(client);
     client.ask::<()>("MULTI");
     client.ask_all::<String, _>(&each(|place| format!("LOCK.RELEASE k{place} first")));
     client.ask_all::<String, _>(commands);
@@ -180,37 +172,37 @@ fn granted_in_one_step(
 }
 
 /// How long the server works for each of so many that are killed in the step in which they get their locks; all are free then.
-fn granted_and_killed(server: &Server, client: &mut Client, many: usize) -> f64 {
+fn granted_and_killed(server: &Server, client: &mut Client, many: usize) -> Duration {
     let kill = "CLIENT KILL TYPE normal SKIPME yes".into();
     let (_sockets, before) = granted_in_one_step(server, client, many, &[kill]);
     wait_for("all locks to be free", || client.ask::<i64>("DBSIZE") == 0);
     assert_eq!(blocked_clients(client), 0);
-    (worked(client) - before) / many as f64
+    (processor_time(client) - before) / many as u32
 }
 
 /// How long the server works for each of so many whose owner asks for its grant in the step in which it gets it.
-fn granted_and_asked_back(server: &Server, client: &mut Client, many: usize) -> f64 {
+fn granted_and_asked_back(server: &Server, client: &mut Client, many: usize) -> Duration {
     let asks: Vec<_> = (0..many).map(|place| format!("LOCK.ACQUIRE k{place} OWNER next ONCE")).collect();
     let (_sockets, before) = granted_in_one_step(server, client, many, &asks);
     wait_for("all to be told", || blocked_clients(client) == 0);
-    let worked = worked(client) - before;
+    let worked = processor_time(client) - before;
     let holds = |place: usize| client.holder(&format!("k{place}")).unwrap().holds;
     assert_eq!([0, many - 1].map(holds), [1, 1]);
     client.ask::<()>("FLUSHALL");
-    worked / many as f64
+    worked / many as u32
 }
 
 /// It costs about as much for each of many as for each of a few. (1.5 to 2.2 times, on a busy machine up to 4 now and then, so there are
 /// a few tries; where each departure looked at all waiters, 4.7 to 6.6 times; where each re-entry did, 16.)
-fn costs_no_more_for_each_of_many(each: fn(&Server, &mut Client, usize) -> f64) {
+fn costs_no_more_for_each_of_many(each: fn(&Server, &mut Client, usize) -> Duration) {
     const FEW: usize = 400;
     const MOST: usize = 8000;
     allow_open_files();
     let server = Server::start();
     let mut client = server.client();
     let mut times = || {
-        let few = (0..5).map(|_| each(&server, &mut client, FEW)).fold(f64::INFINITY, f64::min);
-        each(&server, &mut client, MOST) / few
+        let few = (0..5).map(|_| each(&server, &mut client, FEW)).min().unwrap();
+        each(&server, &mut client, MOST).div_duration_f64(few)
     };
     let mut tries = Vec::new();
     while tries.iter().all(|times| *times >= 3.3) {

@@ -175,16 +175,16 @@ def session_waits_and_lasts(stage, lease):
 
 
 @scenario(quick=False)
-def session_of_a_grant_that_was_over_before_it_was_told(stage):
+@leases(1000, 5000)
+def session_of_a_grant_that_was_over_before_it_was_told(stage, lease):
     server = stage.server("--enable-debug-command", "yes")
-    server("CONFIG", "SET", "lock.min-session-lease", 300)
     hold(server, "k")
-    task = stage.program(server).acquire("k", session=True, lease=300)
+    task = stage.program(server).acquire("k", session=True, lease=lease)
     queued(server, "k", 1)
     # One step: the server stands still between the grant and the answer.
     server("MULTI")
     free(server, "k")
-    server("DEBUG", "SLEEP", 0.6)
+    server("DEBUG", "SLEEP", 2 * lease / 1000)
     assert server("EXEC")[-1] == "OK"
     task.acquired()
     if held := server.lock("k"):  # one that asks again for what it was granted has it anew

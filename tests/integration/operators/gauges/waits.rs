@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use crate::operators::waits::queue_up;
-use crate::support::{Client, Mailbox, Server, Setup, Waiter, server_time, wait_for, wait_until};
+use crate::support::{
+    Client, Mailbox, Server, Setup, Waiter, processor_time_in, server_time, wait_for, wait_until,
+};
 
 #[track_caller]
 fn gauge(client: &mut Client, field: &str) -> i64 {
@@ -198,16 +200,7 @@ fn many_locks_cost_no_more_than_a_few() {
     client.ask_all::<Value, _>(&each("LOCK.BREAK k#"));
     // In one go, so that the server does nothing else in between.
     let replies = client.ask_all::<String, _>(&["INFO cpu", "INFO lock", "INFO cpu"]);
-    let took = used_by_main_thread(&replies[2]) - used_by_main_thread(&replies[0]);
+    let took = processor_time_in(&replies[2]) - processor_time_in(&replies[0]);
     println!("INFO lock: {took:?} where all have changed hands");
     assert!(took <= Duration::from_millis(10), "{took:?}");
-}
-
-/// The processor time that the server's own thread had used when it answered `INFO cpu` so.
-fn used_by_main_thread(cpu: &str) -> Duration {
-    let of = |name: &str| {
-        let seconds = cpu.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
-        Duration::from_secs_f64(seconds.trim().parse().unwrap())
-    };
-    of("used_cpu_user_main_thread") + of("used_cpu_sys_main_thread")
 }
