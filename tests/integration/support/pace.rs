@@ -1,6 +1,7 @@
 //! How this machine gets on: it may be busy with other work, or stand still for a moment, and that is not the server's fault.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fs;
 use std::panic;
 use std::sync::{LazyLock, Mutex};
 use std::thread::{sleep, spawn};
@@ -33,6 +34,9 @@ struct Sleeper {
 thread_local! {
     /// When this test started its first server; none on other threads that a test starts.
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
+
+    /// The processes of the servers that this test has started.
+    static SERVERS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
 /// One for each processor that this process may use: a host may take away one, and leave another.
@@ -88,6 +92,11 @@ pub(super) fn watch() {
     BEGAN.set(BEGAN.get().or_else(|| Some(Instant::now())));
 }
 
+/// That process is a server of this test.
+pub(super) fn watch_server(pid: u32) {
+    SERVERS.with_borrow_mut(|servers| servers.push(pid));
+}
+
 /// scripts/test looks for these lines.
 fn tell_halts() {
     let Some(began) = BEGAN.get() else { return };
@@ -106,7 +115,7 @@ fn tell_halts() {
 }
 
 /// For how long each processor could have gone on and was not let, since the first question.
-fn lost() -> Vec<Duration> {
+fn overslept() -> Vec<Duration> {
     let lost = |sleeper: &Mutex<Sleeper>| {
         let sleeper = sleeper.lock().unwrap();
         sleeper.overslept + sleeper.due.elapsed()
@@ -123,15 +132,30 @@ pub(crate) fn halted_lately() -> bool {
     })
 }
 
+/// For how long the servers of this test, and the test itself, could have gone on and had no processor, since they began: the second
+/// figure of `schedstat` (Linux, Documentation/scheduler/sched-stats.rst). Where many tests share a few processors, one that has work to
+/// do waits much longer than one that only wakes up.
+fn without_processor() -> Duration {
+    let waited = |path: &str| {
+        let figures = fs::read_to_string(path).ok()?;
+        figures.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
+    };
+    let servers = SERVERS.with_borrow(|servers| {
+        servers.iter().filter_map(|pid| waited(&format!("/proc/{pid}/schedstat"))).sum::<Duration>()
+    });
+    servers + waited("/proc/thread-self/schedstat").unwrap_or_default()
+}
+
 /// Measures what must not take long.
 pub(crate) struct Stopwatch {
     began: Instant,
-    lost: Vec<Duration>,
+    overslept: Vec<Duration>,
+    without_processor: Duration,
 }
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        Self { began: Instant::now(), lost: lost() }
+        Self { began: Instant::now(), overslept: overslept(), without_processor: without_processor() }
     }
 
     /// The time since the start.
@@ -139,10 +163,12 @@ impl Stopwatch {
         self.began.elapsed()
     }
 
-    /// How much of it the machine had for others, on the processor that had the most: a server may have been there.
+    /// How much of it the machine had for others: on the processor that had the most, since a server may have been there, or while this
+    /// test or a server of its own had work to do.
     pub(crate) fn lost(&self) -> Duration {
-        let each = lost().into_iter().zip(&self.lost).map(|(now, then)| now.saturating_sub(*then));
-        each.max().unwrap_or_default()
+        let each = overslept().into_iter().zip(&self.overslept).map(|(now, then)| now.saturating_sub(*then));
+        let waited = without_processor().saturating_sub(self.without_processor);
+        each.max().unwrap_or_default().max(waited)
     }
 
     /// How much of it the machine had for us: no more than it takes when nobody else is at work.

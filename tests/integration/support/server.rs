@@ -333,6 +333,7 @@ impl Server {
             .unwrap_or_else(|error| {
                 panic!("{program} does not start: {error}; REDISLOCK_SERVER names another")
             });
+        pace::watch_server(child.id());
         self.child = Some(child);
         let began = Instant::now();
         while !self.answers() {
