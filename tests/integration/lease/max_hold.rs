@@ -4,8 +4,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Payload, Server, Stopwatch, Waiter, in_each_kind_of_file, restore_from_primary, server_time,
-    wait_for, wait_until, wall_clock,
+    Client, Payload, Server, Stopwatch, Waiter, grant, in_each_kind_of_file, restore_from_primary,
+    server_time, wait_for, wait_until, wall_clock,
 };
 
 /// An hour, in ms.
@@ -86,9 +86,10 @@ fn are_extended_to(age: i64, client: &mut Client, made: &[Made; 2]) {
 /// Alice's grant ends with that age, whatever is done all the time to keep it; and soon after bob has the lock.
 #[track_caller]
 fn ends_at(age: i64, server: &Server, key: &str, made: Made, effort: &str) {
-    let (mut alice, mut client) = (server.client(), server.client());
+    let (mut alice, mut bob, mut client) = (server.client(), server.client(), server.client());
     let watch = Stopwatch::start();
-    let mut bob = Waiter::new(server, key, "OWNER bob PX 60000");
+    // On a busy machine he may come when the grant has ended.
+    bob.begin(&format!("LOCK.ACQUIRE {key} OWNER bob PX 60000 BLOCK 0"));
     wait_for("the end of alice's grant", || {
         if !effort.is_empty() {
             let _ = alice.send(&effort.replace("KEY", key));
@@ -99,7 +100,7 @@ fn ends_at(age: i64, server: &Server, key: &str, made: Made, effort: &str) {
     });
     let reached = server_time(&mut client) - made.after;
     assert!(reached >= age, "the grant ended at an age of {reached} ms");
-    bob.granted();
+    grant(bob.finish().unwrap()).unwrap();
 }
 
 /// The ways of saying it: the grant's own greatest age, all grants', or both.

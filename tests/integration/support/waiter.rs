@@ -148,7 +148,7 @@ pub(crate) fn processor_time(client: &mut Client) -> Duration {
     processor_time_in(&client.ask::<String>("INFO cpu"))
 }
 
-/// The same, as an answer to `INFO cpu` says it.
+/// The processor time that the server's own thread had used when it answered `INFO cpu` so.
 #[track_caller]
 pub(crate) fn processor_time_in(info: &str) -> Duration {
     let of = |name: &str| {
