@@ -71,7 +71,8 @@ fn primaries_of_a_cluster_fail_under_load() {
     // The old primary lives on for the node timeout, then finds itself cut off.
     let args = "lock.default-lease 2000 lock.max-lease 2000 lock.failover-grace 4500";
     let mut cluster = Cluster::start(Setup::new().module_args(args), true);
-    cluster.replace_the_silent();
+    // A node that is silent for 1.5 s is replaced.
+    cluster.set("cluster-node-timeout 1500");
     let load = load(&cluster, Duration::from_secs(10));
     let mut at = cluster.owner_of(0);
     for round in 0..size(2, 12) {
