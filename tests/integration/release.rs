@@ -78,7 +78,7 @@ fn a_late_release_does_not_free_the_lock_of_the_next_holder() {
     assert_eq!(slow.acquire("k", "OWNER slow"), None);
 }
 
-/// The same where both go by one name: only the fence tells the grants apart.
+/// Both holders go by one name: only the fence tells their grants apart.
 #[test]
 fn a_late_release_with_its_fence_does_not_free_the_same_owners_next_grant() {
     let server = Server::start();

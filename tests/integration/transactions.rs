@@ -1,4 +1,4 @@
-//! The same commands inside `MULTI` and scripts, in RESP2 and RESP3.
+//! The lock commands inside `MULTI` and scripts, in RESP2 and RESP3.
 
 use redis::{Value, from_redis_value};
 

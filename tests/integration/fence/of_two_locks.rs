@@ -42,7 +42,7 @@ fn the_grant_of_a_waiter_that_died_is_no_other_locks_waiters() {
     client.acquire("y", "OWNER carol PX 600000").unwrap();
     let mut heir = Waiter::new(&server, "y", "OWNER bob ONCE PX 600000");
     let kill = format!("CLIENT KILL ID {}", bob.id);
-    // Who asks for the lock has its queue looked at first.
+    // Before an acquire is decided, the lock's queue is looked at.
     step(&mut client, &["LOCK.ACQUIRE y OWNER dave", &kill]);
     let told = heir.granted();
     soon("x to be free, whose waiter was never told", || client.holder("x").is_none());

@@ -13,7 +13,7 @@ const BOUND: Micros = 5_000;
 
 /// The faults of a history. And how many were killed in such a step.
 pub(super) fn to_the_dead(history: &[Record], servers: &Servers) -> (Vec<Fault>, usize) {
-    // Who stood in a queue when a step began, by who made it and when.
+    // The clients in a queue when a step began, by the client that made the step and when.
     let mut queued: HashMap<(i64, Micros), Vec<i64>> = HashMap::new();
     // Its owner asked over no other connection.
     let mut asked: HashMap<(&str, &str), BTreeSet<i64>> = HashMap::new();

@@ -18,7 +18,7 @@ const BOUND: Micros = 1_000_000;
 /// The faults in the history of one lock, or of locks that were asked for together. And how many waits were judged.
 pub(super) fn left_waiting(records: &[&Record], servers: &Servers) -> (Vec<Fault>, usize) {
     let mut faults = Vec::new();
-    // Who waited on which server, and until when for certain.
+    // The clients that waited on each server, and until when for certain.
     let mut waits: HashMap<i64, Vec<(&Record, Micros)>> = HashMap::new();
     for record in records {
         let Call::Acquire { block: Some(block), .. } = record.call else { continue };

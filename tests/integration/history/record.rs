@@ -143,7 +143,7 @@ pub(crate) fn id(number: i64) -> i64 {
 const CONNECTIONS: i64 = 1_000_000;
 
 impl Record {
-    /// Who asked, and when.
+    /// The client that asked, and when.
     pub(crate) fn question(&self) -> (i64, Micros) {
         (self.client, self.sent)
     }

@@ -22,7 +22,7 @@ fn all(
     [of(keys[0], first), of(keys[1], second)]
 }
 
-/// The same of another lock.
+/// That record, as one of another lock.
 fn at(key: &str, record: Record) -> Record {
     Record { key: key.into(), ..record }
 }

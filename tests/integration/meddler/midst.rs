@@ -40,7 +40,7 @@ fn an_open_lock_that_goes() {
     }
 }
 
-/// The same of one that this command has just granted.
+/// An open lock that the running command has just granted, and that another module deletes.
 #[test]
 fn an_open_lock_that_is_new_and_goes() {
     let (_server, mut client) = server();

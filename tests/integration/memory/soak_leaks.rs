@@ -24,7 +24,7 @@ fn memory(client: &mut Client) -> i64 {
     client.info("memory", "used_memory").parse().unwrap()
 }
 
-/// The same, once it has not gone down any more for a while: connections that have closed are counted for a moment longer, and
+/// The memory used, once it has not gone down any more for a while: connections that have closed are counted for a moment longer, and
 /// what they had must not make up for a leak.
 #[track_caller]
 fn least_memory(client: &mut Client) -> i64 {

@@ -73,7 +73,7 @@ fn a_wish_is_told_once_for_each_queue() {
     assert!(mail.rest(&mut client).is_empty());
     let _dave = Waiter::new(&server, "k", "OWNER dave");
     assert_eq!(mail.next(), wanted);
-    // Who asks again is told again, since the first message may have been lost.
+    // A client that asks again is told again, since the first message may have been lost.
     holds(&mut client, "PX 60000");
     assert_eq!(mail.next(), wanted);
     assert!(mail.rest(&mut client).is_empty());
@@ -88,7 +88,7 @@ fn a_wish_is_told_only_to_those_who_ask_for_it() {
     queue_up(&mut client, "bob", "");
     let _carol = Waiter::new(&server, "k", "OWNER carol");
     assert_eq!(mail.rest(&mut client), [""; 0]);
-    // Who asks again may want it now, and the last word counts.
+    // A client that asks again may want it now, and the last word counts.
     holds(&mut client, "");
     assert_eq!(mail.next(), format!("wanted {fence} alice"));
     ask(&mut client, "alice", "");
@@ -124,7 +124,7 @@ fn the_channel_named_last_counts() {
     let (mut mail, mut elsewhere) = (Mailbox::of(&server, "ch"), Mailbox::of(&server, "elsewhere"));
     let fence = holds(&mut client, "PX 60000").fence;
     client.acquire("k", "OWNER alice ONCE NOTIFY elsewhere").unwrap();
-    // Who asks without a channel changes nothing of that.
+    // A client that asks without a channel changes nothing of that.
     client.acquire("k", "OWNER alice ONCE").unwrap();
     client.ask::<()>("LOCK.BREAK k");
     assert_eq!(elsewhere.next(), format!("lost {fence} alice"));

@@ -152,7 +152,7 @@ fn a_waiter_whose_user_is_deleted_leaves_the_queue() {
     assert_eq!(carol.granted().owner, "carol");
 }
 
-/// The same of one that holds a lock by a session.
+/// The session of a deleted user ends, and the next waiter has its lock.
 #[test]
 fn a_session_of_a_user_that_is_deleted_ends() {
     let (_server, mut client, mut guest) = scene("+@all ~*");

@@ -120,7 +120,7 @@ fn what_ends_the_grant_ends_the_session() {
         let alice_id = id(&mut alice);
         let first = alice.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
         server.client().ask::<Value>(line);
-        // The same owner, without a session: nothing of the old one must touch it.
+        // Alice acquires it anew, without a session: nothing of the old session must touch this grant.
         let second = client.acquire("k", "OWNER alice PX 600000").unwrap();
         assert!(second.fence > first.fence && second.holds == 1, "{line}");
         assert!(!has_session(&mut client, "k"), "{line}");

@@ -59,7 +59,7 @@ fn the_answer_is_the_first_end() {
     assert!(client.holder("b").unwrap().lease > 300_000);
 }
 
-/// Who waits for one of them gets it when the new lease is over.
+/// A waiter for one of them gets it when the new lease is over.
 #[test]
 fn a_shorter_lease_lets_those_who_wait_come_sooner() {
     let server = Server::start();

@@ -202,7 +202,7 @@ fn the_server_finds_the_keys() {
     }
 }
 
-/// The same of the three as of those for one lock; but they take the longer the more keys they have.
+/// The server shows the commands for several locks as it shows those for one; but they take the longer the more keys they have.
 #[test]
 fn what_the_server_knows_is_that_of_the_single_ones() {
     let (_server, mut client) = start();

@@ -1,4 +1,4 @@
-//! Who goes away leaves all queues at once: what was reserved is free for those behind.
+//! A waiter that goes away leaves all queues at once: what was reserved is free for those behind.
 
 use redis::Value;
 

@@ -68,7 +68,7 @@ fn take(client: &mut Client, keys: &str, owner: &str, options: &str) -> Option<G
     grants(client.ask(&ask(keys, owner, options)))
 }
 
-/// The same, where it must be granted.
+/// `take` that must be granted.
 #[track_caller]
 fn holds(client: &mut Client, keys: &str, owner: &str, options: &str) -> Grants {
     let Some(grants) = take(client, keys, owner, options) else {
@@ -89,7 +89,7 @@ pub(crate) fn waits(server: &Server, keys: &str, owner: &str, options: &str) -> 
     waits_on(server, server.client(), keys, owner, options)
 }
 
-/// The same on a connection that is there already.
+/// `waits` on a connection that is there already.
 #[track_caller]
 fn waits_on(server: &Server, client: Client, keys: &str, owner: &str, options: &str) -> Waiter {
     let block = if options.contains("BLOCK") { "" } else { "BLOCK 0" };

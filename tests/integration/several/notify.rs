@@ -132,7 +132,7 @@ fn the_lease_before_the_claim_is_short_and_after_it_as_asked() {
     }
 }
 
-/// Who claims one of them knows of all: it hears of those who wait for any.
+/// A client that claims one of them knows of all: it hears of those that wait for any.
 #[test]
 fn a_claim_of_one_tells_who_waits_for_the_others() {
     let (server, mut client, mut mail) = with_claim(30_000);

@@ -150,7 +150,7 @@ fn no_newcomer_slips_in_in_the_step_of_a_release() {
     }
 }
 
-/// The same at the moment between a lapse and its discovery.
+/// A newcomer stands behind also between a lapse and its discovery.
 #[test]
 fn no_newcomer_slips_in_after_a_lapse() {
     let server = Server::start();

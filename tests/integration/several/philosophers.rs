@@ -91,7 +91,7 @@ struct Wait {
 fn both_forks_at_once_nobody_stands_still_and_nobody_is_passed_over() {
     let server = Server::start();
     let in_hand: [AtomicBool; SEATS] = [const { AtomicBool::new(false) }; SEATS];
-    // Who ate when; and who waited.
+    // Each meal, by its philosopher and the fence; and each wait.
     let (meals, waits) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let mut rng = Rng::new();
     scope(|scope| {

@@ -36,7 +36,7 @@ fn of_all_kinds_three_at_a_time() {
     }
 }
 
-/// Who does not fit waits, and has it as soon as it does.
+/// A client that does not fit waits, and has the lock as soon as it fits.
 #[test]
 fn of_all_kinds_one_behind_the_other() {
     let server = Server::start();

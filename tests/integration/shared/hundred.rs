@@ -56,7 +56,7 @@ pub(crate) fn assert_same(now: &[Kept], before: &[Kept]) {
     assert_same_but_for(now, before, 0);
 }
 
-/// The same where all leases may end up to so many ms later, by as much each.
+/// `assert_same`, but all leases may end up to `later` ms later, each by as much as the others.
 #[track_caller]
 pub(crate) fn assert_same_but_for(now: &[Kept], before: &[Kept], later: i64) {
     let lasting = |all: &[Kept]| -> Vec<(String, i64, i64, i64, i64)> {

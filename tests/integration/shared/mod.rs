@@ -39,7 +39,7 @@ fn take(client: &mut Client, owner: &str, options: &str) -> Option<Grant> {
     client.acquire("k", &words(owner, options))
 }
 
-/// The same, where it must be granted.
+/// `take` that must be granted.
 #[track_caller]
 fn holds(client: &mut Client, owner: &str, options: &str) -> Grant {
     let Some(grant) = take(client, owner, options) else { panic!("{owner} {options}: null") };

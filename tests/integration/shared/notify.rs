@@ -128,7 +128,7 @@ fn each_holder_hears_that_the_lock_is_wanted_once() {
     assert_eq!(told, [format!("wanted {} a", fences[0]), format!("wanted {} b", fences[1])]);
     let _reader = waits(&server, "r", "SHARED");
     assert!(mail.rest(&mut client).is_empty(), "once for each queue");
-    // Who asks again is told again.
+    // A client that asks again is told again.
     ask(&mut client, "b", "SHARED");
     assert_eq!(mail.rest(&mut client), [format!("wanted {} b", fences[1])]);
 }

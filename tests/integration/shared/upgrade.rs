@@ -81,7 +81,7 @@ fn a_second_owner_that_wants_to_wait_for_one_is_told_at_once() {
     // Without waiting there is none, nor for one that only fits.
     gets_null(&mut client, "b", "");
     assert_eq!(holds(&mut client, "b", "SHARED BLOCK 0").holds, 2);
-    // The same owner may ask by another connection.
+    // An owner that waits may ask by another connection.
     let mut other = waits(&server, "a", "ONCE");
     client.ask::<()>("LOCK.RELEASE k b ALL");
     release(&mut client, "c");

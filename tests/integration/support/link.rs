@@ -26,7 +26,7 @@ impl Link {
         Self::open_within(port, patience.min(Duration::from_millis(500)), patience)
     }
 
-    /// The same to a server that runs.
+    /// `open` to a server that runs: its first answer may take as long as the others.
     #[track_caller]
     pub(crate) fn to(port: u16, patience: Duration) -> Self {
         Self::open_within(port, PATIENCE, patience).expect("a connection")

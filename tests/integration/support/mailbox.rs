@@ -24,7 +24,7 @@ impl Mailbox {
         String::from_utf8(self.next_bytes()).unwrap()
     }
 
-    /// The same, of any bytes.
+    /// The next message, of any bytes.
     #[track_caller]
     pub(crate) fn next_bytes(&mut self) -> Vec<u8> {
         let reply = self.client.finish().expect("a message");

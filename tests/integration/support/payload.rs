@@ -75,19 +75,19 @@ impl Payload {
         any.with_lock(owner, fence, holds)
     }
 
-    /// The same server's payload of another lock, which has no greatest age of its own.
+    /// A payload of that server for another lock, which has no greatest age of its own.
     pub(crate) fn with_lock(&self, owner: &[u8], fence: u64, holds: u64) -> Self {
         let owner = Item::Bytes(owner.into());
         let [grants, fence, holds, max_hold] = [1, fence, holds, 0].map(Item::Number);
         Self { items: vec![grants, owner, fence, holds, max_hold], ..self.clone() }
     }
 
-    /// The same server's payload of a lock with room for several, held by those. `endless`: 1 where the latest lease has no end.
+    /// A payload of that server for a lock with room for several, held by those. `endless`: 1 where the latest lease has no end.
     pub(crate) fn with_grants(&self, endless: u64, grants: &[Part<'_>]) -> Self {
         self.in_form(2, endless, grants)
     }
 
-    /// The same in the form that has the numbers of permits, and labels.
+    /// `with_grants` in the form that has the numbers of permits, and labels.
     pub(crate) fn with_slots(&self, endless: u64, grants: &[Part<'_>]) -> Self {
         self.in_form(3, endless, grants)
     }

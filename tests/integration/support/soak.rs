@@ -48,7 +48,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// The same in each run.
+    /// Random numbers that are the same in each run.
     pub(crate) fn of(seed: u64) -> Self {
         Self(seed)
     }

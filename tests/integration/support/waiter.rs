@@ -32,7 +32,7 @@ impl Waiter {
         Self::of(server, server.client(), key, options)
     }
 
-    /// The same with a connection that is there already.
+    /// `new` on a connection that is there already.
     #[track_caller]
     pub(crate) fn of(server: &Server, client: Client, key: &str, options: &str) -> Self {
         let block = if options.contains("BLOCK") { "" } else { "BLOCK 0" };
@@ -41,7 +41,7 @@ impl Waiter {
         Self::of_words(server, client, words)
     }
 
-    /// The same, for words with blanks or any other byte in them.
+    /// `of` with words that may have blanks or any other byte in them.
     #[track_caller]
     pub(crate) fn of_words<W: AsRef<[u8]>>(
         server: &Server,

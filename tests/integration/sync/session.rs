@@ -100,7 +100,7 @@ fn a_session_does_not_outlive_a_failover_that_its_server_slept_through() {
     assert_eq!(shown, None, "alice is told that she still has it");
 }
 
-/// The same where the last renewal, which the replica does not have, would still run.
+/// The last renewal, which the replica does not have, would still run: the session is over nevertheless.
 #[test]
 fn an_unconfirmed_renewal_keeps_nothing_beyond_the_replicas_copy() {
     let lossy = Lossy::start();

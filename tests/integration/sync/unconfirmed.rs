@@ -151,7 +151,7 @@ fn an_owner_that_asks_twice_keeps_what_it_was_told_of() {
     assert_eq!((held.fence, held.holds), (second.fence, 1));
 }
 
-/// The same, where it asks for its grant back: the hold is the second one's then.
+/// The owner asks for its grant back while the first acquire is not confirmed: the hold is the second acquire's then.
 #[test]
 fn an_owner_that_asks_for_it_back_keeps_it() {
     let server = Server::start();
@@ -164,7 +164,7 @@ fn an_owner_that_asks_for_it_back_keeps_it() {
     assert_eq!(client.holder("k").map(|held| held.holds), Some(1));
 }
 
-/// Who was told of the hold of another keeps it, however that one ends.
+/// A client that was told of the hold of another keeps it, however the other's acquire ends.
 #[test]
 fn a_hold_that_was_confirmed_to_one_is_not_taken_back_with_the_other() {
     let (primary, _replica, mut client, _) = pair();

@@ -40,7 +40,7 @@ pub(super) struct Table {
     began: Instant,
     /// How much of its lease an owner counts on.
     share: f64,
-    /// Who asked before that counts on nothing.
+    /// A client that asked before that counts on nothing.
     sure_from: AtomicI64,
     counts: Mutex<BTreeMap<&'static str, usize>>,
     faults: Mutex<Vec<String>>,
@@ -136,7 +136,7 @@ impl Table {
                 self.fault(format!("two owners of a number of lock {number}: {belief:?} beside {same:?}"));
             }
         }
-        // Who has a lock for itself alone was granted it after all others that were told.
+        // An owner that has a lock for itself alone was granted it after all others that were told.
         let told = if sure && belief.room == 1 { told.max(lock.told) } else { told };
         if belief.fence <= told {
             self.fault(format!("the fence falls: after {told} of lock {number} comes {belief:?}"));

@@ -173,7 +173,7 @@ fn a_full_queue_takes_no_more() {
     assert_eq!(client.refused("LOCK.ACQUIRE k OWNER dave BLOCK 0"), FULL);
     assert_eq!(client.refused("LOCK.ACQUIRE k OWNER bob BLOCK 10"), FULL);
     assert_eq!(client.snapshot(), before);
-    // Who does not wait, or need not, is none of its business.
+    // It does not touch clients that don't wait, or need not.
     assert_eq!(client.acquire("k", "OWNER dave"), None);
     assert_eq!(client.acquire("k", "OWNER alice BLOCK 0").unwrap().holds, 2);
     let _elsewhere = Waiter::new(&server, "l", "OWNER dave");

@@ -92,7 +92,7 @@ fn another_asks_for_what_a_killed_one_had_got() {
     carol_has_it(queue, "");
 }
 
-/// The same where an operator has had the killed one told before.
+/// An operator has had the killed one told before.
 #[test]
 fn another_asks_for_what_a_killed_one_had_been_told_of() {
     for options in OPTIONS {
@@ -216,7 +216,7 @@ fn sent_away_twice_in_one_step() {
     }
 }
 
-/// The same without a transaction: the commands have come together, and are done one after the other.
+/// Without a transaction: the commands have come together, and are done one after the other.
 #[test]
 fn killed_or_sent_away_in_a_pipeline() {
     for how in ["CLIENT KILL ID", "CLIENT UNBLOCK"] {

@@ -99,7 +99,7 @@ pub(in crate::waiting::tests) enum Kind {
     PlaceToRead,
     /// With room for two, and waits without limit.
     WaitForPair,
-    /// The same, for the slot 2.
+    /// `WaitForPair` that asks for the slot 2.
     WaitForSecond,
     /// No acquire: an extension that waits for replicas.
     Extension,

@@ -149,11 +149,11 @@ fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
     let shown = only(&mut client, "");
     assert_eq!(shown.keys(), ["a", "b", "c"]);
     assert_eq!((shown.text("key"), shown.holding()), ("b".into(), vec!["alice".into()]));
-    // The same by each of its queues.
+    // Each of its queues shows the waiter by that lock, too.
     for key in ["a", "b", "c"] {
         assert_eq!(only(&mut client, &format!("KEY {key}")).text("key"), "b");
     }
-    // Who stands behind it, for a lock that is free.
+    // Another stands behind it, for a lock that is free.
     let dave = Waiter::new(&server, "a", "OWNER dave");
     let behind = &waits(&mut client, "KEY a")[1];
     assert_eq!((behind.text("owner"), behind.text("reserved-for")), ("dave".into(), "bob".into()));
