@@ -21,7 +21,7 @@ pub(super) struct Belief {
     pub(super) room: usize,
     /// The number of its permit.
     pub(super) slot: Option<i64>,
-    /// When it was asked for.
+    /// When it was asked for, by the acquire or the last extension.
     pub(super) asked: Micros,
     /// Until when its owner counts on it.
     pub(super) until: Micros,
@@ -128,7 +128,11 @@ impl Table {
         lock.inside.retain(|other| self.is_sure(other));
         let most = lock.inside.iter().fold(belief.room, |most, other| most.min(other.room));
         if sure && lock.inside.len() >= most {
-            self.fault(format!("two owners of lock {number}: {belief:?} beside {:?}", lock.inside));
+            self.fault(format!(
+                "two owners of lock {number}: {belief:?} beside {:?}, now {}",
+                lock.inside,
+                self.now()
+            ));
         }
         if let Some(slot) = belief.slot.filter(|_| sure) {
             let same = lock.inside.iter().find(|other| other.slot == Some(slot));
