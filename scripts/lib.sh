@@ -57,6 +57,8 @@ at_least() {
     [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
 }
 
+module_version() { sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml; }
+
 # The oldest Rust that will do.
 declared_rust() { sed -n 's/^rust-version *= *"\(.*\)".*/\1/p' Cargo.toml; }
 

@@ -2,7 +2,7 @@
 # podman and buildah, and systems to build images on, for packaging/image/build and check. Sourced after scripts/lib.sh.
 
 # shellcheck disable=SC2034 # for the callers
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+version=$(module_version)
 
 # Where control groups are not all of version 2, crun refuses. And not every machine allows the limits that podman asks for.
 runtime=

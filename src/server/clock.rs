@@ -8,7 +8,8 @@ use super::kind;
 /// Microseconds since 1970.
 ///
 /// Where the server has it (7.2 and later), the time it read when the command began: the one it uses itself to tell
-/// whether a key has expired, and no second reading of the clock.
+/// whether a key has expired, and no second reading of the clock. (Valkey 9 counts the processor's ticks and reads the clock about
+/// once in a millisecond: for so long it does not see that somebody has set it.)
 pub(crate) fn now() -> i64 {
     // SAFETY: the table of functions is only written while the module loads; the function takes nothing.
     if let Some(cached) = unsafe { raw::RedisModule_CachedMicroseconds } {

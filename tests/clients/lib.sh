@@ -28,6 +28,11 @@ need() {
     done
 }
 
+# same_version PACKAGE VERSION: that of a package is the module's.
+same_version() {
+    [ "$2" = "$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")" ] || fail "clients/$1 has another version than Cargo.toml"
+}
+
 # programs LANGUAGE FOLDER: the documentation's fenced blocks in that language, each under the name that stands behind the
 # language: ```python lock.py. A block without a name would go untested, so it is an error.
 programs() {
