@@ -119,7 +119,7 @@ impl<'t> Member<'t> {
     fn ask(&mut self, block: &str) {
         match take(&mut self.doing) {
             Doing::Nothing => self.acquire(block),
-            Doing::Holds(held) => match self.rng.below(2000) {
+            Doing::Holds(mut held) => match self.rng.below(2000) {
                 0 => {
                     self.doing = Doing::Holds(held);
                     self.close();
@@ -129,6 +129,12 @@ impl<'t> Member<'t> {
                 6..200 if !held.session => {
                     let asked = self.table.now();
                     let lease = self.lease();
+                    // The new lease may be the shorter one, and be over before its answer is heard.
+                    let end = self.table.end(asked, lease);
+                    for (lock, belief) in &mut held.grants {
+                        belief.until = belief.until.min(end);
+                        self.table.extend(*lock, belief);
+                    }
                     self.begin(&line("EXTEND", &held, &format!("PX {lease}")));
                     self.doing = Doing::Extends(held, asked);
                 }

@@ -151,11 +151,11 @@ impl Table {
         }
     }
 
-    /// An owner has a longer lease.
-    pub(super) fn extend(&self, number: usize, longer: &Belief) {
+    /// An owner counts on its lease until another time.
+    pub(super) fn extend(&self, number: usize, changed: &Belief) {
         let mut lock = self.locks[number].lock().unwrap();
-        for belief in lock.inside.iter_mut().filter(|belief| belief.owner == longer.owner) {
-            *belief = longer.clone();
+        for belief in lock.inside.iter_mut().filter(|belief| belief.owner == changed.owner) {
+            *belief = changed.clone();
         }
     }
 
