@@ -1,10 +1,13 @@
 // The program of the conformance scenarios. Its argument is the client: ioredis or node-redis.
 import { createInterface } from "node:readline";
-import { Cluster, Redis } from "ioredis";
-import { createClient, createCluster, createSentinel } from "redis";
 import {
   DeadlockError, LockLostError, Locks, NoModuleError, NotAcquiredError, NotConfirmedError, TooOldError,
 } from "redislock-client";
+
+// Only one of them is loaded: that takes most of the time in which the program starts.
+const [, , library] = process.argv;
+const { Cluster, Redis } = library === "ioredis" ? await import("ioredis") : {};
+const { createClient, createCluster, createSentinel } = library === "node-redis" ? await import("redis") : {};
 
 const say = (event, fields) => process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
 const ignore = () => {};
@@ -23,7 +26,7 @@ const clients = {
     cluster: ({ urls }) => createCluster({ rootNodes: urls.map((url) => ({ url })) }),
     end: (client) => client.destroy(),
   },
-}[process.argv[2]];
+}[library];
 
 const events = [
   [NotAcquiredError, "not_acquired"], [LockLostError, "lost"], [DeadlockError, "deadlock"], [NotConfirmedError, "not_confirmed"],
@@ -92,7 +95,7 @@ const tasks = new Map();
 const commands = {
   async open(command) {
     client = clients[command.kind](command).on("error", ignore);
-    if (process.argv[2] === "node-redis") await client.connect();
+    if (library === "node-redis") await client.connect();
     locks = new Locks(client);
     say("opened");
   },
