@@ -32,7 +32,7 @@ PAGE = ROOT / "docs/evidence.md"
 PARTS = {
     "failovers": (["failover::with", "failover::sync::", "failover::network::"], "1", 8),
     "volume": (["volume::"], "1", 1),
-    "histories": (["history::soak_"], "0", 1),
+    "histories": (["history::soak_", "history::troubles::"], "0", 1),
 }
 BEGIN, END = "<!-- the table of tests/evidence/rounds.py -->\n", "<!-- end of that table -->\n"
 
