@@ -72,10 +72,7 @@ fn with_aof() -> Setup {
 #[track_caller]
 fn rewrite_aof(client: &mut Client) {
     client.ask::<redis::Value>("BGREWRITEAOF");
-    wait_for("the append-only file to be rewritten", || {
-        client.info("persistence", "aof_rewrite_in_progress") == "0"
-            && client.info("persistence", "aof_rewrite_scheduled") == "0"
-    });
+    client.wait_for_rewrite();
     assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
 }
 
@@ -140,7 +137,7 @@ fn an_append_only_file_rewritten_while_locks_change() {
         for _ in 0..401 {
             client.finish().unwrap();
         }
-        wait_for("the end of the rewrite", || client.info("persistence", "aof_rewrite_in_progress") == "0");
+        client.wait_for_rewrite();
         server.kill_and_restart();
     });
 }

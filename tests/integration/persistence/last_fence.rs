@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Client, Payload, Server, Setup, restore_from_primary, seal, wait_for};
+use crate::support::{Client, Payload, Server, Setup, restore_from_primary, seal};
 
 /// A fence given in the year 2200: this server's clock does not help to get above it.
 const AHEAD: i64 = 7_258_118_400_000_000;
@@ -69,10 +69,7 @@ fn a_rewritten_append_only_file_keeps_the_last_fence() {
     }
     pass_by(&mut client, AHEAD);
     client.ask::<redis::Value>("BGREWRITEAOF");
-    wait_for("the append-only file to be rewritten", || {
-        client.info("persistence", "aof_rewrite_in_progress") == "0"
-            && client.info("persistence", "aof_rewrite_scheduled") == "0"
-    });
+    client.wait_for_rewrite();
     server.kill_and_restart();
     assert_eq!(server.client().acquire("next", "").unwrap().fence, AHEAD + 1);
 }

@@ -121,10 +121,7 @@ fn with_aof(sync: &str, preamble: &str) -> Setup {
 fn rewrite(server: &mut Server) {
     let mut client = server.client();
     client.ask::<redis::Value>("BGREWRITEAOF");
-    wait_for("the append-only file to be rewritten", || {
-        client.info("persistence", "aof_rewrite_in_progress") == "0"
-            && client.info("persistence", "aof_rewrite_scheduled") == "0"
-    });
+    client.wait_for_rewrite();
     assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
     server.kill_and_restart();
 }

@@ -61,10 +61,7 @@ fn primary(server: &Server) -> Client {
     let mut client = server.client();
     client.ask::<()>("REPLICAOF NO ONE");
     // Until then its file lacks what the primary sent, and it neither stops nor comes back with all.
-    wait_for("its own append-only file", || {
-        let is_over = |field: &&str| client.info("persistence", field) == "0";
-        ["aof_rewrite_in_progress", "aof_rewrite_scheduled"].iter().all(is_over)
-    });
+    client.wait_for_rewrite();
     client
 }
 

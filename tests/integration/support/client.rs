@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Connection, FromRedisValue, RedisResult, Value};
 
-use super::PATIENCE;
+use super::{PATIENCE, wait_for};
 
 /// One connection. A server that does not answer makes the test fail.
 pub(crate) struct Client(Connection);
@@ -229,6 +229,16 @@ impl Client {
         let text: String = self.ask(&format!("INFO {section}"));
         let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         value.unwrap_or_default().into()
+    }
+
+    /// Waits until the append-only file has been rewritten: after `BGREWRITEAOF`, and in a replica that has been filled.
+    #[track_caller]
+    pub(crate) fn wait_for_rewrite(&mut self) {
+        wait_for("the append-only file to be rewritten", || {
+            ["aof_rewrite_in_progress", "aof_rewrite_scheduled"]
+                .iter()
+                .all(|field| self.info("persistence", field) == "0")
+        });
     }
 }
 

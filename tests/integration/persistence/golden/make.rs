@@ -14,7 +14,7 @@ use std::path::Path;
 
 use super::table::{self, Line};
 use super::{golden, load};
-use crate::support::{Client, Payload, Server, Setup, restore_from_primary, wait_for, wall_clock};
+use crate::support::{Client, Payload, Server, Setup, restore_from_primary, wall_clock};
 
 /// The year 2100, in ms since 1970.
 pub(super) const FAR: i64 = 4_102_444_800_000;
@@ -103,10 +103,7 @@ pub(super) fn copy(server: &Server, from: &str, to: &str) {
 
 pub(super) fn rewrite(client: &mut Client) {
     client.ask::<redis::Value>("BGREWRITEAOF");
-    wait_for("the append-only file to be rewritten", || {
-        client.info("persistence", "aof_rewrite_in_progress") == "0"
-            && client.info("persistence", "aof_rewrite_scheduled") == "0"
-    });
+    client.wait_for_rewrite();
     assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
 }
 
