@@ -4,8 +4,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Server, Setup, Stopwatch, Waiter, halted_lately, lease_end_after, server_time, soon, transaction,
-    wait_for, wait_until, while_stopped,
+    Client, PATIENCE, Server, Setup, Stopwatch, Waiter, halted_lately, lease_end_after, server_time, soon,
+    transaction, wait_for, wait_until, while_stopped,
 };
 
 /// A freeze that counts as a sleep.
@@ -213,6 +213,7 @@ fn a_busy_script_is_no_awakening() {
         "for _ = 1, tonumber(ARGV[1]) do end return redis.call('LOCK.ACQUIRE', KEYS[1], 'PX', '1')";
     let server = past_its_start(with_grace(1000));
     let mut client = server.client();
+    client.set_patience(4 * PATIENCE);
     let (mut rounds, mut tries) = (5e6, 0);
     while tries < 3 {
         let began = Instant::now();

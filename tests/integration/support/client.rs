@@ -40,7 +40,7 @@ impl Client {
     }
 
     /// How long the server may take for an answer from now on.
-    pub(super) fn set_patience(&mut self, patience: Duration) {
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
         self.0.set_read_timeout(Some(patience)).unwrap();
     }
 
