@@ -1,6 +1,6 @@
-//! Views of the table for the rules and for `DETECT` to read: which owner waits where, and which connection keeps a grant alive. Where a connection has closed, its sessions
-//! are over, and `ask_of` and `ahead_of` leave its places out, before that has been cleared up. What a place of it was granted, and has not
-//! claimed, is still held.
+//! Views of the table for the rules and for `DETECT` to read: which owner waits where, and which connection keeps a grant alive. Where a
+//! connection has closed, its sessions are over, and `ask_of` and `ahead_of` leave its places out, before that has been cleared up. What
+//! a place of it was granted, and has not claimed, is still held.
 
 use std::collections::BTreeSet;
 

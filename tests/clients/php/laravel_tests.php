@@ -62,10 +62,13 @@ return [
         same('the result', $cache->lock('door', 10)->block(1, fn() => 'taylor'), 'taylor');
         same('released', info(connect(), 'app:cache:door'), []);
         same('without a callback', $cache->lock('door', 10)->block(1), true);
-        $begin = microtime(true);
-        throws('in vain', LockTimeoutException::class, fn() => cache()->lock('door', 10)->block(1));
-        $took = microtime(true) - $begin;
-        ok('after a second', $took > 0.99 && $took < 5); // much later only because of the lease, of 10 s
+        $afterASecond = function (): bool {
+            $begin = microtime(true);
+            throws('in vain', LockTimeoutException::class, fn() => cache()->lock('door', 10)->block(1));
+            return abs(microtime(true) - $begin - 1) < 0.5;
+        };
+        // On a busy machine one may be late.
+        ok('after a second', $afterASecond() || $afterASecond() || $afterASecond());
         throws('at once', LockTimeoutException::class, fn() => cache()->lock('door', 10)->block(0));
     },
 

@@ -69,13 +69,6 @@ fn with_aof() -> Setup {
     Setup::new().set("appendonly", "yes").set("appendfsync", "always")
 }
 
-#[track_caller]
-fn rewrite_aof(client: &mut Client) {
-    client.ask::<redis::Value>("BGREWRITEAOF");
-    client.wait_for_rewrite();
-    assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
-}
-
 #[test]
 fn an_rdb_file_saved_at_shutdown() {
     comes_back(Setup::new(), Server::save_and_restart);
@@ -107,7 +100,7 @@ fn an_append_only_file_read_in_place() {
 #[test]
 fn an_append_only_file_rewritten_with_an_rdb_preamble() {
     comes_back(with_aof(), |server| {
-        rewrite_aof(&mut server.client());
+        server.client().rewrite_aof();
         server.kill_and_restart();
     });
 }
@@ -115,7 +108,7 @@ fn an_append_only_file_rewritten_with_an_rdb_preamble() {
 #[test]
 fn an_append_only_file_rewritten_as_commands() {
     comes_back(with_aof().set("aof-use-rdb-preamble", "no"), |server| {
-        rewrite_aof(&mut server.client());
+        server.client().rewrite_aof();
         let folder = fs::read_dir(server.folder().join("appendonlydir")).unwrap();
         let base =
             folder.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains(".base."));

@@ -68,8 +68,7 @@ fn a_rewritten_append_only_file_keeps_the_last_fence() {
         return;
     }
     pass_by(&mut client, AHEAD);
-    client.ask::<redis::Value>("BGREWRITEAOF");
-    client.wait_for_rewrite();
+    client.rewrite_aof();
     server.kill_and_restart();
     assert_eq!(server.client().acquire("next", "").unwrap().fence, AHEAD + 1);
 }

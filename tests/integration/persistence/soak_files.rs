@@ -119,10 +119,7 @@ fn with_aof(sync: &str, preamble: &str) -> Setup {
 
 #[track_caller]
 fn rewrite(server: &mut Server) {
-    let mut client = server.client();
-    client.ask::<redis::Value>("BGREWRITEAOF");
-    client.wait_for_rewrite();
-    assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
+    server.client().rewrite_aof();
     server.kill_and_restart();
 }
 

@@ -151,10 +151,7 @@ fn a_replicas_own_append_only_file_has_the_locks() {
         primary.replica_with(Setup::new().set("appendonly", "yes").set("appendfsync", "always"));
     // After the first copy a replica rewrites its file; what comes meanwhile is safe only once that is done.
     let mut client = replica.client();
-    wait_for("the replica's file", || {
-        client.info("persistence", "aof_rewrite_in_progress") == "0"
-            && client.info("persistence", "aof_rewrite_scheduled") == "0"
-    });
+    client.wait_for_rewrite();
     mix(&mut primary.client());
     replica.wait_for_sync_with(&primary);
     let before = client.snapshot();

@@ -231,6 +231,13 @@ impl Client {
         value.unwrap_or_default().into()
     }
 
+    #[track_caller]
+    pub(crate) fn rewrite_aof(&mut self) {
+        self.ask::<Value>("BGREWRITEAOF");
+        self.wait_for_rewrite();
+        assert_eq!(self.info("persistence", "aof_last_bgrewrite_status"), "ok");
+    }
+
     /// Waits until the append-only file has been rewritten: after `BGREWRITEAOF`, and in a replica that has been filled.
     #[track_caller]
     pub(crate) fn wait_for_rewrite(&mut self) {

@@ -1,6 +1,6 @@
 //! Every kind of file that a data set survives a crash by.
 
-use super::{Client, Server, Setup, wait_for};
+use super::{Client, Server, Setup};
 
 /// For an RDB file, an append-only file, and one that was rewritten with an RDB preamble or without: what `make` has done is
 /// looked at by `check` on a server that was killed and started again.
@@ -15,13 +15,7 @@ pub(crate) fn in_each_kind_of_file<T>(make: impl Fn(&mut Client) -> T, check: im
         match way {
             0 => client.ask("SAVE"),
             1 => (),
-            _ => {
-                client.ask::<redis::Value>("BGREWRITEAOF");
-                wait_for("the rewrite", || {
-                    client.info("persistence", "aof_rewrite_in_progress") == "0"
-                        && client.info("persistence", "aof_rewrite_scheduled") == "0"
-                });
-            }
+            _ => client.rewrite_aof(),
         }
         server.kill_and_restart();
         check(&server, made);

@@ -101,19 +101,13 @@ pub(super) fn copy(server: &Server, from: &str, to: &str) {
     fs::copy(&found[0], golden(to)).unwrap();
 }
 
-pub(super) fn rewrite(client: &mut Client) {
-    client.ask::<redis::Value>("BGREWRITEAOF");
-    client.wait_for_rewrite();
-    assert_eq!(client.info("persistence", "aof_last_bgrewrite_status"), "ok");
-}
-
 /// An append-only file in the folder, whose base is written as commands or not.
 fn append_only(folder: &Path, kind: &str, preamble: &str) {
     let setup = Setup::new().set("appendonly", "yes").set("appendfsync", "always");
     let server = setup.set("aof-use-rdb-preamble", preamble).start();
     let mut client = server.client();
     fill(&mut client);
-    rewrite(&mut client);
+    client.rewrite_aof();
     tail(&mut client);
     let name = |suffix: &str| folder.join(format!("{kind}.{suffix}")).to_str().unwrap().to_owned();
     table::write(&name("table"), &all(&mut client));

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use super::make::{FAR, copy, rewrite, until};
+use super::make::{FAR, copy, until};
 use super::{golden, load};
 use crate::support::{Client, Server, Setup};
 
@@ -79,7 +79,7 @@ fn make() {
     let server = setup.set("aof-use-rdb-preamble", "no").start();
     let mut client = server.client();
     fill(&mut client);
-    rewrite(&mut client);
+    client.rewrite_aof();
     tail(&mut client);
     fs::write(golden(FOLDER).join("shown"), shown(&mut client)).unwrap();
     copy(&server, ".base.", &format!("{FOLDER}/aof-commands.base"));
