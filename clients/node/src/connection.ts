@@ -4,7 +4,7 @@ import { LockError, code } from "./errors.js";
 
 /** Any client that has this can be used. */
 export interface Connection {
-  /** Sends a command, all of them over one connection, in order. `key` tells a cluster which node it is for. */
+  /** Sends a command, to one server all of them over one connection, in order. `key` tells a cluster which node it is for. */
   send(key: string, words: string[]): Promise<unknown>;
   /** Hears messages until the signal, over another connection that is made anew when it is lost: then it calls `again`. */
   subscribe(channel: string, hear: (message: string) => void, again: () => void, signal: AbortSignal): Promise<void>;

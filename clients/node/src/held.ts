@@ -202,9 +202,9 @@ export class Held {
   }
 
   private lose(why: string, cause?: unknown) {
-    if (this.lost) return;
+    // The answer to a release tells how that went. In a cluster, it may have overtaken what was asked before it.
+    if (this.lost || this.parting) return;
     this.tell(why, cause);
-    if (this.parting) return;
     this.desk.remove(this);
     this.giveBack(this.fences); // perhaps only the network failed, or there are others of several locks
   }
