@@ -11,6 +11,10 @@ LIMIT_S = 120
 SERVER = pytest.StashKey()
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "crowd: takes long, with hundreds of workers; not in the quick form")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield

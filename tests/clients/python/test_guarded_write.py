@@ -28,6 +28,7 @@ def set_to(value):
     return lambda pipe: pipe.set("data", value)
 
 
+@pytest.mark.crowd
 def test_three_hundred_threads_write_under_their_locks_at_once(client, server):
     """Each counts by reading first, so whoever wrote beside the holder of the lock would make a count too low."""
     def work(number):

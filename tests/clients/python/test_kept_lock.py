@@ -64,6 +64,7 @@ def test_a_lock_is_kept_beyond_its_lease(run, server):
     run(body)
 
 
+@pytest.mark.crowd
 def test_tasks_of_three_processes_are_never_inside_together(run):
     async def body(*locks):
         inside, fences = 0, []

@@ -4,6 +4,8 @@ import sqlite3
 import time
 from contextlib import closing
 
+import pytest
+
 from support import connect, fork, held
 
 PROCESSES = 8
@@ -37,6 +39,7 @@ def hand_out_all(server, workers, path, count):
         return [number for (number,) in db.execute("SELECT number FROM numbers ORDER BY number")]
 
 
+@pytest.mark.crowd
 def test_none_twice_and_none_missing(server, workers, tmp_path):
     assert hand_out_all(server, workers, tmp_path / "numbers.db", 1000) == list(range(1, 1001))
 

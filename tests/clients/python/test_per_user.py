@@ -10,6 +10,8 @@ import signal
 import time
 from collections import namedtuple
 
+import pytest
+
 from support import connect, held, pairs, wait_for
 
 USERS = [f"user-{number}" for number in range(20)]
@@ -73,6 +75,7 @@ def said(entries):
     return [(entry.event, entry.request) for entry in entries]
 
 
+@pytest.mark.crowd
 def test_one_at_a_time_and_in_order(server, workers):
     with server.connect() as client:
         start(server, workers, client)
@@ -81,6 +84,7 @@ def test_one_at_a_time_and_in_order(server, workers):
         assert said(log[user]) == serial(REQUESTS), user
 
 
+@pytest.mark.crowd
 def test_killed_workers_neither_stall_nor_spoil_the_others(server, workers):
     user, request = USERS[7], REQUESTS[50]
     key = f"lock:{user}"

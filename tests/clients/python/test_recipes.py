@@ -135,6 +135,7 @@ def call_service(url, calls):
     client.rpush("fences", *(each.fence for each in made if each.keys == ("geocoder:rate",)))
 
 
+@pytest.mark.crowd
 def test_calls_of_several_processes_keep_to_places_and_rate(server, workers, other):
     for _ in range(3):
         workers.start(call_service, server.url, 3)

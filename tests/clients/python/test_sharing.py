@@ -219,6 +219,7 @@ class ForReaders:
         return self.locks.lock(key, **options)
 
 
+@pytest.mark.crowd
 def test_a_cache_that_a_hundred_read_is_never_torn_though_five_rebuild_it(server, client, tmp_path):
     """It is always too old for five, and never for a hundred."""
     locks, builds = Locks(client), Counter()
@@ -370,6 +371,7 @@ def call_service(url, port, calls):
                 assert service.recv(16) == b"ok"
 
 
+@pytest.mark.crowd
 def test_two_hundred_workers_share_ten_numbers_and_some_are_killed(server, workers, other, monkeypatch):
     monkeypatch.setattr(shards, "SHARDS", LIMIT)
     service = Service()

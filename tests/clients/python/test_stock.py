@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 import redis
 
 from support import connect, held, info, locks, run_threads
@@ -31,6 +32,7 @@ def assert_sold(client, sku, pieces, buyers):
     assert client.get(f"stock:{sku}") == "0"
 
 
+@pytest.mark.crowd
 def test_no_piece_is_sold_twice(server, workers):
     start_sale(server, workers, 25, pieces=100, buyers=500, processes=8)
     start_sale(server, workers, 26, pieces=40, buyers=60, processes=2)
@@ -53,6 +55,7 @@ def test_other_articles_are_sold_unhindered(server, workers):
         assert_sold(client, 25, 10, 50)
 
 
+@pytest.mark.crowd
 def test_five_hundred_buyers_of_five_articles_in_one_process(server):
     """A thread for each buyer, all on the default pool."""
     articles, pieces = [f"article:{number}" for number in range(5)], 40

@@ -29,6 +29,7 @@ def alone(mutexes, key):
         mutexes[key].release()
 
 
+@pytest.mark.crowd
 def test_two_hundred_tasks_cross_and_all_are_done(tasks, other):
     mutexes, done = {key: threading.Lock() for key in KEYS}, []
 

@@ -39,6 +39,7 @@ def total(accounts):
     return sum(accounts.balance(name) for name in NAMES)
 
 
+@pytest.mark.crowd
 def test_two_hundred_tasks_transfer_and_no_money_is_made_or_lost(accounts, other):
     fences, greatest = set(), {}
     mutex = threading.Lock()

@@ -1,4 +1,5 @@
 //! `INFO lock`.
 
+mod cost;
 mod locks;
 mod waits;
