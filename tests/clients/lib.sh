@@ -9,6 +9,8 @@ work=$root/target/clients/$(basename "$PWD")
 mkdir -p "$work"
 export REDISLOCK_SO=${REDISLOCK_SO:-$root/target/release/libredislock.so}
 export REDISLOCK_SERVER=${REDISLOCK_SERVER:-redis-server}
+# What cargo builds here is run, and not debugged.
+export CARGO_PROFILE_DEV_DEBUG=false
 
 skip() {
     echo "$1"
