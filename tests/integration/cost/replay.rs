@@ -1,17 +1,13 @@
 //! Programs that were the worst once: those that the search begins with.
 
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use super::run::Stage;
+use crate::support::{path_in, root};
 
 /// Each with its file's name; from the folder `REDISLOCK_PROGRAMS`, where that is set.
 pub(super) fn seeds() -> Vec<(String, String)> {
-    let folder = env::var_os("REDISLOCK_PROGRAMS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration/cost/seeds"),
-        PathBuf::from,
-    );
+    let folder = path_in("REDISLOCK_PROGRAMS").unwrap_or_else(|| root().join("tests/integration/cost/seeds"));
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let mut seeds: Vec<_> = files
         .map(|file| (file.file_stem().unwrap().display().to_string(), fs::read_to_string(&file).unwrap()))

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 use super::page::pages;
 use super::shown::Shown;
-use crate::support::{Client, Server, Setup, module_path};
+use crate::support::{Client, Server, Setup, module_path, root};
 
 /// Whether the server takes ACL categories from a module, and whether the module can bring one of its own.
 fn takes_categories(client: &mut Client) -> bool {
@@ -37,8 +36,7 @@ fn the_categories_are_those_of_the_page() {
 
 #[test]
 fn the_table_for_operators_is_that_of_the_pages() {
-    let operations = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations/secure.md");
-    let operations = fs::read_to_string(operations).unwrap();
+    let operations = fs::read_to_string(root().join("docs/operations/secure.md")).unwrap();
     for page in pages() {
         let row = operations.lines().find(|line| line.starts_with(&format!("| `{}` | `@", page.command)));
         let row = row.unwrap_or_else(|| panic!("{} is not in the table", page.command));

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
-use super::operations::root;
 use super::page::{Page, pages};
 use super::shown::Shown;
-use crate::support::{Client, Server, cli_program};
+use crate::support::{Client, Server, cli_program, root};
 
 const INTERNAL: [&str; 2] = ["lock.apply", "lock.settle"];
 

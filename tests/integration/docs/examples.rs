@@ -5,11 +5,10 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use super::page::{pages, pages_of_options};
-use crate::support::{Server, Waiter, cli_program};
+use crate::support::{Server, Waiter, cli_program, root};
 
 const PROMPT: &str = "    127.0.0.1:6379> ";
 
@@ -149,6 +148,5 @@ fn the_examples_of_the_pages_are_real() {
 
 #[test]
 fn the_first_session_of_the_readme_is_real() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    type_in("README.md", &fs::read_to_string(readme).unwrap());
+    type_in("README.md", &fs::read_to_string(root().join("README.md")).unwrap());
 }

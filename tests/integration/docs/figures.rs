@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::operations::{all_pages, prose, root};
-use crate::support::{Server, Setup};
+use super::operations::{all_pages, prose};
+use crate::support::{Server, Setup, root};
 
 /// The page's text in one line, its numbers without commas.
 fn plain(path: &Path) -> String {

@@ -4,11 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Server, Setup};
-
-pub(super) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::support::{Server, Setup, root};
 
 pub(super) fn page(name: &str) -> String {
     fs::read_to_string(root().join("docs/operations").join(name)).unwrap()

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::root;
+
 /// The page of one command.
 pub(super) struct Page {
     /// The command, as the title has it.
@@ -13,7 +15,7 @@ pub(super) struct Page {
 
 /// The files in the folder of those pages. Options that have a page of their own are there too.
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands");
+    let folder = root().join("docs/commands");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
     files

@@ -6,8 +6,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::operations::{leads_somewhere, page, root};
-use crate::support::{Client, Server, Setup, Waiter};
+use super::operations::{leads_somewhere, page};
+use crate::support::{Client, Server, Setup, Waiter, root};
 
 fn file(name: &str) -> String {
     fs::read_to_string(root().join("contrib/prometheus").join(name)).unwrap()

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::operations::{prose, root};
+use super::operations::prose;
+use crate::support::root;
 
 /// Pages that name tests, and scripts that choose some.
 const FILES: [&str; 9] = [

@@ -10,7 +10,7 @@ mod waiters;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Client, Server, Setup, module_path, wait_for};
+use crate::support::{Client, Server, Setup, module_path, root, wait_for};
 
 const INTERNAL: &str = "ERR internal error";
 
@@ -104,7 +104,7 @@ fn texts(folder: &Path) -> Vec<String> {
 /// The names in `guard(c"...` and of the timers, in the source.
 #[test]
 fn every_guarded_callback_is_tested() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = root().join("src");
     let mut names: Vec<String> = Vec::new();
     for folder in ["server", "serving"] {
         for text in texts(&source.join(folder)) {
@@ -126,7 +126,7 @@ fn every_guarded_callback_is_tested() {
 
 #[test]
 fn the_page_says_how_many_there_are() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence.md");
+    let page = root().join("docs/evidence.md");
     let page = fs::read_to_string(page).unwrap();
     let names = format!("each of the {} names", CALLBACKS.len());
     assert!(page.contains(&names), "{names}");

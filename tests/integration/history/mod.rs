@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use crate::support::{Ends, Rng, Server, Setup, figure, freeze, size, tally, wake};
+use crate::support::{Ends, Rng, Server, Setup, figure, freeze, path_in, size, tally, wake};
 use check::Figures;
 use clients::{LEASE, Shared};
 use relay::relays;
@@ -129,7 +129,7 @@ fn judge(name: &str, shared: &Shared, guarantee: &str) -> Figures {
     tally(&trial, "commands", asked);
     tally(&trial, "grants", figures.grants);
     tally(&trial, "violations", faults.len());
-    if let Some(folder) = std::env::var_os("REDISLOCK_KEEP_HISTORIES").filter(|_| guarantee.is_empty()) {
+    if let Some(folder) = path_in("REDISLOCK_KEEP_HISTORIES").filter(|_| guarantee.is_empty()) {
         let prefix = format!("{}-", name.replace(' ', "-"));
         let file = tempfile::Builder::new().prefix(&prefix).suffix(".jsonl").tempfile_in(folder).unwrap();
         record::write(&file.keep().unwrap().1, &history).unwrap();
@@ -195,8 +195,8 @@ fn soak_history_of_failovers() {
 /// A history from a file, of any run.
 #[test]
 fn history_from_a_file() {
-    let Some(path) = std::env::var_os("REDISLOCK_HISTORY") else { return };
-    let (faults, figures) = check::check(&record::read(path.as_ref()).unwrap());
+    let Some(path) = path_in("REDISLOCK_HISTORY") else { return };
+    let (faults, figures) = check::check(&record::read(&path).unwrap());
     println!("{figures:?}");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -5,9 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// The folder of the whole project.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// The path in that variable. A relative one counts from the project's folder, where cargo was called, though cargo runs the tests
+/// in their own.
+pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(|path| root().join(path))
+}
+
 /// The server's executable: `REDISLOCK_SERVER`, else what the `PATH` has.
 pub(crate) fn server_program() -> String {
-    env::var("REDISLOCK_SERVER").unwrap_or_else(|_| "redis-server".into())
+    let program = env::var("REDISLOCK_SERVER").unwrap_or_else(|_| "redis-server".into());
+    // A name without a folder is looked for in the `PATH`.
+    if program.contains('/') { root().join(program).to_str().unwrap().into() } else { program }
 }
 
 /// The command-line client that lies beside the server.
@@ -18,28 +31,24 @@ pub(crate) fn cli_program() -> String {
 /// The module: `REDISLOCK_SO`, else built from this source, once.
 pub(crate) fn module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| match env::var_os("REDISLOCK_SO") {
-        Some(path) => std::path::absolute(path).unwrap(),
-        None => build(&["--release"], "release/libredislock.so"),
+    PATH.get_or_init(|| {
+        path_in("REDISLOCK_SO").unwrap_or_else(|| build(&["--release"], "release/libredislock.so"))
     })
 }
 
 /// A debug build of the module, whose callbacks panic on demand: `REDISLOCK_FAULTS_SO`, else built from this source, once.
 pub(crate) fn faulty_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| match env::var_os("REDISLOCK_FAULTS_SO") {
-        Some(path) => std::path::absolute(path).unwrap(),
-        None => build(&[], "debug/libredislock.so"),
-    })
+    PATH.get_or_init(|| path_in("REDISLOCK_FAULTS_SO").unwrap_or_else(|| build(&[], "debug/libredislock.so")))
 }
 
 /// Another module, which deletes locks from within their events (`examples/meddler.rs`): `REDISLOCK_MEDDLER_SO`, else built from
 /// this source, once.
 pub(crate) fn meddler_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| match env::var_os("REDISLOCK_MEDDLER_SO") {
-        Some(path) => std::path::absolute(path).unwrap(),
-        None => build(&["--example", "meddler"], "debug/examples/libmeddler.so"),
+    PATH.get_or_init(|| {
+        path_in("REDISLOCK_MEDDLER_SO")
+            .unwrap_or_else(|| build(&["--example", "meddler"], "debug/examples/libmeddler.so"))
     })
 }
 
@@ -48,7 +57,7 @@ fn build(options: &[&str], product: &str) -> PathBuf {
     let this_test = env::current_exe().unwrap();
     let target = this_test.ancestors().nth(3).expect("a test lies in <target>/<profile>/deps");
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+        .args(["build", "--package", "redislock"])
         .args(options)
         .arg("--target-dir")
         .arg(target)

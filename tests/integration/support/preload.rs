@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::Setup;
+use super::{Setup, root};
 
 pub(super) struct Preload {
     folder: TempDir,
@@ -21,7 +21,7 @@ impl Preload {
         let number = File::create_new(folder.path().join("number")).unwrap();
         let preload = Self { folder, number };
         preload.set(0);
-        let source = format!("{}/tests/integration/support/{source}", env!("CARGO_MANIFEST_DIR"));
+        let source = root().join("tests/integration/support").join(source);
         // The linker that this test was linked with.
         let status = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o"])
@@ -29,7 +29,7 @@ impl Preload {
             .arg(&source)
             .status()
             .expect("cc runs");
-        assert!(status.success(), "{source} was not compiled");
+        assert!(status.success(), "{} was not compiled", source.display());
         preload
     }
 

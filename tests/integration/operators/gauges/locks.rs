@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
-use crate::support::{Client, Server, Setup, Waiter, wait_for, wait_until};
+use crate::support::{Client, Server, Setup, Waiter, root, wait_for, wait_until};
 
 /// How many locks the server says there are.
 #[track_caller]
@@ -45,8 +44,7 @@ fn each_field_is_a_name_and_a_whole_number_and_documented() {
         assert!(name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')), "{line}");
         value.parse::<u64>().unwrap_or_else(|error| panic!("{line}: {error}"));
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations/watch.md");
-    let page = fs::read_to_string(page).unwrap();
+    let page = fs::read_to_string(root().join("docs/operations/watch.md")).unwrap();
     let section = page.split("\n## Counters\n").nth(1).unwrap().split("\n## ").next().unwrap();
     assert_eq!(fields(section), fields(&text), "the example");
     let rows = section.lines().filter(|line| line.starts_with("| `"));

@@ -9,7 +9,9 @@ mod table;
 
 use std::path::PathBuf;
 
+use crate::support::root;
+
 /// The file of that name.
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(name)
+    root().join("tests/golden").join(name)
 }
