@@ -95,7 +95,7 @@ def cut_both_while_held(stage, lease):
     told_at_once(server, task)
 
 
-@scenario()
+@scenario(quick=False)
 def wait_without_an_answer(stage):
     """Nobody knows then whether others hold the lock, so the package does not say that they do."""
     proxy = stage.proxy(stage.server())
