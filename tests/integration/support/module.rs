@@ -57,7 +57,9 @@ fn build(options: &[&str], product: &str) -> PathBuf {
     let this_test = env::current_exe().unwrap();
     let target = this_test.ancestors().nth(3).expect("a test lies in <target>/<profile>/deps");
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--package", "redislock"])
+        .arg("build")
+        .arg("--manifest-path")
+        .arg(root().join("Cargo.toml"))
         .args(options)
         .arg("--target-dir")
         .arg(target)
