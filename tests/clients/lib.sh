@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[1]}")" || exit
 root=$(realpath ../../..)
 work=$root/target/clients/$(basename "$PWD")
 mkdir -p "$work"
-export REDISLOCK_SO=${REDISLOCK_SO:-$root/target/release/libredislock.so}
+export REDISLOCK_SO=${REDISLOCK_SO:-$root/target/$(uname -m)-unknown-linux-gnu/release/libredislock.so}
 export REDISLOCK_SERVER=${REDISLOCK_SERVER:-redis-server}
 # What cargo builds here is run, and not debugged.
 export CARGO_PROFILE_DEV_DEBUG=false
@@ -30,7 +30,7 @@ need() {
     done
 }
 
-# same_version PACKAGE VERSION: that of a package is the module's.
+# same_version PACKAGE VERSION: fails unless that is the module's version, too.
 same_version() {
     [ "$2" = "$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml")" ] || fail "clients/$1 has another version than Cargo.toml"
 }

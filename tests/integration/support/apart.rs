@@ -38,7 +38,7 @@ pub(crate) fn apart(own: Own, body: impl FnOnce() + Send) {
     if let Some(why) = skipped {
         // Past the harness, which shows nothing of a test that passes.
         let test = thread::current().name().unwrap_or_default().to_owned();
-        _ = writeln!(stderr(), "\nskipped: {own:?}: {test}: {why}");
+        _ = stderr().write_all(format!("\nskipped: {own:?}: {test}: {why}\n").as_bytes());
     }
 }
 

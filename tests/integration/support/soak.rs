@@ -17,7 +17,7 @@ pub(crate) fn figure(name: &str, value: impl Display) {
     println!("figure: {name}: {value}");
 }
 
-/// So much of it was done, or happened: `scripts/soak --for` adds it up over all its rounds.
+/// So much of it was done, or happened: `tests/evidence/rounds.py` adds it up over all its rounds.
 pub(crate) fn tally(trial: &str, what: &str, count: usize) {
     println!("tally: {trial}: {what}: {count}");
 }
