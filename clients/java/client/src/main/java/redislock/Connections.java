@@ -29,7 +29,7 @@ final class Connections {
     private final AbstractRedisClient client;
     private final String channel;
     private final Consumer<String> hear;
-    private final Runnable subscribed;
+    private final Runnable subscribedAnew;
     private final Lane commands = new Lane();
     private final Lane sessions = new Lane();
     private final AtomicInteger breaks = new AtomicInteger();
@@ -48,14 +48,14 @@ final class Connections {
         }
     };
 
-    Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Runnable subscribed) {
+    Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Runnable subscribedAnew) {
         if (!(client instanceof RedisClient || client instanceof RedisClusterClient)) {
             throw new IllegalArgumentException("neither a RedisClient nor a RedisClusterClient: " + client);
         }
         this.client = client;
         this.channel = channel;
         this.hear = hear;
-        this.subscribed = subscribed;
+        this.subscribedAnew = subscribedAnew;
         client.addListener(watch);
     }
 
@@ -189,8 +189,7 @@ final class Connections {
                 }
             });
             connection.async().subscribe(channel).get(SILENCE_MS, TimeUnit.MILLISECONDS);
-            subscribed.run(); // messages were lost meanwhile
-            ready.complete(null);
+            if (!ready.complete(null)) subscribedAnew.run(); // messages were lost meanwhile
             while (closing.getCount() > 0 && !ended.await(SILENCE_MS, TimeUnit.MILLISECONDS)) {
                 connection.async().ping().get(SILENCE_MS, TimeUnit.MILLISECONDS);
             }
