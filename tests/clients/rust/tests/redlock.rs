@@ -145,7 +145,8 @@ fn one_that_waits_in_vain_leaves_nothing_behind() {
 #[test]
 fn a_holder_is_told_that_the_lock_was_lost() {
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
-    let take_away = |server: &Server| cmd("LOCK.BREAK").arg("job").exec(&mut server.connect().unwrap()).unwrap();
+    let take_away =
+        |server: &Server| cmd("LOCK.BREAK").arg("job").exec(&mut server.connect().unwrap()).unwrap();
     let mut lock = lock(&servers, Duration::from_secs(60));
     lock.with(|lock| {
         take_away(&servers[0]);
