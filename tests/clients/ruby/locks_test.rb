@@ -160,9 +160,11 @@ class LocksTest < Test
   end
 
   def test_a_server_that_is_not_there
-    closed = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
-    locks = open_locks(Redis.new(host: "127.0.0.1", port: closed))
+    bound = Socket.new(:INET, :STREAM).tap { |socket| socket.bind(Addrinfo.tcp("127.0.0.1", 0)) } # it doesn't listen
+    locks = open_locks(Redis.new(host: "127.0.0.1", port: bound.local_address.ip_port))
     2.times { assert_raises(Redis::CannotConnectError) { locks.acquire("door") } }
+  ensure
+    bound&.close
   end
 
   def test_a_wait_without_an_answer_blames_nobody

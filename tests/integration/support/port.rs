@@ -1,51 +1,64 @@
 //! Ports for the servers under test, chosen by the system.
 
-use std::collections::HashSet;
-use std::net::TcpListener;
-use std::sync::{LazyLock, Mutex};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 
-/// Those of the servers of this process: one that is down for a moment keeps its port.
-static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+use socket2::{Domain, Socket, Type};
 
 /// Where a cluster node listens beside its port.
 const OTHER_PORT: u16 = 10_000;
 
-/// A port that is no other server's of this process until it is dropped.
+/// A port that is its server's until it is dropped, also while the server is down. A socket is bound to it that never listens: so
+/// the system gives the port to nobody, but a server may listen on it, since Linux lets several sockets with `SO_REUSEADDR`
+/// have one port while no more than one of them listens (socket(7)).
 #[derive(Debug)]
-pub(super) struct Port(u16);
+pub(super) struct Port {
+    number: u16,
+    _held: [Socket; 2],
+}
 
 impl Port {
-    /// One that nobody listens on, with room above for a cluster node's other port. Another process may take it before the
-    /// server does.
+    /// One that nobody has, and nobody has a cluster node's other port.
     pub(super) fn free() -> Self {
         loop {
-            let port = listen().local_addr().unwrap().port();
-            if port <= u16::MAX - OTHER_PORT && TAKEN.lock().unwrap().insert(port) {
-                return Self(port);
+            let (held, number) = hold(0).expect("a free port");
+            let Some(other) = number.checked_add(OTHER_PORT) else { continue };
+            if let Ok((other, _)) = hold(other) {
+                return Self { number, _held: [held, other] };
             }
         }
     }
 
     pub(super) fn number(&self) -> u16 {
-        self.0
+        self.number
     }
 }
 
-impl Drop for Port {
-    fn drop(&mut self) {
-        TAKEN.lock().unwrap().remove(&self.0);
-    }
+/// A socket on that port, or with 0 on one that nobody has.
+fn hold(port: u16) -> io::Result<(Socket, u16)> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
+    let address = socket.local_addr()?.as_socket_ipv4();
+    Ok((socket, address.map_or(0, |address| address.port())))
 }
 
-/// Listens on a port that is no server's.
-pub(super) fn listen() -> TcpListener {
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let taken = TAKEN.lock().unwrap();
-        let is_other = port.checked_sub(OTHER_PORT).is_some_and(|port| taken.contains(&port));
-        if !is_other && !taken.contains(&port) {
-            return listener;
+/// The ports of a server that is down: nobody is there, no program that asks for a port of its own gets one, and the server comes up
+/// again.
+#[test]
+fn a_port_is_kept() {
+    use std::net::{TcpListener, TcpStream};
+
+    let port = Port::free();
+    for number in [port.number(), port.number() + OTHER_PORT] {
+        for _ in 0..2 {
+            assert!(TcpStream::connect(("127.0.0.1", number)).is_err());
+            let others = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            let taken = others.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, number)).into()).unwrap_err();
+            assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+
+            let _server = TcpListener::bind(("127.0.0.1", number)).unwrap();
+            TcpStream::connect(("127.0.0.1", number)).unwrap();
         }
     }
 }

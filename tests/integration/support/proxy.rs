@@ -1,13 +1,11 @@
 //! A TCP relay before a server, which can lose what the server and its replicas tell each other, or be cut.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
-
-use super::port::listen;
 
 /// Relays connections until dropped; those that are open then go on until either side closes.
 pub(crate) struct Proxy {
@@ -40,7 +38,7 @@ impl Trouble {
 impl Proxy {
     /// A relay to that port of this machine.
     pub(crate) fn to(target: u16) -> Self {
-        let listener = listen();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (trouble, closed) = (Arc::new(Trouble::default()), Arc::new(AtomicBool::new(false)));
         let proxy = Self { port, trouble: Arc::clone(&trouble), closed: Arc::clone(&closed) };

@@ -147,16 +147,11 @@ impl Setup {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, bytes).unwrap();
         }
-        for _ in 0..20 {
-            server.write_config();
-            match server.launch() {
-                // Another process was quicker to take the port.
-                Err(_) if server.log().contains("Address already in use") => server.port = Port::free(),
-                Err(Ended(status)) => return Err(format!("{}ended: {status}\n", server.log())),
-                Ok(()) => return Ok(server),
-            }
+        server.write_config();
+        match server.launch() {
+            Ok(()) => Ok(server),
+            Err(Ended(status)) => Err(format!("{}ended: {status}\n", server.log())),
         }
-        panic!("no port to be had");
     }
 }
 
@@ -282,8 +277,9 @@ impl Server {
     /// Starts a killed server again on the same files and port.
     #[track_caller]
     pub(crate) fn relaunch(&mut self) {
-        // A client's outgoing connection may sit on the port for a moment.
-        wait_for("a restarted server", || self.launch().is_ok());
+        if let Err(Ended(status)) = self.launch() {
+            panic!("the server ended when it was started again: {status}");
+        }
     }
 
     /// Ends the process at once, or, with `REDISLOCK_END=term`, as it ends by itself: a checker of memory has its say then.
@@ -352,7 +348,7 @@ impl Server {
         Ok(())
     }
 
-    /// Whether this very process answers on the port, with its data loaded.
+    /// Whether it answers, with its data loaded.
     fn answers(&self) -> bool {
         // By hand, and not patient: a server that does not get on may still have its port open.
         let answer = TcpStream::connect(("127.0.0.1", self.port())).and_then(|mut stream| {
@@ -364,8 +360,8 @@ impl Server {
             let mut text = vec![0; length.unwrap_or(0)];
             reader.read_exact(&mut text).map(|()| String::from_utf8_lossy(&text).into_owned())
         });
-        let process = format!("\nprocess_id:{}\r", self.pid());
-        answer.is_ok_and(|text| text.contains(&process) && !text.contains("\nloading:1\r"))
+        // One that ends meanwhile closes the connection, and a sentinel loads nothing.
+        answer.is_ok_and(|text| text.contains("\nprocess_id:") && !text.contains("\nloading:1\r"))
     }
 
     /// How the process ended; none while it runs.

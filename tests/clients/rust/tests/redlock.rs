@@ -5,7 +5,7 @@
 mod redlock;
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -15,32 +15,24 @@ use std::time::{Duration, Instant};
 
 use redis::{Client, Connection, RedisResult, cmd};
 use redlock::Redlock;
+use socket2::{Domain, Socket, Type};
 
 struct Server {
     process: Child,
     folder: PathBuf,
     url: String,
+    /// Has the port while the server is down too, so that no other server comes up there. It never listens: of sockets with
+    /// `SO_REUSEADDR`, Linux lets several have one port while no more than one of them listens.
+    _held: Socket,
 }
 
 impl Server {
-    /// Waits until it answers. Where someone has taken the free port in the meantime, it tries another.
+    /// Waits until it answers.
     fn start() -> Self {
-        for _ in 0..5 {
-            let mut server = Self::spawn();
-            let end = Instant::now() + Duration::from_secs(60);
-            while server.process.try_wait().unwrap().is_none() {
-                if server.answers() {
-                    return server;
-                }
-                assert!(Instant::now() < end, "the server does not answer");
-                thread::sleep(Duration::from_millis(10));
-            }
-        }
-        panic!("the server ended at once");
-    }
-
-    fn spawn() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let held = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        held.set_reuse_address(true).unwrap();
+        held.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        let port = held.local_addr().unwrap().as_socket().unwrap().port();
         let folder = std::env::temp_dir().join(format!("redislock-{}", uuid::Uuid::new_v4()));
         fs::create_dir(&folder).unwrap();
         let process = Command::new(std::env::var("REDISLOCK_SERVER").unwrap())
@@ -50,17 +42,18 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Server { process, folder, url: format!("redis://127.0.0.1:{port}") }
+        let url = format!("redis://127.0.0.1:{port}");
+        let server = Server { process, folder, url, _held: held };
+        wait_for(|| server.answers(), "the server answers");
+        server
     }
 
     fn connect(&self) -> RedisResult<Connection> {
         Client::open(self.url.as_str())?.get_connection()
     }
 
-    /// Whether this server, and not another one that has the port, is up.
     fn answers(&self) -> bool {
-        let ask = || cmd("INFO").arg("server").query::<String>(&mut self.connect()?);
-        ask().is_ok_and(|info| info.contains(&format!("process_id:{}\r", self.process.id())))
+        self.connect().is_ok_and(|mut connection| cmd("PING").exec(&mut connection).is_ok())
     }
 
     fn kill(&mut self) {
