@@ -4,7 +4,7 @@ use redis::{Value, from_redis_value};
 
 use super::nodes::Cluster;
 use super::slots::{asking, asking_waiter};
-use crate::support::{Client, Setup, Waiter, grant, server_time, soon, wait_for, wait_until_gone};
+use crate::support::{Client, Setup, Waiter, all_along, grant, soon, wait_for, wait_until_gone};
 
 /// What the node that imports the slot shows of `k`: the fence of the grant, and whether it has a session.
 fn shown(client: &mut Client) -> Option<(i64, bool)> {
@@ -16,8 +16,7 @@ fn shown(client: &mut Client) -> Option<(i64, bool)> {
 /// The grant is kept for a time that its lease alone would not last for.
 #[track_caller]
 fn is_kept(client: &mut Client, fence: i64, when: &str) {
-    let end = server_time(client) + 3500;
-    while server_time(client) < end {
+    all_along(client, 3500, |client| {
         let mut now = None;
         // After a stall of the server, the first look may come before the step that restores the grant.
         soon(when, || {
@@ -25,7 +24,7 @@ fn is_kept(client: &mut Client, fence: i64, when: &str) {
             now.is_some()
         });
         assert_eq!(now, Some((fence, true)), "{when}");
-    }
+    });
 }
 
 /// A slot on its way: its number, where from, where to.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use super::{ask, queue_up};
-use crate::support::{Mailbox, Server, Waiter, grant, owners, queue, soon, wait_for};
+use crate::support::{Mailbox, Server, Waiter, all_along, grant, owners, queue, soon, wait_for};
 
 #[test]
 fn a_free_lock_is_granted_at_once() {
@@ -69,7 +69,6 @@ fn asking_again_keeps_the_place_with_new_terms() {
     let (mut client, mut other) = (server.client(), server.client());
     let mut mail = Mailbox::of(&server, "elsewhere");
     client.acquire("k", "OWNER alice").unwrap();
-    let first = Instant::now();
     queue_up(&mut client, "bob", "BLOCK 1000");
     queue_up(&mut client, "carol", "");
     let id: i64 = other.ask("CLIENT ID");
@@ -81,9 +80,7 @@ fn asking_again_keeps_the_place_with_new_terms() {
     // The connection that asked first has no place of his any more, and the old time does not count.
     drop(client);
     soon("carol's leave", || owners(&mut other, "k") == ["bob"]);
-    while first.elapsed() < Duration::from_millis(1100) {
-        assert_eq!(owners(&mut other, "k"), ["bob"]);
-    }
+    all_along(&mut other, 1100, |other| assert_eq!(owners(other, "k"), ["bob"]));
     other.ask::<()>("LOCK.RELEASE k alice");
     assert!(mail.next().starts_with("granted "));
 }

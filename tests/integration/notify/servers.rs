@@ -1,9 +1,7 @@
 //! Servers that are demoted.
 
-use std::time::Duration;
-
 use super::queue_up;
-use crate::support::{Mailbox, SOON, Server, Setup, Stopwatch};
+use crate::support::{Mailbox, SOON, Server, Setup, Stopwatch, all_along};
 
 #[test]
 fn a_demotion_sends_places_and_holders_away() {
@@ -33,8 +31,6 @@ fn a_demotion_forgets_what_was_to_be_claimed() {
     client.ask::<()>("REPLICAOF 127.0.0.1 1");
     assert_eq!(mail.next(), "gone bob");
     client.ask::<()>("REPLICAOF NO ONE");
-    let (holds, watch) = (client.holder("k").unwrap().holds, Stopwatch::start());
-    while watch.elapsed() < Duration::from_millis(1700) {
-        assert_eq!(client.holder("k").unwrap().holds, holds);
-    }
+    let holds = client.holder("k").unwrap().holds;
+    all_along(&mut client, 1700, |client| assert_eq!(client.holder("k").unwrap().holds, holds));
 }

@@ -1,7 +1,7 @@
 //! The lease of a session is renewed as long as its connection is open.
 
 use super::connection::has_session;
-use crate::support::{Server, Waiter, server_time, soon, wait_for, wait_until};
+use crate::support::{Server, Waiter, all_along, server_time, soon, wait_for, wait_until};
 
 #[test]
 fn a_session_keeps_the_lease_alive() {
@@ -13,13 +13,14 @@ fn a_session_keeps_the_lease_alive() {
     let end = server_time(&mut client) + 5000;
     let mut ends = 0;
     let mut renewals = 0;
-    while server_time(&mut client) < end || renewals < 5 {
+    wait_for("5 s and 5 renewals", || {
         let left: i64 = client.ask("PTTL k");
         assert!(left > 0 && left <= 3000 + beyond, "{left} ms left");
         let now: i64 = client.ask("PEXPIRETIME k");
         renewals += i32::from(now > ends);
         ends = now;
-    }
+        server_time(&mut client) >= end && renewals >= 5
+    });
     let holder = client.holder("k").unwrap();
     assert_eq!((holder.owner, holder.fence, holder.holds), (granted.owner, granted.fence, 1));
     assert!(has_session(&mut client, "k"));
@@ -59,10 +60,7 @@ fn a_session_keeps_to_a_cap_on_leases_that_is_set_later() {
     client.ask::<()>("CONFIG SET lock.max-lease 450");
     let most = 450 + client.ttl_beyond_lease();
     wait_for("a renewal within the cap", || (1..=most).contains(&client.ask::<i64>("PTTL k")));
-    let end = server_time(&mut client) + 900;
-    while server_time(&mut client) < end {
-        assert!(client.ask::<i64>("PTTL k") <= most);
-    }
+    all_along(&mut client, 900, |client| assert!(client.ask::<i64>("PTTL k") <= most));
     assert!(has_session(&mut client, "k"));
 }
 
@@ -88,10 +86,9 @@ fn renewals_are_replicated_and_the_replica_lets_nothing_lapse() {
     let (mut alice, mut there) = (primary.client(), replica.client());
     let granted = alice.acquire("k", "OWNER alice PX 4500 SESSION").unwrap();
     wait_for("the lock on the replica", || there.holder("k").is_some());
-    let end = server_time(&mut there) + 5500;
-    while server_time(&mut there) < end {
+    all_along(&mut there, 5500, |there| {
         assert_eq!(there.holder("k").map(|holder| holder.fence), Some(granted.fence));
-    }
+    });
     assert!(!has_session(&mut there, "k"));
     drop(alice);
     soon("the release on the replica", || there.ask::<i64>("DBSIZE") == 0);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::support::{
-    Client, Grant, Server, Setup, Waiter, busy_script, held, owners, server_time, soon, wait_for, wait_until,
-    while_stopped,
+    Client, Grant, Server, Setup, Waiter, all_along, busy_script, held, owners, server_time, soon, wait_for,
+    wait_until, while_stopped,
 };
 
 /// The lease of the sessions here is 1 s.
@@ -95,13 +95,12 @@ impl Scene {
     #[track_caller]
     fn goes_on(mut self, what: &str) {
         // For as long as it takes to renew the lease a few times.
-        let end = server_time(&mut self.client) + 1500;
-        while server_time(&mut self.client) < end {
-            held(&mut self.client, "k");
-            let info = self.client.lock_info("k").unwrap_or_else(|| panic!("{what}: the lock is free"));
+        all_along(&mut self.client, 1500, |client| {
+            held(client, "k");
+            let info = client.lock_info("k").unwrap_or_else(|| panic!("{what}: the lock is free"));
             let seen = (&info["owner"][..], info["fence"].parse().unwrap(), &info["session"][..]);
             assert_eq!(seen, ("alice", self.first.fence, "1"), "{what}");
-        }
+        });
         assert!(self.bob.is_blocked(&mut self.client), "{what}");
         assert_eq!(owners(&mut self.client, "k"), ["bob"], "{what}");
         assert_eq!(self.lapsed(), [""; 0], "{what}");

@@ -48,7 +48,7 @@ pub(crate) use signal::{busy_script, freeze, is_closed_by_client, wake, while_st
 pub(crate) use soak::{Ends, Rng, figure, size, tally};
 pub(crate) use wait::{PATIENCE, wait_for, wall_clock};
 pub(crate) use waiter::{
-    Waiter, all_owners, blocked_clients, held, is_left_of, lease_end_after, owners, processor_time,
-    processor_time_in, queue, server_time, soon, transaction, wait_until, wait_until_gone,
+    Waiter, all_along, all_owners, blocked_clients, held, is_left_of, lease_end_after, owners,
+    processor_time, processor_time_in, queue, server_time, soon, transaction, wait_until, wait_until_gone,
 };
 pub(crate) use work::Work;

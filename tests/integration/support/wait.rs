@@ -6,13 +6,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How long a condition may take to come true, and a server to answer. Only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns as soon as the condition is true; panics with what it waited for where that takes longer than [`PATIENCE`].
+/// The shortest and the longest nap between two looks at a condition: hundreds of tests look at once.
+const NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(10)];
+
+/// Returns when the condition is true, not much later than that: each nap between two looks is a sixteenth of the time that has passed.
+/// Panics with what it waited for where that takes longer than [`PATIENCE`].
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let began = Instant::now();
     while !condition() {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for: {what}");
-        sleep(Duration::from_millis(1));
+        let waited = began.elapsed();
+        assert!(waited < PATIENCE, "waited {PATIENCE:?} in vain for: {what}");
+        sleep((waited / 16).clamp(NAPS[0], NAPS[1]));
     }
 }
 

@@ -1,6 +1,7 @@
 //! A client that waits for a lock, and how to look at those who wait.
 
 use std::collections::HashMap;
+use std::thread::sleep;
 use std::time::Duration;
 
 use redis::{Value, from_redis_value};
@@ -190,6 +191,16 @@ pub(crate) fn server_time(client: &mut Client) -> i64 {
 #[track_caller]
 pub(crate) fn wait_until(client: &mut Client, at: i64) {
     wait_for("the time", || server_time(client) > at);
+}
+
+/// Looks again and again for so many ms of the server's time.
+#[track_caller]
+pub(crate) fn all_along(client: &mut Client, length: i64, mut look: impl FnMut(&mut Client)) {
+    let end = server_time(client) + length;
+    while server_time(client) < end {
+        look(client);
+        sleep(Duration::from_millis(1));
+    }
 }
 
 /// Waits until the server has done with the connection of that number.
