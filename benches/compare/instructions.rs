@@ -5,8 +5,10 @@
 //! `DEL`, counted in the same way on the same server, does not: that ratio is what the guard looks at.
 
 use std::fs;
+use std::iter;
 use std::ops::RangeInclusive;
 use std::process::{self, Command};
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +125,7 @@ fn waiters(server: &mut Server) -> Net {
     }
     net.out.flush();
     while server.blocked_clients() < OTHERS {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        thread::sleep(std::time::Duration::from_millis(5));
     }
     net
 }
@@ -145,16 +147,26 @@ fn count(works: &[Work]) -> Vec<(Work, Cost)> {
         }
         server.instructions()
     };
-    let base = total(None);
-    let each = |&work: &Work| {
-        let (all, own) = total(Some(work));
+    // Two at a time: each keeps one processor busy, and counts what it counts alone.
+    let servers: Vec<Option<Work>> = iter::once(None).chain(works.iter().copied().map(Some)).collect();
+    let totals: Vec<(f64, f64)> = servers
+        .chunks(2)
+        .flat_map(|some| {
+            thread::scope(|scope| {
+                let counting: Vec<_> = some.iter().map(|&more| scope.spawn(move || total(more))).collect();
+                counting.into_iter().map(|total| total.join().expect("a count")).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let (base, totals) = totals.split_first().expect("the first is the base");
+    let each = |(&work, total): (&Work, &(f64, f64))| {
         let each = |count: f64, base: f64| ((count - base) / work.more() as f64).round();
-        let cost = Cost { all: each(all, base.0), own: each(own, base.1) };
+        let cost = Cost { all: each(total.0, base.0), own: each(total.1, base.1) };
         let Cost { all, own } = cost;
         progress(&format!("  {}, {}: {all}, of which the module's own: {own}", work.name(), work.who()));
         (work, cost)
     };
-    works.iter().map(each).collect()
+    works.iter().zip(totals).map(each).collect()
 }
 
 fn has_callgrind() -> bool {

@@ -23,7 +23,7 @@ fn took(client: &mut Client, line: &str) -> f64 {
     let command = line.split(' ').next().unwrap().to_lowercase();
     let some = || {
         client.ask::<()>("CONFIG RESETSTAT");
-        for _ in 0..30 {
+        for _ in 0..10 {
             let reply: Value = client.ask(line);
             if let Value::Array(page) = &reply
                 && let [_, Value::Array(some)] = &page[..]
