@@ -147,7 +147,7 @@ fn count(works: &[Work]) -> Vec<(Work, Cost)> {
         }
         server.instructions()
     };
-    // Two at a time: each keeps one processor busy, and counts what it counts alone.
+    // Two at a time: each keeps one processor busy, and what else runs does not change a count.
     let servers: Vec<Option<Work>> = iter::once(None).chain(works.iter().copied().map(Some)).collect();
     let totals: Vec<(f64, f64)> = servers
         .chunks(2)
