@@ -18,7 +18,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// One that nobody has, and nobody has a cluster node's other port.
+    /// A port that nobody has; nor has anybody the one on which a cluster node would listen beside it.
     pub(super) fn free() -> Self {
         loop {
             let (held, number) = hold(0).expect("a free port");
@@ -39,8 +39,8 @@ fn hold(port: u16) -> io::Result<(Socket, u16)> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
-    let address = socket.local_addr()?.as_socket_ipv4();
-    Ok((socket, address.map_or(0, |address| address.port())))
+    let number = socket.local_addr()?.as_socket().expect("an address of IPv4").port();
+    Ok((socket, number))
 }
 
 /// The ports of a server that is down: nobody is there, no program that asks for a port of its own gets one, and the server comes up

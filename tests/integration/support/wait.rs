@@ -9,8 +9,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The shortest and the longest nap between two looks at a condition: hundreds of tests look at once.
 const NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(10)];
 
-/// Returns when the condition is true, not much later than that: each nap between two looks is a sixteenth of the time that has passed.
-/// Panics with what it waited for where that takes longer than [`PATIENCE`].
+/// Returns soon after the condition has come true: each nap between two looks is a sixteenth of the time that has passed, within
+/// [`NAPS`]. Panics with what it waited for where that takes longer than [`PATIENCE`].
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
