@@ -33,7 +33,7 @@ impl Command for Macquire<'_> {
             parse::LEASE,
             parse::ROOM,
             ask::BLOCK,
-            ask::NOTIFY,
+            ask::NOTIFY_OF_SEVERAL,
             ask::ONCE,
             ask::SESSION,
             ask::MAX_HOLD,
@@ -52,7 +52,12 @@ impl Command for Macquire<'_> {
 impl<'a> Macquire<'a> {
     pub(super) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (keys, words) = parse::keys(args)?;
-        Ok(Self { keys, asked: AcquireArgs::parse(words, "lock.macquire")? })
+        let asked = AcquireArgs::parse(words, "lock.macquire")?;
+        // The message that starts the work has one fence and one slot.
+        match asked.wait.channel.as_ref().is_some_and(|channel| channel.starts) {
+            true => Err(Error::Syntax),
+            false => Ok(Self { keys, asked }),
+        }
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {

@@ -117,10 +117,10 @@ pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<C
 const LONGEST_CHANNEL: usize = 512;
 
 /// Where a client is told by messages.
-pub(super) fn channel(arg: Arg<'_>, wanted: bool) -> Result<Channel, Error> {
+pub(super) fn channel(arg: Arg<'_>, wanted: bool, starts: bool) -> Result<Channel, Error> {
     match arg.bytes() {
         bytes if (1..=LONGEST_CHANNEL).contains(&bytes.len()) => {
-            Ok(Channel { address: bytes.into(), wanted })
+            Ok(Channel { address: bytes.into(), wanted, starts })
         }
         _ => Err(Error::ChannelLength),
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::lock::Slot;
 use crate::server::Ctx;
 use crate::stats;
 use crate::waiting::{Message, MessageKind};
@@ -33,6 +34,9 @@ pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
 fn text(message: &Message) -> Vec<u8> {
     let kind = match message.kind {
         MessageKind::Granted(fence) => format!("granted {} ", fence.get()),
+        MessageKind::Started { fence, lease, slot } => {
+            format!("start {} {lease} {} ", fence.get(), slot.map_or(0, Slot::get))
+        }
         MessageKind::Lost(fence) => format!("lost {} ", fence.get()),
         MessageKind::Wanted(fence) => format!("wanted {} ", fence.get()),
         MessageKind::Timeout => "timeout ".to_string(),

@@ -2,8 +2,8 @@
 
 use super::access::{Environment, Host};
 use super::sessions;
-use super::table::{Answer, Message, MessageKind, Moved, RequestId, RequestedLock, Told};
-use crate::lock::Now;
+use super::table::{Answer, Channel, Message, MessageKind, Moved, RequestId, RequestedLocks, Told};
+use crate::lock::{AcquireRequest, Got, Now};
 
 /// The answer for a waiter that the server lets us answer now. `None`: it has been told already.
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
@@ -32,25 +32,36 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
     Some(told)
 }
 
-/// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed.
+/// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed, unless the waiter works from the
+/// message on.
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     let Some(told) = host.table(|table| table.tell(request)) else { return };
     let Told { locks, ask, answer, channel: Some(channel), .. } = told else { return };
     let kind = match answer {
-        // Of several grants, the new ones have the latest fence.
-        Answer::Granted { .. } => match locks.all().iter().filter_map(RequestedLock::fence).max() {
-            Some(fence) => MessageKind::Granted(fence),
-            None => MessageKind::Gone,
-        },
+        Answer::Granted { .. } => granted(&locks, &ask, &channel),
         Answer::TimedOut => MessageKind::Timeout,
         _ => MessageKind::Gone,
     };
     let heard = host.publish(&Message { channel, kind, owner: ask.owner });
-    let granted = matches!(kind, MessageKind::Granted(_));
-    match (granted, heard) {
-        (true, true) => {}
-        (true, false) => _ = host.table(|table| table.give_up(request)),
-        (false, _) => host.table(|table| table.forget(request)),
+    match (kind, heard) {
+        (MessageKind::Granted(_), true) => {}
+        (MessageKind::Started { .. }, true) => host.table(|table| table.start(request)),
+        (MessageKind::Granted(_) | MessageKind::Started { .. }, false) => {
+            _ = host.table(|table| table.give_up(request));
+        }
+        _ => host.table(|table| table.forget(request)),
+    }
+}
+
+/// What a waiter is told of its grants; of several, the new ones have the latest fence.
+fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) -> MessageKind {
+    let all = locks.all().iter().filter_map(|lock| lock.got);
+    match all.max_by_key(|got| got.fence) {
+        Some(Got { fence, slot, .. }) if channel.starts => {
+            MessageKind::Started { fence, lease: ask.lease, slot }
+        }
+        Some(Got { fence, .. }) => MessageKind::Granted(fence),
+        None => MessageKind::Gone,
     }
 }
 

@@ -39,6 +39,18 @@ impl<C: Copy> WaitTable<C> {
         Left { any: true, others }
     }
 
+    /// A place has heard that it may start: its grants are like claimed ones from now on, and outlive its connection.
+    pub(crate) fn start(&mut self, request: RequestId) {
+        let Some(waiter) = self.waiters.get(request) else { return };
+        let locks = waiter.locks.clone();
+        self.drop_waiter(request);
+        for lock in locks.all() {
+            if let Some(fence) = lock.fence() {
+                self.listeners().knows(lock.id.to_ref(), fence);
+            }
+        }
+    }
+
     /// The owner of that grant has been told of it: whatever was to be claimed of it is.
     fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
         let unclaimed: Vec<RequestId> = self.locks.lock(at).grants.unclaimed(fence).collect();

@@ -3,7 +3,7 @@
 use super::lock_id::LockId;
 use super::queue::RequestId;
 use super::waiter::Channel;
-use crate::lock::{Fence, Owner};
+use crate::lock::{Fence, Millis, Owner, Slot};
 
 /// What a message tells its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ use crate::lock::{Fence, Owner};
 pub(crate) enum MessageKind {
     /// It has the lock, and is to claim it.
     Granted(Fence),
+    /// It has the lock, for that long in ms, and works from now on; with the slot, if it asked with `LIMIT`.
+    Started { fence: Fence, lease: Millis, slot: Option<Slot> },
     /// It waits no longer: its time is up.
     Timeout,
     /// It waits no longer, or its holder hears nothing more: asking again tells why.

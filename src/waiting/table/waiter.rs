@@ -145,6 +145,8 @@ pub(crate) struct Channel {
     pub(crate) address: Arc<[u8]>,
     /// As a holder, it is also told that somebody waits.
     pub(crate) wanted: bool,
+    /// As a waiter, it works from the message on, and need not claim its grant before.
+    pub(crate) starts: bool,
 }
 
 /// How a waiter waits.

@@ -80,7 +80,7 @@ impl WaitTable {
         };
         let wait = WaitOptions {
             timeout: Some(0),
-            channel: notify.then(|| Channel { address: [conn].into(), wanted: false }),
+            channel: notify.then(|| Channel { address: [conn].into(), wanted: false, starts: false }),
             detect,
             confirm: None,
         };

@@ -17,7 +17,9 @@ fn join(table: &mut WaitTable<RequestId>, key: &str, client_id: u64, channel: Op
     let ask = AcquireRequest::new(Owner::random(), 10_000);
     let request = table.waiters.next_request();
     let way = match channel {
-        Some(channel) => WaitKind::Notified(Channel { address: channel.as_bytes().into(), wanted: false }),
+        Some(channel) => {
+            WaitKind::Notified(Channel { address: channel.as_bytes().into(), wanted: false, starts: false })
+        }
         None => WaitKind::Blocked(request),
     };
     let arrival = Arrival { ask, way, client_id, since: NOW * 1_000, timeout: 60_000, confirm: None };

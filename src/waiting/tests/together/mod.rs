@@ -215,7 +215,8 @@ impl World {
         let Want { locks, alone, room, block, notify, once, session, lease } = want;
         let owner = self.owner(conn);
         let ask = AcquireRequest { once, session, room, ..AcquireRequest::new(owner, lease) };
-        let channel = notify.then(|| Channel { address: NAMES[usize::from(conn)].into(), wanted: true });
+        let channel =
+            notify.then(|| Channel { address: NAMES[usize::from(conn)].into(), wanted: true, starts: false });
         let wait = WaitOptions { timeout: block, channel, detect: false, confirm: None };
         if once || notify {
             self.holds = None;
@@ -337,7 +338,7 @@ impl World {
                     self.forget_place(conn);
                 }
                 MessageKind::Timeout | MessageKind::Gone => self.forget_place(conn),
-                MessageKind::Lost(_) | MessageKind::Wanted(_) => {}
+                MessageKind::Lost(_) | MessageKind::Wanted(_) | MessageKind::Started { .. } => {}
             }
         }
         // Waits that their clients gave up by themselves.
