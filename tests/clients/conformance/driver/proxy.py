@@ -25,6 +25,7 @@ class Pair:
 class Proxy:
     def __init__(self, port):
         self.target, self.pairs, self.refuses, self.ended, self.slow, self.delays = port, [], False, False, {}, 0
+        self.rewritten = {}
         self.mode, self.changed = dict.fromkeys(KINDS, "pass"), threading.Condition()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -49,6 +50,10 @@ class Proxy:
     def delay(self, word, seconds):
         """From now on, a command with that word reaches the server so much later, and what its connection sends after it."""
         self.slow[word.encode()] = seconds
+
+    def rewrite(self, old, new):
+        """From now on, commands have the new words in place of the old ones, which are as long."""
+        self.rewritten[old.encode()] = new.encode()
 
     def replies(self, mode, *kinds):
         """What becomes of what the server sends: `pass`, `hold` (until they pass again) or `swallow`."""
@@ -90,6 +95,8 @@ class Proxy:
                     if word in data.upper():
                         self.delays += 1
                         time.sleep(seconds)
+                for old, new in self.rewritten.items():
+                    data = data.replace(old, new)
                 pair.server.sendall(data)
         except OSError:
             pass

@@ -45,22 +45,6 @@ def free_lock_costs_two_commands(stage):
 
 
 @scenario()
-def waited_for_lock_costs_one_claim_more(stage):
-    server = stage.server()
-    program = stage.program(server)
-    hold(server, "k")
-    before = server.calls("lock.acquire")
-    task = program.acquire("k")
-    queued(server, "k", 1)
-    watch = Watch()
-    free(server, "k")
-    task.acquired()
-    watch.within(0, 200, "the lock")
-    task.release()
-    assert server.calls("lock.acquire") - before == 2
-
-
-@scenario()
 def first_come_first_served_among_processes(stage):
     server = stage.server()
     programs = [stage.program(server) for _ in range(3)]
