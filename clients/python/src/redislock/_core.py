@@ -73,6 +73,8 @@ class Handle:
         self._place = self._asking = self._unsure = self._doubt = self._cancelled = False
         self._answered: Signal | None = None
         self._heard_lost: set[int] = set()
+        self._asked, self._floor = 0.0, 0  # when the place was asked for last, and the latest fence of then
+        self._told: tuple[int, int, int] | None = None  # a message that the lock is granted: fence, ms that it lasts unclaimed, slot
         self._error: LockLost | None = None
         self._listeners: list[Callable[[LockLost], object]] = []
 
@@ -121,6 +123,7 @@ class Core:
     def __init__(self, io: IO) -> None:
         self.io = io
         self.closed = False
+        self.start = True  # the server knows START, as far as we know
         self.tick = io.signal()
         self.reset()
 
@@ -160,13 +163,17 @@ class Core:
                 continue
             began, error, pause = monotonic(), None, ASK_AGAIN
             block = None if wait == 0 else 0 if wait is None else ms(end - began)
+            start = request.starts and self.start
             try:
-                reply = await self.io.finish(self._ask_once(handle, block))
+                reply = await self.io.finish(self._ask_once(handle, block, start))
             except exceptions.AuthenticationError:
                 raise
             except PASSING as passing:
                 error, pause = passing, TRY_AGAIN
             except exceptions.ResponseError as refusal:
+                if start and "syntax error" in str(refusal):  # an older server
+                    self.start = False
+                    continue
                 raise request.explained(refusal) from refusal
             if handle._fences:
                 self._hold(handle, reply, began)
@@ -178,20 +185,39 @@ class Core:
             if monotonic() >= end and (error is None or tries > 1):
                 raise error or NotAcquired(f"someone else holds {request}")
             await handle._woken.sleep(max(0.0, min(pause, end - monotonic())))
+            if handle._told is not None and self._starts(handle) and not handle._cancelled:
+                return
             if monotonic() >= end and wait:
                 raise error or NotAcquired(f"someone else holds {request}")
         raise Cancelled(f"no longer wanted: {request}")
 
-    async def _ask_once(self, handle: Handle, block: int | None) -> Any:
+    def _starts(self, handle: Handle) -> bool:
+        """Whether the lock is held from the message on. What is believed ends as if the grant had been made when the place was asked for:
+        it is younger, as its fence tells. A late message is left: asking again tells what has become of the place."""
+        assert handle._told is not None
+        (fence, lasts, slot), now = handle._told, monotonic()
+        handle._told = None
+        until = handle._asked + lasts / 1000
+        with self.mutex:
+            if fence <= handle._floor or until - now < lasts / 5000 or fence in handle._heard_lost:
+                return False
+            handle._fences, handle._slots, handle._state = [fence], [slot] if slot else [], "held"
+        handle._lease, handle._until = lasts / 1000, until
+        self._plan(handle, now + (until - now) / 3)  # the claim, if the lock is held that long
+        return True
+
+    async def _ask_once(self, handle: Handle, block: int | None, start: bool) -> Any:
         """Ends with the answer, though the task may be cancelled meanwhile: it tells what there is to give up."""
-        request = handle._request
+        request, asked = handle._request, monotonic()
         handle._asking = handle._unsure = True
         try:
-            reply = await self.io.send(request.acquire(self.channel, block, request.lease), request.session)
+            reply = await self.io.send(request.acquire(self.channel, block, request.lease, start), request.session)
             if isinstance(reply, list):
                 handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
             else:
                 handle._place = reply is not None
+                if start and handle._place:
+                    handle._asked, handle._floor = asked, int(reply.split()[1])
             handle._unsure = False
             return reply
         except PASSING:
@@ -345,7 +371,7 @@ class Core:
                 gone = isinstance(reply, list) and None in reply
             elif handle._place or handle._unsure:
                 left = await self.io.send(request.leave(), False)
-                if not left and handle._unsure and request.owner is None:
+                if not left and (handle._unsure or request.starts) and request.owner is None:
                     await self.io.send(request.release([]), False)
         except PASSING:
             if not again:
@@ -421,7 +447,8 @@ class Core:
             await self.io.unsubscribe()
 
     def _subscribed(self) -> None:
-        """Messages were lost: all that wait ask again, all that is held is looked at."""
+        """Messages were lost: all that wait ask again, all that is held is looked at. It may be another server, too."""
+        self.start = True
         with self.mutex:
             handles = [handle for those in self.handles.values() for handle in those]
         for handle in handles:
@@ -437,7 +464,9 @@ class Core:
     def _heard(self, message: bytes) -> None:
         word, _, owner = message.partition(b" ")
         fence = b"0"
-        if word in (b"granted", b"lost", b"wanted"):
+        if word == b"start":
+            fence, lasts, slot, owner = owner.split(b" ", 3)
+        elif word in (b"granted", b"lost", b"wanted"):
             fence, _, owner = owner.partition(b" ")
         with self.mutex:
             handles = list(self.handles.get(owner, ()))
@@ -446,5 +475,8 @@ class Core:
         for handle in handles:
             if word == b"lost" and int(fence) in handle._fences:
                 self._lose(handle, "the server says that it has ended")
+            elif word == b"start" and handle._state == "waiting":
+                handle._told = int(fence), int(lasts), int(slot)
+                handle._woken.set()
             elif word == b"gone" or (word in (b"granted", b"timeout") and handle._state == "waiting"):
                 self._doubtful(handle)

@@ -95,6 +95,7 @@ class Request:
     renew: bool = True
     name: bytes = field(init=False)
     until_asked: float | None = field(init=False)
+    starts: bool = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.keys or len(set(self.keys)) < len(self.keys):
@@ -109,14 +110,17 @@ class Request:
         self.name = owner.encode() if isinstance(owner, str) else owner
         if not 1 <= len(self.name) <= 128:
             raise ValueError("owner must be 1 to 128 bytes long")
+        # Others have to claim what they are granted: the message tells only of one grant that is new, and nothing keeps alive or confirms.
+        self.starts = self.owner is None and len(self.keys) == 1 and not self.session and self.sync is None
         self.until_asked = None if self.wait is None else seconds("wait", self.wait, 0)
         of_sync = () if self.sync is None else (self.sync[1],)
         for name, value in [("lease", self.lease), ("max_hold", self.max_hold), *(("sync", given) for given in of_sync)]:
             if value is not None:
                 seconds(name, value)
 
-    def acquire(self, channel: str, block: int | None, lease: Seconds | None) -> Words:
-        words: Words = ["OWNER", self.name, "NOTIFY", channel, "ONCE", *self._px(lease), *self._sync()]
+    def acquire(self, channel: str, block: int | None, lease: Seconds | None, start: bool = False) -> Words:
+        words: Words = ["OWNER", self.name, "NOTIFY", channel, *(["START"] if start else []), "ONCE"]
+        words += [*self._px(lease), *self._sync()]
         words += ["SHARED"] if self.shared else []
         words += [] if self.limit is None else ["LIMIT", self.limit]
         words += ["SESSION"] if self.session else []
