@@ -49,12 +49,15 @@ class IO(Protocol):
     """What differs between threads and asyncio."""
 
     def signal(self) -> Signal: ...
+    def woken(self) -> Signal: ...
     async def start(self) -> None: ...
     async def send(self, words: Words, session: bool) -> Any: ...
     async def finish(self, work: Coroutine[Any, Any, T]) -> T: ...
     def spawn(self, work: Coroutine[Any, Any, object]) -> None: ...
     async def subscribe(self) -> None: ...
-    async def receive(self) -> Any: ...
+    async def turn(self) -> None: ...
+    def turn_over(self) -> None: ...
+    async def receive(self, seconds: float) -> Any: ...
     async def ping(self) -> None: ...
     async def unsubscribe(self) -> None: ...
 
@@ -63,7 +66,7 @@ class Handle:
     """One acquire: the wait, then the grant. What both kinds of `Lock` have."""
 
     def __init__(self, core: Core, request: Request) -> None:
-        self._core, self._request, self._woken = core, request, core.io.signal()
+        self._core, self._request, self._woken = core, request, core.io.woken()
         self._state = "new"  # waiting, held, lost, parting, over
         self._fences: list[int] = []
         self._left: list[int] = []  # the grant of another task of this owner, who left it to this one
@@ -132,6 +135,7 @@ class Core:
         self.handles: dict[bytes, list[Handle]] = {}
         self.mutex = threading.Lock()
         self.next_look = math.inf
+        self.alive, self.heard_at, self.pinged = True, monotonic(), False  # the subscription
 
     # The wait
 
@@ -257,25 +261,34 @@ class Core:
     def _plan(self, handle: Handle, due: float, state: str = "held") -> None:
         if handle._state != state:  # a renewal that ends while the lock is being released plans nothing
             return
-        handle._due = due
-        if min(due, handle._until) < self.next_look:
+        with self.mutex:
+            handle._due = due
+            sooner = min(due, handle._until) < self.next_look
+            if sooner:
+                self.next_look = min(due, handle._until)
+        if sooner:
             self.tick.set()
 
     async def clock(self) -> None:
         """One timer for all: renewals, leases that end, and what is to be sent again."""
         while not self.closed:
             self.tick.clear()
-            self.next_look, now = math.inf, monotonic()
-            with self.mutex:
-                handles = [handle for those in self.handles.values() for handle in those if handle._state != "waiting"]
-            for handle in handles:
-                if now >= handle._until:
-                    self._lose(handle, "its lease is over, and no renewal came through")
-                elif now >= handle._due:
-                    handle._due = math.inf
-                    self.io.spawn(self._renew(handle) if handle._state == "held" else self._part(handle))
-            self.next_look = min((min(handle._until, handle._due) for handle in handles), default=math.inf)
+            if monotonic() >= self.next_look:  # not each time that a lock is released: the look that was planned for it comes in time
+                self._look()
             await self.tick.sleep(min(60.0, max(0.0, self.next_look - monotonic())))
+
+    def _look(self) -> None:
+        with self.mutex:
+            self.next_look, now = math.inf, monotonic()
+            handles = [handle for those in self.handles.values() for handle in those if handle._state != "waiting"]
+        for handle in handles:
+            if now >= handle._until:
+                self._lose(handle, "its lease is over, and no renewal came through")
+            elif now >= handle._due:
+                handle._due = math.inf
+                self.io.spawn(self._renew(handle) if handle._state == "held" else self._part(handle))
+        with self.mutex:
+            self.next_look = min([self.next_look, *(min(handle._until, handle._due) for handle in handles)])
 
     async def _renew(self, handle: Handle) -> None:
         request, began, asks = handle._request, monotonic(), handle._doubt
@@ -416,35 +429,52 @@ class Core:
 
     async def subscribe(self) -> None:
         await self.io.subscribe()
-        if await self.io.receive() is None:
+        if await self.io.receive(SILENCE) is None:
             raise exceptions.TimeoutError("the subscription was not confirmed")
+        self.heard_at, self.pinged = monotonic(), False
 
     async def listen(self) -> None:
-        idle, pause, silent, alive = self.io.signal(), 0.0, False, True
+        idle, pause = self.io.signal(), 0.0
         while not self.closed:
+            await self.io.turn()
             try:
-                if not alive:
+                if not self.alive:
                     await self.subscribe()
+                    self.alive, pause = True, 0.0
                     self._subscribed()
-                    alive, pause = True, 0.0
-                message = await self.io.receive()
-                if message is None and silent:
-                    raise exceptions.ConnectionError("the subscription is dead")
-                silent = message is None
-                if silent:
-                    await self.io.ping()
-                elif message["type"] == "message":
-                    data = message["data"]
-                    self._heard(data if isinstance(data, bytes) else data.encode(errors="surrogateescape"))
+                while not self.closed and not await self.hear(SILENCE):
+                    pass
             except Exception as error:
-                log.log(logging.DEBUG if isinstance(error, PASSING) else logging.ERROR, "subscribing again: %r", error)
+                self.broken(error)
                 with suppress(Exception):
                     await self.io.unsubscribe()
-                alive = silent = False
                 await idle.sleep(pause)
                 pause = min(1.0, pause + TRY_AGAIN)
+            finally:
+                self.io.turn_over()
         with suppress(Exception):
             await self.io.unsubscribe()
+
+    def broken(self, error: Exception) -> None:
+        self.alive = False
+        log.log(logging.DEBUG if isinstance(error, PASSING) else logging.ERROR, "subscribing again: %r", error)
+
+    async def hear(self, seconds: float) -> bool:
+        """Waits so long for a message, and does what it says. True: somebody who waits was woken."""
+        message = await self.io.receive(seconds)
+        if message is None:
+            quiet = monotonic() - self.heard_at
+            if quiet >= 2 * SILENCE:
+                raise exceptions.ConnectionError("the subscription is dead")
+            if quiet >= SILENCE and not self.pinged:
+                self.pinged = True
+                await self.io.ping()
+            return False
+        self.heard_at, self.pinged = monotonic(), False
+        if message["type"] != "message":
+            return False
+        data = message["data"]
+        return self._heard(data if isinstance(data, bytes) else data.encode(errors="surrogateescape"))
 
     def _subscribed(self) -> None:
         """Messages were lost: all that wait ask again, all that is held is looked at. It may be another server, too."""
@@ -461,9 +491,10 @@ class Core:
         else:
             handle._woken.set()
 
-    def _heard(self, message: bytes) -> None:
+    def _heard(self, message: bytes) -> bool:
+        """Whether somebody who waits was woken."""
         word, _, owner = message.partition(b" ")
-        fence = b"0"
+        fence, woken = b"0", False
         if word == b"start":
             fence, lasts, slot, owner = owner.split(b" ", 3)
         elif word in (b"granted", b"lost", b"wanted"):
@@ -473,10 +504,13 @@ class Core:
             for handle in handles if word == b"lost" else ():
                 handle._heard_lost.add(int(fence))  # the reply with its fence may still be on its way
         for handle in handles:
+            waits = handle._state == "waiting"
             if word == b"lost" and int(fence) in handle._fences:
                 self._lose(handle, "the server says that it has ended")
-            elif word == b"start" and handle._state == "waiting":
+            elif word == b"start" and waits:
                 handle._told = int(fence), int(lasts), int(slot)
                 handle._woken.set()
-            elif word == b"gone" or (word in (b"granted", b"timeout") and handle._state == "waiting"):
+            elif word == b"gone" or (word in (b"granted", b"timeout") and waits):
                 self._doubtful(handle)
+            woken |= waits and word != b"lost"
+        return woken

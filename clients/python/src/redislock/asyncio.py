@@ -54,6 +54,14 @@ class _Tasks:
     def signal(self) -> _Signal:
         return _Signal()
 
+    woken = signal
+
+    async def turn(self) -> None:
+        """One task reads."""
+
+    def turn_over(self) -> None:
+        pass
+
     async def send(self, words: list[Any], session: bool) -> Any:
         async with self.session_turn if session else self.turns:
             return await (self.sessions if session else self.commands).execute_command(*words)
@@ -91,8 +99,8 @@ class _Tasks:
         self.pubsub = source.pubsub()
         await self.pubsub.subscribe(self.core.channel)
 
-    async def receive(self) -> Any:
-        return await self.pubsub.get_message(timeout=SILENCE)
+    async def receive(self, seconds: float) -> Any:
+        return await self.pubsub.get_message(timeout=seconds)
 
     async def ping(self) -> None:
         await self.pubsub.ping()
