@@ -204,6 +204,9 @@ class _Threads:
     def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         self.jobs.put(work)
 
+    def started(self) -> bool:
+        return bool(self.threads) and self.process == os.getpid()
+
     async def start(self) -> None:
         if self.process != os.getpid():  # a child after a fork: threads and connections are the parent's
             self.core.reset()
