@@ -57,6 +57,7 @@ class Options(TypedDict, total=False):
     lease: Seconds | None
     shared: bool
     limit: int | None
+    slot: int | None
     label: str | None
     detect: bool
     sync: tuple[int, Seconds] | None
@@ -86,6 +87,7 @@ class Request:
     lease: Seconds | None = None
     shared: bool = False
     limit: int | None = None
+    slot: int | None = None
     label: str | None = None
     detect: bool = False
     sync: tuple[int, Seconds] | None = None
@@ -104,6 +106,8 @@ class Request:
             raise ValueError("shared and limit exclude each other")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1: {self.limit!r}")
+        if self.slot is not None and not 1 <= self.slot <= (self.limit or 0):
+            raise ValueError(f"slot must be one of the numbers from 1 to limit: {self.slot!r}")
         if self.sync is not None and self.sync[0] < 1:
             raise ValueError(f"sync must name at least one replica: {self.sync!r}")
         owner = str(uuid4()) if self.owner is None else self.owner
@@ -123,6 +127,7 @@ class Request:
         words += [*self._px(lease), *self._sync()]
         words += ["SHARED"] if self.shared else []
         words += [] if self.limit is None else ["LIMIT", self.limit]
+        words += [] if self.slot is None else ["SLOT", self.slot]
         words += ["SESSION"] if self.session else []
         words += ["DETECT"] if self.detect else []
         words += [] if self.max_hold is None else ["MAXHOLD", ms(seconds("max_hold", self.max_hold))]

@@ -53,6 +53,18 @@ def slots_of_a_limit(stage):
 
 
 @scenario()
+def slot_that_is_named(stage):
+    server = stage.server()
+    program = stage.program(server)
+    task = program.acquire("k", limit=3, slot=2).acquired()
+    assert task.slot == 2
+    again = program.acquire("k", limit=3, slot=2)
+    queued(server, "k", 1)
+    task.release()
+    assert again.acquired().slot == 2
+
+
+@scenario()
 def label_is_passed_on(stage):
     server = stage.server()
     if not server.knows("LABEL"):
@@ -63,10 +75,9 @@ def label_is_passed_on(stage):
 
 @scenario()
 def option_that_the_server_does_not_know(stage):
-    server = stage.server()
-    if server.knows("LABEL"):
-        raise Skip("this server knows all options of the packages")
-    event = stage.program(server).acquire("k", label="host 7").next("too_old")
+    server, proxy, program = stage.behind_proxy()
+    proxy.rewrite("\r\nLABEL\r\n", "\r\nLEBAL\r\n")
+    event = program.acquire("k", label="host 7").next("too_old")
     assert "upgrade" in event["message"], event
 
 
@@ -213,7 +224,7 @@ def bad_input_is_refused_before_anything_is_sent(stage):
     server = stage.server()
     program = stage.program(server)
     bad = [dict(owner=""), dict(owner="x" * 129), dict(lease=0), dict(wait=-1), dict(max_hold=0), dict(limit=0),
-           dict(shared=True, limit=2), dict(sync=[0, 100])]
+           dict(shared=True, limit=2), dict(sync=[0, 100]), dict(slot=1), dict(limit=2, slot=3), dict(limit=2, slot=0)]
     for options in bad:
         program.acquire("k", **options).next("refused")
     program.acquire().next("refused")

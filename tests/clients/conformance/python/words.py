@@ -15,7 +15,7 @@ def say(event, **fields):
 
 def options(command):
     """Milliseconds become seconds."""
-    found = {name: command[name] for name in ("shared", "limit", "label", "detect", "session", "owner", "renew") if name in command}
+    found = {name: command[name] for name in ("shared", "limit", "slot", "label", "detect", "session", "owner", "renew") if name in command}
     found |= {name: command[name] / 1000 for name in ("wait", "lease", "max_hold") if name in command}
     if "sync" in command:
         found["sync"] = (command["sync"][0], command["sync"][1] / 1000)
