@@ -1,8 +1,8 @@
 //! `LOCK.ACQUIRE key [OWNER owner] [EX seconds | PX milliseconds] [SHARED | LIMIT holders [SLOT slot]] [BLOCK milliseconds]
-//! [NOTIFY channel [START] [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
+//! [NOTIFY channel [START number] [WANTED]] [ONCE] [SESSION] [MAXHOLD milliseconds] [DETECT] [SYNC replicas milliseconds] [LABEL text]`
 //!
 //! Answers `[owner, fence, holds, lease in ms]`, and with `LIMIT` the slot; or null where those who hold the lock leave no room (with `BLOCK`:
-//! still, when the time is up). With `BLOCK` and `NOTIFY`: `QUEUED`, with `START` followed by a fence.
+//! still, when the time is up). With `BLOCK` and `NOTIFY`: `QUEUED`.
 
 use super::ask::{self, AcquireArgs};
 use super::parse;

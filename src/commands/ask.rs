@@ -3,8 +3,7 @@
 use super::parse::{self, Unit};
 use crate::config;
 use crate::error::Error;
-use crate::keyspace;
-use crate::lock::{AcquireRequest, Fence, Owner, Room};
+use crate::lock::{AcquireRequest, Owner, Room};
 use crate::server::{Arg, Argument, Ctx};
 use crate::waiting::{Outcome, WaitOptions};
 
@@ -15,7 +14,7 @@ pub(super) const NOTIFY: Argument =
 pub(super) const NOTIFY_OF_SEVERAL: Argument =
     Argument::block(c"notify", &[CHANNEL, WANTED]).after(c"NOTIFY").optional();
 const CHANNEL: Argument = Argument::text(c"channel");
-const START: Argument = Argument::flag(c"start", c"START");
+const START: Argument = Argument::integer(c"number").after(c"START").optional();
 const WANTED: Argument = Argument::flag(c"wanted", c"WANTED");
 pub(super) const ONCE: Argument = Argument::flag(c"once", c"ONCE");
 pub(super) const SESSION: Argument = Argument::flag(c"session", c"SESSION");
@@ -38,7 +37,7 @@ impl<'a> AcquireArgs<'a> {
     ) -> Result<Self, Error> {
         let (mut owner, mut lease, mut max_hold, mut block) = (None, None, None, None);
         let (mut channel, mut once, mut session, mut room, mut detect) = (None, None, None, None, None);
-        let (mut confirm, mut wanted, mut starts, mut label, mut slot) = (None, None, None, None, None);
+        let (mut confirm, mut wanted, mut start, mut label, mut slot) = (None, None, None, None, None);
         while let Some(word) = words.next().map(Arg::bytes) {
             if let Some(unit) = Unit::of(word) {
                 parse::set(&mut lease, (unit, parse::value(&mut words)?))?;
@@ -49,7 +48,7 @@ impl<'a> AcquireArgs<'a> {
             } else if parse::is(word, "NOTIFY") {
                 parse::set(&mut channel, parse::value(&mut words)?)?;
             } else if parse::is(word, "START") {
-                parse::set(&mut starts, ())?;
+                parse::set(&mut start, parse::value(&mut words)?)?;
             } else if parse::is(word, "WANTED") {
                 parse::set(&mut wanted, ())?;
             } else if parse::is(word, "ONCE") {
@@ -74,11 +73,11 @@ impl<'a> AcquireArgs<'a> {
                 return Err(Error::Syntax);
             }
         }
-        if (wanted.is_some() || starts.is_some()) && channel.is_none() {
+        if (wanted.is_some() || start.is_some()) && channel.is_none() {
             return Err(Error::Syntax);
         }
         // A session begins with the claim, and replicas confirm the claim.
-        if starts.is_some() && (session.is_some() || confirm.is_some()) {
+        if start.is_some() && (session.is_some() || confirm.is_some()) {
             return Err(Error::Syntax);
         }
         let lease = match lease {
@@ -105,9 +104,7 @@ impl<'a> AcquireArgs<'a> {
         };
         let wait = WaitOptions {
             timeout: block.map(parse::timeout).transpose()?,
-            channel: channel
-                .map(|channel| parse::channel(channel, wanted.is_some(), starts.is_some()))
-                .transpose()?,
+            channel: channel.map(|channel| parse::channel(channel, wanted.is_some(), start)).transpose()?,
             detect: detect.is_some(),
             confirm,
         };
@@ -124,23 +121,13 @@ impl<'a> AcquireArgs<'a> {
         }
     }
 
-    /// One that works from the message on is told the latest fence: a message with that or an earlier one is not about this place.
-    fn reply_queued(&self, ctx: &Ctx<'_>) {
-        if self.wait.channel.as_ref().is_some_and(|channel| channel.starts) {
-            let latest = keyspace::last_fence().map_or(0, Fence::get);
-            ctx.reply_status_text(&format!("QUEUED {latest}"));
-        } else {
-            ctx.reply_status(c"QUEUED");
-        }
-    }
-
     /// Answers an acquire; `granted` does where it has what it asked for.
     #[inline(always)]
     pub(super) fn answer<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
         match outcome {
             Outcome::Granted(got) => self.with_owner(|owner| granted(owner, got)),
             Outcome::Taken => ctx.reply_null_array(),
-            Outcome::Queued => self.reply_queued(ctx),
+            Outcome::Queued => ctx.reply_status(c"QUEUED"),
             // It is answered when its wait is over.
             Outcome::Waits => (),
         }

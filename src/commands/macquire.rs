@@ -54,7 +54,7 @@ impl<'a> Macquire<'a> {
         let (keys, words) = parse::keys(args)?;
         let asked = AcquireArgs::parse(words, "lock.macquire")?;
         // The message that starts the work has one fence and one slot.
-        match asked.wait.channel.as_ref().is_some_and(|channel| channel.starts) {
+        match asked.wait.channel.as_ref().is_some_and(|channel| channel.start.is_some()) {
             true => Err(Error::Syntax),
             false => Ok(Self { keys, asked }),
         }

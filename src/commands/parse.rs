@@ -1,7 +1,7 @@
 //! Arguments that more than one command takes.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use crate::config;
@@ -117,12 +117,21 @@ pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<C
 const LONGEST_CHANNEL: usize = 512;
 
 /// Where a client is told by messages.
-pub(super) fn channel(arg: Arg<'_>, wanted: bool, starts: bool) -> Result<Channel, Error> {
+pub(super) fn channel(arg: Arg<'_>, wanted: bool, start: Option<Arg<'_>>) -> Result<Channel, Error> {
+    let start = start.map(self::start).transpose()?;
     match arg.bytes() {
         bytes if (1..=LONGEST_CHANNEL).contains(&bytes.len()) => {
-            Ok(Channel { address: bytes.into(), wanted, starts })
+            Ok(Channel { address: bytes.into(), wanted, start })
         }
         _ => Err(Error::ChannelLength),
+    }
+}
+
+/// The number of a request whose work is to begin at the message, which says it again.
+fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
+    match arg.integer().ok_or(Error::NotAnInteger)? {
+        ..=0 => Err(Error::NotPositive),
+        number => NonZeroU64::new(number.unsigned_abs()).ok_or(Error::NotPositive),
     }
 }
 

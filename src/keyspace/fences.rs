@@ -21,7 +21,7 @@ pub(crate) fn next_fence(now: Micros) -> Option<Fence> {
 }
 
 /// The last fence that this server gave or saw.
-pub(crate) fn last_fence() -> Option<Fence> {
+pub(super) fn last_fence() -> Option<Fence> {
     FENCES.with(|clock| clock.last())
 }
 

@@ -57,13 +57,6 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.ctx, text.as_ptr())) };
     }
 
-    /// A status reply that is made up as it is sent.
-    pub(crate) fn reply_status_text(&self, text: &str) {
-        if let Ok(text) = CString::new(text) {
-            self.reply_status(&text);
-        }
-    }
-
     /// Null where an array would be.
     pub(crate) fn reply_null(&self) {
         // SAFETY: the context is valid (see `new`).

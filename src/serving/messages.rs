@@ -34,8 +34,8 @@ pub(super) fn publish(ctx: &Ctx<'_>, message: &Message) -> bool {
 fn text(message: &Message) -> Vec<u8> {
     let kind = match message.kind {
         MessageKind::Granted(fence) => format!("granted {} ", fence.get()),
-        MessageKind::Started { fence, lease, slot } => {
-            format!("start {} {lease} {} ", fence.get(), slot.map_or(0, Slot::get))
+        MessageKind::Start { fence, lease, slot, number } => {
+            format!("start {} {lease} {} {number} ", fence.get(), slot.map_or(0, Slot::get))
         }
         MessageKind::Lost(fence) => format!("lost {} ", fence.get()),
         MessageKind::Wanted(fence) => format!("wanted {} ", fence.get()),

@@ -32,8 +32,8 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
     Some(told)
 }
 
-/// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed, unless the waiter works from the
-/// message on.
+/// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed, unless the waiter's work
+/// begins at the message.
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     let Some(told) = host.table(|table| table.tell(request)) else { return };
     let Told { locks, ask, answer, channel: Some(channel), .. } = told else { return };
@@ -45,8 +45,8 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
     let heard = host.publish(&Message { channel, kind, owner: ask.owner });
     match (kind, heard) {
         (MessageKind::Granted(_), true) => {}
-        (MessageKind::Started { .. }, true) => host.table(|table| table.start(request)),
-        (MessageKind::Granted(_) | MessageKind::Started { .. }, false) => {
+        (MessageKind::Start { .. }, true) => host.table(|table| table.start(request)),
+        (MessageKind::Granted(_) | MessageKind::Start { .. }, false) => {
             _ = host.table(|table| table.give_up(request));
         }
         _ => host.table(|table| table.forget(request)),
@@ -56,12 +56,12 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
 /// What a waiter is told of its grants; of several, the new ones have the latest fence.
 fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) -> MessageKind {
     let all = locks.all().iter().filter_map(|lock| lock.got);
-    match all.max_by_key(|got| got.fence) {
-        Some(Got { fence, slot, .. }) if channel.starts => {
-            MessageKind::Started { fence, lease: ask.lease, slot }
-        }
-        Some(Got { fence, .. }) => MessageKind::Granted(fence),
-        None => MessageKind::Gone,
+    let Some(Got { fence, slot, .. }) = all.max_by_key(|got| got.fence) else {
+        return MessageKind::Gone;
+    };
+    match channel.start {
+        Some(number) => MessageKind::Start { fence, lease: ask.lease, slot, number },
+        None => MessageKind::Granted(fence),
     }
 }
 

@@ -66,18 +66,23 @@ impl<C: Copy> WaitTable<C> {
             }
         }
         if is_place {
-            self.grant_to_place(request, now / 1000);
+            self.grant_to_place(request, until, now / 1000);
         }
         Some(waited)
     }
 
     /// A place has been granted its locks: it has so long to claim them, and hears what becomes of the grants.
-    fn grant_to_place(&mut self, request: RequestId, now: Millis) {
-        let Some(waiter) = self.waiters.get(request) else { return };
+    fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Millis) {
+        let Some(waiter) = self.waiters.get_mut(request) else { return };
+        if let Deadline::At(last) = until {
+            // Settings may allow less than it asked for, and it may be told.
+            waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now));
+        }
         let WaitKind::Notified(channel) = &waiter.way else { return };
         let (locks, owner, channel) = (waiter.locks.clone(), waiter.ask.owner.clone(), channel.clone());
         // After its lease has lapsed, where that is as short: so the lapse is told. Leases may be rounded up by a millisecond.
-        self.waiters.end_by(request, now.saturating_add(waiter.ask.lease).saturating_add(3));
+        let ends = now.saturating_add(waiter.ask.lease).saturating_add(3);
+        self.waiters.end_by(request, ends);
         for lock in locks.all() {
             if let Some(fence) = lock.fence() {
                 self.listeners().watch_unclaimed(lock.id.to_ref(), fence, owner.clone(), channel.clone());

@@ -39,15 +39,23 @@ impl<C: Copy> WaitTable<C> {
         Left { any: true, others }
     }
 
-    /// A place has heard that it may start: its grants are like claimed ones from now on, and outlive its connection.
+    /// A place has been told to start: its owner knows of its grant, which hangs on no connection any more.
     pub(crate) fn start(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let locks = waiter.locks.clone();
-        self.drop_waiter(request);
         for lock in locks.all() {
             if let Some(fence) = lock.fence() {
+                self.told_of(lock.id.to_ref(), fence, request);
                 self.listeners().knows(lock.id.to_ref(), fence);
             }
+        }
+        self.drop_waiter(request);
+    }
+
+    /// A waiter has been told of its hold. If others were to be told of that, it is not taken back with them.
+    fn told_of(&mut self, at: LockRef<'_>, fence: Fence, request: RequestId) {
+        if self.locks.lock(at).grants.hold(fence, request).is_some_and(|hold| !hold.own) {
+            self.share_hold(at, fence);
         }
     }
 
@@ -100,10 +108,7 @@ impl<C: Copy> WaitTable<C> {
             for lock in waiter.locks.clone().all() {
                 let Some(fence) = lock.fence() else { continue };
                 let at = lock.id.to_ref();
-                if self.locks.lock(at).grants.hold(fence, request).is_some_and(|hold| !hold.own) {
-                    // It has been told of a hold that others were to be told of.
-                    self.share_hold(at, fence);
-                }
+                self.told_of(at, fence, request);
                 if confirmed {
                     self.listeners().knows(at, fence);
                 }

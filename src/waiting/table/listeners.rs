@@ -36,6 +36,7 @@ impl Listeners<'_> {
     }
 
     fn set(&mut self, at: LockRef<'_>, fence: Fence, mut listener: Listener) {
+        listener.channel.start = None;
         let (_, entry) = self.locks.open(at);
         entry.grants.open(fence, |record| {
             // A holder that knew of its grant still knows of it.

@@ -1,5 +1,7 @@
 //! One message, and one entry in the list of those who are to be told.
 
+use std::num::NonZeroU64;
+
 use super::lock_id::LockId;
 use super::queue::RequestId;
 use super::waiter::Channel;
@@ -11,8 +13,9 @@ use crate::lock::{Fence, Millis, Owner, Slot};
 pub(crate) enum MessageKind {
     /// It has the lock, and is to claim it.
     Granted(Fence),
-    /// It has the lock, for that long in ms, and works from now on; with the slot, if it asked with `LIMIT`.
-    Started { fence: Fence, lease: Millis, slot: Option<Slot> },
+    /// It has the lock for that long, in ms, and need not claim it before its work begins. The slot, if it asked with `LIMIT`; and the number that
+    /// it said when it asked last.
+    Start { fence: Fence, lease: Millis, slot: Option<Slot>, number: NonZeroU64 },
     /// It waits no longer: its time is up.
     Timeout,
     /// It waits no longer, or its holder hears nothing more: asking again tells why.

@@ -1,5 +1,6 @@
 //! One waiter, on its way from its place in a queue to its answer; and one session.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::lock_id::{LockId, LockRef};
@@ -145,8 +146,8 @@ pub(crate) struct Channel {
     pub(crate) address: Arc<[u8]>,
     /// As a holder, it is also told that somebody waits.
     pub(crate) wanted: bool,
-    /// As a waiter, it works from the message on, and need not claim its grant before.
-    pub(crate) starts: bool,
+    /// As a waiter, it need not claim its grant before its work begins: the message says all that it has to know, and this number.
+    pub(crate) start: Option<NonZeroU64>,
 }
 
 /// How a waiter waits.

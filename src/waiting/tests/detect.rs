@@ -80,7 +80,7 @@ impl WaitTable {
         };
         let wait = WaitOptions {
             timeout: Some(0),
-            channel: notify.then(|| Channel { address: [conn].into(), wanted: false, starts: false }),
+            channel: notify.then(|| Channel { address: [conn].into(), wanted: false, start: None }),
             detect,
             confirm: None,
         };

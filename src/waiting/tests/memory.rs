@@ -18,7 +18,7 @@ fn join(table: &mut WaitTable<RequestId>, key: &str, client_id: u64, channel: Op
     let request = table.waiters.next_request();
     let way = match channel {
         Some(channel) => {
-            WaitKind::Notified(Channel { address: channel.as_bytes().into(), wanted: false, starts: false })
+            WaitKind::Notified(Channel { address: channel.as_bytes().into(), wanted: false, start: None })
         }
         None => WaitKind::Blocked(request),
     };

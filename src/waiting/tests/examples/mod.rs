@@ -28,7 +28,7 @@ fn read(owner: &str, lease: Millis) -> AcquireRequest<'static> {
 
 /// Waits as long as that takes, in a place. `wanted`: as a holder, it hears that others wait.
 fn place(channel: &str, wanted: bool) -> WaitOptions {
-    let channel = Some(Channel { address: channel.as_bytes().into(), wanted, starts: false });
+    let channel = Some(Channel { address: channel.as_bytes().into(), wanted, start: None });
     WaitOptions { channel, ..BLOCKED }
 }
 

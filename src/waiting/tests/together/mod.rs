@@ -216,7 +216,7 @@ impl World {
         let owner = self.owner(conn);
         let ask = AcquireRequest { once, session, room, ..AcquireRequest::new(owner, lease) };
         let channel =
-            notify.then(|| Channel { address: NAMES[usize::from(conn)].into(), wanted: true, starts: false });
+            notify.then(|| Channel { address: NAMES[usize::from(conn)].into(), wanted: true, start: None });
         let wait = WaitOptions { timeout: block, channel, detect: false, confirm: None };
         if once || notify {
             self.holds = None;
@@ -338,7 +338,7 @@ impl World {
                     self.forget_place(conn);
                 }
                 MessageKind::Timeout | MessageKind::Gone => self.forget_place(conn),
-                MessageKind::Lost(_) | MessageKind::Wanted(_) | MessageKind::Started { .. } => {}
+                MessageKind::Lost(_) | MessageKind::Wanted(_) | MessageKind::Start { .. } => {}
             }
         }
         // Waits that their clients gave up by themselves.

@@ -161,7 +161,7 @@ impl Kind {
     ) -> (AcquireRequest<'static>, WaitOptions) {
         let (once, session, room, slot) = (self.once(), self.session(), self.room(), self.slot());
         let ask = AcquireRequest { owner: owner(who), lease, extras: None, once, session, room, slot };
-        let channel = self.notified().then(|| Channel { address: [who].into(), wanted: true, starts: false });
+        let channel = self.notified().then(|| Channel { address: [who].into(), wanted: true, start: None });
         (ask, WaitOptions { timeout: self.timeout(), channel, detect: false, confirm })
     }
 }

@@ -148,7 +148,7 @@ impl World {
                 // Nobody will claim it.
                 MessageKind::Granted(fence) if self.primary.deaf => _ = self.to_claim.remove(&fence),
                 MessageKind::Granted(fence) => _ = self.to_claim.insert(fence),
-                MessageKind::Timeout | MessageKind::Started { .. } => {}
+                MessageKind::Timeout | MessageKind::Start { .. } => {}
             }
         }
         if queued.is_empty() {
