@@ -77,7 +77,7 @@ class Handle:
         self._place = self._asking = self._unsure = self._doubt = self._cancelled = False
         self._answered: Signal | None = None
         self._heard_lost: set[int] = set()
-        self._asked, self._floor = 0.0, 0  # when the place was asked for last, and the latest fence of then
+        self._asks, self._asked = 0, 0.0  # how often it was asked for, and when last
         self._told: tuple[int, int, int] | None = None  # a message that the lock is granted: fence, ms that it lasts unclaimed, slot
         self._error: LockLost | None = None
         self._listeners: list[Callable[[LockLost], object]] = []
@@ -198,14 +198,14 @@ class Core:
         raise Cancelled(f"no longer wanted: {request}")
 
     def _starts(self, handle: Handle) -> bool:
-        """Whether the lock is held from the message on. What is believed ends as if the grant had been made when the place was asked for:
-        it is younger, as its fence tells. A late message is left: asking again tells what has become of the place."""
+        """Whether the lock is held from the message on. What is believed ends as if the grant had been made when it was asked for last: it
+        is younger, since the message says the number of that. If too little is left, asking again tells what has become of it."""
         assert handle._told is not None
         (fence, lasts, slot), now = handle._told, monotonic()
         handle._told = None
         until = handle._asked + lasts / 1000
         with self.mutex:
-            if fence <= handle._floor or until - now < lasts / 5000 or fence in handle._heard_lost:
+            if until - now < lasts / 5000 or fence in handle._heard_lost:
                 return False
             handle._fences, handle._slots, handle._state = [fence], [slot] if slot else [], "held"
         handle._lease, handle._until = lasts / 1000, until
@@ -214,16 +214,16 @@ class Core:
 
     async def _ask_once(self, handle: Handle, block: int | None, start: bool) -> Any:
         """Ends with the answer, though the task may be cancelled meanwhile: it tells what there is to give up."""
-        request, asked = handle._request, monotonic()
+        request = handle._request
         handle._asking = handle._unsure = True
+        handle._asks, handle._asked, handle._told = handle._asks + 1, monotonic(), None
         try:
-            reply = await self.io.send(request.acquire(self.channel, block, request.lease, start), request.session)
+            number = handle._asks if start else None
+            reply = await self.io.send(request.acquire(self.channel, block, request.lease, number), request.session)
             if isinstance(reply, list):
                 handle._fences = reply[1] if isinstance(reply[1], list) else [reply[1]]
             else:
                 handle._place = reply is not None
-                if start and handle._place:
-                    handle._asked, handle._floor = asked, int(reply.split()[1])
             handle._unsure = False
             return reply
         except PASSING:
@@ -498,7 +498,7 @@ class Core:
         word, _, owner = message.partition(b" ")
         fence, woken = b"0", False
         if word == b"start":
-            fence, lasts, slot, owner = owner.split(b" ", 3)
+            fence, lasts, slot, number, owner = owner.split(b" ", 4)
         elif word in (b"granted", b"lost", b"wanted"):
             fence, _, owner = owner.partition(b" ")
         with self.mutex:
@@ -510,8 +510,9 @@ class Core:
             if word == b"lost" and int(fence) in handle._fences:
                 self._lose(handle, "the server says that it has ended")
             elif word == b"start" and waits:
-                handle._told = int(fence), int(lasts), int(slot)
-                handle._woken.set()
+                if int(number) == handle._asks:  # else it is late: it has been asked for again since
+                    handle._told = int(fence), int(lasts), int(slot)
+                    handle._woken.set()
             elif word == b"gone" or (word in (b"granted", b"timeout") and waits):
                 self._doubtful(handle)
             woken |= waits and word != b"lost"

@@ -122,8 +122,8 @@ class Request:
             if value is not None:
                 seconds(name, value)
 
-    def acquire(self, channel: str, block: int | None, lease: Seconds | None, start: bool = False) -> Words:
-        words: Words = ["OWNER", self.name, "NOTIFY", channel, *(["START"] if start else []), "ONCE"]
+    def acquire(self, channel: str, block: int | None, lease: Seconds | None, start: int | None = None) -> Words:
+        words: Words = ["OWNER", self.name, "NOTIFY", channel, *([] if start is None else ["START", start]), "ONCE"]
         words += [*self._px(lease), *self._sync()]
         words += ["SHARED"] if self.shared else []
         words += [] if self.limit is None else ["LIMIT", self.limit]
