@@ -11,7 +11,7 @@ module Redislock
   # RedisClient, or a pool of them. After a fork, the child begins anew, and holds nothing.
   #
   # The options, with times in seconds: wait (nil: for ever, 0: ask once), lease, renew: false, max_hold, session: true, shared: true,
-  # limit: n, detect: true, sync: [replicas, seconds], owner, label.
+  # limit: n, slot: k, detect: true, sync: [replicas, seconds], owner, label.
   class Locks
     def initialize(client)
       @connect, @starting = Connection.like(client), Mutex.new

@@ -15,8 +15,15 @@ module Redislock
       request = entry.request
       block = request.wait&.zero? ? nil : entry.until == Entry::NEVER ? 0 : [entry.until - now, 0.001].max
       entry.tries += 1
-      transmit(entry, request.acquire(@channel, block, request.lease), session: request.session) do |reply, error, began|
-        asked(entry, reply, error, began)
+      entry.asked, entry.told = now, nil
+      start = entry.tries if @start && request.starts?
+      transmit(entry, request.acquire(@channel, block, request.lease, start), session: request.session) do |reply, error, began|
+        if start && error && error.message.include?("syntax error") # an older server
+          @start = false
+          entry.due = 0
+        else
+          asked(entry, reply, error, began)
+        end
       end
     end
 
@@ -29,7 +36,9 @@ module Redislock
       when :waiting
         if fences then hold(entry, fences, reply, began)
         elsif error.nil? && reply.nil? then fail_wait(entry, not_acquired(entry))
-        elsif error.nil? then entry.due, entry.trouble = [entry.due, now + Core::ASK_AGAIN].min, nil
+        elsif error.nil?
+          entry.due, entry.trouble = [entry.due, now + Core::ASK_AGAIN].min, nil
+          begin_work(entry) if entry.told
         elsif passes && (!entry.request.wait&.zero? || entry.tries < 2) then entry.due, entry.trouble = now + Core::TRY_AGAIN, error
         else fail_wait(entry, Refusal.explained(error, entry.request))
         end
@@ -55,7 +64,23 @@ module Redislock
       lose(entry, "the server says that it has ended") if (entry.heard_lost & fences).any?
     end
 
+    # The lock is held from the message on, if enough is left. What is believed ends as if the grant had been made when it was asked for
+    # last: it is younger, since the message says the number of that.
+    def begin_work(entry)
+      fence, lasts, slot = entry.told
+      ends = entry.asked + lasts / 1000.0
+      left = ends - now
+      return doubt(entry) if left < lasts / 5000.0 || entry.heard_lost.include?(fence)
+
+      entry.fences, entry.slots, entry.state = [fence], slot.zero? ? [] : [slot], :held
+      entry.doubted, entry.unclaimed, entry.lease = false, true, entry.request.lease || Entry::NO_LEASE
+      entry.until, entry.due = ends, now + left / 3
+      entry.changed.broadcast
+      look(entry)
+    end
+
     def renewed(entry, left, began)
+      entry.unclaimed = false
       entry.until = entry.due = Entry::NEVER
       return if left.negative? # somebody said PERSIST: it never ends
 
@@ -94,7 +119,8 @@ module Redislock
           lose(entry, error.message)
         else
           entry.doubted = true if Refusal.code(error) == "GRACE"
-          entry.due = now + [1, entry.lease / 10].min if entry.request.kept? || entry.doubted
+          again = entry.request.kept? || entry.doubted || entry.unclaimed
+          entry.due = now + [1, entry.lease / 10, (entry.until - now) / 3].min if again
         end
         entry.due = 0 if entry.doubted && error.nil?
       end
@@ -141,7 +167,8 @@ module Redislock
     end
 
     def left(entry, reply, error, began)
-      if error.nil? && reply.zero? && entry.unsure
+      # What was granted at last may be told by a message that is on its way.
+      if error.nil? && reply.zero? && (entry.unsure || entry.request.starts?)
         release_unnamed(entry)
       else
         parted(entry, nil, error, began)

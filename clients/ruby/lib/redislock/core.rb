@@ -24,12 +24,13 @@ module Redislock
       @entries, @next_look = {}, NEVER
       @wires = Wires.new(connect)
       @up = @closed = @done = false
+      @start = true # the server knows START, as far as we know
     end
 
     # What callers do. No exception of another thread comes in between, except where they wait.
 
     def acquire(entry)
-      exclusively do
+      sending do
         raise Closed, "the locks are closed" if @closed || Wires.ending?
 
         entry.state, entry.due = :waiting, 0
@@ -37,6 +38,8 @@ module Redislock
         add(entry)
         start unless @clock
         look(entry)
+      end
+      exclusively do
         pause(entry) { entry.state != :waiting }
         next unless %i[leaving over].include?(entry.state)
 
@@ -48,13 +51,17 @@ module Redislock
     # Gives up a wait too.
     def release(entry)
       waited = nil
-      exclusively do
+      sending do
         expire(entry) if entry.state == :held && now >= entry.until # a process that stood still finds out here
         raise entry.error if entry.state == :lost
-        return unless %i[waiting held].include?(entry.state)
+        next unless %i[waiting held].include?(entry.state)
 
         waited = entry.state == :waiting
         leave(entry)
+      end
+      return if waited.nil?
+
+      exclusively do
         pause(entry, waited ? CANCELLING : NEVER) { entry.state == :over || entry.again } unless Wires.ending?
       end
       @wires.work_off if Wires.ending?
@@ -114,6 +121,20 @@ module Redislock
       Thread.handle_interrupt(Object => :never) { @mutex.synchronize(&block) }
     end
 
+    # What the block has to send, this thread sends itself, and has the answers: no other thread has to be woken for that.
+    def sending
+      Thread.handle_interrupt(Object => :never) do
+        jobs = @mutex.synchronize do
+          @mine = []
+          yield
+          @mine
+        ensure
+          @mine = nil
+        end
+        jobs.each { |words, answer| @wires.send_now(words, answer) }
+      end
+    end
+
     def interruptible(&block) = Thread.handle_interrupt(Object => :immediate, &block)
 
     def pause(entry, most = NEVER)
@@ -135,8 +156,10 @@ module Redislock
     def clock
       exclusively do
         until @done
-          @next_look = NEVER
-          all.each { |entry| look(entry) }
+          if now >= @next_look # not each time that a lock is released: the look that was planned for it comes in time
+            @next_look = NEVER
+            all.each { |entry| look(entry) }
+          end
           left = [@next_look - now, 60].min
           interruptible { @tick.wait(@mutex, left) } if left.positive? # else the process would not end
         end
@@ -190,28 +213,41 @@ module Redislock
 
     def transmit(entry, words, session: false)
       entry.flight = true
-      @wires.send(words, session) do |reply, error, began|
+      answer = lambda do |reply, error, began|
         exclusively do
           entry.flight = false
           yield reply, error, began
           look(entry)
         end
       end
+      @mine && !session ? @mine << [words, answer] : @wires.send(words, session, &answer)
     end
 
     # The owner comes last in a message, because it may contain anything.
     def hear(what)
       case what
       when :up
-        @up = true
+        @up = @start = true
         all.each { |entry| doubt(entry) }
       when Exception
         all.each { |entry| fail_wait(entry, what) if entry.state == :waiting } unless @up
       else
         word, owner = what.b.split(" ", 2)
+        if word == "start"
+          *told, number, owner = owner.split(" ", 5)
+          return @entries.fetch(owner, []).dup.each { |entry| told(entry, number.to_i, told.map(&:to_i)) }
+        end
         fence, owner = owner.split(" ", 2) if %w[granted lost wanted].include?(word)
         @entries.fetch(owner, []).dup.each { |entry| heard(entry, word, fence.to_i) }
       end
+    end
+
+    # It is granted. A number other than the last one makes it a late message: it has been asked for again since.
+    def told(entry, number, told)
+      return if entry.state != :waiting || number != entry.tries
+
+      entry.told = told
+      begin_work(entry) unless entry.flight
     end
 
     def heard(entry, word, fence)

@@ -13,6 +13,8 @@ module Redislock
     attr_accessor :until, :due # when the wait or the lease is over, and when there is something to send
     attr_accessor :flight # a command has no answer yet: there is one at a time for each entry
     attr_accessor :doubted # whether the server knows of us as it did
+    attr_accessor :asked, :told # when it was asked for last; the message that it is granted, if that came before the answer
+    attr_accessor :unclaimed # its work has begun at the message, and the server has not been asked since
     attr_accessor :place, :unsure # it may have a place; an answer was lost, so it may be held
     attr_accessor :used # others had the grant, or will have it, when this one left
     attr_accessor :again # what gives it up was sent before, so NOTHELD says nothing

@@ -18,12 +18,15 @@ module Redislock
       raise ArgumentError, "#{name} must be #{"nil, or " if least.zero?}seconds from #{least} to 9e12: #{value.inspect}"
     end
 
-    def initialize(keys, wait: nil, lease: nil, shared: false, limit: nil, label: nil, detect: false, sync: nil, session: false,
+    def initialize(keys, wait: nil, lease: nil, shared: false, limit: nil, slot: nil, label: nil, detect: false, sync: nil, session: false,
                    owner: nil, max_hold: nil, renew: true)
       @keys = keys.map { |key| key.is_a?(String) || key.is_a?(Symbol) ? key.to_s : refuse("a key must be a string: #{key.inspect}") }
       refuse("a lock needs a key, and each key once") if @keys.empty? || @keys.uniq.size < @keys.size
       refuse("shared and limit exclude each other") if shared && limit
       refuse("limit must be at least 1: #{limit.inspect}") unless limit.nil? || (limit.is_a?(Integer) && limit >= 1)
+      unless slot.nil? || (slot.is_a?(Integer) && limit && (1..limit).cover?(slot))
+        refuse("slot must be one of the numbers from 1 to limit: #{slot.inspect}")
+      end
       unless sync.nil? || (sync.is_a?(Array) && sync.size == 2 && sync[0].is_a?(Integer) && sync[0] >= 1)
         refuse("sync must be [replicas, seconds], with at least one replica: #{sync.inspect}")
       end
@@ -34,7 +37,7 @@ module Redislock
       @wait, @lease, @session, @sync, @named, @renew = wait, lease, session, sync, !owner.nil?, renew
       @owner = owner || SecureRandom.uuid
       @sync_words = sync ? ["SYNC", sync[0], Request.ms("sync", sync[1])] : []
-      @mode = [*("SHARED" if shared), *(["LIMIT", limit] if limit), *("SESSION" if session), *("DETECT" if detect),
+      @mode = [*("SHARED" if shared), *(["LIMIT", limit] if limit), *(["SLOT", slot] if slot), *("SESSION" if session), *("DETECT" if detect),
                *(["MAXHOLD", Request.ms("max_hold", max_hold)] if max_hold), *(["LABEL", label] if label)]
     end
 
@@ -42,10 +45,14 @@ module Redislock
     # Is it renewed? With a session the server does it, but only the renewal tells how long the lease is.
     def kept? = @renew || @session
 
-    # `block` in seconds: nil asks once, 0 waits for ever.
-    def acquire(channel, block, lease)
+    # Does its work begin at the message? Others claim their grant first: the message tells only of one lock, that an owner of its own is
+    # newly granted; and a session begins with the claim, as what replicas are to confirm does.
+    def starts? = keys.size == 1 && !named? && !session && !sync
+
+    # `block` in seconds: nil asks once, 0 waits for ever. `start`: the number that the message says again.
+    def acquire(channel, block, lease, start = nil)
       wait = block ? ["BLOCK", block.zero? ? 0 : Request.ms("wait", block, 0)] : []
-      command("ACQUIRE", "OWNER", owner, *px(lease), "NOTIFY", channel, "ONCE", *wait, *@mode, *@sync_words)
+      command("ACQUIRE", "OWNER", owner, *px(lease), "NOTIFY", channel, *(["START", start] if start), "ONCE", *wait, *@mode, *@sync_words)
     end
 
     def extend(fences) = command("EXTEND", owner, *px(lease), *fence(fences), *@sync_words)

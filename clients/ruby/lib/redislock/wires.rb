@@ -3,8 +3,8 @@
 require_relative "errors"
 
 module Redislock
-  # The threads that speak with the server, so that no thread of the user does: it may be killed at any time, and a connection with
-  # an answer on its way would die with it, and with that the places of others.
+  # The connections, and the threads that speak with the server where no thread of the user does. A connection with an answer on its way
+  # must not die with a thread that is killed, and with it the places of others: so nothing interrupts a thread before it has the answer.
   class Wires
     COMMANDS = 8 # connections for commands; 1,000 threads share them
     SILENCE = 4.0 # after it the subscription is pinged, and after twice as long made anew
@@ -24,6 +24,7 @@ module Redislock
 
     def initialize(connect)
       @connect = connect
+      @idle, @mutex, @given = [nil] * COMMANDS, Mutex.new, ConditionVariable.new # nil: one that can be made
       @threads = { commands: [], sessions: [] }
       @jobs = { commands: Queue.new, sessions: Queue.new }
       @listening = nil
@@ -35,7 +36,15 @@ module Redislock
       @jobs[kind] << [words, answer]
       return if @jobs[kind].size <= @jobs[kind].num_waiting || @threads[kind].size >= (session ? 1 : COMMANDS) || Wires.ending?
 
-      @threads[kind] << Wires.thread { work(@jobs[kind]) }
+      @threads[kind] << Wires.thread { session ? keep(@jobs[kind]) : work(@jobs[kind]) }
+    end
+
+    # Sends a command in this thread.
+    def send_now(words, answer)
+      connection = take
+      connection, *result = call(connection, words)
+      give(connection)
+      answer.call(*result)
     end
 
     # Sends what is left, in this thread.
@@ -61,25 +70,53 @@ module Redislock
       @threads.each { |kind, threads| threads.size.times { @jobs[kind] << nil } }
       limit = Wires.now + SILENCE
       [@listener, @pinger, *@threads.values.flatten].compact.each { |thread| thread.join([0, limit - Wires.now].max) }
+      @mutex.synchronize { @idle.each { |connection| close_quietly(connection) } }
     end
 
     private
 
     def work(jobs)
+      while (words, answer = jobs.pop)
+        Thread.handle_interrupt(Object => :never) { send_now(words, answer) }
+      end
+    end
+
+    # Sessions live as long as this connection.
+    def keep(jobs)
       connection = nil
       while (words, answer = jobs.pop)
-        began = Wires.now
-        reply = error = nil
-        begin
-          connection ||= @connect.call
-          reply = connection.call(words)
-        rescue StandardError => error
-          close_quietly(connection) if Refusal.passes?(error) # the server may be another one now
-        end
-        answer.call(reply, error, began)
+        connection, *result = call(connection, words)
+        answer.call(*result)
       end
     ensure
       close_quietly(connection)
+    end
+
+    # The connection, if it can be used again, and what the answer is called with.
+    def call(connection, words)
+      began = Wires.now
+      connection ||= @connect.call
+      [connection, connection.call(words), nil, began]
+    rescue StandardError => error
+      return [connection, nil, error, began] unless Refusal.passes?(error)
+
+      close_quietly(connection) # the server may be another one now
+      [nil, nil, error, began]
+    end
+
+    # The one that was used last, so that few are made.
+    def take
+      @mutex.synchronize do
+        @given.wait(@mutex) while @idle.empty?
+        @idle.pop
+      end
+    end
+
+    def give(connection)
+      @mutex.synchronize do
+        connection ? @idle.push(connection) : @idle.unshift(nil)
+        @given.signal
+      end
     end
 
     def subscribe(channel)

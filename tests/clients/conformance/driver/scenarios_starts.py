@@ -106,12 +106,12 @@ def late_message_starts_no_work(stage):
     free(server, "k")
     until(lambda: server.lock("k") is None, "the grant is over")
     hold(server, "k")
+    server("CONFIG", "SET", "lock.claim", 5000)  # for the place that it takes next
     before = server.calls("lock.acquire")
     proxy.replies("pass", "subscription")
     until(lambda: server.calls("lock.acquire") > before, "it asks again")
     queued(server, "k", 1)
     assert task.silent()
-    server("CONFIG", "SET", "lock.claim", 5000)
     fence = server.lock("k")["fence"]
     free(server, "k")
     assert task.acquired().fences[0] > fence

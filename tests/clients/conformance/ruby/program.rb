@@ -35,7 +35,7 @@ end
 
 # Milliseconds become seconds.
 def options(command)
-  found = command.slice(*%w[shared limit label detect session owner renew]).transform_keys(&:to_sym)
+  found = command.slice(*%w[shared limit slot label detect session owner renew]).transform_keys(&:to_sym)
   %w[wait lease max_hold].each { |name| found[name.to_sym] = command[name] / 1000.0 if command[name] }
   found[:sync] = [command["sync"][0], command["sync"][1] / 1000.0] if command["sync"]
   found
