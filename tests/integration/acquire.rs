@@ -1,6 +1,6 @@
 //! Taking a lock: who gets it, with what, and who does not.
 
-use crate::support::{Grant, Payload, Server};
+use crate::support::{Payload, Server};
 
 #[test]
 fn without_an_owner_the_server_makes_one_that_is_a_uuid_of_version_4() {
@@ -21,78 +21,6 @@ fn without_an_owner_the_server_makes_one_that_is_a_uuid_of_version_4() {
             assert!(right, "{owner} at {place}");
         }
     }
-}
-
-#[test]
-fn a_free_lock_goes_to_the_owner_named_with_one_hold_and_the_lease_asked() {
-    let server = Server::start();
-    let mut client = server.client();
-    let grant = client.acquire("k", "OWNER alice PX 60000").unwrap();
-    assert_eq!(
-        grant,
-        Grant { owner: "alice".into(), fence: grant.fence, holds: 1, lease: 60_000, slot: None }
-    );
-    assert!(grant.fence > 0 && grant.fence < 1 << 53);
-}
-
-#[test]
-fn the_owner_that_the_server_made_can_reenter_extend_and_release() {
-    let server = Server::start();
-    let mut client = server.client();
-    let Grant { owner, fence, .. } = client.acquire("k", "").unwrap();
-    let again = client.acquire("k", &format!("OWNER {owner}")).unwrap();
-    assert_eq!((again.owner, again.fence, again.holds), (owner.clone(), fence, 2));
-    assert_eq!(client.ask::<i64>(&format!("LOCK.EXTEND k {owner} PX 5000")), 5000);
-    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner} ALL")), 0);
-}
-
-#[test]
-fn three_entries_take_three_releases() {
-    let server = Server::start();
-    let mut client = server.client();
-    let fence = client.acquire("k", "OWNER alice").unwrap().fence;
-    for holds in [2, 3] {
-        let grant = client.acquire("k", "OWNER alice").unwrap();
-        assert_eq!((grant.fence, grant.holds), (fence, holds));
-    }
-    for left in [2, 1, 0] {
-        assert_eq!(client.acquire("k", "OWNER bob"), None);
-        assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), left);
-    }
-    assert_eq!(client.holder("k"), None);
-    assert_eq!(client.ask::<i64>("EXISTS k"), 0);
-}
-
-#[test]
-fn ownership_is_the_owners_not_the_connections() {
-    let server = Server::start();
-    server.client().acquire("k", "OWNER alice").unwrap();
-    let mut other = server.client();
-    assert_eq!(other.acquire("k", "OWNER alice").unwrap().holds, 2);
-    assert_eq!(other.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
-}
-
-#[test]
-fn a_second_owner_is_refused_and_nothing_changes() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 60000").unwrap();
-    let before = client.snapshot();
-    assert_eq!(client.acquire("k", "OWNER bob PX 90000"), None);
-    assert_eq!(client.acquire("k", ""), None);
-    assert_eq!(client.acquire("k", "OWNER bob ONCE"), None);
-    assert_eq!(client.snapshot(), before);
-    assert_eq!(client.holder("k").unwrap().owner, "alice");
-}
-
-#[test]
-fn locks_are_independent_of_each_other_and_of_other_databases() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(client.acquire("l", "OWNER bob").unwrap().holds, 1);
-    client.ask::<()>("SELECT 1");
-    assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1);
 }
 
 #[test]
@@ -121,26 +49,6 @@ fn once_gives_a_holder_its_grant_back_without_another_hold() {
     assert_eq!(client.snapshot(), before);
     assert_eq!(client.acquire("k", "OWNER alice ONCE PX 90000").unwrap().lease, 90_000);
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 0);
-}
-
-#[test]
-fn once_keeps_the_holds_of_earlier_entries() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(client.acquire("k", "OWNER alice ONCE").unwrap().holds, 2);
-}
-
-#[test]
-fn options_go_in_any_order_and_any_case() {
-    let server = Server::start();
-    let mut client = server.client();
-    for options in ["OWNER alice EX 60 ONCE", "once ex 60 owner alice", "Ex 60 oNCE OwNeR alice"] {
-        let grant = client.acquire("k", options).unwrap();
-        assert_eq!((&grant.owner[..], grant.holds), ("alice", 1), "{options}");
-    }
-    assert_eq!(client.ask::<i64>("lock.RELEASE k alice"), 0);
 }
 
 #[test]

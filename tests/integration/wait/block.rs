@@ -1,22 +1,11 @@
 //! `BLOCK`: where one can wait and where not, what is shown of those who do, and how many may.
 
-use std::collections::HashMap;
-
 use redis::{Value, from_redis_value};
 
 use crate::support::{
     Client, Server, Waiter, blocked_clients, grant, is_left_of, lease_end_after, owners, queue, transaction,
     wait_for,
 };
-
-#[test]
-fn a_free_lock_is_granted_without_waiting() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(client.acquire("k", "OWNER alice BLOCK 0").unwrap().holds, 1);
-    assert_eq!(client.acquire("l", "block 1000 OWNER alice PX 5000").unwrap().lease, 5000);
-    assert_eq!(blocked_clients(&mut client), 0);
-}
 
 #[test]
 fn wrong_times_to_wait_are_refused_and_change_nothing() {
@@ -125,27 +114,6 @@ fn info_full_shows_who_waits_since_when_and_how_long() {
 }
 
 #[test]
-fn in_resp3_the_queue_is_an_array_of_maps() {
-    let server = Server::start();
-    let mut client = server.client_resp3();
-    client.acquire("k", "OWNER alice").unwrap();
-    let bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob BLOCK 60000");
-    let Value::Map(info) = client.send("LOCK.INFO k FULL").unwrap() else { panic!("no map") };
-    let info: HashMap<String, Value> =
-        info.into_iter().map(|(name, value)| (from_redis_value(name).unwrap(), value)).collect();
-    assert_eq!(info.len(), 15);
-    assert_eq!(info["waiters"], Value::Int(1));
-    let Value::Array(queue) = &info["queue"] else { panic!("no array: {info:?}") };
-    let Value::Map(waiter) = &queue[0] else { panic!("no map: {queue:?}") };
-    let text = |text: &str| Value::BulkString(text.into());
-    assert_eq!(waiter[0], (text("owner"), text("bob")));
-    assert_eq!(waiter[1], (text("client-id"), Value::Int(bob.id)));
-    assert_eq!(waiter[2].0, text("waited-ms"));
-    assert_eq!(waiter[3], (text("timeout-ms"), Value::Int(60_000)));
-    assert_eq!(waiter[7], (text("label"), text("")));
-}
-
-#[test]
 fn in_resp3_a_waiter_is_answered_as_in_resp2() {
     let server = Server::start();
     let mut client = server.client();
@@ -244,7 +212,7 @@ fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
         &longest,
     ];
     for bytes in strange {
-        for key in [bytes, b"plain"] {
+        for key in [bytes, b"plain", b""] {
             client.send_words([b"LOCK.ACQUIRE", key, b"OWNER", b"alice"]).unwrap();
             let mut waiter = Waiter::of_words(&server, server.client(), words_with(key, bytes));
             let replies = client.ask_words::<i64, _>([b"LOCK.RELEASE", key, b"alice"]);
@@ -253,16 +221,6 @@ fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
             assert_eq!(client.ask_words::<i64, _>([b"LOCK.RELEASE", key, bytes]), 0);
         }
     }
-}
-
-#[test]
-fn an_empty_key_has_a_queue_too() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.send_words([b"LOCK.ACQUIRE", &b""[..], b"OWNER", b"alice"]).unwrap();
-    let mut waiter = Waiter::of_words(&server, server.client(), words_with(b"", b"bob"));
-    client.send_words([b"LOCK.EXTEND", &b""[..], b"alice", b"PX", b"20"]).unwrap();
-    assert_eq!(owner_of(waiter.reply().unwrap()), b"bob");
 }
 
 /// Whatever name the server knows the waiters by (it was this one once), it is no key of theirs: a lock or text of such a name is

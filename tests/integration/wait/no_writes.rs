@@ -10,22 +10,6 @@ fn offset(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn in_a_pause_of_writes_a_lapsed_lock_is_not_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let lines = ["LOCK.EXTEND k alice PX 300", "CLIENT PAUSE 60000 WRITE"];
-    let ends = lease_end_after(&mut client, "k", &lines);
-    wait_until(&mut client, ends + 150);
-    assert!(bob.is_blocked(&mut client));
-    assert_eq!(client.holder("k"), None);
-    let unpaused = server_time(&mut client);
-    client.ask::<()>("CLIENT UNPAUSE");
-    assert!(bob.granted().granted_at() >= unpaused);
-}
-
-#[test]
 fn in_a_pause_of_everything_too() {
     let server = Server::start();
     let mut client = server.client();

@@ -35,24 +35,6 @@ fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
 }
 
 #[test]
-fn those_who_leave_do_not_change_the_order_of_the_others() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut waiters: Vec<_> =
-        ["a", "b", "c", "d", "e"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}"))).into();
-    for place in [2, 0] {
-        let gone = waiters.remove(place);
-        client.ask::<()>(&format!("CLIENT KILL ID {}", gone.id));
-    }
-    assert_eq!(owners(&mut client, "k"), ["b", "d", "e"]);
-    for owner in ["b", "d", "e"] {
-        client.ask::<()>("LOCK.BREAK k");
-        assert_eq!(waiters.remove(0).granted().owner, owner);
-    }
-}
-
-#[test]
 fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
     let server = Server::start();
     let mut client = server.client();
