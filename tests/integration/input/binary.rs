@@ -52,16 +52,6 @@ fn an_owner_ends_where_its_bytes_end_not_at_a_nul() {
     assert_eq!(client.ask_words::<i64, _>([b"LOCK.RELEASE", &b"k"[..], b"a\0b"]), 0);
 }
 
-#[test]
-fn an_owner_of_128_bytes_works() {
-    let server = Server::start();
-    let mut client = server.client();
-    let owner = "x".repeat(128);
-    assert_eq!(client.acquire("k", &format!("OWNER {owner}")).unwrap().owner, owner);
-    assert_eq!(client.holder("k").unwrap().owner, owner);
-    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner}")), 0);
-}
-
 /// The server keeps a UUID in 16 bytes; whoever spells it another way must not notice.
 #[test]
 fn each_spelling_of_a_uuid_is_an_owner_of_its_own_and_comes_back_as_it_was() {

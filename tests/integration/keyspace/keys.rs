@@ -1,14 +1,6 @@
 //! Locks as keys: what the server's own commands see and do.
 
-use crate::support::{Payload, Server, wait_for};
-
-#[test]
-fn the_type_is_lockstate() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(client.ask::<String>("TYPE k"), "lockstate");
-}
+use crate::support::{Payload, Server};
 
 #[test]
 fn a_scan_by_type_finds_the_held_locks_and_only_them() {
@@ -22,18 +14,6 @@ fn a_scan_by_type_finds_the_held_locks_and_only_them() {
     let (_cursor, mut found): (i64, Vec<String>) = client.ask("SCAN 0 TYPE lockstate COUNT 1000");
     found.sort();
     assert_eq!(found, ["k1", "k2"]);
-}
-
-#[test]
-fn a_free_lock_leaves_no_key() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("released", "OWNER alice").unwrap();
-    client.ask::<()>("LOCK.RELEASE released alice");
-    client.acquire("broken", "OWNER alice").unwrap();
-    client.ask::<()>("LOCK.BREAK broken");
-    client.acquire("lapsed", "OWNER alice PX 1").unwrap();
-    wait_for("the lapsed lock's key to go", || client.ask::<i64>("DBSIZE") == 0);
 }
 
 #[test]
@@ -97,20 +77,6 @@ fn move_and_copy_to_another_database_leave_the_client_in_its_own() {
         let info: String = client.ask("CLIENT INFO");
         assert!(info.contains(" db=0 "), "after {line}: {info}");
     }
-}
-
-#[test]
-fn a_dump_restores_the_grant_under_another_name() {
-    let server = Server::start();
-    let mut client = server.client();
-    let grant = client.acquire("k", "OWNER alice").unwrap();
-    let dump: Vec<u8> = client.ask("DUMP k");
-    client.ask_words::<(), _>([b"RESTORE", &b"l"[..], b"5000", &dump]);
-    let restored = client.holder("l").unwrap();
-    assert_eq!((restored.owner, restored.fence, restored.holds), (grant.owner, grant.fence, 1));
-    assert!(restored.lease <= 5000);
-    client.ask_words::<(), _>([b"RESTORE", &b"m"[..], b"0", &dump]);
-    assert_eq!(client.holder("m").unwrap().lease, -1);
 }
 
 #[test]

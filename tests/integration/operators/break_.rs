@@ -15,17 +15,6 @@ fn a_break_ends_the_grant_whoever_holds_it_and_however_often() {
 }
 
 #[test]
-fn a_break_of_a_free_lock_answers_0() {
-    let server = Server::start();
-    let mut client = server.client();
-    let before = client.snapshot();
-    assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 0);
-    assert_eq!(client.ask::<i64>("LOCK.BREAK k FENCE 1"), 0);
-    assert_eq!(client.snapshot(), before);
-    assert!(!server.log().contains("lock broken"));
-}
-
-#[test]
 fn a_break_with_a_fence_ends_only_that_grant() {
     let server = Server::start();
     let mut client = server.client();
@@ -35,6 +24,8 @@ fn a_break_with_a_fence_ends_only_that_grant() {
         assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {other}")), 0, "{other}");
     }
     assert_eq!(client.snapshot(), before);
+    assert_eq!(client.ask::<i64>("LOCK.BREAK free FENCE 1"), 0);
+    assert!(!server.log().contains("lock broken"));
     assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k fence {fence}")), 1);
     assert_eq!(client.holder("k"), None);
 }

@@ -27,30 +27,6 @@ fn a_held_lock_shows_its_owner_fence_holds_lease_and_age() {
     });
 }
 
-#[test]
-fn a_free_or_lapsed_lock_is_null() {
-    let server = Server::start();
-    for mut client in [server.client(), server.client_resp3()] {
-        assert_eq!(client.send("LOCK.INFO k").unwrap(), Value::Nil);
-        client.acquire("k", "PX 1").unwrap();
-        wait_for("a lapse", || client.send("LOCK.INFO k").unwrap() == Value::Nil);
-    }
-}
-
-#[test]
-fn it_is_a_map_in_resp3_and_a_flat_array_in_resp2() {
-    let server = Server::start();
-    server.client().acquire("k", "OWNER alice").unwrap();
-    let Value::Map(pairs) = server.client_resp3().send("LOCK.INFO k").unwrap() else {
-        panic!("no map")
-    };
-    let Value::Array(parts) = server.client().send("LOCK.INFO k").unwrap() else { panic!("no array") };
-    assert_eq!(parts.len(), pairs.len() * 2);
-    let names: Vec<_> = pairs.into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, parts.into_iter().step_by(2).collect::<Vec<_>>());
-    assert_eq!(names[0], Value::BulkString(b"owner".to_vec()));
-}
-
 /// The bytes on the wire, for clients that tell a null array from a null string.
 #[test]
 fn null_is_a_null_array_in_resp2_and_null_in_resp3() {
@@ -68,17 +44,6 @@ fn null_is_a_null_array_in_resp2_and_null_in_resp3() {
         }
         assert!(said.ends_with(&format!("+PONG\r\n{null}{null}$3\r\nend\r\n")), "{said}");
     }
-}
-
-#[test]
-fn it_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let before = client.snapshot();
-    client.lock_info("k").unwrap();
-    assert_eq!(client.lock_info("free"), None);
-    assert_eq!(client.snapshot(), before);
 }
 
 /// The connection that keeps a grant alive.

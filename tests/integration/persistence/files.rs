@@ -75,14 +75,6 @@ fn an_rdb_file_saved_at_shutdown() {
 }
 
 #[test]
-fn an_rdb_file_saved_before_a_kill() {
-    comes_back(Setup::new(), |server| {
-        server.client().ask::<()>("SAVE");
-        server.kill_and_restart();
-    });
-}
-
-#[test]
 fn an_rdb_file_read_in_place() {
     comes_back(Setup::new(), |server| server.client().ask::<()>("DEBUG RELOAD"));
 }
@@ -98,14 +90,6 @@ fn an_append_only_file_read_in_place() {
 }
 
 #[test]
-fn an_append_only_file_rewritten_with_an_rdb_preamble() {
-    comes_back(with_aof(), |server| {
-        server.client().rewrite_aof();
-        server.kill_and_restart();
-    });
-}
-
-#[test]
 fn an_append_only_file_rewritten_as_commands() {
     comes_back(with_aof().set("aof-use-rdb-preamble", "no"), |server| {
         server.client().rewrite_aof();
@@ -114,23 +98,6 @@ fn an_append_only_file_rewritten_as_commands() {
             folder.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains(".base."));
         let text = fs::read(base.expect("a base file")).unwrap();
         assert_eq!(text.escape_ascii().to_string().to_lowercase().matches("lock.apply").count(), 7);
-        server.kill_and_restart();
-    });
-}
-
-#[test]
-fn an_append_only_file_rewritten_while_locks_change() {
-    comes_back(with_aof(), |server| {
-        let mut client = server.client();
-        client.begin("BGREWRITEAOF");
-        for number in 0..200 {
-            client.begin(&format!("LOCK.ACQUIRE passing{number} OWNER x"));
-            client.begin(&format!("LOCK.RELEASE passing{number} x"));
-        }
-        for _ in 0..401 {
-            client.finish().unwrap();
-        }
-        client.wait_for_rewrite();
         server.kill_and_restart();
     });
 }

@@ -137,11 +137,6 @@ fn an_rdb_file_saved_at_shutdown() {
 }
 
 #[test]
-fn an_append_only_file_synced_always() {
-    comes_back("AOF always", with_aof("always", "yes"), Server::kill_and_restart);
-}
-
-#[test]
 fn an_append_only_file_synced_every_second() {
     comes_back("AOF everysec", with_aof("everysec", "yes"), |server| {
         let mut client = server.client();

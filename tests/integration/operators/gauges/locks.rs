@@ -169,17 +169,6 @@ fn many_locks_flushed_in_the_background_are_gone_in_the_end() {
 }
 
 #[test]
-fn a_child_that_saves_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    take(&mut client, 100);
-    client.ask::<()>("BGSAVE");
-    client.ask::<()>("LOCK.RELEASE k1 alice");
-    wait_for("a saved file", || client.info("persistence", "rdb_bgsave_in_progress") == "0");
-    assert_eq!(locks(&mut client), 99);
-}
-
-#[test]
 fn a_restart_counts_what_the_file_has() {
     for setup in [Setup::new(), Setup::new().set("appendonly", "yes").set("appendfsync", "always")] {
         let mut server = setup.start();
