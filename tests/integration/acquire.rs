@@ -4,8 +4,7 @@ use crate::support::{Payload, Server};
 
 #[test]
 fn without_an_owner_the_server_makes_one_that_is_a_uuid_of_version_4() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let first = client.acquire("a", "").unwrap().owner;
     let second = client.acquire("b", "").unwrap().owner;
     assert_ne!(first, second);
@@ -25,8 +24,7 @@ fn without_an_owner_the_server_makes_one_that_is_a_uuid_of_version_4() {
 
 #[test]
 fn a_reentry_never_shortens_the_lease_and_may_lengthen_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     let ends: i64 = client.ask("PEXPIRETIME k");
     let shorter = client.acquire("k", "OWNER alice PX 1000").unwrap();
@@ -39,8 +37,7 @@ fn a_reentry_never_shortens_the_lease_and_may_lengthen_it() {
 
 #[test]
 fn once_gives_a_holder_its_grant_back_without_another_hold() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let first = client.acquire("k", "OWNER alice ONCE PX 60000").unwrap();
     assert_eq!(first.holds, 1);
     let before = client.snapshot();
@@ -53,8 +50,7 @@ fn once_gives_a_holder_its_grant_back_without_another_hold() {
 
 #[test]
 fn an_options_word_can_be_an_owner_or_a_key() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(client.acquire("OWNER", "OWNER OWNER PX 60000").unwrap().owner, "OWNER");
     assert_eq!(client.ask::<i64>("LOCK.EXTEND OWNER OWNER PX 60000"), 60_000);
     assert_eq!(client.acquire("ALL", "OWNER ALL").unwrap().owner, "ALL");
@@ -68,8 +64,7 @@ fn an_options_word_can_be_an_owner_or_a_key() {
 fn many_holds_come_and_go_and_are_kept() {
     const MANY: usize = 5000;
     const OWNER: &str = "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11";
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let acquires = vec![format!("LOCK.ACQUIRE k OWNER {OWNER} EX 600"); MANY];
     let grants: Vec<(String, i64, i64, i64)> = client.ask_all(&acquires);
     let fence = grants[0].1;
@@ -91,8 +86,7 @@ fn many_holds_come_and_go_and_are_kept() {
 #[test]
 fn holds_at_their_limit_refuse_a_reentry_and_change_nothing() {
     const LIMIT: u64 = (1 << 32) - 1;
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for owner in ["alice", "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"] {
         let payload = Payload::lock(&mut client, owner.as_bytes(), 7, LIMIT).encode();
         client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload, b"REPLACE"]);

@@ -6,8 +6,7 @@ const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
 
 #[test]
 fn the_owner_sets_the_lease_longer_or_shorter() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
     let beyond = client.ttl_beyond_lease();
     for (line, lease) in [
@@ -27,8 +26,7 @@ fn the_owner_sets_the_lease_longer_or_shorter() {
 
 #[test]
 fn an_extension_by_anybody_else_or_of_a_free_lock_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(client.refused("LOCK.EXTEND k alice"), NOT_HELD);
     assert_eq!(client.ask::<i64>("EXISTS k"), 0);
     let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;

@@ -6,8 +6,7 @@ const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
 
 #[test]
 fn a_release_by_anybody_else_or_of_a_free_lock_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(client.refused("LOCK.RELEASE k alice"), NOT_HELD);
     client.acquire("k", "OWNER alice").unwrap();
     let before = client.snapshot();
@@ -23,8 +22,7 @@ fn a_release_by_anybody_else_or_of_a_free_lock_is_refused() {
 
 #[test]
 fn a_fence_names_the_one_grant_that_is_released() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice").unwrap().fence;
     client.acquire("k", "OWNER alice").unwrap();
     for other in [1, fence - 1, fence + 1, (1 << 53) - 1, 1 << 53, i64::MAX] {
@@ -38,8 +36,7 @@ fn a_fence_names_the_one_grant_that_is_released() {
 
 #[test]
 fn a_release_that_leaves_holds_leaves_the_lease() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     let ends: i64 = client.ask("PEXPIRETIME k");

@@ -86,8 +86,7 @@ fn the_replies_are_the_same_in_every_way_and_protocol() {
 
 #[test]
 fn info_has_the_same_fields_in_every_way() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     let fields = |reply: Value| {
         let parts: Vec<String> = from_redis_value(reply).unwrap();
@@ -107,9 +106,7 @@ fn info_has_the_same_fields_in_every_way() {
 
 #[test]
 fn a_script_sees_null_as_false_and_a_refusal_as_an_error() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let script = "return tostring(redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'bob'))";
     assert_eq!(client.ask_words::<String, _>(["EVAL", script, "1", "k"]), "false");
     let script = "return redis.pcall('LOCK.RELEASE', KEYS[1], 'bob').err";
@@ -121,9 +118,7 @@ fn a_script_sees_null_as_false_and_a_refusal_as_an_error() {
 
 #[test]
 fn a_read_only_script_may_look_at_a_lock_and_not_change_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let script = "return redis.call('LOCK.INFO', KEYS[1])[2]";
     assert_eq!(client.ask_words::<String, _>(["EVAL_RO", script, "1", "k"]), "alice");
     let before = client.snapshot();

@@ -38,8 +38,7 @@ fn past_its_start(setup: Setup) -> Server {
 
 /// A file with two locks of alice's, one held twice.
 fn file_with_locks() -> Vec<u8> {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("held", "OWNER alice PX 600000").unwrap();
     client.acquire("held", "OWNER alice").unwrap();
     client.acquire("other", "OWNER alice PX 600000").unwrap();
@@ -107,8 +106,7 @@ fn granted_at_its_end(server: &Server) {
 
 #[test]
 fn off_by_default() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     assert_eq!(client.ask::<Vec<String>>("CONFIG GET lock.failover-grace")[1], "0");
     client.acquire("k", "PX 600000").unwrap();
     while_stopped(&server, || sleep(FREEZE));

@@ -13,8 +13,7 @@ const BAD_LEASE_EXTEND: &str = "ERR invalid expire time in 'lock.extend' command
 /// Sends each line to a server where alice holds `held`, `free` is free, and `string` and `list` are of other types.
 #[track_caller]
 fn each_is_refused<L: AsRef<str>>(cases: impl IntoIterator<Item = (L, &'static str)>) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.ask::<()>("SET string text");
     client.ask::<()>("RPUSH list item");
     client.acquire("held", "OWNER alice PX 600000").unwrap();
@@ -174,8 +173,7 @@ fn other_types_commands_refuse_a_lock() {
 
 #[test]
 fn what_a_primary_tells_its_replicas_is_refused_in_scripts_and_transactions() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("held", "OWNER alice").unwrap();
     let before = client.snapshot();
     client.send_words(["EVAL", "return redis.call('LOCK.APPLY', KEYS[1])", "1", "held"]).unwrap_err();

@@ -4,8 +4,7 @@ use crate::support::{Payload, Server};
 
 #[test]
 fn a_scan_by_type_finds_the_held_locks_and_only_them() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.ask::<()>("MSET s1 x s2 x s3 x");
     for key in ["k1", "k2", "freed"] {
         client.acquire(key, "OWNER alice").unwrap();
@@ -18,8 +17,7 @@ fn a_scan_by_type_finds_the_held_locks_and_only_them() {
 
 #[test]
 fn del_unlink_expire_and_overwriting_free_a_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for line in
         ["DEL k", "UNLINK k", "PEXPIRE k -1", "EXPIREAT k 1", "FLUSHDB", "FLUSHALL ASYNC", "SWAPDB 0 1"]
     {
@@ -38,9 +36,7 @@ fn del_unlink_expire_and_overwriting_free_a_lock() {
 /// A copy would be a second holder of one grant.
 #[test]
 fn a_copy_of_a_held_lock_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let before = client.snapshot();
     assert_eq!(client.refused("COPY k l"), "ERR not supported for this module key");
     client.refused("COPY k k DB 1");
@@ -50,8 +46,7 @@ fn a_copy_of_a_held_lock_is_refused() {
 
 #[test]
 fn rename_and_move_take_the_whole_lock_along() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
     client.acquire("k", "OWNER alice").unwrap();
     let ends: i64 = client.ask("PEXPIRETIME k");
@@ -69,8 +64,7 @@ fn rename_and_move_take_the_whole_lock_along() {
 /// A server that reuses the client for the module's events may forget to give it its database back.
 #[test]
 fn move_and_copy_to_another_database_leave_the_client_in_its_own() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("lock", "").unwrap();
     for line in ["SET string text", "MOVE lock 1", "COPY string string DB 2", "MOVE string 3"] {
         client.ask::<redis::Value>(line);
@@ -81,8 +75,7 @@ fn move_and_copy_to_another_database_leave_the_client_in_its_own() {
 
 #[test]
 fn the_digest_tells_owner_fence_and_holds_apart() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let mut digests = Vec::new();
     for (owner, fence, holds) in [

@@ -44,8 +44,7 @@ fn least_memory(client: &mut Client) -> i64 {
 #[track_caller]
 fn nothing_stays(name: &str, mut work: impl FnMut(&Server, usize)) {
     let rounds = size(20_000, 1_000_000);
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     work(&server, 3_000);
     let before = least_memory(&mut client);
     work(&server, rounds);

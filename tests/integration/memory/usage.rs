@@ -4,8 +4,7 @@ use crate::support::{Client, Server, wait_for};
 
 #[test]
 fn memory_usage_counts_the_value_and_a_long_owner() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("uuid1", "").unwrap();
     client.acquire("short", "OWNER alice").unwrap();
     client.acquire("large", &format!("OWNER {}", "x".repeat(128))).unwrap();
@@ -20,8 +19,7 @@ fn memory_usage_counts_the_value_and_a_long_owner() {
 #[test]
 fn what_is_freed_goes_back_to_the_servers_memory() {
     const LOCKS: i64 = 20_000;
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let used = |client: &mut Client| client.info("memory", "used_memory").parse::<i64>().unwrap();
     let owner = "x".repeat(100);
     let before = used(&mut client);

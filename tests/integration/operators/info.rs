@@ -10,8 +10,7 @@ use crate::support::{Client, PATIENCE, Server, convert, wait_for};
 
 #[test]
 fn a_held_lock_shows_its_owner_fence_holds_lease_and_age() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
     client.acquire("k", "OWNER alice").unwrap();
     let info = client.lock_info("k").unwrap();

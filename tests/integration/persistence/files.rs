@@ -140,8 +140,7 @@ fn a_server_without_the_module_refuses_a_file_with_locks() {
 
 #[test]
 fn a_file_without_locks_loads_without_the_module() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("SET string text");
     client.ask::<()>("SAVE");
     let plain = Setup::new().without_module().with_rdb(&server.folder().join("dump.rdb")).start();

@@ -29,8 +29,7 @@ const NO_COMMANDS: &str = "+@all -lock.acquire -lock.release -lock.extend -lock.
 
 /// `held` is alice's, `free` is free, `text` is a string: what a guest asks of them all looks the same.
 fn scene(rights: &str) -> (Server, Client, Client) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("held", "OWNER alice PX 600000").unwrap();
     client.ask::<()>("SET text any");
     client.ask::<()>(&format!("ACL SETUSER guest on nopass {rights}"));

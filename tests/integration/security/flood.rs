@@ -27,8 +27,8 @@ fn served(server: &Server, pairs: usize) -> Duration {
 #[test]
 fn a_client_that_never_reads_is_closed_and_nobody_else() {
     const LIMIT: u64 = 1 << 20;
-    let server = Setup::new().set("client-output-buffer-limit", "normal 1mb 0 0").start();
-    let mut client = server.client();
+    let (server, mut client) =
+        Setup::new().set("client-output-buffer-limit", "normal 1mb 0 0").start_and_client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiters: Vec<Waiter> = (0..100)
         .map(|number| Waiter::new(&server, "k", &format!("OWNER {}{number:03}", "w".repeat(100))))
@@ -57,8 +57,7 @@ fn a_client_that_never_reads_is_closed_and_nobody_else() {
 /// Garbage, commands that are refused, and whole lists of waiters, as fast as they go, from many sides.
 #[test]
 fn floods_hurt_nobody() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let done = AtomicBool::new(false);
     let pairs = size(50, 5_000);
     let slowest = thread::scope(|scope| {

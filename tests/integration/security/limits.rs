@@ -6,9 +6,7 @@ use crate::support::{Client, Server, Waiter, grant, size, wait_for};
 /// on it.
 #[test]
 fn a_lower_longest_lease_holds_for_those_who_wait_already() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, mut client) = Server::held();
     let beyond = client.ttl_beyond_lease();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
     let mut again = Waiter::new(&server, "k", "OWNER bob PX 700000");
@@ -25,9 +23,7 @@ fn a_lower_longest_lease_holds_for_those_who_wait_already() {
 
 #[test]
 fn a_lower_greatest_age_holds_for_those_who_wait_already() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000 MAXHOLD 500000");
     client.ask::<()>("CONFIG SET lock.max-hold 40000");
     client.ask::<i64>("LOCK.RELEASE k alice");
@@ -38,8 +34,7 @@ fn a_lower_greatest_age_holds_for_those_who_wait_already() {
 /// Settings that change all the time while locks go from hand to hand: each waiter is answered.
 #[test]
 fn settings_that_change_while_locks_change_hands() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for round in 0..size(200, 5_000) {
         client.acquire("k", "OWNER alice PX 50 ONCE");
         let mut waiters: Vec<Client> = (0..3).map(|_| server.client()).collect();

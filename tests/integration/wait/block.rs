@@ -9,9 +9,7 @@ use crate::support::{
 
 #[test]
 fn wrong_times_to_wait_are_refused_and_change_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let before = client.snapshot();
     for key in ["k", "free"] {
         for (options, error) in [
@@ -39,9 +37,7 @@ fn wrong_times_to_wait_are_refused_and_change_nothing() {
 
 #[test]
 fn the_longest_time_to_wait_is_taken() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 9007199254740991");
     assert_eq!(queue(&mut client, "k")[0].timeout, 9_007_199_254_740_991);
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -51,9 +47,7 @@ fn the_longest_time_to_wait_is_taken() {
 /// Whoever must not wait is told so at once, and what comes after it in the same step is done.
 #[test]
 fn in_a_transaction_it_answers_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let lines = ["LOCK.ACQUIRE k OWNER bob BLOCK 0", "LOCK.ACQUIRE l OWNER bob BLOCK 0", "PING"];
     let replies = transaction(&mut client, &lines);
     assert_eq!(replies[0], Ok(Value::Nil));
@@ -65,9 +59,7 @@ fn in_a_transaction_it_answers_at_once() {
 
 #[test]
 fn in_a_script_and_a_function_it_answers_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let acquire = "redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'bob', 'BLOCK', '0')";
     let script = format!("return {acquire}");
     assert_eq!(client.ask_words::<Value, _>(["EVAL", &script, "1", "k"]), Value::Nil);
@@ -94,9 +86,7 @@ fn on_a_writable_replica_it_answers_at_once() {
 
 #[test]
 fn info_full_shows_who_waits_since_when_and_how_long() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     assert_eq!(queue(&mut client, "k"), []);
     let bob = Waiter::new(&server, "k", "OWNER bob BLOCK 60000");
     wait_for("some time to pass", || queue(&mut client, "k")[0].waited > 30);
@@ -115,9 +105,7 @@ fn info_full_shows_who_waits_since_when_and_how_long() {
 
 #[test]
 fn in_resp3_a_waiter_is_answered_as_in_resp2() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut late = Waiter::of(&server, server.client_resp3(), "k", "OWNER late BLOCK 1000");
     let mut bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob PX 5000");
     assert_eq!(late.client.finish(), Ok(Value::Nil));
@@ -130,8 +118,7 @@ fn in_resp3_a_waiter_is_answered_as_in_resp2() {
 #[test]
 fn a_full_queue_takes_no_more() {
     const FULL: &str = "MAXWAITERS the queue of this lock is full (lock.max-waiters)";
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("CONFIG SET lock.max-waiters 2");
     client.acquire("k", "OWNER alice").unwrap();
     client.acquire("l", "OWNER alice").unwrap();
@@ -196,8 +183,7 @@ fn owner_of(reply: Value) -> Vec<u8> {
 
 #[test]
 fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let longest = [b'\xff'; 128];
     let strange: [&[u8]; 10] = [
         b"\0",
@@ -227,8 +213,7 @@ fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
 /// another's.
 #[test]
 fn a_key_named_like_the_queue_of_another_lock_is_no_part_of_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let names: [&[u8]; 3] = [b"k", b"k\0lock-waiters", b"{k}\0lock-waiters"];
     let acquire = |client: &mut Client, name: &[u8]| {
         client.send_words([b"LOCK.ACQUIRE", name, b"OWNER", b"alice"]).unwrap();

@@ -64,8 +64,7 @@ fn whatever_ends_a_grant() {
 #[test]
 fn an_eviction() {
     for policy in ["volatile-ttl", "allkeys-random", "volatile-lru"] {
-        let server = Server::start();
-        let mut client = server.client();
+        let (server, mut client) = Server::and_client();
         client.ask::<()>(&format!("CONFIG SET maxmemory-policy {policy}"));
         let first = client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
@@ -81,9 +80,7 @@ fn an_eviction() {
 /// Several in one step, each seen by the next.
 #[test]
 fn many_hand_overs_in_one_step() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiters = ["b", "c", "d"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));
     let lines = ["LOCK.RELEASE k alice", "LOCK.RELEASE k b", "LOCK.BREAK k", "LOCK.INFO k"];
     let replies = transaction(&mut client, &lines);
@@ -97,10 +94,7 @@ fn many_hand_overs_in_one_step() {
 /// Without a session, a grant that was told stays.
 #[test]
 fn whoever_is_killed_after_it_was_told_keeps_the_lock() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     client.ask::<()>("LOCK.RELEASE k alice");
     let granted = bob.granted();
     assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);

@@ -22,10 +22,7 @@ fn waits_on_behind(client: &mut Client, holder: &str, waiter: &mut Waiter) {
 
 #[test]
 fn rename_onto_the_name_makes_another_the_holder() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     client.acquire("other", "OWNER carol").unwrap();
     client.ask::<()>("RENAME other k");
     waits_on_behind(&mut client, "carol", &mut bob);
@@ -33,8 +30,7 @@ fn rename_onto_the_name_makes_another_the_holder() {
 
 #[test]
 fn rename_of_a_lock_with_waiters_onto_another_with_waiters() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("from", "OWNER alice").unwrap();
     client.acquire("to", "OWNER bob").unwrap();
     let mut from = Waiter::new(&server, "from", "OWNER carol");
@@ -49,10 +45,7 @@ fn rename_of_a_lock_with_waiters_onto_another_with_waiters() {
 
 #[test]
 fn rename_brings_the_lease_of_the_other_lock_with_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     let lines = ["LOCK.ACQUIRE other OWNER carol PX 150", "RENAME other k"];
     let ends = lease_end_after(&mut client, "k", &lines);
     let grant = bob.granted();
@@ -61,10 +54,7 @@ fn rename_brings_the_lease_of_the_other_lock_with_it() {
 
 #[test]
 fn move_into_the_database_makes_another_the_holder() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     client.ask::<()>("SELECT 1");
     client.acquire("k", "OWNER carol").unwrap();
     assert_eq!(client.ask::<i64>("MOVE k 0"), 0);
@@ -77,9 +67,7 @@ fn move_into_the_database_makes_another_the_holder() {
 /// servers (https://github.com/valkey-io/valkey/pull/4024) leave the client that sent it there.
 #[test]
 fn a_client_that_moves_a_key_stays_in_its_database() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let _bob = Waiter::new(&server, "k", "OWNER bob");
     client.acquire("other", "OWNER alice").unwrap();
     client.ask::<()>("SET text text");
@@ -128,8 +116,7 @@ fn swapdb_with_a_lapsed_and_a_free_lock_serves_both_queues() {
 
 #[test]
 fn restore_over_the_key_makes_another_the_holder() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("other", "OWNER carol").unwrap();
     let dump: Vec<u8> = client.ask("DUMP other");
     client.acquire("k", "OWNER alice").unwrap();
@@ -140,8 +127,7 @@ fn restore_over_the_key_makes_another_the_holder() {
 
 #[test]
 fn a_restored_lease_ends_when_it_ends() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("other", "OWNER carol").unwrap();
     let dump: Vec<u8> = client.ask("DUMP other");
     client.acquire("k", "OWNER alice PX 600000").unwrap();
@@ -156,8 +142,7 @@ fn a_restored_lease_ends_when_it_ends() {
 /// All who wait for `k` are told that it is no lock any more, and the next ones start anew.
 #[track_caller]
 fn sends_the_waiters_away(lines: &[&str]) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("SET text text");
     client.ask::<()>("SADD set a b");
     client.ask::<()>("RPUSH list a b");
@@ -198,8 +183,7 @@ fn another_type_in_the_place_of_the_lock_sends_the_waiters_away() {
 
 #[test]
 fn persist_makes_them_wait_on_until_the_lease_has_an_end_again() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice PX 2000").unwrap();
     let ends: i64 = client.ask("PEXPIRETIME k");
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
@@ -212,10 +196,7 @@ fn persist_makes_them_wait_on_until_the_lease_has_an_end_again() {
 
 #[test]
 fn what_leaves_the_lock_alone_leaves_the_queue_alone() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     for line in ["TYPE k", "TOUCH k", "OBJECT ENCODING k", "DUMP k", "EXISTS k", "RANDOMKEY", "SWAPDB 1 2"] {
         client.ask::<Value>(line);
     }
@@ -231,8 +212,7 @@ fn what_leaves_the_lock_alone_leaves_the_queue_alone() {
 /// A client that the server itself blocks on the key, and commands of its own.
 #[test]
 fn others_blocked_on_the_same_key_are_served_in_their_turn() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut popper = server.client();
     popper.begin("BLPOP k 0");
     wait_for("a client blocked by the server", || blocked_clients(&mut client) == 1);

@@ -7,8 +7,7 @@ use crate::support::{
 
 #[test]
 fn a_lapse_is_never_early_by_the_servers_clock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER first PX 600000").unwrap();
     let mut waiters: Vec<_> = (0..30)
         .map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX {}", 1 + number)))
@@ -28,8 +27,8 @@ fn a_lapse_is_never_early_by_the_servers_clock() {
 #[test]
 fn a_lapse_is_not_early_by_a_microsecond() {
     const LOCKS: i64 = 60;
-    let server = Setup::new().set("hz", "500").set("active-expire-effort", "10").start();
-    let mut client = server.client();
+    let (server, mut client) =
+        Setup::new().set("hz", "500").set("active-expire-effort", "10").start_and_client();
     let mut waiters: Vec<_> = (0..LOCKS).map(|_| server.client()).collect();
     let lines: Vec<String> = (0..LOCKS)
         .map(|number| format!("LOCK.ACQUIRE lock{number} OWNER alice PX {}", 300 + number))
@@ -49,8 +48,7 @@ fn a_lapse_is_not_early_by_a_microsecond() {
 /// change takes place within the lease.
 #[track_caller]
 fn waits_until_the_new_end(lease: i64, line: impl FnOnce(&mut Client) -> String) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     // Nobody else looks at the key, which would end the lease, too.
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     client.acquire("k", "OWNER alice PX 600000").unwrap();
@@ -82,10 +80,7 @@ fn a_lease_that_is_moved_ends_when_the_new_one_does() {
 
 #[test]
 fn a_lease_moved_back_and_forth_ends_where_it_was_moved_last() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     for line in ["PEXPIRE k 1000", "LOCK.EXTEND k alice PX 500000", "PEXPIRE k 900", "PERSIST k"] {
         client.ask::<redis::Value>(line);
     }
@@ -103,9 +98,7 @@ fn ends(client: &mut Client, at: i64) {
 
 #[test]
 fn a_waiters_own_lease_begins_when_it_is_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 5000");
     let mut carol = Waiter::new(&server, "k", "OWNER carol EX 7");
     let mut dave = Waiter::new(&server, "k", "OWNER dave");
@@ -126,8 +119,7 @@ fn a_waiters_own_lease_begins_when_it_is_granted() {
 /// The server stands still between the grant and the answer, for longer than the lease.
 #[test]
 fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for lease in ["PX 200", "PX 1000 SESSION"] {
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut bob = Waiter::new(&server, "k", &format!("OWNER bob {lease}"));
@@ -143,8 +135,7 @@ fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
 
 #[test]
 fn a_waiter_with_the_holders_own_owner_does_not_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let first = client.acquire("k", "OWNER alice PX 60000").unwrap();
     let _bob = Waiter::new(&server, "k", "OWNER bob");
     let again = client.acquire("k", "OWNER alice PX 90000 BLOCK 0").unwrap();
@@ -155,9 +146,7 @@ fn a_waiter_with_the_holders_own_owner_does_not_wait() {
 
 #[test]
 fn waiters_of_one_owner_are_all_granted_when_the_first_of_them_is() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut first = Waiter::new(&server, "k", "OWNER bob PX 10000");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let mut second = Waiter::new(&server, "k", "OWNER bob PX 20000");
@@ -178,8 +167,7 @@ fn waiters_of_one_owner_are_all_granted_when_the_first_of_them_is() {
 
 #[test]
 fn a_waiter_whose_owner_gets_the_lock_by_other_means_is_granted_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("other", "OWNER bob").unwrap();
     client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
@@ -192,8 +180,7 @@ fn a_waiter_whose_owner_gets_the_lock_by_other_means_is_granted_at_once() {
 fn a_deadline_beyond_the_reach_of_timers() {
     // 2^64 microseconds; the greatest there is.
     for deadline in ["18446744073709552", "9223372036854775807"] {
-        let server = Server::start();
-        let mut client = server.client();
+        let (server, mut client) = Server::and_client();
         client.acquire("far", "OWNER alice PX 600000").unwrap();
         assert_eq!(client.ask::<i64>(&format!("PEXPIREAT far {deadline}")), 1);
         let mut bob = Waiter::new(&server, "far", "OWNER bob PX 60000");

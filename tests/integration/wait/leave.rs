@@ -9,8 +9,7 @@ use crate::support::{SOON, Server, Stopwatch, Waiter, blocked_clients, owners, s
 /// Bob and carol wait for alice's lock, and bob leaves as told: carol gets the lock when alice releases it.
 #[track_caller]
 fn the_next_one_gets_it(options: &str, leave: impl FnOnce(&Server, Waiter)) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let first = client.acquire("k", "OWNER alice PX 600000").unwrap();
     let bob = Waiter::new(&server, "k", options);
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
@@ -32,9 +31,7 @@ fn a_timeout_answers_null_not_early_and_soon() {
         assert_eq!(reply, Ok(Value::Nil));
         assert_eq!(bob.client.ask::<String>("PING"), "PONG");
     });
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     for timeout in [1, 2, 10, 100, 130] {
         let watch = Stopwatch::start();
         assert_eq!(client.acquire("k", &format!("OWNER bob BLOCK {timeout}")), None);
@@ -46,9 +43,7 @@ fn a_timeout_answers_null_not_early_and_soon() {
 
 #[test]
 fn timeouts_are_served_in_the_order_of_their_ends() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let timeouts = [3000, 1000, 2000];
     let waiters = timeouts.map(|timeout| {
         let began = Instant::now();
@@ -107,8 +102,7 @@ fn a_connection_that_closes() {
 
 #[test]
 fn all_of_one_user_are_sent_away_with_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("ACL SETUSER guest on nopass +@all ~*");
     client.acquire("k", "OWNER alice").unwrap();
     let mut guest = server.client();
@@ -123,9 +117,7 @@ fn all_of_one_user_are_sent_away_with_it() {
 /// The first of many leaves in each way, with the lock handed on in between.
 #[test]
 fn in_any_order_and_mixture() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiters: Vec<_> =
         (0..12).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number}"))).collect();
     for number in [3, 4, 0, 11, 7] {
@@ -146,8 +138,7 @@ fn in_any_order_and_mixture() {
 
 #[test]
 fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let ends = server_time(&mut client) + 2000;
     client.acquire("k", "OWNER alice PX 2000").unwrap();
     let mut waiters = ["bob", "carol"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));

@@ -18,8 +18,7 @@ fn used_memory(client: &mut Client) -> i64 {
 #[test]
 fn all_get_it_in_order() {
     allow_open_files();
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER first PX 600000").unwrap();
     let line = |place| format!("LOCK.ACQUIRE k OWNER w{place} PX 600000 BLOCK 0");
     let mut sockets = sockets(&server, MANY, line);
@@ -52,8 +51,7 @@ fn all_get_it_in_order() {
 /// A few connections wait again and again, and leave in every way: nothing of it stays.
 #[test]
 fn many_waits_of_a_few_connections_leave_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut others: Vec<_> = (0..10).map(|_| server.client()).collect();
     let ids: Vec<i64> = others.iter_mut().map(|other| other.ask("CLIENT ID")).collect();
     let mut all_leave = |client: &mut Client| {
@@ -89,8 +87,7 @@ fn many_waits_of_a_few_connections_leave_nothing() {
 #[test]
 fn the_time_of_all_is_up_at_once() {
     allow_open_files();
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER first PX 600000").unwrap();
     for mut socket in sockets(&server, MANY, |_| "LOCK.ACQUIRE k BLOCK 700".into()) {
         let mut reply = [0; 5];
@@ -149,8 +146,7 @@ fn costs_no_more_for_each_of_many(each: fn(&Server, &mut Client, usize) -> Durat
     const FEW: usize = 400;
     const MOST: usize = 8000;
     allow_open_files();
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut times = || {
         let few = (0..5).map(|_| each(&server, &mut client, FEW)).min().unwrap();
         each(&server, &mut client, MOST).div_duration_f64(few)

@@ -8,9 +8,7 @@ use crate::support::{
 
 #[test]
 fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiters: Vec<_> = (0..50)
         .map(|number| {
             let lease = if number % 3 == 0 { 20 } else { 60_000 };
@@ -36,8 +34,7 @@ fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
 
 #[test]
 fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for line in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k", "PEXPIRE k -1", "FLUSHDB", "RENAME k other"]
     {
         client.acquire("k", "OWNER alice").unwrap();
@@ -52,10 +49,7 @@ fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
 
 #[test]
 fn nor_in_a_script_nor_in_a_pipeline() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let script = "redis.call('LOCK.RELEASE', KEYS[1], 'alice')
                   return redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'newcomer')";
@@ -70,10 +64,7 @@ fn nor_in_a_script_nor_in_a_pipeline() {
 
 #[test]
 fn the_old_holder_that_comes_back_is_a_newcomer() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     client.begin("LOCK.RELEASE k alice");
     client.begin("LOCK.ACQUIRE k OWNER alice");
     client.begin("LOCK.ACQUIRE k OWNER alice BLOCK 0");
@@ -88,10 +79,7 @@ fn the_old_holder_that_comes_back_is_a_newcomer() {
 
 #[test]
 fn a_newcomer_that_waits_joins_at_the_end() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     // The newcomer's command is there in the very moment of the release.
     let mut newcomer = server.client();
@@ -120,8 +108,7 @@ fn over_a_lapse(client: &mut Client, owner: &str, line: &str) -> i64 {
 
 #[test]
 fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let first = client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
     let ends = over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER newcomer");
@@ -132,10 +119,7 @@ fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
 
 #[test]
 fn nor_does_the_old_holder() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER alice");
     assert_eq!(client.finish(), Ok(Value::Nil));
     assert_eq!(bob.granted().owner, "bob");
@@ -147,10 +131,7 @@ fn nor_does_the_old_holder() {
 
 #[test]
 fn a_waiting_newcomer_in_that_moment_joins_at_the_end() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
     assert_eq!(bob.granted().owner, "bob");
@@ -162,10 +143,7 @@ fn a_waiting_newcomer_in_that_moment_joins_at_the_end() {
 
 #[test]
 fn newcomers_held_back_by_a_pause_come_after_the_queue() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let lines = ["LOCK.EXTEND k alice PX 200", "CLIENT PAUSE 60000 WRITE"];
     let ends = lease_end_after(&mut client, "k", &lines);
     let mut waiting = Waiter::new(&server, "k", "OWNER waiting");

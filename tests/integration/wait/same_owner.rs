@@ -6,9 +6,7 @@ use crate::support::{Grant, Server, Waiter, soon, transaction, wait_until};
 /// Bob's connections wait, each with such options, and carol after them. In the step in which bob's are granted one of them
 /// goes: bob has one hold, then carol has the lock. What the others were told.
 fn one_goes<const N: usize>(options: [&str; N], dead: usize, how: &str) -> Vec<Grant> {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bobs = options.map(|options| Waiter::new(&server, "k", &format!("OWNER bob {options}")));
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let leave = how.replace("{}", &bobs[dead].id.to_string());
@@ -40,9 +38,7 @@ fn of_two_waiters_of_one_owner_one_goes() {
 
 #[test]
 fn of_two_waiters_of_one_owner_both_go() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let bobs = [0, 1].map(|_| Waiter::new(&server, "k", "OWNER bob"));
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let kills = bobs.each_ref().map(|bob| format!("CLIENT KILL ID {}", bob.id));

@@ -17,9 +17,7 @@ struct Queue {
 /// Alice holds `k`; bob waits with those options, carol after him.
 #[track_caller]
 fn queue_of(options: &str) -> Queue {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, client) = Server::held();
     let bob = Waiter::new(&server, "k", &format!("OWNER bob PX 60000 {options}"));
     let carol = Waiter::new(&server, "k", "OWNER carol PX 60000");
     Queue { server, client, bob, carol }

@@ -59,8 +59,7 @@ fn each_field_is_a_name_and_a_whole_number_and_documented() {
 
 #[test]
 fn locks_are_counted_as_they_come_and_go() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(locks(&mut client), 0);
     take(&mut client, 4);
     client.acquire("k1", "OWNER alice").unwrap();
@@ -78,9 +77,7 @@ fn locks_are_counted_as_they_come_and_go() {
 
 #[test]
 fn a_lock_that_is_handed_over_is_the_same_one() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiter = Waiter::new(&server, "k", "OWNER bob");
     assert_eq!((locks(&mut client), client.info("lock", "lock_waiters")), (1, "1".into()));
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -90,8 +87,7 @@ fn a_lock_that_is_handed_over_is_the_same_one() {
 
 #[test]
 fn a_lapsed_lock_counts_until_it_is_deleted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     let grant = client.acquire("k", "PX 1").unwrap();
     let ends = grant.granted_at() + 1 + client.ttl_beyond_lease();
@@ -107,8 +103,7 @@ fn a_lapsed_lock_counts_until_it_is_deleted() {
 
 #[test]
 fn what_the_server_does_with_keys_is_counted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     take(&mut client, 8);
     for (line, left) in [
         ("DEL k0", 7),
@@ -133,9 +128,7 @@ fn what_the_server_does_with_keys_is_counted() {
 
 #[test]
 fn a_payload_counts_where_it_is_taken_only() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let payload: Vec<u8> = client.ask("DUMP k");
     assert_eq!(locks(&mut client), 1);
     let mut restore = |key: &[u8], payload: &[u8], last: &[u8]| {
@@ -153,8 +146,7 @@ fn a_payload_counts_where_it_is_taken_only() {
 #[test]
 fn many_locks_flushed_in_the_background_are_gone_in_the_end() {
     const MANY: usize = 20_000;
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for how in ["ASYNC", "SYNC"] {
         take(&mut client, MANY);
         assert_eq!(locks(&mut client), MANY as i64);

@@ -20,8 +20,7 @@ fn wait_ms(client: &mut Client, ms: i64) {
 
 #[test]
 fn the_oldest_wait_is_that_of_whoever_still_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     assert_eq!(gauge(&mut client, "lock_oldest_wait_ms"), 0);
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     assert_eq!(gauge(&mut client, "lock_oldest_wait_ms"), 0);
@@ -43,10 +42,7 @@ fn the_oldest_wait_is_that_of_whoever_still_waits() {
 
 #[test]
 fn the_sum_of_waits_is_of_those_that_ended_in_a_grant() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let began = server_time(&mut client);
     let impatient = server.client().send("LOCK.ACQUIRE k OWNER carol BLOCK 150");
     wait_ms(&mut client, 200);
@@ -134,9 +130,7 @@ fn the_longest_held_is_that_of_a_lock_that_somebody_waits_for() {
 /// A handover begins anew; the oldest of several grants counts.
 #[test]
 fn the_longest_held_follows_the_grants() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
     let _carol = Waiter::new(&server, "k", "OWNER carol");
     wait_ms(&mut client, 200);
@@ -158,8 +152,7 @@ fn the_longest_held_follows_the_grants() {
 
 #[test]
 fn the_rest_of_the_grace_runs_out() {
-    let server = Setup::new().module_args("failover-grace 600000").start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().module_args("failover-grace 600000").start_and_client();
     let grace = gauge(&mut client, "lock_grace_ms");
     assert!((500_000..=600_000).contains(&grace), "{grace}");
     wait_for("it to run", || gauge(&mut client, "lock_grace_ms") < grace);

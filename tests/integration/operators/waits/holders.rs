@@ -29,8 +29,7 @@ fn the_holder_is_shown_with_what_it_takes_to_end_its_grant() {
 
 #[test]
 fn of_many_holders_ten_are_shown_and_all_are_counted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for reader in 0..25 {
         client.acquire("k", &format!("OWNER r{reader} SHARED PX 600000")).unwrap();
     }
@@ -107,8 +106,7 @@ fn a_holder_whose_lease_is_over_is_none() {
 /// An upgrade waits for the other readers, and holds the lock itself.
 #[test]
 fn an_upgrade_is_among_those_it_waits_for() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice SHARED PX 600000").unwrap();
     client.acquire("k", "OWNER bob SHARED PX 600000").unwrap();
     let _upgrade = Waiter::new(&server, "k", "OWNER bob");

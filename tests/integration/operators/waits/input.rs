@@ -5,8 +5,7 @@ use crate::support::Server;
 
 #[test]
 fn what_is_no_page_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for (words, error) in [
         ("x", "ERR syntax error"),
         ("KEY", "ERR syntax error"),

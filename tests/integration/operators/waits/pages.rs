@@ -28,8 +28,7 @@ fn a_waiter_is_shown_with_all_that_it_asked_for() {
 
 #[test]
 fn the_longest_wait_comes_first_whichever_the_lock_and_the_database() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut places = server.client();
     let id: i64 = places.ask("CLIENT ID");
     let mut waiters = Vec::new();
@@ -141,8 +140,7 @@ fn who_has_been_granted_the_lock_waits_no_more() {
 
 #[test]
 fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("b", "OWNER alice PX 600000").unwrap();
     client.acquire("c", "OWNER carol PX 600000").unwrap();
     let mut bob = several::waits(&server, "a b c", "bob", "");
@@ -186,8 +184,7 @@ fn on_a_replica_nobody_waits() {
 /// It may be asked in a transaction and in a script, and where nobody may write.
 #[test]
 fn it_is_answered_wherever_a_command_that_reads_is() {
-    let server = Setup::new().set("min-replicas-to-write", "1").start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().set("min-replicas-to-write", "1").start_and_client();
     client.ask::<()>("MULTI");
     client.ask::<String>("LOCK.WAITS");
     let replies: Vec<(String, Vec<Value>)> = client.ask("EXEC");
