@@ -146,14 +146,6 @@ fn after_a_promotion() {
 }
 
 #[test]
-fn after_a_promotion_waiters_are_granted_at_its_end() {
-    let primary = Server::start();
-    let replica = primary.replica_with(with_grace(3000));
-    replica.client().ask::<()>("REPLICAOF NO ONE");
-    granted_at_its_end(&replica);
-}
-
-#[test]
 fn after_an_awakening() {
     let server = past_its_start(with_grace(3000));
     while_stopped(&server, || sleep(FREEZE));

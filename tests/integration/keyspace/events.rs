@@ -103,20 +103,6 @@ fn re_entries_and_upgrades_are_none() {
 }
 
 #[test]
-fn a_release_to_a_waiter_is_a_release_and_an_acquire() {
-    let (server, mut client) = Server::and_client();
-    let mut listener = Listener::new(&server, "Ed");
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.ask::<()>("LOCK.EXTEND k alice");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    bob.granted();
-    client.ask::<()>("LOCK.RELEASE k bob");
-    assert_eq!(listener.next(), of_k(["acquired", "extended", "released", "acquired", "released"]));
-    listener.nothing_but(&server, &[]);
-}
-
-#[test]
 fn a_break_and_a_lapse_say_so_before_the_next_acquire() {
     let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Ed");

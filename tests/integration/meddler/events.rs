@@ -41,22 +41,10 @@ fn deleted_in(event: &str, end: &str) {
 }
 
 #[test]
-fn a_lock_deleted_in_the_event_of_its_release() {
+fn a_lock_deleted_in_the_event_of_its_end_or_of_its_next_grant() {
     deleted_in("lock.released", "LOCK.RELEASE k alice");
-}
-
-#[test]
-fn a_lock_deleted_in_the_event_of_its_break() {
     deleted_in("lock.broken", "LOCK.BREAK k");
-}
-
-#[test]
-fn a_lock_deleted_in_the_event_of_its_lapse() {
     deleted_in("lock.lapsed", "PEXPIRE k 20");
-}
-
-#[test]
-fn a_lock_deleted_in_the_event_of_its_next_grant() {
     for end in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "PEXPIRE k 20"] {
         deleted_in("lock.acquired", end);
     }

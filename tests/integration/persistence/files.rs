@@ -70,22 +70,10 @@ fn with_aof() -> Setup {
 }
 
 #[test]
-fn an_rdb_file_saved_at_shutdown() {
+fn each_kind_of_file_has_all_of_it() {
     comes_back(Setup::new(), Server::save_and_restart);
-}
-
-#[test]
-fn an_rdb_file_read_in_place() {
     comes_back(Setup::new(), |server| server.client().ask::<()>("DEBUG RELOAD"));
-}
-
-#[test]
-fn an_append_only_file_after_a_kill() {
     comes_back(with_aof(), Server::kill_and_restart);
-}
-
-#[test]
-fn an_append_only_file_read_in_place() {
     comes_back(with_aof(), |server| server.client().ask::<()>("DEBUG LOADAOF"));
 }
 

@@ -124,13 +124,15 @@ fn in_a_script_and_a_function() {
 /// A guest may look, and no more.
 #[test]
 fn rights_to_look_are_no_rights_to_change() {
-    let (_server, mut client, mut guest) = scene("-@all +lock.info ~*");
-    assert!(guest.holder("held").is_some());
-    let before = client.snapshot();
-    for line in lines("held").iter().filter(|line| !line.starts_with("LOCK.INFO")) {
-        assert!(guest.refused(line).starts_with("NOPERM"), "{line}");
+    for rights in ["-@all +lock.info ~*", "+@all %R~*"] {
+        let (_server, mut client, mut guest) = scene(rights);
+        assert!(guest.holder("held").is_some());
+        let before = client.snapshot();
+        for line in lines("held").iter().filter(|line| !line.starts_with("LOCK.INFO")) {
+            assert!(guest.refused(line).starts_with("NOPERM"), "{rights}: {line}");
+        }
+        assert_eq!(client.snapshot(), before);
     }
-    assert_eq!(client.snapshot(), before);
 }
 
 fn waiting_guest() -> (Server, Client, Waiter, Waiter) {
@@ -208,16 +210,4 @@ fn rights_revoked_between_multi_and_exec() {
     // Redis 8.6 does not look at keys again (see docs/operations/server-faults.md): then it does so for none of its commands.
     let overlooks = version >= (8, 4) && keys == [false, false];
     assert!(overlooks || keys == [true, true], "{version:?}: {keys:?}");
-}
-
-/// With the right to read its key, and no other, one may look at a lock.
-#[test]
-fn looking_takes_the_right_to_read_the_key() {
-    let (_server, mut client, mut guest) = scene("+@all %R~*");
-    assert!(guest.holder("held").is_some());
-    let before = client.snapshot();
-    for line in lines("held").iter().filter(|line| !line.starts_with("LOCK.INFO")) {
-        assert!(guest.refused(line).starts_with("NOPERM"), "{line}");
-    }
-    assert_eq!(client.snapshot(), before);
 }

@@ -3,8 +3,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, lease_end_after, owners, server_time, transaction, wait_for,
-    wait_until,
+    Client, Server, Waiter, blocked_clients, convert, lease_end_after, owners, server_time, transaction,
+    wait_for, wait_until,
 };
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -18,14 +18,6 @@ fn waits_on_behind(client: &mut Client, holder: &str, waiter: &mut Waiter) {
     assert!(waiter.is_blocked(client));
     assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {holder} ALL")), 0);
     assert!(waiter.granted().fence > now.fence);
-}
-
-#[test]
-fn rename_onto_the_name_makes_another_the_holder() {
-    let (_server, mut client, mut bob) = Server::waited_for();
-    client.acquire("other", "OWNER carol").unwrap();
-    client.ask::<()>("RENAME other k");
-    waits_on_behind(&mut client, "carol", &mut bob);
 }
 
 #[test]
@@ -115,17 +107,6 @@ fn swapdb_with_a_lapsed_and_a_free_lock_serves_both_queues() {
 }
 
 #[test]
-fn restore_over_the_key_makes_another_the_holder() {
-    let (server, mut client) = Server::and_client();
-    client.acquire("other", "OWNER carol").unwrap();
-    let dump: Vec<u8> = client.ask("DUMP other");
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &dump, b"REPLACE"]);
-    waits_on_behind(&mut client, "carol", &mut bob);
-}
-
-#[test]
 fn a_restored_lease_ends_when_it_ends() {
     let (server, mut client) = Server::and_client();
     client.acquire("other", "OWNER carol").unwrap();
@@ -183,11 +164,12 @@ fn another_type_in_the_place_of_the_lock_sends_the_waiters_away() {
 
 #[test]
 fn persist_makes_them_wait_on_until_the_lease_has_an_end_again() {
-    let (server, mut client) = Server::and_client();
-    client.acquire("k", "OWNER alice PX 2000").unwrap();
-    let ends: i64 = client.ask("PEXPIRETIME k");
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    assert_eq!(client.ask::<i64>("PERSIST k"), 1);
+    let (_server, mut client, mut bob) = Server::waited_for();
+    // One after the other, and nothing in between.
+    let lines = ["LOCK.EXTEND k alice PX 300", "PEXPIRETIME k", "PERSIST k"];
+    client.begin_together(&lines.map(|line| line.split(' ').collect()));
+    let [extended, ends, persisted] = lines.map(|_| convert::<i64>(client.finish().unwrap()));
+    assert_eq!([extended, persisted], [300, 1]);
     wait_until(&mut client, ends + 50);
     assert_eq!(owners(&mut client, "k"), ["bob"]);
     assert_eq!(client.ask::<i64>("LOCK.EXTEND k alice PX 20"), 20);

@@ -1,26 +1,9 @@
 //! When a waiter gets a lock whose lease ends: never early, and soon after; and when its own lease begins.
 
 use crate::support::{
-    Client, Grant, Server, Setup, Stopwatch, Waiter, grant, is_left_of, lease_end_after, owners, server_time,
+    Client, Grant, Server, Setup, Stopwatch, Waiter, convert, grant, is_left_of, owners, server_time,
     wait_for,
 };
-
-#[test]
-fn a_lapse_is_never_early_by_the_servers_clock() {
-    let (server, mut client) = Server::and_client();
-    client.acquire("k", "OWNER first PX 600000").unwrap();
-    let mut waiters: Vec<_> = (0..30)
-        .map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX {}", 1 + number)))
-        .collect();
-    let mut ends = server_time(&mut client) + 100;
-    client.ask::<i64>(&format!("PEXPIREAT k {ends}"));
-    for waiter in &mut waiters {
-        let grant = waiter.granted();
-        assert!(grant.granted_at() >= ends, "{grant:?} {ends}");
-        // Of the next one.
-        ends = grant.granted_at() + grant.lease;
-    }
-}
 
 /// A fence is the time of its grant in microseconds. Redis 8, when it looks for keys to expire, also deletes those that are in
 /// their last millisecond; here it looks at all of them, every 2 ms.
@@ -44,19 +27,22 @@ fn a_lapse_is_not_early_by_a_microsecond() {
     }
 }
 
-/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended. Nothing but the
-/// change takes place within the lease.
+/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended. The server does one right
+/// after the other, and nothing in between.
 #[track_caller]
-fn waits_until_the_new_end(lease: i64, line: impl FnOnce(&mut Client) -> String) {
-    let (server, mut client) = Server::and_client();
+fn waits_until_the_new_end(lease: i64, line: &str) {
+    let (_server, mut client, mut bob) = Server::waited_for();
     // Nobody else looks at the key, which would end the lease, too.
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
     let watch = Stopwatch::start();
-    let before = lease_end_after(&mut client, "k", &[&format!("LOCK.EXTEND k alice PX {lease}")]);
-    let line = line(&mut client);
-    let ends = lease_end_after(&mut client, "k", &[&line]);
+    let at = (server_time(&mut client) + 1600).to_string();
+    let line = line.replace("{at}", &at);
+    let extend = format!("LOCK.EXTEND k alice PX {lease}");
+    let lines = [&extend[..], "PEXPIRETIME k", &line, "PEXPIRETIME k"];
+    client.begin_together(&lines.map(|line| line.split(' ').collect()));
+    let [_, before, _, ends] =
+        lines.map(|line| client.finish().unwrap_or_else(|error| panic!("{line}: {error}")));
+    let (before, ends): (i64, i64) = (convert(before), convert(ends));
     assert_ne!(before, ends, "{line}");
     wait_for("an answer", || !bob.is_blocked(&mut client));
     let grant = bob.granted();
@@ -66,27 +52,19 @@ fn waits_until_the_new_end(lease: i64, line: impl FnOnce(&mut Client) -> String)
 
 #[test]
 fn a_lease_that_is_moved_ends_when_the_new_one_does() {
-    waits_until_the_new_end(1000, |_| "LOCK.EXTEND k alice PX 1600".into());
-    waits_until_the_new_end(1000, |_| "LOCK.ACQUIRE k OWNER alice PX 1600".into());
-    waits_until_the_new_end(1000, |_| "LOCK.ACQUIRE k OWNER alice ONCE PX 1600".into());
-    waits_until_the_new_end(1000, |_| "PEXPIRE k 1600".into());
-    waits_until_the_new_end(1000, |_| "EXPIRE k 2".into());
-    waits_until_the_new_end(1000, |client| format!("PEXPIREAT k {}", server_time(client) + 1600));
-    waits_until_the_new_end(600_000, |_| "LOCK.EXTEND k alice PX 50".into());
-    waits_until_the_new_end(600_000, |_| "PEXPIRE k 50".into());
-    waits_until_the_new_end(600_000, |_| "EXPIRE k 1".into());
-    waits_until_the_new_end(600_000, |client| format!("PEXPIREAT k {}", server_time(client) + 50));
-}
-
-#[test]
-fn a_lease_moved_back_and_forth_ends_where_it_was_moved_last() {
-    let (_server, mut client, mut bob) = Server::waited_for();
-    for line in ["PEXPIRE k 1000", "LOCK.EXTEND k alice PX 500000", "PEXPIRE k 900", "PERSIST k"] {
-        client.ask::<redis::Value>(line);
+    for line in [
+        "LOCK.EXTEND k alice PX 1600",
+        "LOCK.ACQUIRE k OWNER alice PX 1600",
+        "LOCK.ACQUIRE k OWNER alice ONCE PX 1600",
+        "PEXPIRE k 1600",
+        "EXPIRE k 2",
+        "PEXPIREAT k {at}",
+    ] {
+        waits_until_the_new_end(1000, line);
     }
-    let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 1500"]);
-    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
-    assert!(bob.granted().granted_at() >= ends);
+    for line in ["LOCK.EXTEND k alice PX 50", "PEXPIRE k 50", "EXPIRE k 1", "PEXPIREAT k {at}"] {
+        waits_until_the_new_end(600_000, line);
+    }
 }
 
 /// The TTL of `k` ends then.

@@ -136,16 +136,17 @@ fn a_pause_longer_than_a_sessions_lease_ends_the_session() {
 #[test]
 fn a_disk_that_fails_only_delays_the_handover() {
     let (server, mut client) = Setup::new().set("save", "3600 1").start_and_client();
-    client.acquire("k", "OWNER alice PX 3000").unwrap();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiter = Waiter::new(&server, "k", "OWNER bob");
     // A folder in the place of the file.
     std::fs::create_dir(server.folder().join("dump.rdb")).unwrap();
     client.ask::<()>("BGSAVE");
     wait_for("a failed save", || client.info("persistence", "rdb_last_bgsave_status") == "err");
-    wait_for("the lapse", || client.holder("k").is_none());
+    client.ask::<()>("CONFIG SET stop-writes-on-bgsave-error no");
+    let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET stop-writes-on-bgsave-error yes"];
+    let ends = lease_end_after(&mut client, "k", &lines);
     // Long enough for the server to have refused it more than once.
-    let now = server_time(&mut client);
-    wait_until(&mut client, now + 250);
+    wait_until(&mut client, ends + 250);
     assert!(waiter.is_blocked(&mut client));
     assert_eq!(client.holder("k"), None);
     client.ask::<()>("CONFIG SET stop-writes-on-bgsave-error no");

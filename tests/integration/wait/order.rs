@@ -77,23 +77,6 @@ fn the_old_holder_that_comes_back_is_a_newcomer() {
     assert_eq!(grant(client.finish().unwrap()).unwrap().owner, "alice");
 }
 
-#[test]
-fn a_newcomer_that_waits_joins_at_the_end() {
-    let (server, mut client, mut bob) = Server::waited_for();
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    // The newcomer's command is there in the very moment of the release.
-    let mut newcomer = server.client();
-    newcomer.begin("LOCK.RELEASE k alice");
-    newcomer.begin("LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
-    assert_eq!(newcomer.finish(), Ok(Value::Int(0)));
-    assert_eq!(bob.granted().owner, "bob");
-    soon("the newcomer", || owners(&mut client, "k") == ["carol", "newcomer"]);
-    client.ask::<()>("LOCK.RELEASE k bob");
-    assert_eq!(carol.granted().owner, "carol");
-    client.ask::<()>("LOCK.RELEASE k carol");
-    assert_eq!(grant(newcomer.finish().unwrap()).unwrap().owner, "newcomer");
-}
-
 /// Keeps the server from noticing a lapse: it sleeps over the end of the owner's lease, and then does what has come together
 /// with that, without a look at its timers. When the lease ended.
 fn over_a_lapse(client: &mut Client, owner: &str, line: &str) -> i64 {
@@ -126,18 +109,6 @@ fn nor_does_the_old_holder() {
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     over_a_lapse(&mut client, "bob", "LOCK.EXTEND k bob PX 60000");
     assert_eq!(client.finish(), Err("NOTHELD the lock is not held by this owner".into()));
-    assert_eq!(carol.granted().owner, "carol");
-}
-
-#[test]
-fn a_waiting_newcomer_in_that_moment_joins_at_the_end() {
-    let (server, mut client, mut bob) = Server::waited_for();
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
-    assert_eq!(bob.granted().owner, "bob");
-    let mut other = server.client();
-    soon("the newcomer", || owners(&mut other, "k") == ["carol", "newcomer"]);
-    other.ask::<()>("LOCK.BREAK k");
     assert_eq!(carol.granted().owner, "carol");
 }
 
