@@ -47,8 +47,7 @@ fn a_release_that_leaves_holds_leaves_the_lease() {
 /// The mistake of a plain `DEL`: a holder that was too slow deletes the lock of the next one.
 #[test]
 fn a_late_release_does_not_free_the_lock_of_the_next_holder() {
-    let server = Server::start();
-    let (mut slow, mut next) = (server.client(), server.client());
+    let (_server, [mut slow, mut next]) = Server::and_clients();
     slow.acquire("k", "OWNER slow PX 30").unwrap();
     let mut granted = None;
     wait_for("the slow holder's lease to lapse", || {

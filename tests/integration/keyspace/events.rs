@@ -173,8 +173,7 @@ fn only_a_lock_whose_lease_ends_has_lapsed() {
 
 #[test]
 fn the_end_of_a_session_is_a_release() {
-    let server = Server::start();
-    let (mut alice, mut client) = (server.client(), server.client());
+    let (server, [mut alice, mut client]) = Server::and_clients();
     let mut listener = Listener::new(&server, "Ed");
     alice.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");

@@ -68,8 +68,7 @@ fn breaks_a_watch(watcher: &mut Client, actor: &mut Client, line: &str) -> bool 
 
 #[test]
 fn a_watch_is_broken_by_what_changes_the_lock_alone() {
-    let server = Server::start();
-    let (mut watcher, mut actor) = (server.client(), server.client());
+    let (_server, [mut watcher, mut actor]) = Server::and_clients();
     set_up(&mut actor);
     for line in INEFFECTIVE {
         assert!(!breaks_a_watch(&mut watcher, &mut actor, line), "{line}");

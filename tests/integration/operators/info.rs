@@ -53,8 +53,7 @@ fn client_of(client: &mut Client, key: &str) -> (String, i64) {
 
 #[test]
 fn the_client_is_the_connection_that_took_the_session_last() {
-    let server = Server::start();
-    let (mut client, mut first, mut second) = (server.client(), server.client(), server.client());
+    let (_server, [mut client, mut first, mut second]) = Server::and_clients();
     let ids: [i64; 2] = [&mut first, &mut second].map(|session| session.ask("CLIENT ID"));
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     assert_eq!(client_of(&mut client, "k"), ("0".into(), 0));
@@ -68,8 +67,7 @@ fn the_client_is_the_connection_that_took_the_session_last() {
 
 #[test]
 fn each_of_several_grants_has_a_client_of_its_own() {
-    let server = Server::start();
-    let (mut client, mut session) = (server.client(), server.client());
+    let (_server, [mut client, mut session]) = Server::and_clients();
     let id: i64 = session.ask("CLIENT ID");
     client.acquire("k", "OWNER alice SHARED PX 600000").unwrap();
     session.acquire("k", "OWNER bob SHARED SESSION PX 600000").unwrap();

@@ -189,6 +189,14 @@ impl Server {
         Setup::new().start_and_client()
     }
 
+    /// A server, and so many connections to it.
+    #[track_caller]
+    pub(crate) fn and_clients<const N: usize>() -> (Self, [Client; N]) {
+        let server = Self::start();
+        let clients = [(); N].map(|()| server.client());
+        (server, clients)
+    }
+
     /// A server on which alice holds `k` for ten minutes, and the connection that asked for that.
     #[track_caller]
     pub(crate) fn held() -> (Self, Client) {

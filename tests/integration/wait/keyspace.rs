@@ -73,8 +73,7 @@ fn a_client_that_moves_a_key_stays_in_its_database() {
 
 #[test]
 fn swapdb_changes_the_holders_of_both_and_the_waiters_stay() {
-    let server = Server::start();
-    let (mut zero, mut one) = (server.client(), server.client());
+    let (server, [mut zero, mut one]) = Server::and_clients();
     one.ask::<()>("SELECT 1");
     zero.acquire("k", "OWNER alice").unwrap();
     one.acquire("k", "OWNER carol").unwrap();
@@ -92,8 +91,7 @@ fn swapdb_changes_the_holders_of_both_and_the_waiters_stay() {
 
 #[test]
 fn swapdb_with_a_lapsed_and_a_free_lock_serves_both_queues() {
-    let server = Server::start();
-    let (mut zero, mut one) = (server.client(), server.client());
+    let (server, [mut zero, mut one]) = Server::and_clients();
     one.ask::<()>("SELECT 1");
     zero.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 150");

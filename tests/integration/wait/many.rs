@@ -1,19 +1,14 @@
 //! Two thousand waiters, most of them on one lock.
 
-use std::io::Read;
 use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::support::{
-    Client, Server, all_owners, allow_open_files, blocked_clients, is_left_of, owners, processor_time,
-    read_grant, sockets, wait_for,
+    Client, Server, all_owners, allow_open_files, blocked_clients, is_left_of, processor_time, read_grant,
+    sockets, wait_for,
 };
 
 const MANY: usize = 2000;
-
-fn used_memory(client: &mut Client) -> i64 {
-    client.info("memory", "used_memory").parse().unwrap()
-}
 
 #[test]
 fn all_get_it_in_order() {
@@ -45,56 +40,6 @@ fn all_get_it_in_order() {
         last = granted.fence;
     }
     assert_eq!(client.holder("k"), None);
-    assert_eq!(blocked_clients(&mut client), 0);
-}
-
-/// A few connections wait again and again, and leave in every way: nothing of it stays.
-#[test]
-fn many_waits_of_a_few_connections_leave_nothing() {
-    let (server, mut client) = Server::and_client();
-    let mut others: Vec<_> = (0..10).map(|_| server.client()).collect();
-    let ids: Vec<i64> = others.iter_mut().map(|other| other.ask("CLIENT ID")).collect();
-    let mut all_leave = |client: &mut Client| {
-        client.acquire("k", "OWNER first PX 600000").unwrap();
-        for (number, other) in others.iter_mut().enumerate() {
-            other.begin(&format!("LOCK.ACQUIRE k OWNER w{number} PX 600000 BLOCK {}", number % 2));
-        }
-        for short in others.iter_mut().skip(1).step_by(2) {
-            assert_eq!(short.finish(), Ok(redis::Value::Nil));
-        }
-        wait_for("the others to wait", || owners(client, "k").len() == 5);
-        client.ask::<()>(&format!("CLIENT UNBLOCK {} ERROR", ids[0]));
-        client.ask::<()>(&format!("CLIENT UNBLOCK {} TIMEOUT", ids[2]));
-        client.ask::<()>("LOCK.RELEASE k first");
-        client.ask::<()>("LOCK.BREAK k");
-        client.ask::<()>("SET k text");
-        client.ask::<()>("DEL k");
-        for other in others.iter_mut().step_by(2) {
-            let _ = other.finish();
-        }
-        // The last one may have got the lock, where its text was gone before anybody looked.
-        client.ask::<()>("LOCK.BREAK k");
-        assert_eq!(blocked_clients(client), 0);
-    };
-    let used = [(); 2].map(|()| {
-        (0..200).for_each(|_| all_leave(&mut client));
-        used_memory(&mut client)
-    });
-    assert!(used[1] - used[0] < 64 * 1024, "{used:?}");
-}
-
-/// The one timer serves all timeouts that are due at once.
-#[test]
-fn the_time_of_all_is_up_at_once() {
-    allow_open_files();
-    let (server, mut client) = Server::and_client();
-    client.acquire("k", "OWNER first PX 600000").unwrap();
-    for mut socket in sockets(&server, MANY, |_| "LOCK.ACQUIRE k BLOCK 700".into()) {
-        let mut reply = [0; 5];
-        socket.read_exact(&mut reply).unwrap();
-        assert_eq!(&reply, b"*-1\r\n");
-    }
-    assert_eq!(owners(&mut client, "k"), [""; 0]);
     assert_eq!(blocked_clients(&mut client), 0);
 }
 

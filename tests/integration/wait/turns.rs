@@ -58,8 +58,7 @@ fn a_flushed_database() {
 /// Whoever asks in between finds them gone already.
 #[test]
 fn a_session_is_over_for_whoever_asks_before_its_turn() {
-    let server = Server::start();
-    let (mut client, mut other) = (server.client(), server.client());
+    let (_server, [mut client, mut other]) = Server::and_clients();
     client.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600 SESSION".into()));
     let id: i64 = client.ask("CLIENT ID");
     // All in one go: the connection closes, and its last lock is asked for.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::support::{Client, Server, Setup, Waiter, root, wait_for, wait_until};
+use crate::support::{Client, Server, Setup, root, wait_for, wait_until};
 
 /// How many locks the server says there are.
 #[track_caller]
@@ -73,16 +73,6 @@ fn locks_are_counted_as_they_come_and_go() {
     assert_eq!(locks(&mut client), 2);
     client.acquire("k3", "OWNER alice ONCE").unwrap();
     assert_eq!(locks(&mut client), 2);
-}
-
-#[test]
-fn a_lock_that_is_handed_over_is_the_same_one() {
-    let (server, mut client) = Server::held();
-    let mut waiter = Waiter::new(&server, "k", "OWNER bob");
-    assert_eq!((locks(&mut client), client.info("lock", "lock_waiters")), (1, "1".into()));
-    client.ask::<()>("LOCK.RELEASE k alice");
-    waiter.granted();
-    assert_eq!((locks(&mut client), client.info("lock", "lock_waiters")), (1, "0".into()));
 }
 
 #[test]

@@ -58,8 +58,7 @@ fn the_sum_of_waits_is_of_those_that_ended_in_a_grant() {
 
 #[test]
 fn every_wait_that_ends_without_a_grant_counts_once() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     let _mail = Mailbox::of(&server, "ch");
     client.acquire("k", "OWNER alice SHARED PX 600000").unwrap();
     client.acquire("k", "OWNER bob SHARED PX 600000").unwrap();
@@ -94,8 +93,7 @@ fn every_wait_that_ends_without_a_grant_counts_once() {
 /// Whoever waits for how long: what counts is how long the lock has been held.
 #[test]
 fn the_longest_held_is_that_of_a_lock_that_somebody_waits_for() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     let _mail = Mailbox::of(&server, "ch");
     client.acquire("nobody-waits", "OWNER alice PX 600000").unwrap();
     wait_ms(&mut client, 300);
