@@ -9,6 +9,7 @@ use crate::support::{
 /// Alice holds `k` for ten minutes, bob waits for it; the lines are sent, and bob has it.
 #[track_caller]
 fn hands_over(lines: &[&str]) {
+    println!("{lines:?}");
     let (server, [mut client, mut actor]) = Server::and_clients();
     let first = client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
