@@ -133,7 +133,7 @@ fn an_owner_that_is_empty_or_above_128_bytes() {
 }
 
 #[test]
-fn a_key_of_another_type() {
+fn a_key_of_another_type_and_other_types_commands() {
     each_is_refused(["string", "list"].iter().flat_map(|key| {
         [
             (format!("LOCK.ACQUIRE {key}"), WRONG_TYPE),
@@ -146,10 +146,6 @@ fn a_key_of_another_type() {
             (format!("LOCK.BREAK {key} FENCE 5"), WRONG_TYPE),
         ]
     }));
-}
-
-#[test]
-fn syntax_is_checked_before_the_key() {
     each_is_refused([
         ("LOCK.ACQUIRE string NX", SYNTAX),
         ("LOCK.ACQUIRE string PX 0", BAD_LEASE_ACQUIRE),
@@ -157,10 +153,6 @@ fn syntax_is_checked_before_the_key() {
         ("LOCK.EXTEND string alice PX x", NO_INTEGER),
         ("LOCK.BREAK string FENCE 0", NOT_POSITIVE),
     ]);
-}
-
-#[test]
-fn other_types_commands_refuse_a_lock() {
     each_is_refused([
         ("GET held", WRONG_TYPE),
         ("APPEND held x", WRONG_TYPE),

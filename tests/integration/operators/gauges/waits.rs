@@ -125,29 +125,6 @@ fn the_longest_held_is_that_of_a_lock_that_somebody_waits_for() {
     assert_eq!(gauge(&mut client, "lock_longest_held_ms"), 0);
 }
 
-/// A handover begins anew; the oldest of several grants counts.
-#[test]
-fn the_longest_held_follows_the_grants() {
-    let (server, mut client) = Server::held();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
-    let _carol = Waiter::new(&server, "k", "OWNER carol");
-    wait_ms(&mut client, 200);
-    assert!(gauge(&mut client, "lock_longest_held_ms") >= 200);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let since = bob.granted().granted_at();
-    let held = gauge(&mut client, "lock_longest_held_ms");
-    assert!(held <= server_time(&mut client) - since + 1, "{held}");
-    let first = client.acquire("s", "OWNER r1 SHARED PX 600000").unwrap().granted_at();
-    client.acquire("s", "OWNER r2 SHARED PX 600000").unwrap();
-    let _writer = Waiter::new(&server, "s", "OWNER w");
-    client.ask::<()>("LOCK.BREAK k");
-    wait_ms(&mut client, 50);
-    client.ask::<()>("LOCK.BREAK k");
-    wait_for("nobody to wait for k", || gauge(&mut client, "lock_waiters") == 1);
-    let before = server_time(&mut client) - first;
-    assert!(gauge(&mut client, "lock_longest_held_ms") >= before - 1);
-}
-
 #[test]
 fn the_rest_of_the_grace_runs_out() {
     let (_server, mut client) = Setup::new().module_args("failover-grace 600000").start_and_client();
