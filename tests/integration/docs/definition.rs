@@ -229,8 +229,7 @@ fn the_key_is_the_first_argument_or_after_its_word_or_as_many_follow_as_the_firs
 
 #[test]
 fn the_key_specs_say_what_each_command_does_with_the_key() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for (command, used) in [
         ("LOCK.ACQUIRE", "RW access update"),
         ("LOCK.RELEASE", "RW access delete"),
@@ -254,8 +253,7 @@ fn the_key_specs_say_what_each_command_does_with_the_key() {
 
 #[test]
 fn flags_and_tips_say_what_clients_must_know() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for (command, flags, tips) in [
         ("LOCK.ACQUIRE", "write denyoom blocking", "nondeterministic_output"),
         ("LOCK.RELEASE", "write fast", ""),
@@ -278,8 +276,7 @@ fn flags_and_tips_say_what_clients_must_know() {
 
 #[test]
 fn the_modules_own_commands_say_that_they_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for command in INTERNAL {
         let summary = Shown::of(&mut client, command).text("summary");
         assert!(summary.starts_with("Internal, refused from clients: "), "{summary}");
