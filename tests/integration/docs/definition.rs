@@ -161,7 +161,7 @@ fn value(name: &str) -> String {
         "channel" => "ch",
         "seconds" => "60",
         "milliseconds" => "60000",
-        "fence" => "1",
+        "fence" | "number" => "1",
         "holders" | "count" => "10",
         "cursor" => "0",
         "slot" => "3",
