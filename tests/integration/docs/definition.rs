@@ -203,7 +203,8 @@ fn every_option_is_taken_once_and_nothing_else_is() {
             all += &format!(" {}", ways[0]);
         }
         for option in options.iter().rev() {
-            backwards += &format!(" {}", option.ways(value).last().unwrap());
+            // It can't be said with two of the others.
+            backwards += &format!(" {}", option.ways(value).last().unwrap().replace(" START 1", ""));
         }
         assert!(taken(&all), "{all}");
         assert!(taken(&backwards), "{backwards}");
