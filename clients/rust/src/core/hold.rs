@@ -104,7 +104,8 @@ impl Core {
                 entry.doubted = asked || error.code() == Some("GRACE");
                 let pause = Duration::from_secs(1).min(entry.lease / 10);
                 let left = entry.until.map(|until| until.saturating_duration_since(now) / 3);
-                entry.due = Some(now + left.filter(|_| entry.unclaimed).map_or(pause, |left| pause.min(left)));
+                entry.due =
+                    Some(now + left.filter(|_| entry.unclaimed).map_or(pause, |left| pause.min(left)));
                 if is_gone(&error) {
                     self.lose(id, &error.to_string(), now);
                 }

@@ -198,7 +198,9 @@ impl Core {
         };
         if word == b"start" {
             let mut next = || number(&mut owner);
-            let (Some(fence), Some(lasts), Some(slot), Some(asks)) = (next(), next(), next(), next()) else { return };
+            let (Some(fence), Some(lasts), Some(slot), Some(asks)) = (next(), next(), next(), next()) else {
+                return;
+            };
             let (lasts, slot) = (Duration::from_millis(lasts), Some(slot).filter(|slot| *slot > 0));
             let told = Told { fence, lasts, slot, number: u32::try_from(asks).unwrap_or(0) };
             for id in self.of_owner(&owner) {
