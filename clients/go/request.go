@@ -18,6 +18,9 @@ type request struct {
 	owner                string
 	named, kept, session bool
 	shared, limited      bool
+	starts               bool // work can begin at the message
+	limit                int
+	slot                 *int
 	mode, sync           []any
 	wrong                error
 }
@@ -67,8 +70,16 @@ func Limit(n int) Option {
 		if n < 1 {
 			r.refuse("a limit must be at least 1: %d", n)
 		}
-		r.limited = true
+		r.limited, r.limit = true, n
 		r.mode = append(r.mode, "LIMIT", n)
+	}
+}
+
+// Slot asks for this number, from 1 to that of Limit, and no other.
+func Slot(k int) Option {
+	return func(r *request) {
+		r.slot = &k
+		r.mode = append(r.mode, "SLOT", k)
 	}
 }
 
@@ -109,6 +120,9 @@ func newRequest(keys []string, options []Option) (*request, error) {
 	if r.shared && r.limited {
 		r.refuse("Shared and Limit exclude each other")
 	}
+	if r.slot != nil && (*r.slot < 1 || *r.slot > r.limit) {
+		r.refuse("a slot must be one of the numbers from 1 to the limit: %d", *r.slot)
+	}
 	if r.named && (r.owner == "" || len(r.owner) > 128) {
 		r.refuse("an owner must be 1 to 128 bytes long: %d", len(r.owner))
 	}
@@ -116,6 +130,8 @@ func newRequest(keys []string, options []Option) (*request, error) {
 		r.owner = newUUID()
 	}
 	r.kept = r.kept || r.session
+	// The message tells of one grant that is new. Others are claimed first, as is what a connection keeps alive or replicas confirm.
+	r.starts = !r.named && !r.session && r.sync == nil && len(keys) == 1
 	return r, r.wrong
 }
 
@@ -139,9 +155,14 @@ func (r *request) command(verb string, words ...any) []any {
 	return append(command, words...)
 }
 
-// acquire has block as for the server: negative asks once, 0 waits for ever.
-func (r *request) acquire(channel string, block int64, lease time.Duration) []any {
-	words := append(px("OWNER", r.owner, lease), "NOTIFY", channel, "ONCE")
+// acquire has block as for the server: negative asks once, 0 waits for ever. With a number, the message that the lock is granted says
+// it again, and the grant is claimed already.
+func (r *request) acquire(channel string, block int64, lease time.Duration, number int64) []any {
+	words := append(px("OWNER", r.owner, lease), "NOTIFY", channel)
+	if number > 0 {
+		words = append(words, "START", number)
+	}
+	words = append(words, "ONCE")
 	if block >= 0 {
 		words = append(words, "BLOCK", block)
 	}
