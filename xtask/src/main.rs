@@ -1,22 +1,16 @@
 //! The project's own tools: `cargo run --package xtask -- COMMAND`. The programs in scripts/ start them.
 
-mod fresh;
 mod test;
 
 use std::process::ExitCode;
-
-/// Its last line says why nothing was done.
-const SKIPPED: u8 = 77;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((command, rest)) = arguments.split_first() else {
         return wrong("xtask wants a command");
     };
-    // One line for each command.
     match command.as_str() {
         "test" => test::main(rest),
-        "fresh" => fresh::main(rest),
         _ => wrong(&format!("xtask has no command {command}")),
     }
 }

@@ -21,7 +21,6 @@ fn seconds(step: &Step) -> u32 {
         Kind::Conformance { .. } => 25,
         Kind::Script(script) if script.first() == Some(&"fuzz") => 220,
         Kind::Script(_) => 240,
-        Kind::Fresh => 600,
         _ => 5,
     }
 }

@@ -74,7 +74,7 @@ impl Runner {
                 self.build();
                 self.install_servers(steps);
             }
-            let is_late = matches!(step.kind, Kind::Script(_) | Kind::Fresh);
+            let is_late = matches!(step.kind, Kind::Script(_));
             if is_late {
                 self.together(std::mem::take(&mut beside));
             }
@@ -134,11 +134,6 @@ impl Runner {
             Kind::Script([script, arguments @ ..]) => {
                 let mut command = Command::new(format!("scripts/{script}"));
                 command.args(arguments);
-                command
-            }
-            Kind::Fresh => {
-                let mut command = Command::new("scripts/test");
-                command.arg("fresh");
                 command
             }
             _ => return,

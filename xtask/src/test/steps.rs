@@ -9,7 +9,7 @@ pub(super) const NEWEST_VALKEY: &str = "valkey-9";
 const NEWEST_REDIS: &str = "redis-8.6";
 
 /// The steps that are not those of a server.
-pub(super) const FAMILIES: [&str; 17] = [
+pub(super) const FAMILIES: [&str; 16] = [
     "format",
     "lints",
     "shellcheck",
@@ -26,7 +26,6 @@ pub(super) const FAMILIES: [&str; 17] = [
     "arm64",
     "musl",
     "instructions",
-    "fresh",
 ];
 
 /// What takes long is not for `scripts/test`: long sleeps, failovers, crowds and floods, wide worlds, and what random clients do.
@@ -125,7 +124,6 @@ pub(super) enum Kind {
     },
     /// A program in scripts/, with its arguments.
     Script(&'static [&'static str]),
-    Fresh,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,7 +247,6 @@ pub(super) fn rest(tree: &Tree) -> Vec<Step> {
         steps.push(step("arm64", "arm64", Kind::Script(&["arm64", "short"])));
     }
     steps.push(step("musl", "musl", Kind::Script(&["musl", "short"])));
-    steps.push(step("fresh", "fresh", Kind::Fresh));
     steps
 }
 
@@ -349,7 +346,7 @@ fn in_order(mut steps: Vec<Step>) -> Vec<Step> {
         Kind::Unit { .. } => 1,
         Kind::Integration { .. } => 2,
         Kind::Image | Kind::Evidence | Kind::Client { .. } | Kind::Conformance { .. } => 3,
-        Kind::Script(_) | Kind::Fresh => 4,
+        Kind::Script(_) => 4,
         _ => 0,
     });
     steps
