@@ -256,7 +256,6 @@ impl Runner {
             .env("REDISLOCK_FAULTS_SO", format!("{debug}/libredislock.so"))
             .env("REDISLOCK_MEDDLER_SO", format!("{debug}/examples/libmeddler.so"))
             .env("REDISLOCK_SERVER", path)
-            .env("REDISLOCK_SEED", seed("REDISLOCK_SEED", 1))
             // Most of these tests wait for a server most of the time.
             .env("RUST_TEST_THREADS", (8 * processors()).to_string())
             .arg("--");
@@ -334,11 +333,7 @@ fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The seed that the variable asks for.
-fn seed(variable: &str, unless: u32) -> String {
-    env::var(variable).ok().filter(|seed| !seed.is_empty()).unwrap_or_else(|| unless.to_string())
-}
-
+/// The caller's seed for what is random in the unit tests, or that one.
 fn seed_or(unless: u32) -> String {
-    seed("PROPTEST_RNG_SEED", unless)
+    env::var("PROPTEST_RNG_SEED").ok().filter(|seed| !seed.is_empty()).unwrap_or_else(|| unless.to_string())
 }
