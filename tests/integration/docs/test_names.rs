@@ -18,7 +18,7 @@ const FILES: [&str; 9] = [
     "docs/safety.md",
     "scripts/arm64",
     "scripts/leaks",
-    "xtask/src/test/steps.rs",
+    "xtask/src/test/slices.rs",
 ];
 
 /// The words of a page or a script that may be the path of a test or of a part of the source; not those of types.

@@ -1,13 +1,17 @@
 //! `scripts/test`: the checks that guard a commit. Goes on after a failure, and closes with a table and a count.
 
 mod asked;
+mod beside;
+mod command;
 mod lints;
 mod needs;
 mod output;
 mod parts;
+mod plain;
 mod process;
 mod runner;
 mod servers;
+mod slices;
 mod steps;
 mod tally;
 mod tree;

@@ -1,25 +1,26 @@
 //! Runs the steps: the builds they share, what each is as a command, and the tests that fail a second time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use super::asked::Asked;
+use super::beside;
+use super::command::{again, told, words};
 use super::lints;
 use super::output::Output;
+use super::plain;
 use super::process::{Limits, Ran, run};
 use super::servers;
-use super::steps::{FIRST, Kind, Slice, Step};
+use super::slices::Slice;
+use super::steps::{FIRST, Kind, Step};
 use super::tally::{Repeated, Tally};
 use super::tree;
 
-/// Steps that mostly wait run side by side.
-const BESIDE: usize = 4;
 /// A test that has not ended by then never will.
 const TEST_LIMIT: Duration = Duration::from_secs(300);
 /// The same for the small worlds, which compute.
@@ -94,51 +95,10 @@ impl Runner {
 
     /// The steps that are one command.
     fn plain(&mut self, step: &Step) {
-        let rust = match step.kind {
-            Kind::Format | Kind::Lints { .. } | Kind::LintsOfPackage => lints::lints_rust(),
-            Kind::OldestRust | Kind::OldestRustOfPackage => {
-                lints::declared_rust().and_then(|version| lints::toolchain(&version, ""))
-            }
-            _ => Some(String::new()),
-        };
-        let Some(rust) = rust else {
-            self.tally.skip(&step.name, "rustup can't install that Rust");
-            return;
-        };
-        let cargo = |words: &str| {
-            let mut command = Command::new("cargo");
-            command.arg(&rust).args(words.split_whitespace());
-            command
-        };
-        let rigour = "--all-targets --all-features --locked -- -D warnings";
-        let members = "-p redislock -p redislock-integration -p xtask";
-        let command = match &step.kind {
-            Kind::Format => lints::format(&rust),
-            Kind::Lints { workspace: true } => cargo(&format!("clippy --workspace {rigour}")),
-            Kind::Lints { workspace: false } => cargo(&format!("clippy {members} {rigour}")),
-            Kind::LintsOfPackage => {
-                cargo(&format!("clippy --manifest-path clients/rust/Cargo.toml {rigour}"))
-            }
-            Kind::OldestRust => cargo("check --locked --all-targets"),
-            Kind::OldestRustOfPackage => {
-                cargo("check --locked --all-features --manifest-path clients/rust/Cargo.toml")
-            }
-            Kind::Shellcheck => lints::shellcheck(),
-            Kind::Workflows => lints::workflows(&self.target),
-            Kind::Packages => lints::packages(),
-            Kind::Tools => {
-                let mut command = Command::new("cargo");
-                command.args(["test", "--locked", "--package", "xtask"]);
-                command
-            }
-            Kind::Script([script, arguments @ ..]) => {
-                let mut command = Command::new(format!("scripts/{script}"));
-                command.args(arguments);
-                command
-            }
-            _ => return,
-        };
-        self.step(&step.name, command);
+        match plain::command(&step.kind, &self.target) {
+            Some(command) => drop(self.step(&step.name, command)),
+            None => self.tally.skip(&step.name, "rustup can't install that Rust"),
+        }
     }
 
     /// Runs a step, and shows all it says.
@@ -296,7 +256,6 @@ impl Runner {
             .env("REDISLOCK_FAULTS_SO", format!("{debug}/libredislock.so"))
             .env("REDISLOCK_MEDDLER_SO", format!("{debug}/examples/libmeddler.so"))
             .env("REDISLOCK_SERVER", path)
-            .env("REDISLOCK_SEED", seed("REDISLOCK_SEED", 1))
             // Most of these tests wait for a server most of the time.
             .env("RUST_TEST_THREADS", (8 * processors()).to_string())
             .arg("--");
@@ -308,6 +267,13 @@ impl Runner {
         }
         arguments.extend(owned(&TIMED));
         self.tests(&name, command, &arguments, TEST_LIMIT);
+    }
+
+    fn together(&mut self, steps: Vec<(String, Command)>) {
+        for (name, command, ran) in beside::together(steps, self.limits(TEST_LIMIT)) {
+            println!("\n=== {name}: {}\n{}", told(&command), ran.said);
+            self.ended(&name, &ran, Repeated::default());
+        }
     }
 
     /// What tests clients, as a command; None without a server or a module.
@@ -337,57 +303,6 @@ impl Runner {
         command.env("REDISLOCK_SERVER", self.found.get(server)?);
         Some(command)
     }
-
-    /// Runs steps side by side, and shows what they said. Those whose names are the same up to a comma build in one folder, so they
-    /// run one after the other.
-    fn together(&mut self, steps: Vec<(String, Command)>) {
-        let limits = self.limits(TEST_LIMIT);
-        let count = steps.len();
-        let waiting: Mutex<Waiting> = Mutex::new((steps.into(), Vec::new()));
-        let (changed, ended) = (Condvar::new(), Mutex::new(Vec::new()));
-        thread::scope(|scope| {
-            for _ in 0..BESIDE.min(count) {
-                scope.spawn(|| {
-                    while let Some((name, mut command)) = next(&waiting, &changed) {
-                        let what = told(&command);
-                        let ran = run(&mut command, false, limits);
-                        let mut held = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                        held.1.retain(|busy| busy != folder(&name));
-                        drop(held);
-                        changed.notify_all();
-                        ended.lock().unwrap_or_else(PoisonError::into_inner).push((name, what, ran));
-                    }
-                });
-            }
-        });
-        for (name, what, ran) in ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            println!("\n=== {name}: {what}\n{}", ran.said);
-            self.ended(&name, &ran, Repeated::default());
-        }
-    }
-}
-
-/// The steps that have not begun, and the folders of those that run.
-type Waiting = (VecDeque<(String, Command)>, Vec<String>);
-
-/// What its build has to itself.
-fn folder(name: &str) -> &str {
-    name.split(',').next().unwrap_or(name)
-}
-
-/// The next step whose folder is free, once one is; None when all have begun.
-fn next(waiting: &Mutex<Waiting>, changed: &Condvar) -> Option<(String, Command)> {
-    let mut held = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    while !held.0.is_empty() {
-        let (steps, busy) = &mut *held;
-        let free = steps.iter().position(|(name, _)| !busy.iter().any(|busy| busy == folder(name)));
-        if let Some(step) = free.and_then(|at| steps.remove(at)) {
-            busy.push(folder(&step.0).to_owned());
-            return Some(step);
-        }
-        held = changed.wait(held).unwrap_or_else(PoisonError::into_inner);
-    }
-    None
 }
 
 /// What a failed step said, in brief.
@@ -418,37 +333,7 @@ fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The seed that the variable asks for.
-fn seed(variable: &str, unless: u32) -> String {
-    env::var(variable).ok().filter(|seed| !seed.is_empty()).unwrap_or_else(|| unless.to_string())
-}
-
+/// The caller's seed for what is random in the unit tests, or that one.
 fn seed_or(unless: u32) -> String {
-    seed("PROPTEST_RNG_SEED", unless)
-}
-
-type Words = (Vec<std::ffi::OsString>, Vec<(std::ffi::OsString, std::ffi::OsString)>);
-
-/// A command, to make it anew.
-fn words(command: &Command) -> Words {
-    let program = std::iter::once(command.get_program()).chain(command.get_args());
-    let set = command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
-    (program.map(ToOwned::to_owned).collect(), set.collect())
-}
-
-fn again((words, set): &Words) -> Command {
-    let mut words = words.iter();
-    let mut command = Command::new(words.next().map_or_else(Default::default, Clone::clone));
-    command.args(words).envs(set.iter().map(|(name, value)| (name, value)));
-    command
-}
-
-/// As somebody would type it.
-fn told(command: &Command) -> String {
-    let (words, set) = words(command);
-    let set = set.iter().map(|(name, value)| format!("{}={}", name.display(), value.display()));
-    let words = words.iter().map(|word| word.display().to_string());
-    let line = set.chain(words).collect::<Vec<_>>().join(" ");
-    // A script within is too long to be told.
-    line.lines().next().unwrap_or_default().to_owned()
+    env::var("PROPTEST_RNG_SEED").ok().filter(|seed| !seed.is_empty()).unwrap_or_else(|| unless.to_string())
 }
