@@ -1,6 +1,8 @@
 //! The project's own tools: `cargo run --package xtask -- COMMAND`. The programs in scripts/ start them.
 
 mod fresh;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod test;
 
 use std::process::ExitCode;
@@ -17,6 +19,8 @@ fn main() -> ExitCode {
     match command.as_str() {
         "test" => test::main(rest),
         "fresh" => fresh::main(rest),
+        #[cfg(feature = "mutants")]
+        "mutants" => mutants::main(rest),
         _ => wrong(&format!("xtask has no command {command}")),
     }
 }
