@@ -196,3 +196,70 @@ impl<'ast> Visit<'ast> for Within {
         visit::visit_impl_item_fn(self, node);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::draw::Span;
+    use super::*;
+
+    /// What becomes of the text, where `genre` changes what begins at `at`.
+    #[track_caller]
+    fn planted(text: &str, genre: &str, at: &str, replacement: &str) -> String {
+        let start = text.find(at).unwrap();
+        let before = &text[..start];
+        let column = before.chars().rev().take_while(|&char| char != '\n').count() + 1;
+        let place = Place { line: before.matches('\n').count() + 1, column };
+        let mutant = Mutant {
+            name: String::new(),
+            file: "src/lib.rs".into(),
+            genre: genre.into(),
+            replacement: replacement.into(),
+            span: Span { start: place.clone(), end: place },
+        };
+        let file = std::env::temp_dir().join(format!("redislock-planted-{}-{genre}.rs", std::process::id()));
+        plant(&file, text, &[planting(7, &mutant, text).unwrap()]).unwrap();
+        let result = fs::read_to_string(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        result.replace("crate::planted::on(7)", "ON")
+    }
+
+    #[test]
+    fn a_value_is_returned_at_the_beginning_and_no_longer_constant() {
+        let text = "pub const fn f() -> u8 {\n    1\n}\n";
+        assert_eq!(planted(text, "FnValue", "1", "0"), "pub  fn f() -> u8 {\n    if ON { return 0; } 1\n}\n");
+    }
+
+    #[test]
+    fn an_operator_is_another_one_behind_letters_of_several_bytes() {
+        let text = "fn f() -> bool { /* \u{fc} */ 1 + 1 < 2 }";
+        let wanted = "fn f() -> bool { /* \u{fc} */ (if ON { 1 + 1 == 2 } else { 1 + 1 < 2 }) }";
+        assert_eq!(planted(text, "BinaryOperator", "<", "=="), wanted);
+    }
+
+    #[test]
+    fn a_sign_goes() {
+        let text = "fn f(x: bool) -> bool { !x }";
+        assert_eq!(
+            planted(text, "UnaryOperator", "!", ""),
+            "fn f(x: bool) -> bool { (if ON { x } else { !x }) }"
+        );
+    }
+
+    #[test]
+    fn an_arm_goes_and_a_guard_is_another_one() {
+        let text = "fn f(x: u8) -> u8 { match x { 1 => 2, y if y > 3 => 4, _ => 5 } }";
+        let wanted = text.replace("1 =>", "1 if !ON =>");
+        assert_eq!(planted(text, "MatchArm", "1 =>", ""), wanted);
+        let wanted = text.replace("if y > 3", "if !ON && (y > 3)");
+        assert_eq!(planted(text, "MatchArm", "y if", ""), wanted);
+        let wanted = text.replace("if y > 3", "if (if ON { true } else { y > 3 })");
+        assert_eq!(planted(text, "MatchArmGuard", "y > 3", "true"), wanted);
+    }
+
+    #[test]
+    fn a_field_is_that_of_the_rest() {
+        let text = "fn f(x: &X) -> X { X { a: 1, ..*x } }";
+        let wanted = "fn f(x: &X) -> X { X { a: if ON { (*x).a } else { 1 }, ..*x } }";
+        assert_eq!(planted(text, "StructField", "a: 1", ""), wanted);
+    }
+}

@@ -163,7 +163,7 @@ impl Scratch {
         let told: Vec<Told> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         if output.status.success() {
             let programs = told.into_iter().filter(|told| told.reason == "compiler-artifact");
-            return Ok(Built::Done(programs.filter_map(|told| told.executable).last()));
+            return Ok(Built::Done(programs.filter_map(|told| told.executable).next_back()));
         }
         let errors: Vec<Message> = told
             .into_iter()
