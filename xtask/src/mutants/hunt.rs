@@ -47,7 +47,7 @@ pub(super) fn main(result: &Path, earlier: Option<&Path>) -> Result<bool> {
 
     let logs = folder.join("logs");
     fs::create_dir_all(&logs).map_err(told(&logs))?;
-    let hunt = Hunt { result, before: before.as_deref(), known: &folder };
+    let hunt = Hunt { result, before: before.as_deref() };
     // What tests on servers found, is theirs first the next time.
     let of_lib: Vec<bool> = match &before {
         Some(before) => before.iter().map(|found| found.found == Some(Finder::Lib)).collect(),
@@ -112,8 +112,6 @@ fn integration_suite(root: &Path, scratch: &Scratch, logs: &Path) -> Result<Suit
 struct Hunt<'a> {
     result: &'a Path,
     before: Option<&'a [Found]>,
-    /// The folder of what the tests do without a mutant.
-    known: &'a Path,
 }
 
 impl Hunt<'_> {
@@ -171,7 +169,7 @@ impl Hunt<'_> {
 
     /// All tests without a mutant: how long they take, and which mutants they come by.
     fn plain(&self, suite: &Suite, tests: &[String]) -> Result<Results> {
-        let path = self.known.join(format!("{}.json", suite.name));
+        let path = self.result.with_extension(format!("{}.json", suite.name));
         let known = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Results>(&bytes).ok());
         let same = |results: &Results| {
             results.keys().collect::<BTreeSet<_>>() == tests.iter().collect::<BTreeSet<_>>()

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
 
 use super::{Result, told};
@@ -125,18 +125,18 @@ impl Suite {
         let mut child = command.spawn().map_err(|error| format!("sh: {error}"))?;
         let group = Pid::from_child(&child);
         let end = Instant::now() + Duration::from_secs_f64(limit);
-        let status = loop {
-            let status = child.try_wait().map_err(|error| error.to_string())?;
-            if status.is_some() || Instant::now() > end {
-                break status;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = loop {
+            let ended = waitid(WaitId::Pid(group), options).map_err(|error| error.to_string())?.is_some();
+            if ended || Instant::now() > end {
+                break ended;
             }
             thread::sleep(Duration::from_millis(10));
         };
+        // Not waited for yet: until then, no other process can have that number.
         _ = kill_process_group(group, Signal::KILL);
-        if status.is_none() {
-            _ = child.wait();
-        }
-        Ok(status.is_some_and(|status| status.success()))
+        let status = child.wait().map_err(|error| error.to_string())?;
+        Ok(ended && status.success())
     }
 }
 
