@@ -1,5 +1,7 @@
 //! The project's own tools: `cargo run --package xtask -- COMMAND`. The programs in scripts/ start them.
 
+#[cfg(feature = "mutants")]
+mod mutants;
 mod test;
 
 use std::process::ExitCode;
@@ -11,6 +13,8 @@ fn main() -> ExitCode {
     };
     match command.as_str() {
         "test" => test::main(rest),
+        #[cfg(feature = "mutants")]
+        "mutants" => mutants::main(rest),
         _ => wrong(&format!("xtask has no command {command}")),
     }
 }

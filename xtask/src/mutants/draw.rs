@@ -1,0 +1,98 @@
+//! Which mutants are tried: as many of each folder of src, drawn with a fixed seed from those that cargo-mutants knows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::Result;
+
+/// Where something is in a file; both count from 1.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Span {
+    pub(super) start: Place,
+    pub(super) end: Place,
+}
+
+/// As cargo-mutants describes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Mutant {
+    pub(super) name: String,
+    pub(super) file: String,
+    pub(super) genre: String,
+    pub(super) replacement: String,
+    pub(super) span: Span,
+}
+
+impl Mutant {
+    /// The folder of src, or src itself.
+    pub(super) fn folder(&self) -> &str {
+        let path = self.file.trim_start_matches("src/");
+        path.split_once('/').map_or("src", |(folder, _)| folder)
+    }
+}
+
+/// The mutants of each folder, in the order in which they are drawn.
+pub(super) struct Lots(BTreeMap<String, Vec<Mutant>>);
+
+impl Lots {
+    /// All mutants but those of tests, and of what only fuzzers call.
+    pub(super) fn new(root: &Path, seed: u64) -> Result<Self> {
+        let arguments = ["mutants", "--list", "--json", "--package", "redislock", "--file", "src/**"];
+        let without = ["src/**/tests/**", "src/**/tests.rs", "src/**/fuzzing.rs"];
+        let output = Command::new("cargo")
+            .args(arguments)
+            .args(without.iter().flat_map(|files| ["--exclude", files]))
+            .current_dir(root)
+            .output()
+            .map_err(|error| format!("cargo mutants: {error}"))?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr);
+            return Err(format!(
+                "cargo mutants fails; is it there? cargo install --locked cargo-mutants\n{why}"
+            ));
+        }
+        let mut all: Vec<Mutant> =
+            serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo mutants: {error}"))?;
+        shuffle(&mut all, seed);
+        // The last one of each is drawn first.
+        let mut lots = BTreeMap::<String, Vec<Mutant>>::new();
+        for mutant in all {
+            lots.entry(mutant.folder().to_owned()).or_default().push(mutant);
+        }
+        Ok(Self(lots))
+    }
+
+    pub(super) fn folders(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    /// The next one of that folder.
+    pub(super) fn draw(&mut self, folder: &str) -> Option<Mutant> {
+        self.0.get_mut(folder)?.pop()
+    }
+}
+
+fn shuffle(all: &mut [Mutant], seed: u64) {
+    let mut state = seed;
+    for last in (1..all.len()).rev() {
+        let other = next(&mut state) % (last as u64 + 1);
+        all.swap(last, usize::try_from(other).unwrap_or(last));
+    }
+}
+
+/// SplitMix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
