@@ -1,4 +1,4 @@
-// Writes to the server of the lock, with the program of the docs: many goroutines at once, the client's default pool.
+// Writes to the server of the lock, with the program of the docs.
 package main
 
 import (
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
@@ -14,34 +13,6 @@ import (
 
 func set(key string, value any) func(redis.Pipeliner) error {
 	return func(pipe redis.Pipeliner) error { return pipe.Set(ctx, key, value, 0).Err() }
-}
-
-// Each counts by reading first, so whoever wrote beside the holder of the lock would make a count too low.
-func TestFiveHundredGoroutinesWriteUnderTheirLocksAtOnce(t *testing.T) {
-	locks, run := makeLocks(t, 0), uuid.NewString()
-	count := func(number int) string { return fmt.Sprintf("{%s:%d}", run, number%50) }
-	done := start(500, func(number int) error {
-		key, lock := count(number), count(number)+":lock"
-		for range 3 {
-			err := locks.With(ctx, lock, time.Minute, func(fence int64) error {
-				counted, err := locks.client.Get(ctx, key).Int()
-				if err != nil && !errors.Is(err, redis.Nil) {
-					return err
-				}
-				return Write(ctx, locks.client, lock, fence, set(key, counted+1))
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	expectAll(t, 500, done)
-	for number := range 50 {
-		if counted, err := locks.client.Get(ctx, count(number)).Int(); counted != 30 || err != nil {
-			t.Fatal(counted, err)
-		}
-	}
 }
 
 func TestAStaleHolderWritesNothing(t *testing.T) {
@@ -95,7 +66,7 @@ func TestGoroutinesWriteOnACluster(t *testing.T) {
 	}
 	client := redis.NewClusterClient(options)
 	defer client.Close()
-	expectAll(t, 20, start(20, func(int) error {
+	all(t, 20, func(int) error {
 		key := "{" + uuid.NewString() + "}"
 		lock := key + ":lock"
 		grant, err := client.Do(ctx, "LOCK.ACQUIRE", lock, "OWNER", "alice").Slice()
@@ -116,5 +87,5 @@ func TestGoroutinesWriteOnACluster(t *testing.T) {
 			return errors.New(text)
 		}
 		return nil
-	}))
+	})
 }

@@ -1,18 +1,16 @@
-// Raw commands through go-redis, on its pool and on one connection, in RESP2 and RESP3; and the package.
+// Raw commands through go-redis, on its pool and on one connection, in RESP2 and RESP3: what the page about all clients says of it.
 package main
 
 import (
 	"context"
 	"errors"
-	"net"
+	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
-	"redislock.test/redislock"
 )
 
 var ctx = context.Background()
@@ -36,7 +34,7 @@ type doer interface {
 
 func acquire(t *testing.T, client doer, key, owner string, more ...any) (fence, holds int64) {
 	t.Helper()
-	grant, err := client.Do(ctx, append([]any{"LOCK.ACQUIRE", key, "OWNER", owner, "PX", 30000}, more...)...).Slice()
+	grant, err := client.Do(ctx, append([]any{"LOCK.ACQUIRE", key, "OWNER", owner, "PX", 600_000}, more...)...).Slice()
 	if err != nil || len(grant) < 4 || grant[0] != owner {
 		t.Fatal(grant, err)
 	}
@@ -50,31 +48,33 @@ func expect(t *testing.T, reply *redis.Cmd, wanted int64) {
 	}
 }
 
-func untilWaiters(t *testing.T, client doer, key string, wanted int64) {
+func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		reply, err := client.Do(ctx, "LOCK.INFO", key).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var waiters any
-		switch info := reply.(type) {
-		case map[any]any: // RESP3
-			waiters = info["waiters"]
-		case []any: // RESP2
-			for at := 0; at < len(info); at += 2 {
-				if info[at] == "waiters" {
-					waiters = info[at+1]
-				}
-			}
-		}
-		if waiters == wanted {
-			return
-		}
+	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %d waiters; there are %v", wanted, waiters)
+			t.Fatal("not within a minute: ", what)
 		}
 	}
+}
+
+func untilFree(t *testing.T, client doer, key string) {
+	t.Helper()
+	until(t, "it is free", func() bool { return client.Do(ctx, "LOCK.INFO", key).Err() == redis.Nil })
+}
+
+func waiters(client doer, key string) any {
+	reply, _ := client.Do(ctx, "LOCK.INFO", key).Result()
+	switch info := reply.(type) {
+	case map[any]any: // RESP3
+		return info["waiters"]
+	case []any: // RESP2
+		for at := 0; at < len(info); at += 2 {
+			if info[at] == "waiters" {
+				return info[at+1]
+			}
+		}
+	}
+	return nil
 }
 
 func TestALockFromItsGrantToItsEnd(t *testing.T) {
@@ -104,68 +104,42 @@ func fromGrantToEnd(t *testing.T, client doer, pool *redis.Client) {
 	}
 
 	// The pool gives each wait a connection of its own.
-	granted := make(chan int64)
+	granted := make(chan []any, 1)
 	go func() {
-		next, _ := pool.Do(ctx, "LOCK.ACQUIRE", key, "OWNER", "bob", "PX", 30000, "BLOCK", 0).Slice()
-		if len(next) < 4 {
-			close(granted)
-			return
-		}
-		granted <- next[1].(int64)
+		next, _ := pool.Do(ctx, "LOCK.ACQUIRE", key, "OWNER", "bob", "BLOCK", 0).Slice()
+		granted <- next
 	}()
-	untilWaiters(t, client, key, 1)
+	until(t, "bob waits", func() bool { return waiters(client, key) == int64(1) })
 	expect(t, client.Do(ctx, "LOCK.RELEASE", key, "alice", "FENCE", fence), 1)
 	expect(t, client.Do(ctx, "LOCK.RELEASE", key, "alice", "FENCE", fence), 0)
-	if next := <-granted; next <= fence {
+	if next := <-granted; len(next) != 4 || next[0] != "bob" || next[1].(int64) <= fence {
 		t.Fatal(next, fence)
 	}
+
+	hearing := pool.Subscribe(ctx, key)
+	defer hearing.Close()
+	if _, err := hearing.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wait := []any{"BLOCK", 60_000, "NOTIFY", key, "ONCE"}
+	queued := client.Do(ctx, append([]any{"LOCK.ACQUIRE", key, "OWNER", "carol", "PX", 600_000}, wait...)...)
+	if text, err := queued.Text(); text != "QUEUED" {
+		t.Fatal(text, err)
+	}
+	expect(t, client.Do(ctx, "LOCK.RELEASE", key, "bob", "ALL"), 0)
+	message, err := hearing.ReceiveMessage(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next, _ := acquire(t, client, key, "carol", wait...); message.Payload != fmt.Sprintf("granted %d carol", next) {
+		t.Fatal(message, next)
+	}
+
 	if err := client.Do(ctx, "LOCK.EXTEND", key, "alice").Err(); !redis.HasErrorPrefix(err, "NOTHELD") {
 		t.Fatal(err)
 	}
-	expect(t, client.Do(ctx, "LOCK.RELEASE", key, "bob", "ALL"), 0)
+	expect(t, client.Do(ctx, "LOCK.RELEASE", key, "carol"), 0)
 	if err := client.Do(ctx, "LOCK.INFO", key).Err(); !errors.Is(err, redis.Nil) {
-		t.Fatal(err)
-	}
-}
-
-func TestTheLocksOfThePackage(t *testing.T) {
-	client := connect(t, 3)
-	key, failure := uuid.NewString(), errors.New("of the body")
-	shared := redislock.New(client)
-	defer shared.Close()
-	with := func(wait time.Duration, body func() error) error {
-		return (&Locks{client, shared, wait}).With(ctx, key, time.Hour, func(int64) error { return body() })
-	}
-	lose := func() error { return client.Do(ctx, "LOCK.BREAK", key).Err() }
-
-	// One that waits gets it when it is free, and no sooner.
-	var entered []string
-	second := make(chan error, 1)
-	err := with(time.Minute, func() error {
-		go func() { second <- with(time.Minute, func() error { entered = append(entered, "second"); return nil }) }()
-		untilWaiters(t, client, key, 1)
-		entered = append(entered, "first")
-		return nil
-	})
-	if err = errors.Join(err, <-second); err != nil || len(entered) != 2 || entered[0] != "first" {
-		t.Fatal(entered, err)
-	}
-	// One that waits in vain is told.
-	err = with(time.Minute, func() error {
-		return with(20*time.Millisecond, func() error { t.Fatal("two have the lock"); return nil })
-	})
-	if !errors.Is(err, redislock.ErrNotAcquired) {
-		t.Fatal(err)
-	}
-	// What the body says comes back, and the lock is given back.
-	if err := with(time.Minute, func() error { return failure }); err != failure && !errors.Is(err, failure) {
-		t.Fatal(err)
-	}
-	// A lost lock does not go unnoticed, and does not hide what went wrong in the body.
-	if err := with(time.Minute, lose); !errors.Is(err, redislock.ErrLost) {
-		t.Fatal(err)
-	}
-	if err := with(time.Minute, func() error { return errors.Join(lose(), failure) }); !errors.Is(err, failure) {
 		t.Fatal(err)
 	}
 }
@@ -180,37 +154,10 @@ func TestASessionEndsWithItsConnection(t *testing.T) {
 	session, key := client.Conn(), uuid.NewString()
 	defer session.Close()
 
-	fence, _ := acquire(t, session, key, "alice", "ONCE", "SESSION")
-	if again, holds := acquire(t, session, key, "alice", "ONCE", "SESSION"); again != fence || holds != 1 {
-		t.Fatal(again, fence, holds)
-	}
-	id, err := session.ClientID(ctx).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, other.Do(ctx, "CLIENT", "KILL", "ID", id), 1)
-	for end := time.Now().Add(30 * time.Second); other.Do(ctx, "LOCK.INFO", key).Err() != redis.Nil; {
-		if time.Now().After(end) {
-			t.Fatal("the session does not end")
-		}
-	}
+	acquire(t, session, key, "alice", "ONCE", "SESSION")
+	expect(t, other.Do(ctx, "CLIENT", "KILL", "ID", session.ClientID(ctx).Val()), 1)
+	untilFree(t, other, key)
 	if err := session.Ping(ctx).Err(); err == nil {
 		t.Fatal("nobody was told")
-	}
-}
-
-func TestAWaitWithoutAnAnswerBlamesNobody(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	client := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ReadTimeout: time.Second})
-	defer client.Close()
-	locks := redislock.New(client)
-	defer locks.Close()
-	_, err = locks.Acquire(ctx, t.Name(), redislock.Wait(300*time.Millisecond))
-	if !errors.Is(err, redislock.ErrNotAcquired) || !strings.Contains(err.Error(), "no answer") {
-		t.Fatal(err)
 	}
 }

@@ -221,7 +221,7 @@ testWithLocks("locks that are closed while the subscription connects leave no co
     await locks.close();
     await ended;
   }
-  await waitFor(async () => (await connections()) === before, "no more connections than before", 3000);
+  await waitFor(async () => (await connections()) === before, "no more connections than before");
 });
 
 testWithServer("another client needs no more than the interface", async (scene) => {

@@ -56,26 +56,22 @@ return [
         throws('by its lease', LockLost::class, fn() => $locks->withLock('lost', $lapse, lease: 0.05));
         $broken = fn() => $other->rawCommand('LOCK.BREAK', 'lost');
         throws('by an operator', LockLost::class, fn() => $locks->withLock('lost', $broken));
-        $held = $locks->acquire('lost', lease: 0.3);
+        $held = $locks->acquire('lost', lease: 3.0);
         $other->rawCommand('LOCK.BREAK', 'lost');
         $lost = throws('keep() finds out', LockLost::class, fn() => waitFor('the loss', fn() => $held->keep()));
         same('why', $lost->getMessage(), 'lost: NOTHELD the lock is not held by this owner');
         throws('and so do all after it', LockLost::class, $held->release(...));
     },
 
-    'keep() renews, and without it nothing does' => function (): void {
+    'keep() asks when it is due, and without it a lease ends' => function (): void {
         [$locks, $other] = [new Locks(connect()), connect()];
-        $calls = fn() => preg_match('/calls=(\d+)/', $other->info('commandstats')['cmdstat_lock.extend'] ?? '', $found) ? (int) $found[1] : 0;
-        $before = $calls();
-        $held = $locks->acquire('kept', lease: 0.5);
-        $end = microtime(true) + 1.5;
-        waitFor('three leases', fn() => $held->keep() || microtime(true) > $end);
-        same('the same grant', info($other, 'kept')['fence'], $held->fence());
-        ok('not for each call', $calls() - $before <= 10);
-        $session = $locks->acquire('session', lease: 1.0, session: true);
-        $left = $locks->acquire('left', lease: 0.2);
+        $held = $locks->acquire('kept', lease: 600.0);
+        for ($turn = 0; $turn < 1000; $turn++) {
+            $held->keep();
+        }
+        ok('not for each call', !isset($other->info('commandstats')['cmdstat_lock.extend']));
+        [$session, $left] = [$locks->acquire('session', lease: 1.0, session: true), $locks->acquire('left', lease: 1.5)];
         waitFor('it lapses', fn() => info($other, 'left') === []);
-        waitFor('two leases', fn() => microtime(true) > $end + 2);
         same('a session goes on', info($other, 'session')['fence'], $session->fence());
         throws('told by its own clock', LockLost::class, $left->release(...));
     },
@@ -91,15 +87,6 @@ return [
         $other->rawCommand('LOCK.ACQUIRE', 'again', 'OWNER', 'alice', 'PX', 1000, 'ONCE', 'SESSION'); // it hangs on that connection now
         $own = $redis->rawCommand('CLIENT', 'ID');
         waitFor('keep() has it hang on this one again', fn() => $again->keep() || info($other, 'again')['client-id'] === $own);
-    },
-
-    'an owner enters again, and the last one releases' => function (): void {
-        [$locks, $other] = [new Locks(connect()), connect()];
-        $locks->withLock('door', function () use ($locks, $other): void {
-            $locks->withLock('door', fn() => same('held', info($other, 'door')['owner'], 'alice'), owner: 'alice');
-            same('still held', info($other, 'door')['owner'], 'alice');
-        }, owner: 'alice');
-        same('free', info($other, 'door'), []);
     },
 
     'after a fork, the child connects anew and holds nothing' => function (): void {
@@ -169,9 +156,8 @@ return [
             $redis->connect('127.0.0.1', array_shift($ports) ?? (int) getenv('REDIS_PORT'));
             return $redis;
         });
-        $begin = microtime(true);
-        $locks->acquire(str_repeat('long', 8 << 20), wait: 10.0)->release();
-        ok('it asks again at once', microtime(true) - $begin < 5);
+        // More than sockets have room for. If it did not ask again at once, it would wait for that answer.
+        $held = $locks->acquire(str_repeat('long', 3 << 20), wait: 3600.0);
         Workers::join();
     },
 
@@ -194,9 +180,10 @@ return [
 
     'a release that could not be sent is sent before the next lock is asked for' => function (): void {
         [$locks, $other] = [new Locks(connect(...)), connect()];
-        $held = $locks->acquire('door');
-        $other->rawCommand('CLIENT', 'PAUSE', 60_000, 'WRITE');
+        $held = $locks->acquire('door', lease: 600);
+        $other->rawCommand('CLIENT', 'PAUSE', 600_000, 'WRITE');
         throws('no answer', ConnectionLost::class, $held->release(...));
+        waitFor('the server has dropped it', fn() => !str_contains($other->rawCommand('CLIENT', 'LIST'), 'cmd=lock.release'));
         $other->rawCommand('CLIENT', 'UNPAUSE');
         same('so it stays held', info($other, 'door')['fence'], $held->fence());
         $again = $locks->tryAcquire('door');
@@ -209,7 +196,7 @@ return [
         [$redis, $other] = [connect(), connect()];
         $locks = new Locks($redis);
         $other->rawCommand('LOCK.ACQUIRE', 'slow', 'OWNER', 'other', 'PX', 60_000);
-        $other->rawCommand('CLIENT', 'PAUSE', 2500, 'WRITE'); // so the server's own end of the wait comes too late
+        $other->rawCommand('CLIENT', 'PAUSE', 600_000, 'WRITE'); // so the server's own end of the wait comes too late
         $error = throws('in vain', NotAcquired::class, fn() => $locks->acquire('slow', wait: 0.1));
         ok('why', str_contains($error->getMessage(), 'could not ask'));
         same('the next reply is the right one', $redis->rawCommand('ECHO', 'hello'), 'hello');

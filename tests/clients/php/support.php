@@ -52,7 +52,7 @@ function throws(string $what, string $kind, callable $function): Throwable
 }
 
 /** The condition's value, as soon as it is true. */
-function waitFor(string $what, callable $condition, float $seconds = 30): mixed
+function waitFor(string $what, callable $condition, float $seconds = 60): mixed
 {
     $end = microtime(true) + $seconds;
     while (!($value = $condition())) {

@@ -43,40 +43,32 @@ return [
         [$store, $key] = [$store(), new Key('door')];
         $store->save($key);
         $store->putOffExpiration($key, 0.1);
-        same('still there', $store->exists($key), true);
         ok('its lifetime', $key->getRemainingLifetime() <= 0.1);
-        waitFor('it expires', fn() => !$store->exists($key), 5);
+        waitFor('it expires', fn() => !$store->exists($key));
         throws('too late', LockConflictedException::class, fn() => $store->putOffExpiration($key, 1));
         $store->save($again = new Key('door'));
-        $store->putOffExpiration($again, 5);
-        ok('put off', connect()->rawCommand('PTTL', 'door') > 4000);
+        $store->putOffExpiration($again, 500);
+        ok('put off', connect()->rawCommand('PTTL', 'door') > 400_000);
         throws('at once', LockExpiredException::class, fn() => $store->putOffExpiration($again, 0.000001));
         same('an expired lock is cleaned', $store->exists($again), false);
         throws('a wrong TTL', InvalidTtlException::class, fn() => $store->putOffExpiration($again, -1));
         throws('a wrong initial TTL', InvalidTtlException::class, fn() => new LockStore(connect(), 0));
     },
 
-    'Symfony: shared, reading first' => function () use ($store, $conflict): void {
-        $store = $store();
+    'Symfony: shared, reading first, and writing first' => function () use ($store, $conflict): void {
+        [$store, $writer] = [$store(), new Key('book')];
         $readers = [new Key('book'), new Key('book'), new Key('book')];
         array_map($store->saveRead(...), $readers);
         same('all read', array_map($store->exists(...), $readers), [true, true, true]);
-        $writer = new Key('book');
         foreach ($readers as $reader) {
             $conflict(fn() => $store->save($writer));
             $store->delete($reader);
         }
         $store->save($writer);
-        same('writes', $store->exists($writer), true);
-    },
-
-    'Symfony: shared, writing first' => function () use ($store, $conflict): void {
-        [$store, $writer, $reader] = [$store(), new Key('book'), new Key('book')];
-        $store->save($writer);
-        $conflict(fn() => $store->saveRead($reader));
+        $conflict(fn() => $store->saveRead($readers[0]));
         $store->delete($writer);
-        $store->saveRead($reader);
-        same('reads', $store->exists($reader), true);
+        $store->saveRead($readers[0]);
+        same('reads', $store->exists($readers[0]), true);
     },
 
     'Symfony: promoted, if nobody else reads' => function () use ($store, $conflict): void {
@@ -154,7 +146,7 @@ return [
             $lock = (new LockFactory(new LockStore(connect(), 1.0, session: true)))->createLock('door', 1.0);
             $lock->acquire();
             same('no end', [$lock->isExpired(), $lock->getRemainingLifetime()], [false, null]);
-            sleep(60);
+            sleep(600);
         });
         $begin = microtime(true);
         waitFor('held', fn() => info($other, 'door') !== []);
@@ -162,7 +154,7 @@ return [
         same('still', info($other, 'door')['session'], 1);
         posix_kill($worker, SIGKILL);
         Workers::ended($worker);
-        waitFor('it ends', fn() => info($other, 'door') === [], 5);
+        waitFor('it ends', fn() => info($other, 'door') === []);
         $store = $store(session: true);
         $store->save($key);
         throws('it stays in its process', UnserializableKeyException::class, fn() => serialize($key));

@@ -7,10 +7,8 @@ declare(strict_types=1);
 require $argv[1] . '/vendor/autoload.php';
 require __DIR__ . '/support.php';
 
-const PROCESSES = 20;
-
 $tests = [];
-foreach (['raw', 'locks', 'many', 'symfony', 'laravel'] as $file) {
+foreach (['raw', 'locks', 'symfony', 'laravel'] as $file) {
     $tests += require __DIR__ . "/{$file}_tests.php";
 }
 
@@ -24,6 +22,7 @@ foreach ($tests as $name => $test) {
     $begin = hrtime(true);
     try {
         connect()->flushAll();
+        connect()->rawCommand('CONFIG', 'RESETSTAT');
         $test();
         printf("ok: %s (%.2f s)\n", $name, (hrtime(true) - $begin) / 1e9);
     } catch (Throwable $error) {

@@ -4,10 +4,10 @@ import signal
 
 import pytest
 import redis
+import redislock
 
-from support import Server, Workers
+from support import LIMIT_S, Server, Workers
 
-LIMIT_S = 120
 SERVER = pytest.StashKey()
 
 
@@ -28,8 +28,8 @@ def pytest_runtest_makereport(item, call):
 def server(tmp_path, request):
     server = request.node.stash[SERVER] = Server(tmp_path)
     # A lock that is never granted must not keep the test waiting for ever.
-    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"not within {LIMIT_S} s"))
-    signal.alarm(LIMIT_S)
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"not within {2 * LIMIT_S} s"))
+    signal.alarm(2 * LIMIT_S)
     try:
         server.start()
         yield server
@@ -43,6 +43,12 @@ def workers(server):
     workers = Workers()
     yield workers
     workers.end()
+
+
+@pytest.fixture
+def locks(client):
+    with redislock.Locks(client) as locks:
+        yield locks
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_a_wish_is_served_though_the_subscription_was_cut(run, server):
             async with second.use() as next_fence:
                 assert next_fence > fence
 
-        await asyncio.wait_for(wish(), 20)
+        await asyncio.wait_for(wish(), 60)
 
     run(body)
 

@@ -4,7 +4,7 @@ import pytest
 from both import both
 from redis.exceptions import LockError, LockNotOwnedError, ResponseError
 
-from support import held, locks, wait_for
+from support import wait_for
 
 
 @pytest.fixture
@@ -13,28 +13,28 @@ def client(server):
         yield client
 
 
-def test_both_keep_out_those_that_know_one_only(client):
-    with both(client, locks(client), "job") as fence:
+def test_both_keep_out_those_that_know_one_only(client, locks):
+    with both(client, locks, "job") as fence:
         assert fence > 0
         with pytest.raises(LockError), client.lock("lock:job", blocking=False):
             pytest.fail("two at work: both and old")
-        with pytest.raises(TimeoutError), held(client, "redislock:job", wait_ms=1):
+        with pytest.raises(TimeoutError), locks.lock("redislock:job", wait=0.001):
             pytest.fail("two at work: both and new")
-        with pytest.raises(LockError), both(client, locks(client), "job", wait=0.001):
+        with pytest.raises(LockError), both(client, locks, "job", wait=0.001):
             pytest.fail("two at work: both and both")
-    with client.lock("lock:job", timeout=30), pytest.raises(LockError), both(client, locks(client), "job", wait=0.001):
+    with client.lock("lock:job", timeout=30), pytest.raises(LockError), both(client, locks, "job", wait=0.001):
         pytest.fail("two at work: old and both")
-    with held(client, "redislock:job"), pytest.raises(TimeoutError), both(client, locks(client), "job", wait=0.001):
+    with locks.lock("redislock:job"), pytest.raises(TimeoutError), both(client, locks, "job", wait=0.001):
         pytest.fail("two at work: new and both")
-    with both(client, locks(client), "job") as later:
+    with both(client, locks, "job") as later:
         assert later > fence
     assert client.keys() == []
 
 
-def test_one_key_can_not_be_both(client):
-    with client.lock("job", timeout=30), pytest.raises(ResponseError, match="^WRONGTYPE "), held(client, "job"):
+def test_one_key_can_not_be_both(client, locks):
+    with client.lock("job", timeout=30), pytest.raises(ResponseError, match="^WRONGTYPE "), locks.lock("job"):
         pytest.fail("a lock over a string")
-    with held(client, "job"):
+    with locks.lock("job"):
         assert not client.lock("job", timeout=30, blocking=False).acquire()
         old = client.lock("job")
         old.local.token = b"token"
@@ -42,7 +42,7 @@ def test_one_key_can_not_be_both(client):
             old.release()
 
 
-def test_an_extension_counts_from_now_and_a_lost_lock_is_told(client):
+def test_an_extension_counts_from_now_and_a_lost_lock_is_told(client, locks):
     old = client.lock("old", timeout=30)
     assert old.acquire()
     old.extend(30)

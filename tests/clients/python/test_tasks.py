@@ -3,58 +3,50 @@
 import random
 import threading
 import time
-from contextlib import ExitStack, contextmanager
 
 import pytest
 import redis
 from tasks import Tasks
 
-from support import locks, run_threads
+from support import run_threads
 
 KEYS = ["a", "b", "c", "d"]
 
 
 @pytest.fixture
-def tasks(client, server):
-    return Tasks(locks(client), wait=60)
-
-
-@contextmanager
-def alone(mutexes, key):
-    """Nobody else is in there."""
-    assert mutexes[key].acquire(blocking=False), f"two hold {key}"
-    try:
-        yield
-    finally:
-        mutexes[key].release()
+def tasks(locks):
+    return Tasks(locks, wait=60)
 
 
 @pytest.mark.crowd
 def test_two_hundred_tasks_cross_and_all_are_done(tasks, other):
-    mutexes, done = {key: threading.Lock() for key in KEYS}, []
+    inside, done = dict.fromkeys(KEYS, 0), []
 
     def task(number):
         chance = random.Random(number)
 
         def work(take):
-            with ExitStack() as stack:
+            mine = []
+            try:
                 for key in chance.sample(KEYS, chance.randint(2, 3)):
                     take(key)
-                    stack.enter_context(alone(mutexes, key))
-                    time.sleep(0.001)
+                    mine.append(key)
+                    inside[key] += 1
+                    assert inside[key] == 1, f"two hold {key}"
+                    time.sleep(0.001)  # the others' chance
+            finally:
+                for key in mine:
+                    inside[key] -= 1
             done.append(number)
 
         for _ in range(4):
             tasks.run(work)
 
-    begin = time.monotonic()
     run_threads(50, task)
-    # A circle that is not told lasts as long as a wait or a lease: 30 s and more.
-    assert time.monotonic() - begin < 30
     assert sorted(done) == sorted(list(range(50)) * 4)
-    assert other.info("lock")["lock_deadlocks"] > 0
-    assert other.info("lock")["lock_timeouts"] == 0
-    assert [other.execute_command("LOCK.INFO", key) for key in KEYS] == [None] * 4
+    # A circle that is not told lasts as long as a wait.
+    assert other.info("lock")["lock_deadlocks"] > 0 and other.info("lock")["lock_timeouts"] == 0
+    assert other.keys() == []
 
 
 def test_one_of_two_that_cross_is_told_and_the_other_goes_on(tasks, other):
@@ -65,7 +57,7 @@ def test_one_of_two_that_cross_is_told_and_the_other_goes_on(tasks, other):
             times[number] += 1
             take(KEYS[number])
             if times == [1, 1] or times[number] == 1:
-                both.wait(10)
+                both.wait(60)
             take(KEYS[1 - number])
 
         tasks.run(work)
@@ -95,9 +87,9 @@ def test_another_error_is_passed_on_and_nothing_stays_held(tasks, other):
     assert other.execute_command("LOCK.INFO", "a") is None
 
 
-def test_a_wait_that_ends_is_an_error(client, server, other):
+def test_a_wait_that_ends_is_an_error(locks, other):
     other.execute_command("LOCK.ACQUIRE", "b", "OWNER", "someone", "PX", 600_000)
-    tasks = Tasks(locks(client), wait=0.05)
+    tasks = Tasks(locks, wait=0.05)
 
     def work(take):
         take("a")

@@ -15,10 +15,10 @@ class InterruptsTest < Test
       waiting = start { @locks.with_lock("door") { flunk "two have the lock" } }
       wait_for("it waits") { waiters("door") == 1 }
       finish.call(waiting)
-      wait_for("it has left", 1) { waiters("door").zero? }
+      wait_for("it has left") { waiters("door").zero? }
     end
     assert_raises(Timeout::Error) { Timeout.timeout(0.05) { @locks.acquire("door") } }
-    wait_for("it has left", 1) { waiters("door").zero? }
+    wait_for("it has left") { waiters("door").zero? }
   end
 
   def test_work_that_is_ended_gives_the_lock_back
@@ -26,7 +26,7 @@ class InterruptsTest < Test
       working = start { @locks.with_lock("door") { sleep } }
       wait_for("it works") { !info(@other, "door").empty? }
       how == :kill ? working.kill : working.raise(Stop)
-      wait_for("it is free", 1) { info(@other, "door").empty? }
+      wait_for("it is free") { info(@other, "door").empty? }
     end
   end
 
@@ -40,9 +40,9 @@ class InterruptsTest < Test
       3.times { held.pop }
     RUBY
     process = spawn(RbConfig.ruby, "-W:no-deprecated", "-r", "redis", "-r", "redislock", "-e", script)
-    wait_for("it ends", 10) { Process.wait(process, Process::WNOHANG) }
+    wait_for("it ends") { Process.wait(process, Process::WNOHANG) }
     process = nil
-    wait_for("all is free", 1) { 3.times.all? { |at| info(@other, "door#{at}").empty? } && waiters("window").zero? }
+    wait_for("all is free") { 3.times.all? { |at| info(@other, "door#{at}").empty? } && waiters("window").zero? }
   ensure
     Process.kill(:KILL, process) && Process.wait(process) if process
   end
@@ -54,7 +54,7 @@ class InterruptsTest < Test
         occupy("door") if others == 1
         reached = interrupted(at) { @locks.with_lock("door", wait: others.zero? ? nil : 0.001) { nil } }
         @other.call("LOCK.RELEASE", "door", "other") if others == 1
-        wait_for("the lock is free after line #{at}", 1) { info(@other, "door").empty? }
+        wait_for("the lock is free after line #{at}") { info(@other, "door").empty? }
         break assert_operator(at, :>, 30) unless reached
       end
     end

@@ -61,15 +61,6 @@ class LocksTest < Test
     end
   end
 
-  def test_it_waits_no_longer_than_asked
-    @locks.with_lock("window") { nil } # so that it has its connections
-    occupy("door")
-    error = assert_raises(Redislock::NotAcquired) { @locks.with_lock("door", wait: 0.2) { flunk "two have the lock" } }
-    assert_equal "someone else holds door", error.message
-    assert_nil @locks.try_acquire("door")
-    wait_for("nobody waits", 5) { waiters("door").zero? }
-  end
-
   def test_without_a_block
     held = @locks.acquire("door", "window", lease: 10, renew: false)
     assert_in_delta 60, held.extend(60), 0.001
@@ -82,12 +73,12 @@ class LocksTest < Test
   end
 
   def test_an_extension_that_gets_no_answer_does_not_make_the_lease_longer
-    held = @locks.acquire("door", lease: 60, renew: false)
+    held = @locks.acquire("door", lease: 3600, renew: false)
     told = Queue.new
     held.on_lost { |lost| told << lost }
-    @other.call("CLIENT", "PAUSE", 60_000, "WRITE")
+    @other.call("CLIENT", "PAUSE", 3_600_000, "WRITE")
     start { held.extend(0.2) }
-    wait_for("the loss", 5) { !told.empty? }
+    told.pop # long before the lease of before
   ensure
     @other.call("CLIENT", "UNPAUSE")
   end
@@ -96,7 +87,7 @@ class LocksTest < Test
     50.times do
       both = Array.new(2) { @locks.acquire("door", owner: "alice") }
       both.map { |held| start { held.release } }.each(&:join) # neither is told of a loss
-      wait_for("it is free", 5) { info(@other, "door").empty? }
+      wait_for("it is free") { info(@other, "door").empty? }
     end
   end
 
@@ -111,7 +102,7 @@ class LocksTest < Test
       end
     end
     workers.each(&:join)
-    wait_for("it is free", 5) { info(@other, "door").empty? }
+    wait_for("it is free") { info(@other, "door").empty? }
   end
 
   # One for each thread.
@@ -134,9 +125,10 @@ class LocksTest < Test
     writer.close
     assert_equal "nil false", reader.gets&.strip
     fence = info(@other, "window")["fence"]
-    before = clock
-    wait_for("more than a lease") { clock - before > 2.5 }
-    assert_equal [held.fence, fence], %w[door window].map { |key| info(@other, key)["fence"] } # both are renewed
+    calls = -> { @other.info("commandstats")["lock.extend"]&.fetch("calls").to_i }
+    before = calls.call
+    wait_for("both are renewed over more than a lease") { calls.call >= before + 8 }
+    assert_equal [held.fence, fence], %w[door window].map { |key| info(@other, key)["fence"] }
     refute held.lost?
     Process.kill(:KILL, child)
     wait_for("the child's lease ends") { info(@other, "window").empty? }
@@ -145,18 +137,6 @@ class LocksTest < Test
   ensure
     Process.kill(:KILL, child) # where the test failed before it came to that
     Process.wait(child)
-  end
-
-  def test_close_ends_waits_and_releases
-    @locks.acquire("window")
-    occupy("door")
-    waiting = start { @locks.acquire("door") }
-    wait_for("it waits") { waiters("door") == 1 }
-    @locks.close
-    assert_raises(Redislock::Closed) { waiting.value }
-    assert_raises(Redislock::Closed) { @locks.acquire("other") }
-    assert_empty info(@other, "window")
-    assert_equal 0, waiters("door")
   end
 
   def test_a_server_that_is_not_there
@@ -181,7 +161,7 @@ class LocksTest < Test
     locks = open_locks(Redis.new(url: ENV.fetch("REDIS_URL"), username: "app", password: "secret"))
     assert_match(/NOPERM/, assert_raises(Redis::CommandError) { locks.acquire("door") }.message)
     @other.call("ACL", "SETUSER", "app", "&redislock:*")
-    wait_for("it has subscribed", 5) { locks.acquire("door").release || true rescue nil }
+    wait_for("it has subscribed") { locks.acquire("door").release || true rescue nil }
     assert_match(/NOPERM/, assert_raises(Redis::CommandError) { locks.acquire("window") }.message)
     wrong = open_locks(Redis.new(url: ENV.fetch("REDIS_URL"), username: "app", password: "wrong"))
     assert_match(/WRONGPASS/, assert_raises(Redis::BaseError) { wrong.acquire("door") }.message)

@@ -19,11 +19,25 @@ class RawTest < Test
     now = info(@redis, "door")
     assert_equal %w[owner fence holds lease-ms held-ms session client-id mode limit slot label holders waiters], now.keys
     assert_equal ["alice", fence, 2], now.values_at("owner", "fence", "holds")
+
+    # A thread waits on a connection of its own; another one hears of its turn.
+    waiting = start { connect.call("LOCK.ACQUIRE", "door", "OWNER", "bob", "BLOCK", 0) }
+    wait_for("bob waits") { waiters("door") == 1 }
     assert_equal 1, @redis.call("LOCK.RELEASE", "door", "alice", "FENCE", fence)
-    assert_equal 0, @redis.call("LOCK.RELEASE", "door", "alice", "ALL")
-    assert_nil @redis.call("LOCK.INFO", "door")
-    @redis.call("LOCK.ACQUIRE", "door", "OWNER", "carol")
+    assert_equal 0, @redis.call("LOCK.RELEASE", "door", "alice", "FENCE", fence)
+    owner, later, = waiting.value
+    assert_equal "bob", owner
+    assert_operator later, :>, fence
+    heard = Queue.new
+    start { connect.subscribe("mine") { |on| on.message { |_, message| heard << message } } }
+    wait_for("it hears") { @other.call("PUBSUB", "CHANNELS", "mine").any? }
+    wait = ["LOCK.ACQUIRE", "door", "OWNER", "carol", "BLOCK", 60_000, "NOTIFY", "mine", "ONCE"]
+    assert_equal "QUEUED", @redis.call(*wait)
+    assert_equal 0, @redis.call("LOCK.RELEASE", "door", "bob", "ALL")
+    message = heard.pop
+    assert_equal "granted #{@redis.call(*wait)[1]} carol", message
     assert_equal 1, @redis.call("LOCK.BREAK", "door")
+    assert_nil @redis.call("LOCK.INFO", "door")
   end
 
   def test_errors
@@ -34,16 +48,6 @@ class RawTest < Test
     error = assert_raises(Redis::CommandError) { @redis.call("LOCK.ACQUIRE", "word") }
     assert_match(/\AWRONGTYPE /, error.message)
     assert_equal "Redis::WrongTypeError", error.class.name unless Redis::VERSION < "5"
-  end
-
-  def test_a_late_release_with_the_fence
-    _, old, = @redis.call("LOCK.ACQUIRE", "door", "OWNER", "A", "PX", 50)
-    _, new, = @other.call("LOCK.ACQUIRE", "door", "OWNER", "B", "PX", 60_000, "BLOCK", 0)
-    assert_operator new, :>, old
-    refused("NOTHELD") { @redis.call("LOCK.RELEASE", "door", "A", "FENCE", old) }
-    refused("NOTHELD") { @redis.call("LOCK.RELEASE", "door", "B", "FENCE", old) }
-    assert_equal new, info(@redis, "door")["fence"]
-    assert_equal 0, @redis.call("LOCK.RELEASE", "door", "B", "FENCE", new)
   end
 
   # What the page about all clients warns of.
@@ -71,19 +75,6 @@ class RawTest < Test
     assert_equal first, clients[0]
     wait_for("it has left", 5) { waiters("door").zero? }
     assert_equal "hello", redis.echo("hello")
-  end
-
-  def test_a_lost_connection_is_made_anew_and_the_command_sent_once_more
-    @other.call("LOCK.ACQUIRE", "door", "OWNER", "other", "PX", 60_000)
-    waiting = start { @redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob", "BLOCK", 0, "ONCE")[0] }
-    client = wait_for("it waits") do
-      waiter = info(@other, "door", "FULL")["queue"][0]
-      waiter && (waiter.is_a?(Array) ? waiter[3] : waiter["client-id"])
-    end
-    assert_equal 1, @other.call("CLIENT", "KILL", "ID", client)
-    wait_for("it waits again") { waiters("door") == 1 }
-    @other.call("LOCK.RELEASE", "door", "other")
-    assert_equal "bob", waiting.value
   end
 
   def test_a_session_lives_as_long_as_its_connection

@@ -13,8 +13,6 @@ rescue LoadError
   # redis-rb 4 has it in itself
 end
 
-THREADS = 100
-
 class Test < Minitest::Test
   def setup
     @clients = []
@@ -23,6 +21,7 @@ class Test < Minitest::Test
     @redis = connect
     @other = connect
     @redis.flushall
+    @redis.config(:set, "lock.default-lease", 600_000) # so that what is free in time was given back
     @locks = open_locks(@redis)
   end
 
@@ -51,7 +50,7 @@ class Test < Minitest::Test
   end
 
   # The condition's value, as soon as it is true.
-  def wait_for(what, seconds = 30)
+  def wait_for(what, seconds = 60)
     till = clock + seconds
     until (value = yield)
       assert clock < till, "not within #{seconds} s: #{what}"
@@ -75,7 +74,7 @@ class Test < Minitest::Test
 
   # The lock is somebody else's.
   def occupy(key)
-    @other.call("LOCK.ACQUIRE", key, "OWNER", "other", "PX", 60_000)
+    @other.call("LOCK.ACQUIRE", key, "OWNER", "other", "PX", 600_000)
   end
 
   def kill(client)

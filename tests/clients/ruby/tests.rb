@@ -5,4 +5,3 @@
 require_relative "raw_test"
 require_relative "locks_test"
 require_relative "interrupts_test"
-require_relative "many_test"

@@ -61,7 +61,7 @@ class Task:
     def __init__(self, program, name):
         self.program, self.name, self.events = program, name, []
 
-    def next(self, *names, seconds=30):
+    def next(self, *names, seconds=60):
         """The task's next event, which must be one of these."""
         event = self.program.await_event(self.events, f"{self.name}: {' or '.join(names)}", seconds)
         assert event["event"] in names, f"instead of {' or '.join(names)}: {event}"
@@ -72,7 +72,7 @@ class Task:
         assert not self.events, f"unexpected: {self.events}"
         return True
 
-    def acquired(self, seconds=30):
+    def acquired(self, seconds=60):
         self.owner, self.fences = (event := self.next("acquired", seconds=seconds))["owner"], event["fences"]
         self.slot = event.get("slot")
         return self
@@ -142,10 +142,10 @@ class Program:
 
     def close(self):
         self.tell(do="close")
-        event = self.await_event(self.general, "closed", 30)
+        event = self.await_event(self.general, "closed", 60)
         assert event["event"] == "closed", event
         self.process.stdin.close()
-        assert self.process.wait(30) == 0, f"its exit code is {self.process.returncode}"
+        assert self.process.wait(60) == 0, f"its exit code is {self.process.returncode}"
 
     def freeze(self):
         self.process.send_signal(signal.SIGSTOP)

@@ -235,3 +235,55 @@ def bad_input_is_refused_before_anything_is_sent(stage):
 def server_without_the_module(stage):
     event = stage.program(stage.server(module=False)).acquire("k", wait=5000).next("no_module")
     assert "module" in event["message"].lower(), event
+
+
+def _let_in(server, waiting, others=0, least=1):
+    """Those that hold the lock, once each of them was told. So many others do too; all together are at least so many."""
+    inside = []
+
+    def all_told():
+        for task in [task for task in waiting if task.events]:
+            waiting.remove(task)
+            inside.append(task.acquired())
+        return least <= len(inside) + others == (server.lock("k") or {}).get("holders")
+
+    until(all_told, "each that holds the lock is told")
+    return inside
+
+
+@scenario(quick=False)
+def many_readers_and_some_writers(stage):
+    server = stage.server()
+    programs = [stage.program(server) for _ in range(2)]
+    hold(server, "k")
+    writers = [program.acquire("k") for program in programs for _ in range(5)]
+    readers = [program.acquire("k", shared=True) for program in programs for _ in range(45)]
+    writers += [program.acquire("k") for program in programs for _ in range(5)]
+    waiting, most = [*writers, *readers], 0
+    queued(server, "k", len(waiting))
+    free(server, "k")
+    while waiting:
+        inside = _let_in(server, waiting)
+        assert len(inside) == 1 or not any(task in writers for task in inside), "a writer beside others"
+        most = max(most, len(inside))
+        for task in inside:
+            task.release()
+    assert most > 2, "readers come in together"
+    assert server.lock("k") is None
+
+
+@scenario(quick=False)
+def permits_of_the_killed_go_to_those_who_wait(stage):
+    server = stage.server()
+    killed, program = stage.program(server), stage.program(server)
+    lost = [killed.acquire("k", limit=10, session=True, lease=60_000).acquired() for _ in range(5)]
+    waiting = [program.acquire("k", limit=10) for _ in range(40)]
+    queued(server, "k", 35)
+    inside = _let_in(server, waiting, others=len(lost), least=10)
+    killed.kill()
+    queued(server, "k", 30)
+    while waiting or inside:
+        inside += _let_in(server, waiting, others=len(inside), least=min(10, len(inside) + len(waiting)))
+        assert len(inside) <= 10
+        inside.pop().release()
+    assert server.lock("k") is None

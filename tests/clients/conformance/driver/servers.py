@@ -8,7 +8,7 @@ import time
 from resp import Connection
 
 
-def until(condition, what, seconds=30):
+def until(condition, what, seconds=60):
     """The condition's value, as soon as it is true."""
     end = time.monotonic() + seconds
     while not (value := condition()):

@@ -1,37 +1,45 @@
-//! Raw commands through redis-rs: on connections of threads and on a shared one of async tasks, in RESP2 and RESP3.
+//! Raw commands through redis-rs, on a thread's connection and on one that tasks share, in RESP2 and RESP3: what the page about all
+//! clients says of it.
 
 use std::collections::HashMap;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Connection, FromRedisValue, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, Connection, FromRedisValue, RedisResult, Value};
 
-type Grant = Option<(String, u64, u64, i64)>;
+type Send = Box<dyn FnMut(&str) -> RedisResult<Value> + std::marker::Send>;
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn client(protocol: &str) -> Client {
-    let url = std::env::var("REDIS_URL").unwrap();
-    Client::open(format!("{url}/?protocol={protocol}")).unwrap()
-}
-
-fn connect(protocol: &str) -> Connection {
-    client(protocol).get_connection().unwrap()
+    Client::open(format!("{}/?protocol={protocol}", std::env::var("REDIS_URL").unwrap())).unwrap()
 }
 
 /// A command from its words.
-fn words(line: String) -> Cmd {
+fn words(line: &str) -> Cmd {
     let mut cmd = Cmd::new();
     cmd.arg(line.split(' ').collect::<Vec<_>>());
     cmd
 }
 
-/// A lock that no other test has.
-fn key() -> String {
-    uuid::Uuid::new_v4().to_string()
+fn thread(protocol: &str) -> Send {
+    let mut connection: Connection = client(protocol).get_connection().unwrap();
+    Box::new(move |line| words(line).query(&mut connection))
 }
 
-fn not_held(error: &RedisError) -> bool {
-    error.code() == Some("NOTHELD")
+fn task(protocol: &str) -> Send {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // Half a second by default, which is too short for a wait.
+    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(MINUTE));
+    let mut connection =
+        runtime.block_on(client(protocol).get_multiplexed_async_connection_with_config(&patient)).unwrap();
+    Box::new(move |line| runtime.block_on(words(line).query_async(&mut connection)))
+}
+
+fn granted(reply: RedisResult<Value>) -> Option<(String, u64, u64)> {
+    let grant = Option::<(String, u64, u64, i64)>::from_redis_value(reply.unwrap()).unwrap();
+    grant.map(|(owner, fence, holds, _)| (owner, fence, holds))
 }
 
 /// How many wait: LOCK.INFO is pairs in a row in RESP2, a map in RESP3.
@@ -40,97 +48,59 @@ fn waiters(info: Value) -> u64 {
     u64::from_redis_value(info["waiters"].clone()).unwrap()
 }
 
-fn until_one_waits(connection: &mut Connection, key: &str) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while waiters(words(format!("LOCK.INFO {key}")).query(connection).unwrap()) != 1 {
-        assert!(Instant::now() < end, "nobody waits");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Takes, re-enters, resumes, extends, waits for and releases a lock, by whatever sends the words.
-fn from_grant_to_end(
-    mut send: impl FnMut(String) -> RedisResult<Value>,
-    mut send_elsewhere: impl FnMut(String) -> RedisResult<Value>,
-    wait: impl FnOnce(String) -> RedisResult<Value> + Send,
-    watcher: &mut Connection,
-) {
-    let key = key();
-    let grant = |value: RedisResult<Value>| Grant::from_redis_value(value.unwrap()).unwrap();
-    let acquire = format!("LOCK.ACQUIRE {key} OWNER alice PX 30000");
-    let (owner, fence, holds, lease) = grant(send(acquire.clone())).unwrap();
-    assert_eq!((owner.as_str(), holds, lease), ("alice", 1, 30_000));
-    let (_, again, holds, _) = grant(send(acquire.clone())).unwrap();
-    assert_eq!((again, holds), (fence, 2));
+fn from_grant_to_end(open: fn(&str) -> Send, protocol: &str) {
+    let [mut one, mut other, mut wait] = [open(protocol), open(protocol), open(protocol)];
+    let key = uuid::Uuid::new_v4().to_string();
+    let alice = format!("LOCK.ACQUIRE {key} OWNER alice PX 30000");
+    let (owner, fence, holds) = granted(one(&alice)).unwrap();
+    assert_eq!((owner.as_str(), holds), ("alice", 1));
+    assert_eq!(granted(one(&alice)), Some(("alice".into(), fence, 2)));
     // The same owner on another connection: the same grant, without another hold.
-    let (_, again, holds, _) = grant(send_elsewhere(format!("{acquire} ONCE"))).unwrap();
-    assert_eq!((again, holds), (fence, 2));
-    assert_eq!(send(format!("LOCK.EXTEND {key} alice EX 60 FENCE {fence}")).unwrap(), Value::Int(60_000));
-    assert_eq!(grant(send(format!("LOCK.ACQUIRE {key} OWNER bob"))), None);
+    assert_eq!(granted(other(&format!("{alice} ONCE"))), Some(("alice".into(), fence, 2)));
+    assert_eq!(one(&format!("LOCK.EXTEND {key} alice EX 60 FENCE {fence}")).unwrap(), Value::Int(60_000));
+    assert_eq!(granted(one(&format!("LOCK.ACQUIRE {key} OWNER bob"))), None);
 
-    let waiting = format!("LOCK.ACQUIRE {key} OWNER bob PX 30000 BLOCK 0");
-    let next = thread::scope(|scope| {
-        let next = scope.spawn(|| wait(waiting));
-        until_one_waits(watcher, &key);
-        assert_eq!(send(format!("LOCK.RELEASE {key} alice FENCE {fence}")).unwrap(), Value::Int(1));
-        assert_eq!(send(format!("LOCK.RELEASE {key} alice FENCE {fence}")).unwrap(), Value::Int(0));
-        next.join().unwrap()
-    });
-    let (owner, next_fence, holds, _) = grant(next).unwrap();
+    let bob = format!("LOCK.ACQUIRE {key} OWNER bob BLOCK 0");
+    let waiting = thread::spawn(move || wait(&bob));
+    let end = Instant::now() + MINUTE;
+    while waiters(one(&format!("LOCK.INFO {key}")).unwrap()) != 1 {
+        assert!(Instant::now() < end, "nobody waits");
+    }
+    assert_eq!(one(&format!("LOCK.RELEASE {key} alice FENCE {fence}")).unwrap(), Value::Int(1));
+    assert_eq!(one(&format!("LOCK.RELEASE {key} alice FENCE {fence}")).unwrap(), Value::Int(0));
+    let (owner, next, holds) = granted(waiting.join().unwrap()).unwrap();
     assert_eq!((owner.as_str(), holds), ("bob", 1));
-    assert!(next_fence > fence);
-    assert!(not_held(&send(format!("LOCK.EXTEND {key} alice")).unwrap_err()));
-    assert_eq!(send(format!("LOCK.RELEASE {key} bob ALL")).unwrap(), Value::Int(0));
-    assert_eq!(send(format!("LOCK.INFO {key}")).unwrap(), Value::Nil);
-}
+    assert!(next > fence);
 
-fn threads(protocol: &str) {
-    let [mut one, mut other, mut third, mut watcher] = std::array::from_fn(|_| connect(protocol));
-    from_grant_to_end(
-        |line| words(line).query(&mut one),
-        |line| words(line).query(&mut other),
-        |line| words(line).query(&mut third),
-        &mut watcher,
-    );
-}
+    let (told, hears) = mpsc::channel();
+    let (ready, begun) = mpsc::channel();
+    let (mut connection, channel) = (client(protocol).get_connection().unwrap(), format!("mine:{key}"));
+    thread::spawn({
+        let channel = channel.clone();
+        move || {
+            let mut hearing = connection.as_pubsub();
+            hearing.subscribe(channel).unwrap();
+            ready.send(()).unwrap();
+            told.send(hearing.get_message().unwrap().get_payload::<String>().unwrap()).unwrap();
+        }
+    });
+    begun.recv_timeout(MINUTE).unwrap();
+    let carol = format!("LOCK.ACQUIRE {key} OWNER carol BLOCK 60000 NOTIFY {channel} ONCE");
+    assert_eq!(one(&carol).unwrap(), Value::SimpleString("QUEUED".into()));
+    assert_eq!(one(&format!("LOCK.RELEASE {key} bob ALL")).unwrap(), Value::Int(0));
+    let message = hears.recv_timeout(MINUTE).unwrap();
+    let (_, fence, _) = granted(one(&carol)).unwrap();
+    assert_eq!(message, format!("granted {fence} carol"));
 
-#[test]
-fn a_lock_from_its_grant_to_its_end_with_threads_in_resp2() {
-    threads("resp2");
-}
-
-#[test]
-fn a_lock_from_its_grant_to_its_end_with_threads_in_resp3() {
-    threads("resp3");
-}
-
-fn tasks(protocol: &str) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    // A shared one's replies may be late on a busy machine, too: all have the time-out of the one that waits.
-    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(60)));
-    let connect = || {
-        let client = client(protocol);
-        runtime.block_on(client.get_multiplexed_async_connection_with_config(&patient)).unwrap()
-    };
-    let send = |connection: &MultiplexedConnection, line| {
-        let mut clone = connection.clone();
-        runtime.block_on(async { words(line).query_async(&mut clone).await })
-    };
-    let (shared, other) = (connect(), connect());
-    from_grant_to_end(
-        |line| send(&shared, line),
-        |line| send(&other, line),
-        |line| send(&other, line),
-        &mut self::connect(protocol),
-    );
+    assert_eq!(one(&format!("LOCK.EXTEND {key} alice")).unwrap_err().code(), Some("NOTHELD"));
+    assert_eq!(one(&format!("LOCK.RELEASE {key} carol")).unwrap(), Value::Int(0));
+    assert_eq!(one(&format!("LOCK.INFO {key}")).unwrap(), Value::Nil);
 }
 
 #[test]
-fn a_lock_from_its_grant_to_its_end_with_tasks_in_resp2() {
-    tasks("resp2");
-}
-
-#[test]
-fn a_lock_from_its_grant_to_its_end_with_tasks_in_resp3() {
-    tasks("resp3");
+fn a_lock_from_its_grant_to_its_end() {
+    for protocol in ["resp2", "resp3"] {
+        from_grant_to_end(thread, protocol);
+        from_grant_to_end(task, protocol);
+    }
 }

@@ -1,11 +1,9 @@
-//! The package with threads, many at once.
+//! What the conformance scenarios can't try, since it is that of threads: panics, callbacks, clones, a cluster.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redis::{Client, Commands, Connection};
+use redis::{Client, Commands};
 use redislock::blocking::{Cancel, Held, Locks};
 use redislock::{Error, Servers};
 
@@ -34,85 +32,6 @@ fn until(what: &str, condition: impl Fn() -> bool) {
 
 fn exists(key: &str) -> bool {
     client().get_connection().unwrap().exists(key).unwrap()
-}
-
-/// Takes the lock some times, and sees that nobody else is inside and that the fences rise.
-struct Door {
-    key: String,
-    occupied: AtomicBool,
-    fences: Mutex<Vec<u64>>,
-}
-
-impl Door {
-    fn new() -> Self {
-        Door { key: name(), occupied: AtomicBool::new(false), fences: Mutex::default() }
-    }
-
-    fn enter(&self, locks: &Locks) {
-        let held = acquire(locks, &self.key);
-        assert!(!self.occupied.swap(true, Ordering::SeqCst), "two have the lock");
-        thread::sleep(Duration::from_micros(100)); // the others' chance
-        self.fences.lock().unwrap().push(held.fence());
-        self.occupied.store(false, Ordering::SeqCst);
-        held.release().unwrap();
-    }
-
-    /// So many threads, each of them 20 times.
-    fn crowd(self, locks: &Locks, threads: usize) {
-        thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| (0..20).for_each(|_| self.enter(locks)));
-            }
-        });
-        let fences = self.fences.into_inner().unwrap();
-        assert_eq!(fences.len(), 20 * threads);
-        assert!(fences.is_sorted());
-    }
-}
-
-#[test]
-fn a_hundred_threads_take_turns_at_one_lock() {
-    Door::new().crowd(&Locks::new(client()), 100);
-}
-
-#[test]
-fn threads_take_turns_on_a_cluster() {
-    let url = std::env::var("CLUSTER_URL").unwrap();
-    let cluster = redis::cluster::ClusterClient::new([url.as_str()]).unwrap();
-    let locks = Locks::new(Servers::cluster(cluster, [Client::open(url).unwrap()]));
-    Door::new().crowd(&locks, 20);
-    locks.acquire_all(["{bank}:1", "{bank}:2"]).wait(MINUTE).block().unwrap().release().unwrap();
-}
-
-/// Whether there was a piece left. The stock is read and written in two steps, under the article's lock.
-fn buy(locks: &Locks, connection: &Mutex<Connection>, article: &str) -> bool {
-    let held = acquire(locks, &format!("lock:{article}"));
-    let left: u64 = connection.lock().unwrap().get(article).unwrap();
-    thread::sleep(Duration::from_millis(2)); // the others' chance
-    if left > 0 {
-        let () = connection.lock().unwrap().set(article, left - 1).unwrap();
-    }
-    held.release().unwrap();
-    left > 0
-}
-
-#[test]
-fn five_hundred_buyers_of_five_articles() {
-    let (locks, connection) = (Locks::new(client()), Mutex::new(client().get_connection().unwrap()));
-    let articles: [String; 5] = std::array::from_fn(|_| name());
-    for article in &articles {
-        let () = connection.lock().unwrap().set(article, 40).unwrap();
-    }
-    let (locks, connection, articles) = (&locks, &connection, &articles);
-    let sold = thread::scope(|scope| {
-        let buyer = |number: usize| scope.spawn(move || buy(locks, connection, &articles[number % 5]));
-        let buyers: Vec<_> = (0..500).map(buyer).collect();
-        buyers.into_iter().map(|buyer| buyer.join().unwrap()).filter(|sold| *sold).count()
-    });
-    assert_eq!(sold, 200);
-    for article in articles {
-        assert_eq!(connection.lock().unwrap().get::<_, u64>(article).unwrap(), 0);
-    }
 }
 
 #[test]
@@ -163,6 +82,16 @@ fn a_wait_is_cancelled_and_one_of_closed_locks_ends() {
     assert!(matches!(held.check(), Err(Error::Closed)));
     assert!(!exists(&key));
     assert!(matches!(locks.acquire(&key).block(), Err(Error::Closed)));
+}
+
+#[test]
+fn threads_lock_on_a_cluster() {
+    let url = std::env::var("CLUSTER_URL").unwrap();
+    let cluster = redis::cluster::ClusterClient::new([url.as_str()]).unwrap();
+    let locks = Locks::new(Servers::cluster(cluster, [Client::open(url).unwrap()]));
+    let held = locks.acquire_all(["{bank}:1", "{bank}:2"]).wait(MINUTE).block().unwrap();
+    assert!(matches!(locks.acquire("{bank}:2").wait(Duration::ZERO).block(), Err(Error::NotAcquired(..))));
+    held.release().unwrap();
 }
 
 /// The last one to go ends the threads, and so the connections.
