@@ -205,8 +205,8 @@ fn every_option_is_taken_once_and_nothing_else_is() {
         }
         for option in options.iter().rev() {
             // `START` goes with neither `SESSION` nor `SYNC`: see `notify::start::what_is_refused_changes_nothing`.
-            let ways = option.ways(value).into_iter().filter(|way| !way.contains(" START "));
-            backwards += &format!(" {}", ways.last().unwrap());
+            let mut ways = option.ways(value).into_iter().rev();
+            backwards += &format!(" {}", ways.find(|way| !way.contains(" START ")).unwrap());
         }
         assert!(taken(&all), "{all}");
         assert!(taken(&backwards), "{backwards}");
