@@ -57,6 +57,9 @@ func isGone(err error) bool {
 	return redis.HasErrorPrefix(err, "NOTHELD") || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
+// isSyntax: the server does not know a word of the command.
+func isSyntax(err error) bool { return strings.Contains(err.Error(), "syntax error") }
+
 // explained is the error of this package for what the server said, or that itself.
 func explained(err error, r *request) error {
 	said := strings.TrimSpace(err.Error())
@@ -72,7 +75,7 @@ func explained(err error, r *request) error {
 		return fmt.Errorf("%w: %s: %w", ErrNotAcquired, r, err)
 	case strings.Contains(strings.ToLower(said), "unknown command"):
 		return fmt.Errorf("%w (%w)", ErrNoModule, err)
-	case strings.Contains(said, "syntax error"):
+	case isSyntax(err):
 		return fmt.Errorf("%w (%w)", ErrTooOld, err)
 	}
 	return err

@@ -38,12 +38,21 @@ type Held struct {
 	lease         time.Duration
 	doubted       bool
 	renewing      bool
+	started       bool // at the message: the claim, which gives it its whole lease, is still to come
 	heardLost     []int64
-	used          bool // others had the grant, or will have it, when this one left
+	asks          int64 // the number of the last acquire
+	told          *told // what the message said that this acquire was granted
+	used          bool  // others had the grant, or will have it, when this one left
 	err           error
 
 	// Of the wait, then of the goroutine that gives it up:
 	place, unsure bool // it may have a place; an answer was lost, so it may be held
+}
+
+// told is a grant as a message tells of it: how long it lasts unclaimed, and the number of the permit of a Limit.
+type told struct {
+	fence, slot int64
+	lasts       time.Duration
 }
 
 // Keys are the locks, in the order in which they were named.
@@ -184,13 +193,13 @@ func (l *Locks) renewed(h *Held, reply any, began time.Time) {
 		return
 	}
 	left, _ := reply.(int64)
-	h.until, h.due = never(), never()
+	h.until, h.due, h.started = never(), never(), false
 	if left < 0 { // somebody said PERSIST: it never ends
 		return
 	}
 	lease := time.Duration(left) * time.Millisecond
 	h.until = began.Add(lease)
-	if h.request.lease == 0 { // the first one may have been that of another hold, and longer than the server's own
+	if h.lease = h.request.lease; h.lease == 0 { // the first one may have been that of another hold, and longer than the server's own
 		h.lease = lease
 	}
 	// A lease that comes out short has reached the maximum age: no renewal makes it longer.
@@ -225,10 +234,10 @@ func (l *Locks) renew(h *Held) {
 	lease := r.lease
 	words := r.extend(h.fences, lease)
 	if asks {
-		if !r.kept { // to ask never makes a lease shorter
+		if !r.kept && !h.started { // to ask never makes a lease shorter
 			lease = time.Millisecond
 		}
-		words = r.acquire(l.channel, -1, lease)
+		words = r.acquire(l.channel, -1, lease, 0)
 	}
 	l.mutex.Unlock()
 	began := time.Now()
@@ -329,8 +338,8 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 			reply, err = l.send(r.release(h.fences), false)
 		case h.place || h.unsure:
 			reply, err = l.send(r.leave(), false)
-			// An owner that the caller named may hold the lock in another process.
-			if left, _ := reply.(int64); err == nil && left == 0 && h.unsure && !r.named {
+			// It may have been granted already. An owner that the caller named may hold the lock in another process.
+			if left, _ := reply.(int64); err == nil && left == 0 && (h.unsure && !r.named || r.starts) {
 				_, err = l.send(r.release(nil), false)
 			}
 		}

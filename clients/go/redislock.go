@@ -38,6 +38,7 @@ type Locks struct {
 
 	mutex   sync.Mutex
 	closed  bool
+	claims  bool // an older server: it grants nothing at the message
 	next    time.Time
 	entries map[string][]*Held // by owner
 }
@@ -261,6 +262,7 @@ func (l *Locks) listen() {
 		switch message := message.(type) {
 		case *redis.Subscription: // made anew, so messages were lost
 			l.mutex.Lock()
+			l.claims = false // it may be another server
 			for _, h := range l.all() {
 				l.doubt(h)
 			}
@@ -295,12 +297,13 @@ func (l *Locks) listen() {
 // hear reads a message. The owner comes last in it, because it may contain anything.
 func (l *Locks) hear(message string) {
 	word, owner, _ := strings.Cut(message, " ")
-	var fence int64
-	if word == "granted" || word == "lost" {
+	var numbers [4]int64
+	for at := range numbersOf[word] {
 		var number string
 		number, owner, _ = strings.Cut(owner, " ")
-		fence, _ = strconv.ParseInt(number, 10, 64)
+		numbers[at], _ = strconv.ParseInt(number, 10, 64)
 	}
+	fence := numbers[0]
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	for _, h := range slices.Clone(l.entries[owner]) {
@@ -309,11 +312,17 @@ func (l *Locks) hear(message string) {
 			l.lose(h, "the server says that it has ended")
 		case word == "lost" && h.state == waiting: // the reply with its fence may still be on its way
 			h.heardLost = append(h.heardLost, fence)
+		case word == "start" && h.state == waiting && numbers[3] == h.asks: // else it is late: it was asked for again since
+			h.told = &told{fence: fence, lasts: time.Duration(numbers[1]) * time.Millisecond, slot: numbers[2]}
+			l.doubt(h)
 		case word == "gone", word == "granted" && h.state == waiting:
 			l.doubt(h)
 		}
 	}
 }
+
+// numbersOf tells how many numbers stand between the word of a message and the owner.
+var numbersOf = map[string]int{"granted": 1, "lost": 1, "wanted": 1, "start": 4}
 
 // doubt finds out how things are: a wait asks again, a held lock is looked at. To be called with the mutex.
 func (l *Locks) doubt(h *Held) {

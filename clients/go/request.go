@@ -18,6 +18,7 @@ type request struct {
 	owner                string
 	named, kept, session bool
 	shared, limited      bool
+	starts               bool // work can begin at the message
 	mode, sync           []any
 	wrong                error
 }
@@ -116,6 +117,8 @@ func newRequest(keys []string, options []Option) (*request, error) {
 		r.owner = newUUID()
 	}
 	r.kept = r.kept || r.session
+	// The message tells of one grant that is new. Others are claimed first, as is what a connection keeps alive or replicas confirm.
+	r.starts = !r.named && !r.session && r.sync == nil && len(keys) == 1
 	return r, r.wrong
 }
 
@@ -139,9 +142,14 @@ func (r *request) command(verb string, words ...any) []any {
 	return append(command, words...)
 }
 
-// acquire has block as for the server: negative asks once, 0 waits for ever.
-func (r *request) acquire(channel string, block int64, lease time.Duration) []any {
-	words := append(px("OWNER", r.owner, lease), "NOTIFY", channel, "ONCE")
+// acquire has block as for the server: negative asks once, 0 waits for ever. With a number, the message that the lock is granted says
+// it again, and the grant is claimed already.
+func (r *request) acquire(channel string, block int64, lease time.Duration, number int64) []any {
+	words := append(px("OWNER", r.owner, lease), "NOTIFY", channel)
+	if number > 0 {
+		words = append(words, "START", number)
+	}
+	words = append(words, "ONCE")
 	if block >= 0 {
 		words = append(words, "BLOCK", block)
 	}

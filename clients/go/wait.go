@@ -88,7 +88,14 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		} else if r.wait != nil {
 			block = max(1, (time.Until(end) + time.Millisecond - 1).Milliseconds())
 		}
-		coming := l.start(r.acquire(l.channel, block, r.lease), r.session)
+		l.mutex.Lock()
+		h.asks, h.told = h.asks+1, nil
+		number := int64(0)
+		if r.starts && !l.claims && !once {
+			number = h.asks
+		}
+		l.mutex.Unlock()
+		coming := l.start(r.acquire(l.channel, block, r.lease, number), r.session)
 		answered, err := pause(never().Sub(began), nil, coming)
 		if answered == nil { // cancelled, or the wait is over
 			if err == nil {
@@ -114,11 +121,18 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			return l.end(h, nil, notAcquired())
 		case passes(answered.err) && (!once || tries < 2):
 			trouble, next = answered.err, tryAgain
+		case answered.err != nil && number > 0 && isSyntax(answered.err): // an older server
+			l.mutex.Lock()
+			l.claims = true
+			l.mutex.Unlock()
+			continue
 		case answered.err != nil:
 			return l.end(h, nil, explained(answered.err, r))
 		}
 		if _, err := pause(next, h.woken, nil); err != nil {
 			return l.end(h, nil, err)
+		} else if trouble == nil && l.begin(h, began) {
+			return nil
 		} else if !once && !time.Now().Before(end) {
 			return l.end(h, nil, notAcquired())
 		}
@@ -148,14 +162,33 @@ func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 	if len(grant) > 4 {
 		h.slots = numbers(grant[4])
 	}
-	if h.request.lease > 0 {
-		h.lease = h.request.lease
-	}
 	h.state = held
 	l.renewed(h, grant[3], began)
 	if slices.ContainsFunc(h.fences, func(fence int64) bool { return slices.Contains(h.heardLost, fence) }) {
 		l.lose(h, "the server says that it has ended")
 	}
+	return true
+}
+
+// begin is true if the lock is held from the message on. What is believed ends as if the grant had been made when the lock was asked
+// for: it is younger, since the message says the number of that. If too little is left, asking tells what has become of it.
+func (l *Locks) begin(h *Held, asked time.Time) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	told := h.told
+	if told == nil || l.closed || slices.Contains(h.heardLost, told.fence) {
+		return false
+	}
+	until := asked.Add(told.lasts)
+	left := time.Until(until)
+	if left < told.lasts/5 {
+		return false
+	}
+	h.fences, h.state, h.started, h.until, h.lease = []int64{told.fence}, held, true, until, told.lasts
+	if h.request.limited {
+		h.slots = []int64{told.slot}
+	}
+	l.plan(h, until.Add(-left*2/3)) // the claim, if the lock is held that long
 	return true
 }
 
