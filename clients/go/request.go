@@ -17,8 +17,8 @@ type request struct {
 	lease                time.Duration
 	owner                string
 	named, kept, session bool
-	shared, limited      bool
-	starts               bool // work can begin at the message
+	shared, starts       bool // starts: work can begin at the message
+	limit, slot          int
 	mode, sync           []any
 	wrong                error
 }
@@ -68,8 +68,19 @@ func Limit(n int) Option {
 		if n < 1 {
 			r.refuse("a limit must be at least 1: %d", n)
 		}
-		r.limited = true
+		r.limit = n
 		r.mode = append(r.mode, "LIMIT", n)
+	}
+}
+
+// Slot is the number among those of Limit that is wanted, and no other.
+func Slot(n int) Option {
+	return func(r *request) {
+		if n < 1 {
+			r.refuse("a slot must be at least 1: %d", n)
+		}
+		r.slot = n
+		r.mode = append(r.mode, "SLOT", n)
 	}
 }
 
@@ -107,8 +118,11 @@ func newRequest(keys []string, options []Option) (*request, error) {
 	if len(keys) == 0 {
 		r.refuse("a lock needs a key")
 	}
-	if r.shared && r.limited {
+	if r.shared && r.limit > 0 {
 		r.refuse("Shared and Limit exclude each other")
+	}
+	if r.slot > r.limit {
+		r.refuse("a slot must be one of those of Limit: %d", r.slot)
 	}
 	if r.named && (r.owner == "" || len(r.owner) > 128) {
 		r.refuse("an owner must be 1 to 128 bytes long: %d", len(r.owner))

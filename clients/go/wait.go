@@ -185,7 +185,7 @@ func (l *Locks) begin(h *Held, asked time.Time) bool {
 		return false
 	}
 	h.fences, h.state, h.started, h.until, h.lease = []int64{told.fence}, held, true, until, told.lasts
-	if h.request.limited {
+	if h.request.limit > 0 {
 		h.slots = []int64{told.slot}
 	}
 	l.plan(h, until.Add(-left*2/3)) // the claim, if the lock is held that long

@@ -26,7 +26,7 @@ type command struct {
 	MaxHold                 *int64 `json:"max_hold"`
 	Shared, Detect, Session bool
 	Renew                   *bool
-	Limit                   *int
+	Limit, Slot             *int
 	Label, Owner            *string
 	Sync                    []int64
 }
@@ -91,6 +91,7 @@ func options(c command) (all []redislock.Option) {
 	add(c.Session, redislock.Session)
 	add(c.Renew != nil && !*c.Renew, redislock.NoRenewal)
 	add(c.Limit != nil, func() redislock.Option { return redislock.Limit(*c.Limit) })
+	add(c.Slot != nil, func() redislock.Option { return redislock.Slot(*c.Slot) })
 	add(c.Label != nil, func() redislock.Option { return redislock.Label(*c.Label) })
 	add(c.Owner != nil, func() redislock.Option { return redislock.Owner(*c.Owner) })
 	add(c.Sync != nil, func() redislock.Option { return redislock.Sync(int(c.Sync[0]), ms(c.Sync[1])) })
