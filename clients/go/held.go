@@ -127,7 +127,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	words := h.request.extend(h.fences, h.request.lease)
 	l.mutex.Unlock()
 	var answered answer
-	coming := l.start(words, false)
+	coming := l.start(h.request, words, false)
 	select {
 	case answered = <-coming:
 		<-h.turn
@@ -167,13 +167,13 @@ func (h *Held) Release(ctx context.Context) error {
 		return err
 	}
 	l.leave(h)
-	until := h.until
 	l.mutex.Unlock()
-	// What still works under the context must not outlive the lease, however long the release takes.
-	defer time.AfterFunc(time.Until(until), func() { h.cancel(fmt.Errorf("%w: %s: its lease is over", ErrLost, h.request)) }).Stop()
+	defer h.cancel(nil)
+	if ctx.Done() == nil {
+		return l.part(h, nil)
+	}
 	done := make(chan error, 1)
 	go func() { done <- l.part(h, nil) }()
-	defer h.cancel(nil)
 	select {
 	case err := <-done:
 		return err
@@ -335,12 +335,12 @@ func (l *Locks) part(h *Held, coming <-chan answer) error {
 		switch {
 		case h.used:
 		case h.fences != nil:
-			reply, err = l.send(r.release(h.fences), false)
+			reply, err = l.ask(r, r.release(h.fences))
 		case h.place || h.unsure:
-			reply, err = l.send(r.leave(), false)
+			reply, err = l.ask(r, r.leave())
 			// It may have been granted already. An owner that the caller named may hold the lock in another process.
 			if left, _ := reply.(int64); err == nil && left == 0 && (h.unsure && !r.named || r.starts) {
-				_, err = l.send(r.release(nil), false)
+				_, err = l.ask(r, r.release(nil))
 			}
 		}
 		if errors.Is(err, redis.Nil) {

@@ -32,12 +32,14 @@ type Locks struct {
 	pubsub             *redis.PubSub // set by starting, then the listener's own
 	failed             time.Time     // with starting
 	failure            error
-	wake               chan struct{}
+	wake, more         chan struct{}
 	done               chan struct{}
 	running            sync.WaitGroup
 
 	mutex   sync.Mutex
 	closed  bool
+	working bool // so l.jobs are done
+	jobs    []job
 	claims  bool // an older server: it grants nothing at the message
 	next    time.Time
 	entries map[string][]*Held // by owner
@@ -48,6 +50,7 @@ type Locks struct {
 func New(client redis.UniversalClient) *Locks {
 	l := &Locks{
 		commands: client, sessions: client, channel: "redislock:" + newUUID(), wake: make(chan struct{}, 1),
+		more: make(chan struct{}, commands),
 		done: make(chan struct{}), entries: map[string][]*Held{}, next: never(),
 	}
 	switch client := client.(type) {
@@ -84,6 +87,13 @@ func lasting(retries *int, read, write, pool, idle, life *time.Duration) {
 			*timeout = -1
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func never() time.Time { return time.Now().Add(100 * 365 * 24 * time.Hour) }
@@ -195,32 +205,6 @@ func sameKeys(a, b []string) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(key string) bool { return !slices.Contains(b, key) })
 }
 
-// final is a command that go-redis sends once: to a second release of its own, the answer would be NOTHELD.
-type final struct{ *redis.Cmd }
-
-func (final) NoRetry() bool { return true }
-
-func (l *Locks) send(words []any, session bool) (any, error) {
-	cmd := redis.NewCmd(context.Background(), words...)
-	if _, several := words[1].(int); several {
-		cmd.SetFirstKeyPos(2)
-	}
-	client := l.commands
-	if session {
-		client = l.sessions
-	}
-	if strings.HasSuffix(words[0].(string), "RELEASE") {
-		_ = client.Process(context.Background(), final{cmd})
-	} else {
-		_ = client.Process(context.Background(), cmd)
-	}
-	reply, err := cmd.Result()
-	if l.single && redis.HasErrorPrefix(err, "MOVED") {
-		err = fmt.Errorf("%w: %w", errNode, err)
-	}
-	return reply, err
-}
-
 // subscribed has the one subscription, from the first lock on.
 func (l *Locks) subscribed() error {
 	l.starting.Lock()
@@ -243,7 +227,10 @@ func (l *Locks) subscribed() error {
 		_ = pubsub.Close()
 		return ErrClosed
 	}
-	l.pubsub = pubsub
+	l.pubsub, l.working = pubsub, true
+	for range commands {
+		go l.work()
+	}
 	l.running.Go(l.listen)
 	l.running.Go(l.clock)
 	return nil
@@ -340,10 +327,7 @@ func (l *Locks) doubt(h *Held) {
 // plan is to be called with the mutex.
 func (l *Locks) plan(h *Held, due time.Time) {
 	h.due = due
-	if due.After(h.until) {
-		due = h.until
-	}
-	if due.Before(l.next) {
+	if due = earlier(due, h.until); due.Before(l.next) {
 		l.next = due
 		select {
 		case l.wake <- struct{}{}:
@@ -361,6 +345,13 @@ func (l *Locks) clock() {
 		now := time.Now()
 		l.next = never()
 		for _, h := range l.all() {
+			if h.state == leaving && h.cancel != nil { // what still works must not outlive the lease, however long the release takes
+				if now.Before(h.until) {
+					l.next = earlier(l.next, h.until)
+				} else {
+					h.cancel(fmt.Errorf("%w: %s: its lease is over", ErrLost, h.request))
+				}
+			}
 			if h.state != held {
 				continue
 			}
@@ -375,11 +366,7 @@ func (l *Locks) clock() {
 					go l.renew(h)
 				}
 			}
-			for _, due := range []time.Time{h.until, h.due} {
-				if due.Before(l.next) {
-					l.next = due
-				}
-			}
+			l.next = earlier(l.next, earlier(h.until, h.due))
 		}
 		timer.Reset(max(time.Millisecond, time.Until(l.next)))
 		l.mutex.Unlock()

@@ -2,7 +2,9 @@ package redislock
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -108,12 +110,10 @@ func newRequest(keys []string, options []Option) (*request, error) {
 	for _, option := range options {
 		option(r)
 	}
-	seen := map[string]bool{}
-	for _, key := range keys {
-		if seen[key] {
+	for at, key := range keys {
+		if slices.Contains(keys[:at], key) {
 			r.refuse("the key %q is named twice", key)
 		}
-		seen[key] = true
 	}
 	if len(keys) == 0 {
 		r.refuse("a lock needs a key")
@@ -140,7 +140,8 @@ func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	digits := hex.EncodeToString(b[:])
+	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
 }
 
 func (r *request) String() string { return strings.Join(r.keys, ", ") }
