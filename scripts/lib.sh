@@ -162,7 +162,7 @@ build_module() { build_for "$host" --release; }
 # build_for TRIPLE ARGUMENTS...: cargo build for that target. No path of this machine's gets into what is built, so that the
 # same source makes the same bytes in any folder.
 build_for() {
-    local triple=$1 arch=${1%%-*} name=${1//-/_} flag flags='' bindgen='' linker=''
+    local triple=$1 arch=${1%%-*} name=${1//-/_} flag flags='' bindgen='' linker='' compiler=''
     shift
     # Not where the machine's own will do: it also links what runs while building, which is built again when it changes.
     [ "$arch" = "$(uname -m)" ] || linker=$arch-linux-gnu-gcc bindgen=-I/usr/$arch-linux-gnu/include
@@ -173,10 +173,11 @@ build_for() {
     # A program is linked statically.
     if [[ $triple = *-musl && "$*" != *--bin* ]]; then
         flags+=$'\x1f'-Ctarget-feature=-crt-static$'\x1f'-Lnative=$(musl_libraries "$arch")
-        # The types of the module API are alike in both C libraries, and glibc's headers are there.
-        bindgen="--target=$arch-linux-gnu $bindgen"
+        # The types of the module API are alike in both C libraries, and glibc's headers and compiler are there: redis-module's
+        # build script compiles a stub of pointers alone, and would look for a compiler for musl.
+        bindgen="--target=$arch-linux-gnu $bindgen" compiler=$arch-linux-gnu-gcc
     fi
-    env CARGO_ENCODED_RUSTFLAGS="$flags" ${linker:+"CARGO_TARGET_${name^^}_LINKER=$linker"} \
+    env CARGO_ENCODED_RUSTFLAGS="$flags" ${linker:+"CARGO_TARGET_${name^^}_LINKER=$linker"} ${compiler:+"CC_$name=$compiler"} \
         ${bindgen:+"BINDGEN_EXTRA_CLANG_ARGS_$name=$bindgen"} \
         cargo build --locked --target "$triple" "$@"
 }

@@ -93,6 +93,9 @@ impl Said<'_> {
         let channel = wait.channel.as_ref().map(|channel| &*channel.address);
         assert!(channel.is_none_or(|name| (1..=512).contains(&name.len()) && self.0.contains(&name)));
         assert!(wait.channel.as_ref().is_none_or(|channel| !channel.wanted || self.word("WANTED")));
+        let start = wait.channel.as_ref().and_then(|channel| channel.start);
+        assert!(start.is_none_or(|number| self.word("START") && self.number(number.get().cast_signed())));
+        assert!(start.is_none() || !ask.session && wait.confirm.is_none());
         self.check_room(ask.room, config::max_holders());
         self.check_slot(ask);
         self.check_confirm(wait.confirm);

@@ -1,11 +1,10 @@
 //! Taking a lock: who gets it, with what, and who does not.
 
-use crate::support::{Grant, Payload, Server};
+use crate::support::{Payload, Server};
 
 #[test]
 fn without_an_owner_the_server_makes_one_that_is_a_uuid_of_version_4() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let first = client.acquire("a", "").unwrap().owner;
     let second = client.acquire("b", "").unwrap().owner;
     assert_ne!(first, second);
@@ -24,81 +23,8 @@ fn without_an_owner_the_server_makes_one_that_is_a_uuid_of_version_4() {
 }
 
 #[test]
-fn a_free_lock_goes_to_the_owner_named_with_one_hold_and_the_lease_asked() {
-    let server = Server::start();
-    let mut client = server.client();
-    let grant = client.acquire("k", "OWNER alice PX 60000").unwrap();
-    assert_eq!(
-        grant,
-        Grant { owner: "alice".into(), fence: grant.fence, holds: 1, lease: 60_000, slot: None }
-    );
-    assert!(grant.fence > 0 && grant.fence < 1 << 53);
-}
-
-#[test]
-fn the_owner_that_the_server_made_can_reenter_extend_and_release() {
-    let server = Server::start();
-    let mut client = server.client();
-    let Grant { owner, fence, .. } = client.acquire("k", "").unwrap();
-    let again = client.acquire("k", &format!("OWNER {owner}")).unwrap();
-    assert_eq!((again.owner, again.fence, again.holds), (owner.clone(), fence, 2));
-    assert_eq!(client.ask::<i64>(&format!("LOCK.EXTEND k {owner} PX 5000")), 5000);
-    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner} ALL")), 0);
-}
-
-#[test]
-fn three_entries_take_three_releases() {
-    let server = Server::start();
-    let mut client = server.client();
-    let fence = client.acquire("k", "OWNER alice").unwrap().fence;
-    for holds in [2, 3] {
-        let grant = client.acquire("k", "OWNER alice").unwrap();
-        assert_eq!((grant.fence, grant.holds), (fence, holds));
-    }
-    for left in [2, 1, 0] {
-        assert_eq!(client.acquire("k", "OWNER bob"), None);
-        assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), left);
-    }
-    assert_eq!(client.holder("k"), None);
-    assert_eq!(client.ask::<i64>("EXISTS k"), 0);
-}
-
-#[test]
-fn ownership_is_the_owners_not_the_connections() {
-    let server = Server::start();
-    server.client().acquire("k", "OWNER alice").unwrap();
-    let mut other = server.client();
-    assert_eq!(other.acquire("k", "OWNER alice").unwrap().holds, 2);
-    assert_eq!(other.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
-}
-
-#[test]
-fn a_second_owner_is_refused_and_nothing_changes() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 60000").unwrap();
-    let before = client.snapshot();
-    assert_eq!(client.acquire("k", "OWNER bob PX 90000"), None);
-    assert_eq!(client.acquire("k", ""), None);
-    assert_eq!(client.acquire("k", "OWNER bob ONCE"), None);
-    assert_eq!(client.snapshot(), before);
-    assert_eq!(client.holder("k").unwrap().owner, "alice");
-}
-
-#[test]
-fn locks_are_independent_of_each_other_and_of_other_databases() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(client.acquire("l", "OWNER bob").unwrap().holds, 1);
-    client.ask::<()>("SELECT 1");
-    assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1);
-}
-
-#[test]
 fn a_reentry_never_shortens_the_lease_and_may_lengthen_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     let ends: i64 = client.ask("PEXPIRETIME k");
     let shorter = client.acquire("k", "OWNER alice PX 1000").unwrap();
@@ -111,8 +37,7 @@ fn a_reentry_never_shortens_the_lease_and_may_lengthen_it() {
 
 #[test]
 fn once_gives_a_holder_its_grant_back_without_another_hold() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let first = client.acquire("k", "OWNER alice ONCE PX 60000").unwrap();
     assert_eq!(first.holds, 1);
     let before = client.snapshot();
@@ -124,29 +49,8 @@ fn once_gives_a_holder_its_grant_back_without_another_hold() {
 }
 
 #[test]
-fn once_keeps_the_holds_of_earlier_entries() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(client.acquire("k", "OWNER alice ONCE").unwrap().holds, 2);
-}
-
-#[test]
-fn options_go_in_any_order_and_any_case() {
-    let server = Server::start();
-    let mut client = server.client();
-    for options in ["OWNER alice EX 60 ONCE", "once ex 60 owner alice", "Ex 60 oNCE OwNeR alice"] {
-        let grant = client.acquire("k", options).unwrap();
-        assert_eq!((&grant.owner[..], grant.holds), ("alice", 1), "{options}");
-    }
-    assert_eq!(client.ask::<i64>("lock.RELEASE k alice"), 0);
-}
-
-#[test]
 fn an_options_word_can_be_an_owner_or_a_key() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(client.acquire("OWNER", "OWNER OWNER PX 60000").unwrap().owner, "OWNER");
     assert_eq!(client.ask::<i64>("LOCK.EXTEND OWNER OWNER PX 60000"), 60_000);
     assert_eq!(client.acquire("ALL", "OWNER ALL").unwrap().owner, "ALL");
@@ -160,8 +64,7 @@ fn an_options_word_can_be_an_owner_or_a_key() {
 fn many_holds_come_and_go_and_are_kept() {
     const MANY: usize = 5000;
     const OWNER: &str = "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11";
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let acquires = vec![format!("LOCK.ACQUIRE k OWNER {OWNER} EX 600"); MANY];
     let grants: Vec<(String, i64, i64, i64)> = client.ask_all(&acquires);
     let fence = grants[0].1;
@@ -183,8 +86,7 @@ fn many_holds_come_and_go_and_are_kept() {
 #[test]
 fn holds_at_their_limit_refuse_a_reentry_and_change_nothing() {
     const LIMIT: u64 = (1 << 32) - 1;
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for owner in ["alice", "0c1b6a0e-4f6b-4d0c-8f7e-3f8f1f0a9b11"] {
         let payload = Payload::lock(&mut client, owner.as_bytes(), 7, LIMIT).encode();
         client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload, b"REPLACE"]);

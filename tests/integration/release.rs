@@ -6,8 +6,7 @@ const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
 
 #[test]
 fn a_release_by_anybody_else_or_of_a_free_lock_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(client.refused("LOCK.RELEASE k alice"), NOT_HELD);
     client.acquire("k", "OWNER alice").unwrap();
     let before = client.snapshot();
@@ -22,20 +21,8 @@ fn a_release_by_anybody_else_or_of_a_free_lock_is_refused() {
 }
 
 #[test]
-fn all_drops_every_hold() {
-    let server = Server::start();
-    let mut client = server.client();
-    for _ in 0..3 {
-        client.acquire("k", "OWNER alice").unwrap();
-    }
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice all"), 0);
-    assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1);
-}
-
-#[test]
 fn a_fence_names_the_one_grant_that_is_released() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice").unwrap().fence;
     client.acquire("k", "OWNER alice").unwrap();
     for other in [1, fence - 1, fence + 1, (1 << 53) - 1, 1 << 53, i64::MAX] {
@@ -49,8 +36,7 @@ fn a_fence_names_the_one_grant_that_is_released() {
 
 #[test]
 fn a_release_that_leaves_holds_leaves_the_lease() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     let ends: i64 = client.ask("PEXPIRETIME k");
@@ -61,8 +47,7 @@ fn a_release_that_leaves_holds_leaves_the_lease() {
 /// The mistake of a plain `DEL`: a holder that was too slow deletes the lock of the next one.
 #[test]
 fn a_late_release_does_not_free_the_lock_of_the_next_holder() {
-    let server = Server::start();
-    let (mut slow, mut next) = (server.client(), server.client());
+    let (_server, [mut slow, mut next]) = Server::and_clients();
     slow.acquire("k", "OWNER slow PX 30").unwrap();
     let mut granted = None;
     wait_for("the slow holder's lease to lapse", || {
@@ -76,53 +61,4 @@ fn a_late_release_does_not_free_the_lock_of_the_next_holder() {
     let holder = next.holder("k").unwrap();
     assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("next", fence, 1));
     assert_eq!(slow.acquire("k", "OWNER slow"), None);
-}
-
-/// Both holders go by one name: only the fence tells their grants apart.
-#[test]
-fn a_late_release_with_its_fence_does_not_free_the_same_owners_next_grant() {
-    let server = Server::start();
-    let mut client = server.client();
-    let old = client.acquire("k", "OWNER job PX 30").unwrap().fence;
-    wait_for("the first lease to lapse", || client.holder("k").is_none());
-    let new = client.acquire("k", "OWNER job PX 60000").unwrap().fence;
-    assert!(new > old);
-    assert_eq!(client.refused(&format!("LOCK.RELEASE k job FENCE {old}")), NOT_HELD);
-    assert_eq!(client.refused(&format!("LOCK.RELEASE k job ALL FENCE {old}")), NOT_HELD);
-    assert_eq!(client.refused(&format!("LOCK.EXTEND k job FENCE {old}")), NOT_HELD);
-    assert_eq!(client.holder("k").unwrap().fence, new);
-}
-
-#[test]
-fn a_release_of_a_lapsed_lock_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 1").unwrap();
-    wait_for("the lease to lapse", || client.ask::<i64>("PTTL k") == -2);
-    assert_eq!(client.refused("LOCK.RELEASE k alice"), NOT_HELD);
-}
-
-#[test]
-fn many_clients_on_one_lock_are_never_in_it_together() {
-    const CLIENTS: usize = 8;
-    const ROUNDS: usize = 50;
-    let server = Server::start();
-    std::thread::scope(|scope| {
-        for _ in 0..CLIENTS {
-            scope.spawn(|| {
-                let mut client = server.client();
-                for _ in 0..ROUNDS {
-                    let mut owner = String::new();
-                    wait_for("the lock", || {
-                        client.acquire("k", "").map(|grant| owner = grant.owner).is_some()
-                    });
-                    // Not one step on the server: two holders at once would lose a count.
-                    let count: usize = client.ask::<Option<usize>>("GET count").unwrap_or(0);
-                    client.ask::<()>(&format!("SET count {}", count + 1));
-                    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner}")), 0);
-                }
-            });
-        }
-    });
-    assert_eq!(server.client().ask::<usize>("GET count"), CLIENTS * ROUNDS);
 }

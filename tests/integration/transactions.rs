@@ -2,7 +2,7 @@
 
 use redis::{Value, from_redis_value};
 
-use crate::support::{Client, Server, grant};
+use crate::support::{Client, Server, grant, transaction};
 
 const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
 
@@ -11,15 +11,6 @@ type Way = fn(&mut Client, &[&str]) -> Vec<Result<Value, String>>;
 
 fn plainly(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
     lines.iter().map(|line| client.send(line)).collect()
-}
-
-fn in_a_transaction(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>> {
-    client.ask::<()>("MULTI");
-    for line in lines {
-        assert_eq!(client.ask::<String>(line), "QUEUED");
-    }
-    let Value::Array(replies) = client.ask("EXEC") else { panic!("no array") };
-    replies.into_iter().map(reply_or_error).collect()
 }
 
 /// Each line in a script of its own: a script's error is its only reply.
@@ -41,15 +32,8 @@ fn in_scripts(client: &mut Client, lines: &[&str]) -> Vec<Result<Value, String>>
         .collect()
 }
 
-fn reply_or_error(reply: Value) -> Result<Value, String> {
-    match reply {
-        Value::ServerError(error) => Err(format!("{} {}", error.code(), error.details().unwrap_or_default())),
-        reply => Ok(reply),
-    }
-}
-
 const WAYS: [(&str, Way); 3] =
-    [("plainly", plainly), ("in a transaction", in_a_transaction), ("in scripts", in_scripts)];
+    [("plainly", plainly), ("in a transaction", transaction), ("in scripts", in_scripts)];
 
 #[test]
 fn the_replies_are_the_same_in_every_way_and_protocol() {
@@ -102,8 +86,7 @@ fn the_replies_are_the_same_in_every_way_and_protocol() {
 
 #[test]
 fn info_has_the_same_fields_in_every_way() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     let fields = |reply: Value| {
         let parts: Vec<String> = from_redis_value(reply).unwrap();
@@ -115,7 +98,7 @@ fn info_has_the_same_fields_in_every_way() {
         let reply = send(&mut client, &["LOCK.INFO k"]).remove(0).unwrap();
         assert_eq!(fields(reply), plain, "{name}");
     }
-    let in_transaction = in_a_transaction(&mut server.client_resp3(), &["LOCK.INFO k"]).remove(0).unwrap();
+    let in_transaction = transaction(&mut server.client_resp3(), &["LOCK.INFO k"]).remove(0).unwrap();
     assert!(matches!(in_transaction, Value::Map(_)), "{in_transaction:?}");
     let script = "redis.setresp(3) return redis.call('LOCK.INFO', KEYS[1]).map.owner";
     assert_eq!(client.ask_words::<String, _>(["EVAL", script, "1", "k"]), "alice");
@@ -123,9 +106,7 @@ fn info_has_the_same_fields_in_every_way() {
 
 #[test]
 fn a_script_sees_null_as_false_and_a_refusal_as_an_error() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let script = "return tostring(redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'bob'))";
     assert_eq!(client.ask_words::<String, _>(["EVAL", script, "1", "k"]), "false");
     let script = "return redis.pcall('LOCK.RELEASE', KEYS[1], 'bob').err";
@@ -137,9 +118,7 @@ fn a_script_sees_null_as_false_and_a_refusal_as_an_error() {
 
 #[test]
 fn a_read_only_script_may_look_at_a_lock_and_not_change_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let script = "return redis.call('LOCK.INFO', KEYS[1])[2]";
     assert_eq!(client.ask_words::<String, _>(["EVAL_RO", script, "1", "k"]), "alice");
     let before = client.snapshot();
@@ -148,43 +127,4 @@ fn a_read_only_script_may_look_at_a_lock_and_not_change_it() {
         client.send_words(["EVAL_RO", &script, "1", "k"]).unwrap_err();
     }
     assert_eq!(client.snapshot(), before);
-}
-
-#[test]
-fn a_discarded_transaction_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let before = client.snapshot();
-    client.ask::<()>("MULTI");
-    for line in ["LOCK.ACQUIRE free", "LOCK.RELEASE k alice", "LOCK.BREAK k"] {
-        client.ask::<()>(line);
-    }
-    client.ask::<()>("DISCARD");
-    assert_eq!(client.snapshot(), before);
-}
-
-#[test]
-fn a_refusal_in_a_transaction_does_not_stop_the_rest() {
-    let server = Server::start();
-    let mut client = server.client();
-    let replies = in_a_transaction(&mut client, &["LOCK.RELEASE k bob", "LOCK.ACQUIRE k OWNER alice"]);
-    assert_eq!(replies[0], Err(NOT_HELD.into()));
-    assert_eq!(client.holder("k").unwrap().owner, "alice");
-}
-
-#[test]
-fn a_lock_released_and_taken_in_one_transaction_has_two_fences() {
-    let server = Server::start();
-    let mut client = server.client();
-    let lines = [
-        "LOCK.ACQUIRE k OWNER a",
-        "LOCK.RELEASE k a",
-        "LOCK.ACQUIRE k OWNER b",
-        "LOCK.BREAK k",
-        "LOCK.ACQUIRE k OWNER c",
-    ];
-    let replies = in_a_transaction(&mut client, &lines);
-    let fences: Vec<_> = [0, 2, 4].map(|place| grant(replies[place].clone().unwrap()).unwrap().fence).into();
-    assert!(fences.is_sorted_by(|earlier, later| earlier < later), "{fences:?}");
 }

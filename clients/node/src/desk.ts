@@ -11,6 +11,9 @@ export const now = () => performance.now();
 
 export const sleep = (milliseconds: number) => new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
 
+/** The messages that matter, and how many numbers they have. */
+const NUMBERS = new Map([["start", 4], ["granted", 1], ["lost", 1], ["timeout", 0], ["gone", 0]]);
+
 /** A wait, or a lock that is held. */
 export interface Entry {
   readonly request: Request;
@@ -21,8 +24,8 @@ export interface Entry {
   /** When there is something to do: `tick` does it. */
   readonly due: number;
   tick(): void;
-  /** A message for this owner. */
-  hear(word: string, fence: number): void;
+  /** A message for this owner, and the numbers in it, of which the fence is the first. */
+  hear(word: string, numbers: readonly number[]): void;
   /** Messages, and perhaps more, may be lost: find out how things are. */
   doubt(): void;
   /** The connection for commands is lost. */
@@ -36,6 +39,8 @@ export class Desk {
   /** How often an answer may have been lost. */
   upsets = 0;
   closed = false;
+  /** The server knows START, as far as we know. */
+  starts = true;
   readonly #connection: Connection;
   readonly #entries = new Map<string, Set<Entry>>(); // by owner
   readonly #unwatch: () => void;
@@ -115,7 +120,10 @@ export class Desk {
   }
 
   async #subscribe() {
-    const doubt = () => this.#all().forEach((entry) => entry.doubt());
+    const doubt = () => {
+      this.starts = true; // it may be another server
+      this.#all().forEach((entry) => entry.doubt());
+    };
     try {
       await this.#connection.subscribe(this.channel, (message) => this.#hear(message), doubt, this.#unsubscribe.signal);
     } catch (error) {
@@ -127,9 +135,16 @@ export class Desk {
   }
 
   #hear(message: string) {
+    let at = message.indexOf(" ");
+    const word = message.slice(0, at), count = NUMBERS.get(word), numbers: number[] = [];
+    if (count === undefined) return;
+    while (numbers.length < count) {
+      const end = message.indexOf(" ", at + 1);
+      numbers.push(Number(message.slice(at + 1, end)));
+      at = end;
+    }
     // The owner comes last, because it may contain anything.
-    const [, word, fence, owner] = /^(granted|lost|timeout|gone)(?:(?<=granted|lost) (\d+))? (.*)$/s.exec(message) ?? [];
-    for (const entry of [...(this.#entries.get(owner ?? "") ?? [])]) entry.hear(word!, Number(fence));
+    for (const entry of [...(this.#entries.get(message.slice(at + 1)) ?? [])]) entry.hear(word, numbers);
   }
 
   /** One timer for all. */

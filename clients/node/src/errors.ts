@@ -37,6 +37,9 @@ const message = (error: unknown) => (error instanceof Error ? error.message : St
 /** The code of an error that the server sent, such as NOTHELD. None if the error is of the client or the connection. */
 export const code = (error: unknown) => /^[A-Z][A-Z0-9]+(?= )/.exec(message(error))?.[0];
 
+/** An option is unknown to the server. */
+export const isSyntax = (error: unknown) => message(error).startsWith("ERR syntax error");
+
 /** Whether to ask again later: the connection is lost, or the server is not yet, or no longer, the one to ask. */
 export function passes(error: unknown) {
   const said = code(error);
@@ -54,7 +57,7 @@ export function explained(cause: unknown, keys: readonly string[]): unknown {
     const text = "this server has no Redislock module: load libredislock.so with loadmodule in its configuration, and check it with MODULE LIST";
     return new NoModuleError(text, { cause });
   }
-  if (said.startsWith("ERR syntax error")) {
+  if (isSyntax(cause)) {
     const text = "this server's Redislock doesn't know an option that was used: upgrade the module, or leave the option out";
     return new TooOldError(text, { cause });
   }

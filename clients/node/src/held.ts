@@ -24,7 +24,8 @@ export class Held {
   left: readonly number[] = []; // has the grant by itself
   private aborter: AbortController | undefined; // most holders never ask for a signal, and it is not cheap
   private lease: number | undefined;
-  private whole: number; // the lease that a renewal is to give
+  private claimed = false; // the server has given the whole lease
+  private whole = 0; // the lease that a renewal is to give
   private until = 0; // when the lock may be gone
   private renewal = Infinity; // when it is due
   private renewing = false;
@@ -33,16 +34,28 @@ export class Held {
   private released: Promise<void> | undefined;
   private expire: (() => void) | undefined;
 
-  /** @internal */
-  constructor(private readonly desk: Desk, /** @internal */ readonly request: Request, reply: unknown[], began: number) {
+  /** @internal `left` is that of a reply which has just come, or how long a grant lasts that is still to be claimed. */
+  constructor(
+    private readonly desk: Desk,
+    /** @internal */ readonly request: Request,
+    fences: unknown,
+    slots: unknown,
+    left: number,
+    began: number,
+    claimed: boolean,
+  ) {
     this.keys = request.keys;
     this.owner = request.owner;
-    this.fences = numbers(reply[1]);
+    this.fences = numbers(fences);
     this.fence = Math.max(...this.fences);
-    this.slot = reply[4] == null ? undefined : numbers(reply[4])[0];
+    this.slot = slots == null ? undefined : numbers(slots)[0];
     this.lease = request.options.lease;
-    this.whole = this.lease ?? Number(reply[3]);
-    this.granted(Number(reply[3]), began);
+    if (claimed) this.granted(left, began);
+    else {
+      this.whole = left;
+      this.until = began + left;
+      this.renewal = now() + (this.until - now()) / 3; // the claim, if it is held that long
+    }
     desk.add(this);
   }
 
@@ -125,8 +138,8 @@ export class Held {
   }
 
   /** @internal */
-  hear(word: string, fence: number) {
-    if (word === "lost" && this.fences.includes(fence)) this.lose("the server says that it has ended");
+  hear(word: string, [fence]: readonly number[]) {
+    if (word === "lost" && this.fences.includes(fence!)) this.lose("the server says that it has ended");
     if (word === "gone") this.doubt();
   }
 
@@ -149,6 +162,8 @@ export class Held {
   }
 
   private granted(left: number, began: number) {
+    if (!this.claimed) this.whole = this.lease ?? left;
+    this.claimed = true;
     this.until = left < 0 ? Infinity : began + left; // somebody said PERSIST: it never ends
     // A lease that comes out short has reached the maximum age: no renewal makes it longer.
     this.renewal = this.request.kept && left >= this.whole / 2 ? began + left / 3 : Infinity;
@@ -173,9 +188,9 @@ export class Held {
     // The server renews it. What tells of its loss is an answer that does not come.
     if (options.session) this.until = Math.max(this.until, began + this.whole);
     try {
-      // To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one.
+      // To ask never makes a lease shorter, so what is not to be renewed asks for the shortest one, once it is claimed.
       const words = asks
-        ? this.request.acquire(this.desk.channel, undefined, kept ? this.lease : 1)
+        ? this.request.acquire(this.desk.channel, undefined, kept || !this.claimed ? this.lease : 1)
         : this.request.extend(this.fences, this.lease);
       const reply = await this.desk.send(this.request, words);
       const fences = Array.isArray(reply) ? numbers(reply[1]) : [];

@@ -18,6 +18,8 @@ export interface Options {
   shared?: boolean | undefined;
   /** At most so many hold the lock together. `slot` of the lock tells which of them this one is. */
   limit?: number | undefined;
+  /** With `limit`: only this one of the numbers from 1 to `limit`. */
+  slot?: number | undefined;
   /** Who acquires the lock: to re-enter it, or to go on with it in another process. A fresh UUID by default. */
   owner?: string | undefined;
   /** Shown to those who look who holds the lock. */
@@ -30,7 +32,7 @@ export interface Options {
 
 const kinds: Record<keyof Options, string> = {
   wait: "number", signal: "object", lease: "number", renew: "boolean", maxHold: "number", session: "boolean", shared: "boolean",
-  limit: "number", owner: "string", label: "string", detect: "boolean", sync: "object",
+  limit: "number", slot: "number", owner: "string", label: "string", detect: "boolean", sync: "object",
 };
 
 function whole(name: string, value: unknown, least: number, most = Number.MAX_SAFE_INTEGER) {
@@ -53,6 +55,11 @@ export class Request {
   readonly id: string;
   /** Its lease is to be renewed. */
   readonly kept: boolean;
+  /**
+   * Work may begin at the message of the grant. Others have to claim it: the message tells only of one grant that is new, and
+   * neither keeps it alive nor confirms it.
+   */
+  readonly starts: boolean;
   readonly options: Readonly<Options>;
   readonly #mode: string[] = [];
   readonly #sync: string[] = [];
@@ -67,7 +74,7 @@ export class Request {
       if (!kind) throw new TypeError(`there is no option ${name}`);
       if (value !== undefined && (value === null || typeof value !== kind)) throw new TypeError(`${name} must be a ${kind}: ${value}`);
     }
-    const { wait, lease, maxHold, session, shared, limit, owner, label, detect, sync } = options;
+    const { wait, lease, maxHold, session, shared, limit, slot, owner, label, detect, sync } = options;
     if (shared && limit !== undefined) throw new TypeError("shared and limit exclude each other");
     if (owner !== undefined && !(owner && new TextEncoder().encode(owner).length <= 128)) {
       throw new RangeError("owner must be 1 to 128 bytes long");
@@ -77,6 +84,7 @@ export class Request {
     if (sync) this.#sync = ["SYNC", ...[0, 1].map((at) => `${whole(`sync[${at}]`, sync[at], 1, 2 ** 32 - 1)}`)];
     if (shared) this.#mode.push("SHARED");
     if (limit !== undefined) this.#mode.push("LIMIT", `${whole("limit", limit, 1)}`);
+    if (slot !== undefined) this.#mode.push("SLOT", `${whole("slot", slot, 1, limit ?? 0)}`);
     if (session) this.#mode.push("SESSION");
     if (maxHold !== undefined) this.#mode.push("MAXHOLD", `${whole("maxHold", maxHold, 1)}`);
     if (detect) this.#mode.push("DETECT");
@@ -84,13 +92,15 @@ export class Request {
     this.owner = owner ?? crypto.randomUUID();
     this.id = JSON.stringify([this.owner, [...this.keys].sort()]);
     this.kept = options.renew !== false || session === true;
+    this.starts = owner === undefined && this.keys.length === 1 && !session && !sync;
     this.options = options;
   }
 
-  /** `block` as for the server: none asks once, 0 waits for ever. */
-  acquire(channel: string, block: number | undefined, lease: number | undefined) {
-    const wait = block === undefined ? [] : ["BLOCK", String(block)];
-    return this.#words("ACQUIRE", "OWNER", this.owner, ...px(lease), ...wait, "NOTIFY", channel, "ONCE", ...this.#mode, ...this.#sync);
+  /** `block` as for the server: none asks once, 0 waits for ever. The message that lets work begin says `start` again. */
+  acquire(channel: string, block: number | undefined, lease: number | undefined, start?: number) {
+    const wait = block === undefined ? [] : ["BLOCK", String(block)], begin = start === undefined ? [] : ["START", String(start)];
+    const words = [...px(lease), ...wait, "NOTIFY", channel, ...begin, "ONCE", ...this.#mode, ...this.#sync];
+    return this.#words("ACQUIRE", "OWNER", this.owner, ...words);
   }
 
   extend(fences: readonly number[], lease: number | undefined) {

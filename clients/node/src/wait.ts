@@ -1,5 +1,5 @@
 // A wait for a lock: a place in the server's queue, which takes no connection.
-import { NotAcquiredError, explained } from "./errors.js";
+import { NotAcquiredError, explained, isSyntax } from "./errors.js";
 import { Held } from "./held.js";
 import { now, sleep, TRY_AGAIN, type Desk, type Entry } from "./desk.js";
 import type { Request } from "./request.js";
@@ -23,6 +23,9 @@ class Wait implements Entry {
   #again = false;
   #over = false;
   #place = false;
+  #asks = 0; // the number of the acquire that was sent last
+  #asked = 0; // when that was
+  #told: readonly number[] | undefined; // a message that answers an acquire whose reply has not come yet
   #unsure = false; // an answer was lost, so the lock may be held
   #trouble: unknown = new Error("no answer from the server"); // until there is one
   readonly #lost = new Set<number>();
@@ -50,9 +53,13 @@ class Wait implements Entry {
     void this.#ask();
   }
 
-  hear(word: string, fence: number) {
-    if (word === "lost") this.#lost.add(fence);
-    else if (word !== "timeout") void this.#ask(); // our own clock tells that the wait is over
+  hear(word: string, numbers: readonly number[]) {
+    if (word === "lost") this.#lost.add(numbers[0]!);
+    else if (word === "start") {
+      if (numbers[3] !== this.#asks) return; // it is late: the lock has been asked for again since
+      this.#told = numbers;
+      if (!this.#asking && !this.#begin()) void this.#ask();
+    } else if (word !== "timeout") void this.#ask(); // our own clock tells that the wait is over
   }
 
   doubt() {
@@ -75,25 +82,34 @@ class Wait implements Entry {
 
   async #askOnce() {
     const { wait, lease } = this.request.options;
+    let start = false;
     this.#plan(ASK_AGAIN);
     try {
       await this.desk.subscribed();
       if (this.#over) return;
-      const began = now();
-      const block = wait ? Math.max(1, Math.ceil(this.#end - began)) : 0;
+      const began = (this.#asked = now());
+      const block = wait === 0 ? undefined : wait ? Math.max(1, Math.ceil(this.#end - began)) : 0;
       this.#place = wait !== 0;
-      this.#asking = this.desk.send(this.request, this.request.acquire(this.desk.channel, wait === 0 ? undefined : block, lease));
+      this.#asks += 1;
+      this.#told = undefined;
+      start = this.request.starts && this.#place && this.desk.starts;
+      const words = this.request.acquire(this.desk.channel, block, lease, start ? this.#asks : undefined);
+      this.#asking = this.desk.send(this.request, words);
       const reply = await this.#asking;
       this.#asking = this.#trouble = undefined;
       if (this.#over) return; // #part saw the reply
-      if (Array.isArray(reply)) this.#hold(reply, began);
+      if (Array.isArray(reply)) this.#hold(reply[1], reply[4], Number(reply[3]), began, true);
       else if (reply === null) void this.end(this.#notAcquired());
+      else if (this.#told && !this.#begin()) this.#again = true;
     } catch (error) {
       if (this.#over) return;
       this.#unsure = this.#asking !== undefined && this.desk.passes(error);
-      this.#asking = undefined;
+      this.#asking = this.#told = undefined;
       this.#trouble = error;
-      if (wait !== 0 && this.desk.passes(error)) this.#plan(TRY_AGAIN);
+      if (start && isSyntax(error)) {
+        this.desk.starts = false; // an older server: claim first
+        this.#again = true;
+      } else if (wait !== 0 && this.desk.passes(error)) this.#plan(TRY_AGAIN);
       else void this.end(explained(error, this.request.keys));
     }
   }
@@ -114,10 +130,23 @@ class Wait implements Entry {
     this.request.options.signal?.removeEventListener("abort", this.#cancel);
   }
 
-  #hold(reply: unknown[], began: number) {
+  /**
+   * Whether the lock is held from the message on. The grant is younger than what was asked last, since the message says the
+   * number of that: so what is believed ends as if it had been made then. If too little is left, asking again tells what has
+   * become of it.
+   */
+  #begin() {
+    const [fence, lasts, slot] = this.#told as [number, number, number];
+    this.#told = undefined;
+    if (this.#asked + lasts - now() < lasts / 5 || this.#lost.has(fence)) return false;
+    this.#hold(fence, slot || undefined, lasts, this.#asked, false);
+    return true;
+  }
+
+  #hold(fences: unknown, slots: unknown, left: number, began: number, claimed: boolean) {
     this.#leaveDesk();
-    const held = new Held(this.desk, this.request, reply, began);
-    for (const fence of this.#lost) held.hear("lost", fence); // the message was faster than the reply
+    const held = new Held(this.desk, this.request, fences, slots, left, began, claimed);
+    for (const fence of this.#lost) held.hear("lost", [fence]); // the message was faster than the reply
     this.resolve(held);
   }
 
@@ -139,7 +168,8 @@ class Wait implements Entry {
     if (granted) return released;
     await released?.catch(() => {}); // the one that left it may have held it no longer
     const left = this.#place && (await desk.deliver(request, request.leave(), until));
-    // An owner that the caller named may hold the lock in another process.
-    if (!left && this.#unsure && !request.options.owner) await desk.deliver(request, request.release([]), until);
+    // The message of a grant may be on its way. An owner that the caller named may hold the lock in another process.
+    const perhaps = this.#unsure || (this.#place && request.starts);
+    if (!left && perhaps && !request.options.owner) await desk.deliver(request, request.release([]), until);
   }
 }

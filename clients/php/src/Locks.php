@@ -13,7 +13,7 @@ use Throwable;
  * The locks of a process. Give it the connection that it has, or better a function that connects: that is called again when the
  * connection is lost (so it can ask sentinels for the primary), and in a child after a fork.
  *
- * The options, by name: wait, lease, shared, limit, label, detect, sync, session, owner, maxHold, renew. See Request.
+ * The options, by name: wait, lease, shared, limit, slot, label, detect, sync, session, owner, maxHold, renew. See Request.
  */
 final class Locks
 {

@@ -33,6 +33,7 @@ final class Request
         public ?float $lease = null,
         bool $shared = false,
         ?int $limit = null,
+        ?int $slot = null,
         ?string $label = null,
         bool $detect = false,
         ?array $sync = null,
@@ -50,6 +51,9 @@ final class Request
         }
         if ($limit !== null && $limit < 1) {
             throw new InvalidArgumentException("limit must be at least 1: $limit");
+        }
+        if ($slot !== null && ($slot < 1 || $slot > ($limit ?? 0))) {
+            throw new InvalidArgumentException("slot must be one of the numbers from 1 to limit: $slot");
         }
         if ($owner !== null && ($owner === '' || strlen($owner) > 128)) {
             throw new InvalidArgumentException('owner must be 1 to 128 bytes long');
@@ -69,6 +73,7 @@ final class Request
         $this->mode = [
             ...$shared ? ['SHARED'] : [],
             ...$limit === null ? [] : ['LIMIT', $limit],
+            ...$slot === null ? [] : ['SLOT', $slot],
             ...$session ? ['SESSION'] : [],
             ...$detect ? ['DETECT'] : [],
             ...$maxHold === null ? [] : ['MAXHOLD', self::ms('maxHold', $maxHold)],

@@ -21,6 +21,7 @@ pub(crate) struct Request {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) shared: bool,
     pub(crate) limit: Option<u32>,
+    pub(crate) slot: Option<u32>,
     pub(crate) detect: bool,
     pub(crate) label: Option<Vec<u8>>,
 }
@@ -63,6 +64,9 @@ impl Request {
         if self.limit == Some(0) {
             return refuse("a limit must be at least 1".to_string());
         }
+        if self.slot.is_some_and(|slot| !(1..=self.limit.unwrap_or(0)).contains(&slot)) {
+            return refuse("a slot must be one of the numbers from 1 to the limit".to_string());
+        }
         if !(1..=128).contains(&self.owner.len()) {
             return refuse(format!("an owner must be 1 to 128 bytes long: {}", self.owner.len()));
         }
@@ -86,10 +90,26 @@ impl Request {
         }
     }
 
-    /// `block`: nothing asks once, 0 waits for ever.
-    pub(crate) fn acquire(&self, channel: &str, block: Option<u64>, lease: Option<Duration>) -> Cmd {
+    /// Whether its work begins at the message. Others claim their grant first: the message tells only of one lock, that an owner of its own
+    /// is newly granted; and a session begins with the claim, as what replicas are to confirm does.
+    pub(crate) fn starts(&self) -> bool {
+        self.keys.len() == 1 && !self.named && !self.session && self.sync.is_none()
+    }
+
+    /// `block`: nothing asks once, 0 waits for ever. `start`: the number that the message says again.
+    pub(crate) fn acquire(
+        &self,
+        channel: &str,
+        block: Option<u64>,
+        lease: Option<Duration>,
+        start: Option<u32>,
+    ) -> Cmd {
         let mut command = self.command("ACQUIRE");
-        command.arg("OWNER").arg(&self.owner).arg("NOTIFY").arg(channel).arg("ONCE");
+        command.arg("OWNER").arg(&self.owner).arg("NOTIFY").arg(channel);
+        if let Some(number) = start {
+            command.arg("START").arg(number);
+        }
+        command.arg("ONCE");
         let mut number = |word: &str, number: Option<u64>| {
             if let Some(number) = number {
                 command.arg(word).arg(number);
@@ -99,6 +119,7 @@ impl Request {
         number("BLOCK", block);
         number("MAXHOLD", self.max_hold.map(ms));
         number("LIMIT", self.limit.map(u64::from));
+        number("SLOT", self.slot.map(u64::from));
         for (word, wanted) in [("SHARED", self.shared), ("SESSION", self.session), ("DETECT", self.detect)] {
             if wanted {
                 command.arg(word);

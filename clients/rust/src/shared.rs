@@ -186,6 +186,11 @@ impl<'a, L> Acquire<'a, L> {
         self.with(|request| request.limit = Some(holders))
     }
 
+    /// With a limit: this number among its holders, from 1, and no other.
+    pub fn slot(self, number: u32) -> Self {
+        self.with(|request| request.slot = Some(number))
+    }
+
     /// A text for those who look who holds the lock.
     pub fn label(self, text: impl AsRef<[u8]>) -> Self {
         self.with(|request| request.label = Some(text.as_ref().to_vec()))

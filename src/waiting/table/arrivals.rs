@@ -119,7 +119,7 @@ impl<C: Copy> WaitTable<C> {
                 self.locks.open(*at).1.add_pending(got.fence, hold);
             }
         }
-        waiter.ends = Some(confirm.ends(until, now));
+        waiter.set_ends(Some(confirm.ends(until, now)));
         self.waiters.insert(request, waiter);
         self.replication.add(Awaited::Answer(request), confirm.replicas);
     }

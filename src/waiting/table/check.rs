@@ -108,7 +108,7 @@ impl<C: Copy> WaitTable<C> {
     fn check_timeouts(&self) {
         let waiters = self.waiters.by_request.iter();
         let timeouts: BTreeSet<_> =
-            waiters.filter_map(|(request, waiter)| Some((waiter.ends?, *request))).collect();
+            waiters.filter_map(|(request, waiter)| Some((waiter.ends()?, *request))).collect();
         assert!(self.waiters.timers.timeouts().eq(&timeouts), "{timeouts:?}");
         assert!(self.waiters.timers.tries().all(|request| self.waiters.get_queued(*request).is_some()));
     }

@@ -1,6 +1,6 @@
 //! One waiter, on its way from its place in a queue to its answer; and one session.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroI64, NonZeroU64};
 use std::sync::Arc;
 
 use super::lock_id::{LockId, LockRef};
@@ -219,18 +219,29 @@ pub(super) struct Waiter<C> {
     pub(super) since: Micros,
     pub(super) timeout: Millis,
     pub(super) confirm: Option<Confirm>,
-    /// When it gives up; of a grant, when the time to claim it is over.
-    pub(super) ends: Option<Millis>,
+    /// When it gives up; of a grant, when the time to claim it is over. Never 0, which saves each waiter 8 bytes.
+    ends: Option<NonZeroI64>,
     /// It was answered since its answer was due; else an operator had it answered, by `CLIENT UNBLOCK`.
     pub(super) unblocked: bool,
 }
 
 impl<C> Waiter<C> {
     pub(super) fn new(locks: RequestedLocks, arrival: Arrival<C>) -> Self {
-        let ends = arrival.gives_up();
+        let ends = arrival.gives_up().and_then(NonZeroI64::new);
         let Arrival { ask, way, client_id, since, timeout, confirm } = arrival;
         let (phase, unblocked) = (Phase::Queued, false);
         Self { locks, ask, phase, way, client_id, since, timeout, confirm, ends, unblocked }
+    }
+
+    /// When it gives up, or when the time to claim its grant is over.
+    pub(super) fn ends(&self) -> Option<Millis> {
+        self.ends.map(NonZeroI64::get)
+    }
+
+    /// Sets that; returns what it was.
+    pub(super) fn set_ends(&mut self, ends: Option<Millis>) -> Option<Millis> {
+        let earlier = std::mem::replace(&mut self.ends, ends.and_then(NonZeroI64::new));
+        earlier.map(NonZeroI64::get)
     }
 
     /// Where it is told, if not in the reply to its command.

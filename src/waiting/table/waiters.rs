@@ -82,7 +82,7 @@ impl<C: Copy> Waiters<C> {
 
     /// Somebody comes, be it to stand in no queue.
     pub(super) fn insert(&mut self, request: RequestId, waiter: Waiter<C>) {
-        self.timers.set_timeout(request, waiter.ends);
+        self.timers.set_timeout(request, waiter.ends());
         self.by_request.insert(request, waiter);
     }
 
@@ -91,7 +91,7 @@ impl<C: Copy> Waiters<C> {
         let queued = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
         let Some(waiter) = queued else { return false };
         waiter.phase = next;
-        self.timers.cancel_timeout(request, waiter.ends.take());
+        self.timers.cancel_timeout(request, waiter.set_ends(None));
         self.timers.cancel_try(request);
         self.owners.leave(&waiter.ask.owner, request, &waiter.locks, waiter.channel().is_some());
         true
@@ -101,7 +101,7 @@ impl<C: Copy> Waiters<C> {
     pub(super) fn go_on(&mut self, request: RequestId, next: Phase) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
             waiter.phase = next;
-            self.timers.cancel_timeout(request, waiter.ends.take());
+            self.timers.cancel_timeout(request, waiter.set_ends(None));
         }
     }
 
@@ -109,7 +109,7 @@ impl<C: Copy> Waiters<C> {
     pub(super) fn remove(&mut self, request: RequestId) -> Option<Waiter<C>> {
         let waiter = self.by_request.remove(&request)?;
         debug_assert!(waiter.phase != Phase::Queued);
-        self.timers.cancel_timeout(request, waiter.ends);
+        self.timers.cancel_timeout(request, waiter.ends());
         Some(waiter)
     }
 
@@ -123,7 +123,7 @@ impl<C: Copy> Waiters<C> {
         let waiter = self.by_request.get_mut(&request).filter(|waiter| waiter.phase == Phase::Queued);
         debug_assert!(waiter.is_some(), "{request:?} has a place");
         let (waiter, ends) = (waiter?, arrival.gives_up());
-        self.timers.cancel_timeout(request, std::mem::replace(&mut waiter.ends, ends));
+        self.timers.cancel_timeout(request, waiter.set_ends(ends));
         self.timers.set_timeout(request, ends);
         if waiter.locks.are_several() {
             // It may have them all now.
@@ -138,7 +138,7 @@ impl<C: Copy> Waiters<C> {
     /// Somebody has until then to claim what it has been granted, or replicas have to confirm it.
     pub(super) fn end_by(&mut self, request: RequestId, ends: Millis) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
-            waiter.ends = Some(ends);
+            waiter.set_ends(Some(ends));
             self.timers.set_timeout(request, Some(ends));
         }
     }

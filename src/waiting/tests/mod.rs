@@ -6,6 +6,7 @@ mod histories;
 mod memory;
 mod reference;
 mod server;
+mod start;
 mod sync;
 mod together;
 mod world;

@@ -57,9 +57,8 @@ fn two_nodes_of(setup: Setup) -> Option<(Cluster, u16, usize, usize)> {
     if !cluster.can_move_at_once() {
         return None;
     }
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    Some((cluster, slot, from, (from + 1) % 3))
+    let (slot, from, to) = cluster.way_of("k");
+    Some((cluster, slot, from, to))
 }
 
 #[test]

@@ -29,9 +29,7 @@ fn is_kept(client: &mut Client, fence: i64, when: &str) {
 
 /// A slot on its way: its number, where from, where to.
 fn moving(cluster: &Cluster) -> (u16, usize, usize) {
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
+    let (slot, from, to) = cluster.way_of("k");
     cluster.begin_move(slot, from, to);
     (slot, from, to)
 }

@@ -98,6 +98,13 @@ impl Cluster {
         self.nodes[node].client()
     }
 
+    /// The slot of that key, the node that has it, and another: the way that it may go.
+    pub(super) fn way_of(&self, key: &str) -> (u16, usize, usize) {
+        let slot = self.client(0).ask(&format!("CLUSTER KEYSLOT {key}"));
+        let from = self.owner_of(slot);
+        (slot, from, (from + 1) % 3)
+    }
+
     /// The node that serves a slot, by the first node's view. On a busy machine that may find another gone for a moment.
     pub(super) fn owner_of(&self, slot: u16) -> usize {
         let mut owner = None;

@@ -14,9 +14,7 @@ fn queue_up(client: &mut Client, owner: &str) {
 #[test]
 fn in_a_cluster_the_message_goes_to_every_node_and_a_moved_slot_sends_places_away() {
     let cluster = Cluster::start(Setup::new(), false);
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
+    let (slot, from, to) = cluster.way_of("k");
     let mut client = cluster.client(from);
     // At another node than the lock's.
     let mut mail = Mailbox::of(&cluster.nodes[to], "ch");

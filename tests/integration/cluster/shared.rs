@@ -8,9 +8,7 @@ use crate::support::{PATIENCE, Setup, Waiter};
 #[test]
 fn a_hundred_grants_move_with_their_slot() {
     let cluster = Cluster::start(Setup::new(), false);
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
+    let (slot, from, to) = cluster.way_of("k");
     let (mut here, mut there) = (cluster.client(from), cluster.client(to));
     take(&mut here, "k");
     let mut before = kept(&mut here, "k");

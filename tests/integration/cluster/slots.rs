@@ -41,9 +41,7 @@ pub(super) fn asking_waiter(server: &Server, line: &str) -> Waiter {
 #[test]
 fn lock_commands_are_redirected_as_any_command() {
     let cluster = Cluster::start(Setup::new(), false);
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
+    let (slot, from, to) = cluster.way_of("k");
     let (mut here, mut there) = (cluster.client(from), cluster.client(to));
     let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.nodes[from].port());
     for line in COMMANDS.into_iter().chain(["GET k"]) {
@@ -69,9 +67,7 @@ fn lock_commands_are_redirected_as_any_command() {
 #[test]
 fn a_slot_moves_and_takes_its_locks_but_not_its_waiters() {
     let cluster = Cluster::start(Setup::new(), false);
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
+    let (slot, from, to) = cluster.way_of("k");
     let (old, new) = (&cluster.nodes[from], &cluster.nodes[to]);
     let (mut here, mut there) = (old.client(), new.client());
 
@@ -125,9 +121,7 @@ fn a_slot_moves_and_takes_its_locks_but_not_its_waiters() {
 #[test]
 fn a_move_that_is_called_off_leaves_the_waiters_where_they_are() {
     let cluster = Cluster::start(Setup::new(), false);
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
+    let (slot, from, to) = cluster.way_of("k");
     let old = &cluster.nodes[from];
     let mut here = old.client();
     here.acquire("k", "OWNER alice").unwrap();
@@ -146,9 +140,7 @@ fn a_move_that_is_called_off_leaves_the_waiters_where_they_are() {
 #[test]
 fn a_session_does_not_outlive_the_move_of_its_slot() {
     let cluster = Cluster::start(Setup::new(), false);
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
+    let (slot, from, to) = cluster.way_of("k");
     let (mut here, mut there) = (cluster.client(from), cluster.client(to));
     let mut alice = cluster.client(from);
     let held = alice.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();

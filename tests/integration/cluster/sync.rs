@@ -9,9 +9,8 @@ use crate::support::{Setup, Waiter, freeze, wait_for, wake};
 /// afterwards. Alice's answer; what she was not told of ends with its lease at the latest.
 fn answer_where_it_moves(wakes: bool) -> Result<Value, String> {
     let cluster = Cluster::start(Setup::new(), true);
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT k");
-    let from = cluster.owner_of(slot);
-    let (to, replica) = ((from + 1) % 3, cluster.replica_of(from));
+    let (slot, from, to) = cluster.way_of("k");
+    let replica = cluster.replica_of(from);
     let (mut here, mut there) = (cluster.client(from), cluster.client(to));
     // While a slot moves, its node serves the keys that are there.
     let first = "LOCK.ACQUIRE k OWNER first ONCE SHARED PX 60000 SYNC 1 1000";

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::nodes::Cluster;
-use crate::support::{Ledger, Load, Setup, Work, figure, freeze, size, wait_for, wake};
+use crate::support::{Ledger, Load, PATIENCE, Setup, Work, figure, freeze, size, wait_for, wake};
 
 /// The leases of the clients, in ms.
 pub(super) const LEASE: u64 = 2000;
@@ -86,7 +86,7 @@ fn primaries_of_a_cluster_fail_under_load() {
         let mut new = at;
         let began = Instant::now();
         while new == at {
-            assert!(began.elapsed() < Duration::from_secs(30), "no failover");
+            assert!(began.elapsed() < 2 * PATIENCE, "no failover");
             sleep(Duration::from_millis(20));
             let beside = (at + 1) % 3;
             new = cluster.seen_by(beside, 0).unwrap_or(at);

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -153,13 +152,11 @@ fn locks_that_are_touched_all_the_time_keep_no_other_waiting() {
         next.begin("LOCK.ACQUIRE v OWNER next BLOCK 0");
         wait_for("one to wait", || lock_field(&mut stage.client, "lock_waiters") == 40_001);
         stage.client.ask::<i64>("DEL v");
-        let begin = Instant::now();
+        // In vain, if the others kept it waiting: they go on until it is told.
         let granted = next.finish();
-        let waited = begin.elapsed();
         over.store(true, Ordering::Relaxed);
         assert!(touching.join().unwrap() > 0);
         assert_eq!(grant(granted.unwrap()).unwrap().owner, "next");
-        assert!(waited < Duration::from_secs(2), "{waited:?}");
     });
 }
 

@@ -24,8 +24,7 @@ fn allowed(client: &mut Client, command: &str) -> bool {
 
 #[test]
 fn the_categories_are_those_of_the_page() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let has_any = takes_categories(&mut client);
     for page in pages() {
         let shown = Shown::of(&mut client, &page.command).categories;
@@ -50,8 +49,7 @@ fn the_table_for_operators_is_that_of_the_pages() {
 /// Redis before 7.4 cannot; every other server can.
 #[test]
 fn the_category_of_the_module_is_there_where_the_server_can_have_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let can = client.version() >= (7, 4) || !client.info("server", "valkey_version").is_empty();
     assert_eq!(takes_categories(&mut client), can);
     assert!(!server.log().contains("ACL categor"), "{}", server.log());
@@ -149,8 +147,7 @@ fn the_configuration_may_have_users_by_category_and_by_command() {
 
 #[test]
 fn a_refused_load_leaves_no_category_behind() {
-    let server = Setup::new().without_module().start();
-    let mut client = server.client();
+    let (server, mut client) = Setup::new().without_module().start_and_client();
     let path = module_path().to_str().unwrap();
     client.refused(&format!("MODULE LOAD {path} nothing 5"));
     assert!(!takes_categories(&mut client), "{}", server.log());

@@ -3,12 +3,14 @@
 //! Each session is typed anew, on a server of its own. What differs each time is compared by what it is: a fence stands for
 //! one grant throughout a page, a UUID is a UUID, what is left of a time is no more than the time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::process::Command;
 
+use redis::Value;
+
 use super::page::{pages, pages_of_options};
-use crate::support::{Server, Waiter, cli_program, root};
+use crate::support::{Client, Mailbox, Server, Waiter, cli_program, root};
 
 const PROMPT: &str = "    127.0.0.1:6379> ";
 
@@ -144,6 +146,57 @@ fn the_examples_of_the_pages_are_real() {
     let sessions = pages_of_options().into_iter().filter(|(_, text)| !steps(text).is_empty());
     let typed = sessions.map(|(option, text)| type_in(&option, &text)).count();
     assert!(typed > 0, "no session on the pages of options");
+}
+
+/// Sessions of several connections: `A> command`, what is shown for it, and `A< message  channel  "text"` for a subscriber.
+#[test]
+fn the_sessions_of_several_connections_are_real() {
+    let server = Server::start();
+    let (mut clients, mut mail) = (BTreeMap::<u8, Client>::new(), BTreeMap::<u8, Mailbox>::new());
+    let (mut fences, mut reply) = (Fences::default(), String::new());
+    let text = fs::read_to_string(root().join("docs/commands/notify.md")).unwrap();
+    let mut same = |is: &str, shown: &str| {
+        let words = |text: &str| text.split([' ', ',']).map(String::from).collect::<Vec<_>>();
+        let (is, shown) = (words(is), words(shown));
+        let pairs = is.iter().zip(&shown).all(|(word, shown)| match (word.parse(), shown.parse()) {
+            (Ok(number), Ok(shown)) => fences.is_number("", number, shown),
+            _ => word == shown,
+        });
+        (pairs && is.len() == shown.len()).then(|| Fences(fences.0.clone()))
+    };
+    let (mut known, mut messages) = (Fences::default(), 0);
+    for line in text.lines() {
+        match line.as_bytes() {
+            [b' ', b' ', b' ', b' ', name, b'>', b' ', ..] => {
+                let command = known.replace(&line[7..]);
+                if let Some(channel) = command.strip_prefix("SUBSCRIBE ") {
+                    mail.insert(*name, Mailbox::of(&server, channel));
+                    continue;
+                }
+                let client = clients.entry(*name).or_insert_with(|| server.client());
+                reply = shown(client.send(&command).unwrap());
+            }
+            [b' ', b' ', b' ', b' ', name, b'<', b' ', ..] => {
+                let expected = line.split('"').nth(1).unwrap();
+                known = same(&mail.get_mut(name).unwrap().next(), expected).expect(line);
+                messages += 1;
+            }
+            _ if line.starts_with("       ") => known = same(&reply, line.trim()).expect(line),
+            _ => {}
+        }
+    }
+    assert!(messages >= 2, "{messages}");
+}
+
+/// A reply in one line.
+fn shown(reply: Value) -> String {
+    match reply {
+        Value::Array(parts) => parts.into_iter().map(shown).collect::<Vec<_>>().join(", "),
+        Value::Int(number) => number.to_string(),
+        Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+        Value::SimpleString(text) => text,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

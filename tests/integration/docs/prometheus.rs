@@ -50,8 +50,7 @@ fn metric(field: &str, is_gauge: bool) -> String {
 
 #[test]
 fn the_script_tells_each_field() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice SESSION").unwrap();
     client.acquire("k", "OWNER alice").unwrap();
     client.acquire("l", "OWNER alice").unwrap();
@@ -115,9 +114,7 @@ fn the_script_asks_for_one_section_and_nothing_else() {
 /// Where a script that writes would be refused, or held back.
 #[test]
 fn the_script_runs_whatever_state_the_server_is_in() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut exporter = exporter(&server);
     for (before, after) in [
         ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),

@@ -20,8 +20,7 @@ fn name(line: &str) -> String {
 
 #[test]
 fn a_command_is_refused_and_changes_nothing() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("held", "OWNER alice PX 600000").unwrap();
     for line in COMMANDS {
         let before = client.snapshot();
@@ -39,8 +38,7 @@ fn a_command_is_refused_and_changes_nothing() {
 
 #[test]
 fn within_a_transaction_and_a_script_the_others_go_on() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     for line in COMMANDS {
         client.acquire("held", "OWNER alice PX 600000 ONCE").unwrap();
         arm(&mut client, &name(line));
@@ -61,8 +59,7 @@ fn within_a_transaction_and_a_script_the_others_go_on() {
 /// What a timer runs has nobody to answer: it is tried again.
 #[test]
 fn a_hand_over_by_timer_is_made_a_moment_later() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiter = Waiter::new(&server, "k", "OWNER bob");
     arm(&mut client, "lock.settle");
@@ -75,8 +72,7 @@ fn a_hand_over_by_timer_is_made_a_moment_later() {
 
 #[test]
 fn info_lacks_the_section_once() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     arm(&mut client, "info");
     assert_eq!(client.info("lock", "lock_waiters"), "");
     struck(&server, &mut client, "info");
@@ -86,8 +82,7 @@ fn info_lacks_the_section_once() {
 
 #[test]
 fn a_setting_is_refused_and_stays() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     arm(&mut client, "config-set");
     let error = client.refused("CONFIG SET lock.default-lease 5000");
     assert!(error.contains("internal error"), "{error}");

@@ -16,8 +16,7 @@ fn restore(client: &mut Client, payload: &[u8]) -> Result<Value, String> {
 /// Nobody can stop the server from writing a payload, but it is one that no server takes.
 #[test]
 fn a_dump_without_its_lock_is_refused_and_the_lock_stays() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let before = client.snapshot();
     let whole = dump(&mut client);
@@ -33,8 +32,7 @@ fn a_dump_without_its_lock_is_refused_and_the_lock_stays() {
 
 #[test]
 fn a_payload_that_can_not_be_read_is_refused() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let payload = dump(&mut client);
     let before = client.snapshot();
@@ -49,8 +47,7 @@ fn a_payload_that_can_not_be_read_is_refused() {
 /// A primary's data set that can't be read is asked for again.
 #[test]
 fn a_replica_syncs_anew() {
-    let primary = server();
-    let mut client = primary.client();
+    let (primary, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let has_aux = client.version() >= (7, 2);
     // Read from the link, so that what is wrong is the link's, not a file's.
@@ -99,8 +96,7 @@ fn a_child_that_writes_a_file_says_so_and_the_server_goes_on() {
 
 #[test]
 fn measuring_comparing_and_freeing() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000 MAXHOLD 900000").unwrap();
     let (bytes, digest): (i64, String) = (client.ask("MEMORY USAGE k"), client.ask("DEBUG DIGEST"));
     arm(&mut client, "mem-usage");
@@ -123,8 +119,7 @@ fn measuring_comparing_and_freeing() {
 
 #[test]
 fn a_lock_that_was_to_be_moved_in_memory_stays_what_it_is() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000 MAXHOLD 900000").unwrap();
     if let Err(error) = client.send("CONFIG SET activedefrag yes") {
         println!("skipped: a_lock_that_was_to_be_moved_in_memory_stays_what_it_is: {error}");

@@ -55,8 +55,8 @@ const CALLBACKS: &[&str] = &[
 /// Guarded too, and of no use to have panic: the text of an error, and what runs before there is a `LOCK.FAULT`.
 const OTHERS: [&str; 2] = ["error-reply", "load"];
 
-fn server() -> Server {
-    Setup::new().with_faults().start()
+fn server() -> (Server, Client) {
+    Setup::new().with_faults().start_and_client()
 }
 
 /// Has the next callback of that name panic.

@@ -5,8 +5,7 @@ use crate::support::{Setup, Waiter, grant};
 
 #[test]
 fn a_lapse_is_handed_over_and_a_timeout_answered_after_a_panic_of_what_is_due() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     for _ in 0..3 {
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
@@ -27,8 +26,7 @@ fn a_lapse_is_handed_over_and_a_timeout_answered_after_a_panic_of_what_is_due() 
 
 #[test]
 fn the_answer_to_a_release_comes_after_a_panic_of_the_timer() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
     arm(&mut client, "answers");
@@ -40,8 +38,7 @@ fn the_answer_to_a_release_comes_after_a_panic_of_the_timer() {
 
 #[test]
 fn the_heart_beats_on() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     for _ in 0..3 {
         arm(&mut client, "heartbeat");
         struck(&server, &mut client, "heartbeat");
@@ -52,8 +49,7 @@ fn the_heart_beats_on() {
 /// It looks as long as somebody may listen: here a file.
 #[test]
 fn the_look_for_listeners_goes_on() {
-    let server = Setup::new().with_faults().set("appendonly", "yes").start();
-    let mut client = server.client();
+    let (server, mut client) = Setup::new().with_faults().set("appendonly", "yes").start_and_client();
     for _ in 0..3 {
         arm(&mut client, "look");
         struck(&server, &mut client, "look");
@@ -64,8 +60,7 @@ fn the_look_for_listeners_goes_on() {
 /// Where it was not to look any more, and the first replica comes: that one gets all effects.
 #[test]
 fn a_first_replica_is_told_of_everything() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     // By then it has looked, and found nobody: that is as often, and was begun before.
     for _ in 0..3 {
         arm(&mut client, "heartbeat");
@@ -82,8 +77,7 @@ fn a_first_replica_is_told_of_everything() {
 
 #[test]
 fn a_grant_that_replicas_confirm_is_told_after_a_panic() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     let replica = server.replica_with(Setup::new());
     client.acquire("first", "OWNER alice SYNC 1 60000").unwrap();
     // The timer that looks how far the replica is, and what tells that it has said so.

@@ -6,8 +6,7 @@ use crate::support::{Client, Server, Setup, Waiter, blocked_clients, grant, owne
 /// Alice holds `k`; bob and carol wait.
 #[track_caller]
 fn queue() -> (Server, Client, Waiter, Waiter) {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
     let carol = Waiter::new(&server, "k", "OWNER carol PX 600000");
@@ -41,8 +40,7 @@ fn a_reply_is_an_error_and_the_grant_goes_to_the_next() {
 
 #[test]
 fn a_reply_to_the_only_waiter_leaves_the_lock_free() {
-    let server = server();
-    let mut client = server.client();
+    let (server, mut client) = server();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
     arm(&mut client, "reply");
@@ -110,8 +108,7 @@ fn no_client_writes_the_key_that_waiters_are_blocked_on() {
 /// A key of a cluster whose slot no other name has that could be told from it is its own.
 #[test]
 fn a_key_that_its_own_waiters_are_blocked_on() {
-    let server = Setup::new().with_faults().set("cluster-enabled", "yes").start();
-    let mut client = server.client();
+    let (server, mut client) = Setup::new().with_faults().set("cluster-enabled", "yes").start_and_client();
     client.ask::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
     wait_for("all slots to be served", || client.send("LOCK.INFO a}b").is_ok());
     client.acquire("a}b", "OWNER alice PX 600000").unwrap();

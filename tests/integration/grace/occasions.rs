@@ -38,8 +38,7 @@ fn past_its_start(setup: Setup) -> Server {
 
 /// A file with two locks of alice's, one held twice.
 fn file_with_locks() -> Vec<u8> {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("held", "OWNER alice PX 600000").unwrap();
     client.acquire("held", "OWNER alice").unwrap();
     client.acquire("other", "OWNER alice PX 600000").unwrap();
@@ -107,8 +106,7 @@ fn granted_at_its_end(server: &Server) {
 
 #[test]
 fn off_by_default() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     assert_eq!(client.ask::<Vec<String>>("CONFIG GET lock.failover-grace")[1], "0");
     client.acquire("k", "PX 600000").unwrap();
     while_stopped(&server, || sleep(FREEZE));
@@ -145,14 +143,6 @@ fn after_a_promotion() {
     let earliest = 60_000 - promoted.elapsed().as_millis() as i64 - 2;
     assert!(left >= earliest && left <= 60_000, "{left}, not {earliest} to 60000");
     holders_go_on(&replica);
-}
-
-#[test]
-fn after_a_promotion_waiters_are_granted_at_its_end() {
-    let primary = Server::start();
-    let replica = primary.replica_with(with_grace(3000));
-    replica.client().ask::<()>("REPLICAOF NO ONE");
-    granted_at_its_end(&replica);
 }
 
 #[test]

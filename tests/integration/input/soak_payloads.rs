@@ -151,8 +151,7 @@ pub(crate) fn in_range(info: Value, what: &str) {
 fn altered_at_random() {
     let count = size(1_000, 100_000);
     let mut rng = Rng::new();
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let samples = samples(&mut client);
     let mut taken = 0;
     for _ in 0..count / AT_ONCE {
@@ -170,8 +169,7 @@ fn altered_at_random() {
 
 #[test]
 fn altered_at_each_byte() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let samples = samples(&mut client);
     let (mut count, mut taken) = (0, 0);
     for sample in &samples {

@@ -46,8 +46,7 @@ fn each_grant_extension_release_and_break_is_one_event() {
 
 #[test]
 fn each_of_several_holders_has_its_own() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Ed");
     holds(&mut client, "a", "SHARED");
     let b = holds(&mut client, "b", "SHARED");
@@ -89,8 +88,7 @@ fn what_changes_nothing_is_no_event() {
 
 #[test]
 fn re_entries_and_upgrades_are_none() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for owner in ["a", "b"] {
         holds(&mut client, owner, "SHARED");
     }
@@ -105,24 +103,8 @@ fn re_entries_and_upgrades_are_none() {
 }
 
 #[test]
-fn a_release_to_a_waiter_is_a_release_and_an_acquire() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut listener = Listener::new(&server, "Ed");
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.ask::<()>("LOCK.EXTEND k alice");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    bob.granted();
-    client.ask::<()>("LOCK.RELEASE k bob");
-    assert_eq!(listener.next(), of_k(["acquired", "extended", "released", "acquired", "released"]));
-    listener.nothing_but(&server, &[]);
-}
-
-#[test]
 fn a_break_and_a_lapse_say_so_before_the_next_acquire() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Ed");
     client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
@@ -137,8 +119,7 @@ fn a_break_and_a_lapse_say_so_before_the_next_acquire() {
 
 #[test]
 fn heads_that_come_together_are_one_each() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "w", "");
     let mut waiters = ["a", "b", "c"].map(|owner| waits(&server, owner, "SHARED"));
     let mut listener = Listener::new(&server, "Ed");
@@ -152,8 +133,7 @@ fn heads_that_come_together_are_one_each() {
 
 #[test]
 fn a_lapse_with_nobody_waiting_is_told_when_the_key_goes() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Edx");
     client.acquire("k", "OWNER alice PX 30").unwrap();
     wait_for("the key to go", || client.ask::<i64>("DBSIZE") == 0);
@@ -165,8 +145,7 @@ fn a_lapse_with_nobody_waiting_is_told_when_the_key_goes() {
 
 #[test]
 fn a_lapse_beside_a_session_is_told_when_it_happens() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a", "SHARED SESSION");
     let mut listener = Listener::new(&server, "Ed");
     client.acquire("k", "OWNER b SHARED PX 20").unwrap();
@@ -177,8 +156,7 @@ fn a_lapse_beside_a_session_is_told_when_it_happens() {
 /// A key that goes otherwise is no lapse: not one deleted, not a string that expires, not one where a lock was before.
 #[test]
 fn only_a_lock_whose_lease_ends_has_lapsed() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("deleted", "OWNER alice").unwrap();
     client.acquire("overwritten", "OWNER alice").unwrap();
     client.acquire("flushed", "OWNER alice").unwrap();
@@ -195,8 +173,7 @@ fn only_a_lock_whose_lease_ends_has_lapsed() {
 
 #[test]
 fn the_end_of_a_session_is_a_release() {
-    let server = Server::start();
-    let (mut alice, mut client) = (server.client(), server.client());
+    let (server, [mut alice, mut client]) = Server::and_clients();
     let mut listener = Listener::new(&server, "Ed");
     alice.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
@@ -209,8 +186,7 @@ fn the_end_of_a_session_is_a_release() {
 
 #[test]
 fn a_grant_to_a_waiter_that_died_is_taken_back_by_a_release() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Ed");
     client.acquire("k", "OWNER alice").unwrap();
     let bob = Waiter::new(&server, "k", "OWNER bob");
@@ -224,9 +200,7 @@ fn a_grant_to_a_waiter_that_died_is_taken_back_by_a_release() {
 
 #[test]
 fn without_the_setting_nothing_is_published() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 30");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     assert_eq!(client.ask::<[String; 2]>("CONFIG GET notify-keyspace-events")[1], "");
@@ -242,8 +216,7 @@ fn without_the_setting_nothing_is_published() {
 /// What the server itself says of the key is the same as for a plain lock.
 #[test]
 fn the_servers_own_come_with_the_first_and_the_last_only() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut own = |options: &str, owners: &[&str]| {
         let mut listener = Listener::new(&server, "EAn");
         for owner in owners {

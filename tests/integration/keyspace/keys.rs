@@ -1,19 +1,10 @@
 //! Locks as keys: what the server's own commands see and do.
 
-use crate::support::{Payload, Server, wait_for};
-
-#[test]
-fn the_type_is_lockstate() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(client.ask::<String>("TYPE k"), "lockstate");
-}
+use crate::support::{Payload, Server};
 
 #[test]
 fn a_scan_by_type_finds_the_held_locks_and_only_them() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.ask::<()>("MSET s1 x s2 x s3 x");
     for key in ["k1", "k2", "freed"] {
         client.acquire(key, "OWNER alice").unwrap();
@@ -25,21 +16,8 @@ fn a_scan_by_type_finds_the_held_locks_and_only_them() {
 }
 
 #[test]
-fn a_free_lock_leaves_no_key() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("released", "OWNER alice").unwrap();
-    client.ask::<()>("LOCK.RELEASE released alice");
-    client.acquire("broken", "OWNER alice").unwrap();
-    client.ask::<()>("LOCK.BREAK broken");
-    client.acquire("lapsed", "OWNER alice PX 1").unwrap();
-    wait_for("the lapsed lock's key to go", || client.ask::<i64>("DBSIZE") == 0);
-}
-
-#[test]
 fn del_unlink_expire_and_overwriting_free_a_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for line in
         ["DEL k", "UNLINK k", "PEXPIRE k -1", "EXPIREAT k 1", "FLUSHDB", "FLUSHALL ASYNC", "SWAPDB 0 1"]
     {
@@ -58,9 +36,7 @@ fn del_unlink_expire_and_overwriting_free_a_lock() {
 /// A copy would be a second holder of one grant.
 #[test]
 fn a_copy_of_a_held_lock_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let before = client.snapshot();
     assert_eq!(client.refused("COPY k l"), "ERR not supported for this module key");
     client.refused("COPY k k DB 1");
@@ -70,8 +46,7 @@ fn a_copy_of_a_held_lock_is_refused() {
 
 #[test]
 fn rename_and_move_take_the_whole_lock_along() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
     client.acquire("k", "OWNER alice").unwrap();
     let ends: i64 = client.ask("PEXPIRETIME k");
@@ -89,8 +64,7 @@ fn rename_and_move_take_the_whole_lock_along() {
 /// A server that reuses the client for the module's events may forget to give it its database back.
 #[test]
 fn move_and_copy_to_another_database_leave_the_client_in_its_own() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("lock", "").unwrap();
     for line in ["SET string text", "MOVE lock 1", "COPY string string DB 2", "MOVE string 3"] {
         client.ask::<redis::Value>(line);
@@ -100,23 +74,8 @@ fn move_and_copy_to_another_database_leave_the_client_in_its_own() {
 }
 
 #[test]
-fn a_dump_restores_the_grant_under_another_name() {
-    let server = Server::start();
-    let mut client = server.client();
-    let grant = client.acquire("k", "OWNER alice").unwrap();
-    let dump: Vec<u8> = client.ask("DUMP k");
-    client.ask_words::<(), _>([b"RESTORE", &b"l"[..], b"5000", &dump]);
-    let restored = client.holder("l").unwrap();
-    assert_eq!((restored.owner, restored.fence, restored.holds), (grant.owner, grant.fence, 1));
-    assert!(restored.lease <= 5000);
-    client.ask_words::<(), _>([b"RESTORE", &b"m"[..], b"0", &dump]);
-    assert_eq!(client.holder("m").unwrap().lease, -1);
-}
-
-#[test]
 fn the_digest_tells_owner_fence_and_holds_apart() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let mut digests = Vec::new();
     for (owner, fence, holds) in [

@@ -8,6 +8,7 @@ use crate::support::{Client, Server, Setup};
 const INEFFECTIVE: &[&str] = &[
     "LOCK.ACQUIRE k",
     "LOCK.ACQUIRE k OWNER bob PX 900000",
+    "LOCK.ACQUIRE k OWNER bob ONCE",
     "LOCK.ACQUIRE k OWNER alice ONCE",
     "LOCK.ACQUIRE k OWNER alice ONCE PX 1",
     "LOCK.ACQUIRE k OWNER alice NX",
@@ -66,86 +67,59 @@ fn breaks_a_watch(watcher: &mut Client, actor: &mut Client, line: &str) -> bool 
 }
 
 #[test]
-fn what_changes_nothing_breaks_no_watch() {
-    let server = Server::start();
-    let (mut watcher, mut actor) = (server.client(), server.client());
+fn a_watch_is_broken_by_what_changes_the_lock_alone() {
+    let (_server, [mut watcher, mut actor]) = Server::and_clients();
     set_up(&mut actor);
     for line in INEFFECTIVE {
         assert!(!breaks_a_watch(&mut watcher, &mut actor, line), "{line}");
     }
-}
-
-#[test]
-fn what_changes_a_lock_breaks_a_watch_of_it() {
-    let server = Server::start();
-    let (mut watcher, mut actor) = (server.client(), server.client());
-    set_up(&mut actor);
     for line in EFFECTIVE {
         assert!(breaks_a_watch(&mut watcher, &mut actor, line), "{line}");
     }
+    // One of another key is not.
+    assert!(!breaks_a_watch(&mut watcher, &mut actor, "LOCK.ACQUIRE other"));
+}
+
+fn number(client: &mut Client, section: &str, field: &str) -> u64 {
+    client.info(section, field).parse().unwrap()
 }
 
 fn changes(client: &mut Client) -> u64 {
-    client.info("persistence", "rdb_changes_since_last_save").parse().unwrap()
+    number(client, "persistence", "rdb_changes_since_last_save")
 }
 
-#[test]
-fn what_changes_nothing_is_not_counted_as_a_change() {
-    let server = Server::start();
-    let mut client = server.client();
-    set_up(&mut client);
-    let before = (changes(&mut client), client.snapshot());
-    for line in INEFFECTIVE {
-        let _ = client.send(line);
-        assert_eq!((changes(&mut client), client.snapshot()), before, "{line}");
-    }
-}
-
-#[test]
-fn what_changes_a_lock_is_counted_as_a_change() {
-    let server = Server::start();
-    let mut client = server.client();
-    set_up(&mut client);
-    for line in EFFECTIVE {
-        let before = changes(&mut client);
-        client.ask::<Value>(line);
-        assert!(changes(&mut client) > before, "{line}");
-    }
+fn offset(client: &mut Client) -> u64 {
+    number(client, "replication", "master_repl_offset")
 }
 
 /// A primary that sends nothing but effects, and its replica.
 fn pair() -> (Server, Server) {
     let primary = Setup::new().set("repl-ping-replica-period", "3600").start();
     let replica = primary.replica();
+    set_up(&mut primary.client());
     (primary, replica)
 }
 
-fn offset(client: &mut Client) -> u64 {
-    client.info("replication", "master_repl_offset").parse().unwrap()
-}
-
 #[test]
-fn what_changes_nothing_is_not_replicated() {
+fn what_changes_nothing_is_neither_counted_nor_replicated() {
     let (primary, replica) = pair();
     let mut client = primary.client();
-    set_up(&mut client);
-    let before = offset(&mut client);
+    let before = (changes(&mut client), client.snapshot(), offset(&mut client));
     for line in INEFFECTIVE {
         let _ = client.send(line);
-        assert_eq!(offset(&mut client), before, "{line}");
+        assert_eq!((changes(&mut client), client.snapshot(), offset(&mut client)), before, "{line}");
     }
     replica.wait_for_sync_with(&primary);
 }
 
 #[test]
-fn of_what_changes_a_lock_only_the_effect_is_replicated() {
+fn what_changes_a_lock_is_counted_and_only_its_effect_is_replicated() {
     let (primary, replica) = pair();
     let mut client = primary.client();
-    set_up(&mut client);
     for line in EFFECTIVE {
-        let before = offset(&mut client);
+        let before = (changes(&mut client), offset(&mut client));
         client.ask::<Value>(line);
-        assert!(offset(&mut client) > before, "{line}");
+        assert!(changes(&mut client) > before.0 && offset(&mut client) > before.1, "{line}");
     }
     replica.wait_for_sync_with(&primary);
     let stats: String = replica.client().ask("INFO commandstats");
@@ -155,16 +129,4 @@ fn of_what_changes_a_lock_only_the_effect_is_replicated() {
     // One for each line, and one for the first acquire.
     let calls = format!("cmdstat_lock.apply:calls={},", EFFECTIVE.len() + 1);
     assert!(applied.starts_with(&calls) && applied.contains(",failed_calls=0"), "{applied}");
-}
-
-#[test]
-fn a_watch_of_another_key_is_not_broken() {
-    let server = Server::start();
-    let (mut watcher, mut actor) = (server.client(), server.client());
-    set_up(&mut actor);
-    watcher.ask::<()>("WATCH free string");
-    actor.ask::<i64>("LOCK.BREAK k");
-    watcher.ask::<()>("MULTI");
-    watcher.ask::<()>("PING");
-    assert_ne!(watcher.ask::<Value>("EXEC"), Value::Nil);
 }

@@ -6,8 +6,7 @@ use crate::support::Waiter;
 /// Whom it would tell of a circle may know no names of keys, nor of owners.
 #[test]
 fn a_circle_is_told_to_nobody() {
-    let server = setup().start();
-    let mut client = server.client();
+    let (server, mut client) = setup().start_and_client();
     client.acquire("as", "OWNER a PX 600000").unwrap();
     client.acquire("bs", "OWNER b PX 600000").unwrap();
     let _waiter = Waiter::new(&server, "bs", "OWNER a");
@@ -24,8 +23,7 @@ fn a_circle_is_told_to_nobody() {
 /// It has no connection that anything could hang on, nor an address for the log.
 #[test]
 fn there_is_no_connection() {
-    let server = setup().start();
-    let mut client = server.client();
+    let (server, mut client) = setup().start_and_client();
     for (line, told) in [
         ("LOCK.ACQUIRE k OWNER a SESSION", "-ERR SESSION is not allowed in scripts"),
         ("LOCK.ACQUIRE k OWNER a NOTIFY c BLOCK 0", "-ERR NOTIFY is not allowed in scripts"),

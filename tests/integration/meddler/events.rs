@@ -24,8 +24,7 @@ fn moves_on(client: &mut Client, waiters: Vec<Waiter>, what: &str) {
 #[track_caller]
 fn deleted_in(event: &str, end: &str) {
     let what = format!("{end}, deleted in {event}");
-    let server = setup().start();
-    let mut client = server.client();
+    let (server, mut client) = setup().start_and_client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     // Two of one owner: the second one's re-entry follows the handover in the same step.
     let waiters = ["bob", "bob", "carol", "a-name-that-is-longer-than-any-other-here"]
@@ -42,22 +41,10 @@ fn deleted_in(event: &str, end: &str) {
 }
 
 #[test]
-fn a_lock_deleted_in_the_event_of_its_release() {
+fn a_lock_deleted_in_the_event_of_its_end_or_of_its_next_grant() {
     deleted_in("lock.released", "LOCK.RELEASE k alice");
-}
-
-#[test]
-fn a_lock_deleted_in_the_event_of_its_break() {
     deleted_in("lock.broken", "LOCK.BREAK k");
-}
-
-#[test]
-fn a_lock_deleted_in_the_event_of_its_lapse() {
     deleted_in("lock.lapsed", "PEXPIRE k 20");
-}
-
-#[test]
-fn a_lock_deleted_in_the_event_of_its_next_grant() {
     for end in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "PEXPIRE k 20"] {
         deleted_in("lock.acquired", end);
     }
@@ -71,8 +58,7 @@ fn a_lock_deleted_in_an_event_that_nobody_waits_for() {
         ("lock.released", "LOCK.RELEASE k alice"),
         ("lock.broken", "LOCK.BREAK k"),
     ] {
-        let server = setup().start();
-        let mut client = server.client();
+        let (_server, mut client) = setup().start_and_client();
         if event != "lock.acquired" {
             client.acquire("k", "OWNER alice PX 900 SESSION").unwrap();
         }

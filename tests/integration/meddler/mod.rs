@@ -26,8 +26,7 @@ fn setup() -> Setup {
 
 /// A server with both modules, on which expired keys stay until a command finds them.
 fn server() -> (Server, Client) {
-    let server = setup().start();
-    let mut client = server.client();
+    let (server, mut client) = setup().start_and_client();
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     (server, client)
 }

@@ -30,21 +30,13 @@ fn while_held(line: &str, alice_is_in: Option<&str>) {
 }
 
 #[test]
-fn an_open_lock_that_is_let_be() {
+fn an_open_lock_that_is_let_be_goes_or_moves() {
     for line in ["GET none", "LOCK.INFO held", "DEL other"] {
         while_held(line, Some("held"));
     }
-}
-
-#[test]
-fn an_open_lock_that_is_deleted() {
     for line in ["DEL held", "UNLINK held", "PEXPIRE held -1", "FLUSHDB", "FLUSHALL ASYNC"] {
         while_held(line, None);
     }
-}
-
-#[test]
-fn an_open_lock_that_goes_elsewhere() {
     while_held("RENAME held other", Some("other"));
     while_held("RENAME held lapsed", Some("lapsed"));
 }

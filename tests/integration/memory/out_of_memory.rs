@@ -19,8 +19,7 @@ pub(crate) const POLICIES: [&str; 8] = [
 /// One that is out of memory must still let go of what it holds.
 #[test]
 fn a_server_out_of_memory_grants_nothing_and_releases() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for key in ["a", "b", "c"] {
         client.acquire(key, "OWNER alice").unwrap();
     }
@@ -66,8 +65,7 @@ fn a_policy_that_may_evict_is_warned_of() {
 #[test]
 fn memory_that_runs_short() {
     for policy in POLICIES {
-        let server = Setup::new().set("maxmemory-policy", policy).start();
-        let mut client = server.client();
+        let (server, mut client) = Setup::new().set("maxmemory-policy", policy).start_and_client();
         client.acquire("first", "OWNER alice PX 600000").unwrap();
         let used: u64 = client.info("memory", "used_memory").parse().unwrap();
         client.ask::<()>(&format!("CONFIG SET maxmemory {}", used + 1_000_000));
@@ -100,8 +98,7 @@ fn memory_that_runs_short() {
 /// Some servers run what modules are told of evictions on the client whose command made them.
 #[test]
 fn a_client_stays_in_its_database_when_its_command_evicts_from_another() {
-    let server = Setup::new().set("maxmemory-policy", "allkeys-random").start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().set("maxmemory-policy", "allkeys-random").start_and_client();
     client.ask::<()>("SELECT 1");
     let lines: Vec<String> = (0..1_000).map(|n| format!("LOCK.ACQUIRE k{n} EX 600")).collect();
     client.ask_all::<Value, _>(&lines);

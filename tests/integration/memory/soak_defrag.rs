@@ -30,8 +30,7 @@ fn hits(client: &mut Client) -> u64 {
 #[test]
 fn locks_are_moved_and_stay_what_they_are() {
     let count = size(50_000, 500_000);
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     if let Err(error) = client.send("CONFIG SET activedefrag yes") {
         println!("skipped: locks_are_moved_and_stay_what_they_are: {error}");
         return;

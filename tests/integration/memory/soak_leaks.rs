@@ -44,8 +44,7 @@ fn least_memory(client: &mut Client) -> i64 {
 #[track_caller]
 fn nothing_stays(name: &str, mut work: impl FnMut(&Server, usize)) {
     let rounds = size(20_000, 1_000_000);
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     work(&server, 3_000);
     let before = least_memory(&mut client);
     work(&server, rounds);
@@ -185,12 +184,14 @@ fn wait_and_kill() {
         holder.acquire("k", "OWNER alice PX 600000").unwrap();
         for round in 0..rounds / CLIENTS {
             let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
+            let mut ids: Vec<i64> = Vec::new();
             for client in &mut clients {
                 client.ask::<()>("AUTH guest any");
+                ids.push(client.ask("CLIENT ID"));
                 client.begin("LOCK.ACQUIRE k OWNER bob SESSION BLOCK 0");
             }
             wait_for("waiters", || holder.info("lock", "lock_waiters") == CLIENTS.to_string());
-            match round % 3 {
+            match round % 4 {
                 0 => holder.ask::<()>("CLIENT KILL USER guest"),
                 // All at once, and in the step in which one of them gets the lock.
                 1 => {
@@ -198,6 +199,12 @@ fn wait_and_kill() {
                     holder.ask::<()>("LOCK.RELEASE k alice");
                     holder.ask::<()>("CLIENT KILL USER guest");
                     holder.ask::<redis::Value>("EXEC");
+                }
+                2 => {
+                    for (number, id) in ids.iter().enumerate() {
+                        let how = ["ERROR", "TIMEOUT"][number % 2];
+                        assert_eq!(holder.ask::<i64>(&format!("CLIENT UNBLOCK {id} {how}")), 1);
+                    }
                 }
                 _ => {}
             }

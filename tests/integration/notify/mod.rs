@@ -7,6 +7,7 @@ mod many;
 mod places;
 mod rights;
 mod servers;
+mod start;
 mod watches;
 
 use redis::Value;

@@ -4,9 +4,7 @@ use crate::support::Server;
 
 #[test]
 fn a_break_ends_the_grant_whoever_holds_it_and_however_often() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     client.acquire("k", "OWNER alice").unwrap();
     assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 1);
     assert_eq!(client.ask::<i64>("EXISTS k"), 0);
@@ -15,34 +13,23 @@ fn a_break_ends_the_grant_whoever_holds_it_and_however_often() {
 }
 
 #[test]
-fn a_break_of_a_free_lock_answers_0() {
-    let server = Server::start();
-    let mut client = server.client();
-    let before = client.snapshot();
-    assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 0);
-    assert_eq!(client.ask::<i64>("LOCK.BREAK k FENCE 1"), 0);
-    assert_eq!(client.snapshot(), before);
-    assert!(!server.log().contains("lock broken"));
-}
-
-#[test]
 fn a_break_with_a_fence_ends_only_that_grant() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice").unwrap().fence;
     let before = client.snapshot();
     for other in [1, fence - 1, fence + 1, 1 << 53, i64::MAX] {
         assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {other}")), 0, "{other}");
     }
     assert_eq!(client.snapshot(), before);
+    assert_eq!(client.ask::<i64>("LOCK.BREAK free FENCE 1"), 0);
+    assert!(!server.log().contains("lock broken"));
     assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k fence {fence}")), 1);
     assert_eq!(client.holder("k"), None);
 }
 
 #[test]
 fn the_log_says_who_broke_what() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let fence = client.acquire("jobs:42", "OWNER alice").unwrap().fence;
     client.ask::<()>("ACL SETUSER admin on nopass +@all ~*");
     client.ask::<()>("AUTH admin any");
@@ -58,9 +45,7 @@ fn the_log_says_who_broke_what() {
 /// A script's commands come from a client without a connection.
 #[test]
 fn a_break_in_a_script_or_a_transaction_works_and_is_logged() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let script = "return redis.call('LOCK.BREAK', KEYS[1])";
     assert_eq!(client.ask_words::<i64, _>(["EVAL", script, "1", "k"]), 1);
     client.acquire("k", "OWNER bob").unwrap();

@@ -71,8 +71,7 @@ fn latency_event(parts: Vec<Value>) -> (String, i64, i64, i64) {
 
 #[test]
 fn a_wait_that_is_granted_is_not_slow() {
-    let server = setup().start();
-    let mut client = server.client();
+    let (server, mut client) = setup().start_and_client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiters =
         [1, 2, 3].map(|n| Waiter::new(&server, "k", &format!("OWNER a{n} PX 600000 BLOCK 600000")));
@@ -89,8 +88,7 @@ fn a_wait_that_is_granted_is_not_slow() {
 
 #[test]
 fn a_wait_in_vain_is_not_slow() {
-    let server = setup().start();
-    let mut client = server.client();
+    let (server, mut client) = setup().start_and_client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut timed_out = server.client();
     timed_out.begin(&format!("LOCK.ACQUIRE k OWNER bob BLOCK {WAIT}"));
@@ -114,8 +112,7 @@ fn a_wait_in_vain_is_not_slow() {
 /// A handover by timer is nobody's slow command either.
 #[test]
 fn a_wait_that_ends_with_a_lapse_is_not_slow() {
-    let server = setup().start();
-    let mut client = server.client();
+    let (server, mut client) = setup().start_and_client();
     client.acquire("k", &format!("OWNER alice PX {WAIT}")).unwrap();
     let mut waiter = server.client();
     waiter.begin("LOCK.ACQUIRE k OWNER bob BLOCK 600000");

@@ -10,8 +10,7 @@ fn setting(client: &mut Client, name: &str) -> i64 {
 
 #[test]
 fn a_value_out_of_range_is_refused_and_the_old_one_stays() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.ask::<()>("CONFIG SET lock.default-lease 5000 lock.max-lease 6000");
     for (line, range) in [
         ("CONFIG SET lock.default-lease 0", "argument must be between 1 and 9007199254740991 inclusive"),
@@ -36,8 +35,8 @@ fn a_value_out_of_range_is_refused_and_the_old_one_stays() {
 
 #[test]
 fn arguments_of_loadmodule_set_in_any_case_and_order() {
-    let server = Setup::new().module_args("MAX-lease 9000 default-lease 5000").start();
-    let mut client = server.client();
+    let (_server, mut client) =
+        Setup::new().module_args("MAX-lease 9000 default-lease 5000").start_and_client();
     assert_eq!(client.acquire("k", "").unwrap().lease, 5000);
     assert_eq!(setting(&mut client, "lock.default-lease"), 5000);
     assert_eq!(setting(&mut client, "lock.max-lease"), 9000);
@@ -93,8 +92,7 @@ fn a_wrong_value_in_the_configuration_file_keeps_the_server_from_starting() {
 
 #[test]
 fn a_running_server_refuses_a_wrong_argument_and_then_takes_a_right_one() {
-    let server = Setup::new().without_module().start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().without_module().start_and_client();
     let path = module_path().to_str().unwrap();
     for args in ["default-lease 0", "nothing 5", "max-lease 5 max-lease 5"] {
         client.refused(&format!("MODULE LOAD {path} {args}"));
@@ -107,9 +105,7 @@ fn a_running_server_refuses_a_wrong_argument_and_then_takes_a_right_one() {
 
 #[test]
 fn a_second_load_and_an_unload_are_refused_and_the_locks_stay() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let before = client.snapshot();
     client.refused(&format!("MODULE LOAD {}", module_path().display()));
     let error = client.refused("MODULE UNLOAD lock");

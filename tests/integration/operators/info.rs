@@ -10,8 +10,7 @@ use crate::support::{Client, PATIENCE, Server, convert, wait_for};
 
 #[test]
 fn a_held_lock_shows_its_owner_fence_holds_lease_and_age() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
     client.acquire("k", "OWNER alice").unwrap();
     let info = client.lock_info("k").unwrap();
@@ -25,30 +24,6 @@ fn a_held_lock_shows_its_owner_fence_holds_lease_and_age() {
     wait_for("the lock to have been held for 20 ms more", || {
         client.lock_info("k").unwrap()["held-ms"].parse::<i64>().unwrap() >= first + 20
     });
-}
-
-#[test]
-fn a_free_or_lapsed_lock_is_null() {
-    let server = Server::start();
-    for mut client in [server.client(), server.client_resp3()] {
-        assert_eq!(client.send("LOCK.INFO k").unwrap(), Value::Nil);
-        client.acquire("k", "PX 1").unwrap();
-        wait_for("a lapse", || client.send("LOCK.INFO k").unwrap() == Value::Nil);
-    }
-}
-
-#[test]
-fn it_is_a_map_in_resp3_and_a_flat_array_in_resp2() {
-    let server = Server::start();
-    server.client().acquire("k", "OWNER alice").unwrap();
-    let Value::Map(pairs) = server.client_resp3().send("LOCK.INFO k").unwrap() else {
-        panic!("no map")
-    };
-    let Value::Array(parts) = server.client().send("LOCK.INFO k").unwrap() else { panic!("no array") };
-    assert_eq!(parts.len(), pairs.len() * 2);
-    let names: Vec<_> = pairs.into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, parts.into_iter().step_by(2).collect::<Vec<_>>());
-    assert_eq!(names[0], Value::BulkString(b"owner".to_vec()));
 }
 
 /// The bytes on the wire, for clients that tell a null array from a null string.
@@ -70,17 +45,6 @@ fn null_is_a_null_array_in_resp2_and_null_in_resp3() {
     }
 }
 
-#[test]
-fn it_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let before = client.snapshot();
-    client.lock_info("k").unwrap();
-    assert_eq!(client.lock_info("free"), None);
-    assert_eq!(client.snapshot(), before);
-}
-
 /// The connection that keeps a grant alive.
 fn client_of(client: &mut Client, key: &str) -> (String, i64) {
     let info = client.lock_info(key).unwrap();
@@ -89,8 +53,7 @@ fn client_of(client: &mut Client, key: &str) -> (String, i64) {
 
 #[test]
 fn the_client_is_the_connection_that_took_the_session_last() {
-    let server = Server::start();
-    let (mut client, mut first, mut second) = (server.client(), server.client(), server.client());
+    let (_server, [mut client, mut first, mut second]) = Server::and_clients();
     let ids: [i64; 2] = [&mut first, &mut second].map(|session| session.ask("CLIENT ID"));
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     assert_eq!(client_of(&mut client, "k"), ("0".into(), 0));
@@ -104,8 +67,7 @@ fn the_client_is_the_connection_that_took_the_session_last() {
 
 #[test]
 fn each_of_several_grants_has_a_client_of_its_own() {
-    let server = Server::start();
-    let (mut client, mut session) = (server.client(), server.client());
+    let (_server, [mut client, mut session]) = Server::and_clients();
     let id: i64 = session.ask("CLIENT ID");
     client.acquire("k", "OWNER alice SHARED PX 600000").unwrap();
     session.acquire("k", "OWNER bob SHARED SESSION PX 600000").unwrap();

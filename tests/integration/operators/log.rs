@@ -36,8 +36,7 @@ fn ms_after(line: &str, text: &str) -> i64 {
 
 #[test]
 fn who_waits_long_is_named_once_with_the_holder() {
-    let server = setup(300).start();
-    let mut client = server.client();
+    let (server, mut client) = setup(300).start_and_client();
     let fence = client.acquire("k", "OWNER alice PX 600000").unwrap().fence;
     let bob = Waiter::new(&server, "k", "OWNER bob");
     let line = &wait_for_lines(&server, "long wait", 1)[0];
@@ -57,9 +56,7 @@ fn who_waits_long_is_named_once_with_the_holder() {
 
 #[test]
 fn it_is_off_by_default_and_can_be_switched_on_and_off() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, mut client) = Server::held();
     let _bob = Waiter::new(&server, "k", "OWNER bob");
     some_beats(&server);
     assert_eq!(lines(&server, "long wait").len(), 0);
@@ -73,8 +70,7 @@ fn it_is_off_by_default_and_can_be_switched_on_and_off() {
 
 #[test]
 fn it_says_why_nobody_holds_the_lock_and_how_many_do() {
-    let server = setup(300).start();
-    let mut client = server.client();
+    let (server, mut client) = setup(300).start_and_client();
     client.acquire("a", "OWNER alice PX 600000").unwrap();
     let _all = crate::several::waits(&server, "a free", "bob", "");
     let _behind = Waiter::new(&server, "free", "OWNER carol");
@@ -115,8 +111,7 @@ const SHOWN: &str = r#"%s%n\r\n9:M * Forged line\n\x00\x1b[2J\xff\"\\"#;
 
 #[test]
 fn names_are_escaped() {
-    let server = setup(200).start();
-    let mut client = server.client();
+    let (server, mut client) = setup(200).start_and_client();
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"PX", b"600000"]);
     let mut places = server.client();
     let wait = [b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"BLOCK", b"0", b"NOTIFY", b"ch"];
@@ -139,8 +134,7 @@ fn names_are_escaped() {
 /// At the default level of the log, which leaves out what is verbose.
 #[test]
 fn a_lapse_that_somebody_waited_for_is_a_notice() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let fence = client.acquire("waited", "OWNER alice PX 600000").unwrap().fence;
     client.acquire("unseen", "OWNER alice PX 1").unwrap();
     let mut bob = Waiter::new(&server, "waited", "OWNER bob PX 600000");

@@ -70,39 +70,11 @@ fn with_aof() -> Setup {
 }
 
 #[test]
-fn an_rdb_file_saved_at_shutdown() {
+fn each_kind_of_file_has_all_of_it() {
     comes_back(Setup::new(), Server::save_and_restart);
-}
-
-#[test]
-fn an_rdb_file_saved_before_a_kill() {
-    comes_back(Setup::new(), |server| {
-        server.client().ask::<()>("SAVE");
-        server.kill_and_restart();
-    });
-}
-
-#[test]
-fn an_rdb_file_read_in_place() {
     comes_back(Setup::new(), |server| server.client().ask::<()>("DEBUG RELOAD"));
-}
-
-#[test]
-fn an_append_only_file_after_a_kill() {
     comes_back(with_aof(), Server::kill_and_restart);
-}
-
-#[test]
-fn an_append_only_file_read_in_place() {
     comes_back(with_aof(), |server| server.client().ask::<()>("DEBUG LOADAOF"));
-}
-
-#[test]
-fn an_append_only_file_rewritten_with_an_rdb_preamble() {
-    comes_back(with_aof(), |server| {
-        server.client().rewrite_aof();
-        server.kill_and_restart();
-    });
 }
 
 #[test]
@@ -114,23 +86,6 @@ fn an_append_only_file_rewritten_as_commands() {
             folder.map(|entry| entry.unwrap().path()).find(|path| path.to_string_lossy().contains(".base."));
         let text = fs::read(base.expect("a base file")).unwrap();
         assert_eq!(text.escape_ascii().to_string().to_lowercase().matches("lock.apply").count(), 7);
-        server.kill_and_restart();
-    });
-}
-
-#[test]
-fn an_append_only_file_rewritten_while_locks_change() {
-    comes_back(with_aof(), |server| {
-        let mut client = server.client();
-        client.begin("BGREWRITEAOF");
-        for number in 0..200 {
-            client.begin(&format!("LOCK.ACQUIRE passing{number} OWNER x"));
-            client.begin(&format!("LOCK.RELEASE passing{number} x"));
-        }
-        for _ in 0..401 {
-            client.finish().unwrap();
-        }
-        client.wait_for_rewrite();
         server.kill_and_restart();
     });
 }
@@ -173,8 +128,7 @@ fn a_server_without_the_module_refuses_a_file_with_locks() {
 
 #[test]
 fn a_file_without_locks_loads_without_the_module() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("SET string text");
     client.ask::<()>("SAVE");
     let plain = Setup::new().without_module().with_rdb(&server.folder().join("dump.rdb")).start();

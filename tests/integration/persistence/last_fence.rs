@@ -102,8 +102,7 @@ fn a_replica_gets_the_last_fence_with_the_first_copy() {
 
 #[test]
 fn a_file_keeps_no_fence_of_long_ago_and_loads_without_the_module() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     // A lock taken here would be recent.
     let other = Server::start();
     let payload = Payload::lock(&mut other.client(), b"alice", LONG_AGO as u64, 1).encode();
@@ -158,8 +157,7 @@ fn a_file_with_a_lock_in_a_later_encoding_is_refused() {
 
 #[test]
 fn a_file_with_a_last_fence_in_a_later_encoding_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     if !has_room(&mut client, "a_file_with_a_last_fence_in_a_later_encoding_is_refused") {
         return;
     }

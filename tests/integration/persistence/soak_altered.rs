@@ -174,8 +174,7 @@ fn keys_begin(file: &[u8], client: &mut Client) -> usize {
 
 #[test]
 fn an_rdb_file() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     fill(&mut client);
     client.ask::<()>("SAVE");
     let from = {
@@ -193,8 +192,7 @@ fn a_crash_of_the_servers_own_is_told_from_one_of_the_module() {
     let file = b"REDIS0010\xfe\x00\xfb\x81\x00\xff\xff\xff\xff\xff\xff\xff\x00\x00\x01a\x01b\xff\x00\x00\x00\x00\x00\x00\x00\x00";
     let Err(log) = Setup::new().with_file("dump.rdb", file.as_slice()).try_start() else {
         // Redis 8.0 and Valkey 8.0 go on with a smaller table.
-        let server = Server::start();
-        let mut client = server.client();
+        let (_server, mut client) = Server::and_client();
         let version = |client: &mut Client, of: &str| client.info("server", of).starts_with("8.0.");
         assert!(version(&mut client, "redis_version") || version(&mut client, "valkey_version"));
         return;

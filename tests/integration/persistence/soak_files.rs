@@ -132,16 +132,6 @@ fn an_rdb_file_saved_before_a_kill() {
 }
 
 #[test]
-fn an_rdb_file_saved_at_shutdown() {
-    comes_back("RDB at shutdown", Setup::new(), Server::save_and_restart);
-}
-
-#[test]
-fn an_append_only_file_synced_always() {
-    comes_back("AOF always", with_aof("always", "yes"), Server::kill_and_restart);
-}
-
-#[test]
 fn an_append_only_file_synced_every_second() {
     comes_back("AOF everysec", with_aof("everysec", "yes"), |server| {
         let mut client = server.client();

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::support::{Client, Server, Setup, Waiter, grant, wait_for, while_stopped};
+use crate::support::{Client, Server, Setup, Waiter, grant, while_stopped};
 
 /// A mix of commands, in the way of a client, a transaction and a script.
 fn mix(client: &mut Client) {
@@ -30,52 +30,6 @@ fn mix(client: &mut Client) {
     client.ask::<()>("MOVE uuid3 1");
 }
 
-#[track_caller]
-fn assert_same(replica: &Server, primary: &Server) {
-    replica.wait_for_sync_with(primary);
-    let (here, there) = (replica.client().snapshot(), primary.client().snapshot());
-    assert!(there.leases.len() > 10, "{there:?}");
-    assert_eq!(here.leases, there.leases);
-    assert_eq!(here.digest, there.digest);
-}
-
-#[test]
-fn a_replica_has_the_same_locks_with_the_same_leases() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    mix(&mut primary.client());
-    assert_same(&replica, &primary);
-    let keys: Vec<String> = primary.client().ask("KEYS *");
-    for key in keys {
-        let [here, there] = [&replica, &primary].map(|server| {
-            let mut holder = server.client().holder(&key).unwrap();
-            holder.lease = holder.lease.min(0);
-            holder
-        });
-        assert_eq!(here, there, "{key}");
-    }
-}
-
-#[test]
-fn a_replica_that_comes_later_gets_the_locks_with_the_first_copy() {
-    let primary = Server::start();
-    mix(&mut primary.client());
-    for diskless in ["disabled", "swapdb"] {
-        let replica = primary.replica_with(Setup::new().set("repl-diskless-load", diskless));
-        assert_same(&replica, &primary);
-    }
-}
-
-#[test]
-fn a_replica_of_a_replica_has_them_too() {
-    let primary = Server::start();
-    let first = primary.replica();
-    let second = first.replica();
-    mix(&mut primary.client());
-    assert_same(&first, &primary);
-    assert_same(&second, &first);
-}
-
 #[test]
 fn a_replica_refuses_to_change_a_lock_and_shows_it() {
     let primary = Server::start();
@@ -99,14 +53,6 @@ fn a_replica_refuses_to_change_a_lock_and_shows_it() {
 }
 
 #[test]
-fn a_writable_replica_still_takes_no_effects_from_clients() {
-    let primary = Server::start();
-    let replica = primary.replica_with(Setup::new().set("replica-read-only", "no"));
-    let error = "ERR this command is the module's own and not for clients";
-    assert_eq!(replica.client().refused("LOCK.APPLY k -1,5,1,0,alice"), error);
-}
-
-#[test]
 fn a_writable_replica_keeps_no_sessions_and_takes_none() {
     let primary = Server::start();
     let replica = primary.replica_with(Setup::new().set("replica-read-only", "no"));
@@ -114,16 +60,6 @@ fn a_writable_replica_keeps_no_sessions_and_takes_none() {
     assert_eq!(client.refused("LOCK.ACQUIRE own SESSION"), "ERR SESSION is not allowed on replicas");
     assert!(client.lock_info("own").is_none(), "refused, but granted");
     assert!(client.acquire("own", "OWNER alice").is_some());
-}
-
-#[test]
-fn a_lapsed_lock_is_free_on_the_replica_too() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    primary.client().acquire("k", "OWNER alice PX 50").unwrap();
-    let mut client = replica.client();
-    wait_for("the lock to lapse on the replica", || client.lock_info("k").is_none());
-    wait_for("its key to go there", || client.ask::<i64>("DBSIZE") == 0);
 }
 
 #[test]
@@ -159,16 +95,6 @@ fn a_replicas_own_append_only_file_has_the_locks() {
     replica.kill_and_restart();
     let after = replica.client().snapshot();
     assert_eq!((after.leases, after.digest), (before.leases, before.digest));
-}
-
-#[test]
-fn a_dump_taken_on_a_replica_is_the_primarys() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    primary.client().acquire("k", "OWNER alice").unwrap();
-    replica.wait_for_sync_with(&primary);
-    let [here, there] = [&replica, &primary].map(|server| server.client().ask::<Vec<u8>>("DUMP k"));
-    assert_eq!(here, there);
 }
 
 /// A primary that comes back with its file takes its replica up where they were; effects go on, and fences rise.

@@ -17,8 +17,7 @@ fn lines(server: &Server, what: &str) -> Vec<String> {
 
 #[test]
 fn a_broken_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY]);
     assert_eq!(client.ask_words::<i64, _>([b"LOCK.BREAK", NASTY]), 1);
     let lines = lines(&server, "lock broken");
@@ -30,8 +29,7 @@ fn a_broken_lock() {
 /// The name of the user who broke it.
 #[test]
 fn a_user_of_any_name() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask_words::<(), _>(["ACL", "SETUSER", "%s%n\u{fc}", "on", "nopass", "+@all", "~*"]);
     client.acquire("k", "OWNER alice").unwrap();
     client.ask_words::<(), _>(["AUTH", "%s%n\u{fc}", "any"]);
@@ -42,8 +40,7 @@ fn a_user_of_any_name() {
 
 #[test]
 fn a_lapse() {
-    let server = Setup::new().set("loglevel", "verbose").start();
-    let mut client = server.client();
+    let (server, mut client) = Setup::new().set("loglevel", "verbose").start_and_client();
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", NASTY, b"OWNER", NASTY, b"PX", b"1"]);
     wait_for("a lapse", || client.send_words([b"LOCK.INFO", NASTY]) == Ok(redis::Value::Nil));
     // Looked at by a write, the key goes for certain.
@@ -57,8 +54,7 @@ fn a_lapse() {
 /// A key longer than a line of the log: cut off, and nothing beyond.
 #[test]
 fn a_key_that_is_longer_than_a_line() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let key = [b"%s%n".repeat(50_000), b"end".to_vec()].concat();
     client.ask_words::<redis::Value, _>([b"LOCK.ACQUIRE", &key[..], b"OWNER", b"alice"]);
     assert_eq!(client.ask_words::<i64, _>([b"LOCK.BREAK", &key[..]]), 1);

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::module::{faulty_module_path, module_path, server_program};
 use super::port::Port;
-use super::{Client, PATIENCE, pace, wait_for};
+use super::{Client, PATIENCE, Waiter, pace, wait_for};
 
 /// What the module allows by default is little for tests: their sessions are short, and some take many locks at once.
 const BOUNDS: [(&str, u32); 3] = [("min-session-lease", 1), ("max-keys", 1_000), ("max-places", 100_000)];
@@ -133,6 +133,14 @@ impl Setup {
         }
     }
 
+    /// The server, once it answers, and a connection to it.
+    #[track_caller]
+    pub(crate) fn start_and_client(self) -> (Server, Client) {
+        let server = self.start();
+        let client = server.client();
+        (server, client)
+    }
+
     /// The server, once it answers; its log, and how it ended, where it ends at its start.
     pub(crate) fn try_start(self) -> Result<Server, String> {
         pace::watch();
@@ -173,6 +181,36 @@ impl Server {
     #[track_caller]
     pub(crate) fn start() -> Self {
         Setup::new().start()
+    }
+
+    /// A server, and a connection to it.
+    #[track_caller]
+    pub(crate) fn and_client() -> (Self, Client) {
+        Setup::new().start_and_client()
+    }
+
+    /// A server, and so many connections to it.
+    #[track_caller]
+    pub(crate) fn and_clients<const N: usize>() -> (Self, [Client; N]) {
+        let server = Self::start();
+        let clients = [(); N].map(|()| server.client());
+        (server, clients)
+    }
+
+    /// A server on which alice holds `k` for ten minutes, and the connection that asked for that.
+    #[track_caller]
+    pub(crate) fn held() -> (Self, Client) {
+        let (server, mut client) = Self::and_client();
+        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        (server, client)
+    }
+
+    /// `held`, and bob waits for `k`.
+    #[track_caller]
+    pub(crate) fn waited_for() -> (Self, Client, Waiter) {
+        let (server, client) = Self::held();
+        let bob = Waiter::new(&server, "k", "OWNER bob");
+        (server, client, bob)
     }
 
     pub(crate) fn port(&self) -> u16 {

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a condition may take to come true, and a server to answer. Only a failing test waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The shortest and the longest nap between two looks at a condition: hundreds of tests look at once.
 const NAPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(10)];

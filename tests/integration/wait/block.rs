@@ -1,7 +1,5 @@
 //! `BLOCK`: where one can wait and where not, what is shown of those who do, and how many may.
 
-use std::collections::HashMap;
-
 use redis::{Value, from_redis_value};
 
 use crate::support::{
@@ -10,19 +8,8 @@ use crate::support::{
 };
 
 #[test]
-fn a_free_lock_is_granted_without_waiting() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(client.acquire("k", "OWNER alice BLOCK 0").unwrap().holds, 1);
-    assert_eq!(client.acquire("l", "block 1000 OWNER alice PX 5000").unwrap().lease, 5000);
-    assert_eq!(blocked_clients(&mut client), 0);
-}
-
-#[test]
 fn wrong_times_to_wait_are_refused_and_change_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let before = client.snapshot();
     for key in ["k", "free"] {
         for (options, error) in [
@@ -50,9 +37,7 @@ fn wrong_times_to_wait_are_refused_and_change_nothing() {
 
 #[test]
 fn the_longest_time_to_wait_is_taken() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 9007199254740991");
     assert_eq!(queue(&mut client, "k")[0].timeout, 9_007_199_254_740_991);
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -62,9 +47,7 @@ fn the_longest_time_to_wait_is_taken() {
 /// Whoever must not wait is told so at once, and what comes after it in the same step is done.
 #[test]
 fn in_a_transaction_it_answers_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let lines = ["LOCK.ACQUIRE k OWNER bob BLOCK 0", "LOCK.ACQUIRE l OWNER bob BLOCK 0", "PING"];
     let replies = transaction(&mut client, &lines);
     assert_eq!(replies[0], Ok(Value::Nil));
@@ -76,9 +59,7 @@ fn in_a_transaction_it_answers_at_once() {
 
 #[test]
 fn in_a_script_and_a_function_it_answers_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let acquire = "redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'bob', 'BLOCK', '0')";
     let script = format!("return {acquire}");
     assert_eq!(client.ask_words::<Value, _>(["EVAL", &script, "1", "k"]), Value::Nil);
@@ -105,9 +86,7 @@ fn on_a_writable_replica_it_answers_at_once() {
 
 #[test]
 fn info_full_shows_who_waits_since_when_and_how_long() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     assert_eq!(queue(&mut client, "k"), []);
     let bob = Waiter::new(&server, "k", "OWNER bob BLOCK 60000");
     wait_for("some time to pass", || queue(&mut client, "k")[0].waited > 30);
@@ -125,31 +104,8 @@ fn info_full_shows_who_waits_since_when_and_how_long() {
 }
 
 #[test]
-fn in_resp3_the_queue_is_an_array_of_maps() {
-    let server = Server::start();
-    let mut client = server.client_resp3();
-    client.acquire("k", "OWNER alice").unwrap();
-    let bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob BLOCK 60000");
-    let Value::Map(info) = client.send("LOCK.INFO k FULL").unwrap() else { panic!("no map") };
-    let info: HashMap<String, Value> =
-        info.into_iter().map(|(name, value)| (from_redis_value(name).unwrap(), value)).collect();
-    assert_eq!(info.len(), 15);
-    assert_eq!(info["waiters"], Value::Int(1));
-    let Value::Array(queue) = &info["queue"] else { panic!("no array: {info:?}") };
-    let Value::Map(waiter) = &queue[0] else { panic!("no map: {queue:?}") };
-    let text = |text: &str| Value::BulkString(text.into());
-    assert_eq!(waiter[0], (text("owner"), text("bob")));
-    assert_eq!(waiter[1], (text("client-id"), Value::Int(bob.id)));
-    assert_eq!(waiter[2].0, text("waited-ms"));
-    assert_eq!(waiter[3], (text("timeout-ms"), Value::Int(60_000)));
-    assert_eq!(waiter[7], (text("label"), text("")));
-}
-
-#[test]
 fn in_resp3_a_waiter_is_answered_as_in_resp2() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut late = Waiter::of(&server, server.client_resp3(), "k", "OWNER late BLOCK 1000");
     let mut bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob PX 5000");
     assert_eq!(late.client.finish(), Ok(Value::Nil));
@@ -162,8 +118,7 @@ fn in_resp3_a_waiter_is_answered_as_in_resp2() {
 #[test]
 fn a_full_queue_takes_no_more() {
     const FULL: &str = "MAXWAITERS the queue of this lock is full (lock.max-waiters)";
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("CONFIG SET lock.max-waiters 2");
     client.acquire("k", "OWNER alice").unwrap();
     client.acquire("l", "OWNER alice").unwrap();
@@ -228,8 +183,7 @@ fn owner_of(reply: Value) -> Vec<u8> {
 
 #[test]
 fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let longest = [b'\xff'; 128];
     let strange: [&[u8]; 10] = [
         b"\0",
@@ -244,7 +198,7 @@ fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
         &longest,
     ];
     for bytes in strange {
-        for key in [bytes, b"plain"] {
+        for key in [bytes, b"plain", b""] {
             client.send_words([b"LOCK.ACQUIRE", key, b"OWNER", b"alice"]).unwrap();
             let mut waiter = Waiter::of_words(&server, server.client(), words_with(key, bytes));
             let replies = client.ask_words::<i64, _>([b"LOCK.RELEASE", key, b"alice"]);
@@ -255,22 +209,11 @@ fn any_bytes_can_be_a_key_and_an_owner_that_waits() {
     }
 }
 
-#[test]
-fn an_empty_key_has_a_queue_too() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.send_words([b"LOCK.ACQUIRE", &b""[..], b"OWNER", b"alice"]).unwrap();
-    let mut waiter = Waiter::of_words(&server, server.client(), words_with(b"", b"bob"));
-    client.send_words([b"LOCK.EXTEND", &b""[..], b"alice", b"PX", b"20"]).unwrap();
-    assert_eq!(owner_of(waiter.reply().unwrap()), b"bob");
-}
-
 /// Whatever name the server knows the waiters by (it was this one once), it is no key of theirs: a lock or text of such a name is
 /// another's.
 #[test]
 fn a_key_named_like_the_queue_of_another_lock_is_no_part_of_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let names: [&[u8]; 3] = [b"k", b"k\0lock-waiters", b"{k}\0lock-waiters"];
     let acquire = |client: &mut Client, name: &[u8]| {
         client.send_words([b"LOCK.ACQUIRE", name, b"OWNER", b"alice"]).unwrap();

@@ -9,8 +9,8 @@ use crate::support::{
 /// Alice holds `k` for ten minutes, bob waits for it; the lines are sent, and bob has it.
 #[track_caller]
 fn hands_over(lines: &[&str]) {
-    let server = Server::start();
-    let (mut client, mut actor) = (server.client(), server.client());
+    println!("{lines:?}");
+    let (server, [mut client, mut actor]) = Server::and_clients();
     let first = client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
     assert_eq!(owners(&mut client, "k"), ["bob"]);
@@ -30,115 +30,41 @@ fn hands_over(lines: &[&str]) {
 }
 
 #[test]
-fn a_release() {
-    hands_over(&["LOCK.RELEASE k alice"]);
-}
-
-#[test]
-fn the_release_of_the_last_hold() {
-    hands_over(&["LOCK.ACQUIRE k OWNER alice", "LOCK.RELEASE k alice", "LOCK.RELEASE k alice"]);
-}
-
-#[test]
-fn the_release_of_all_holds() {
-    hands_over(&["LOCK.ACQUIRE k OWNER alice", "LOCK.RELEASE k alice ALL"]);
-}
-
-#[test]
-fn a_break() {
-    hands_over(&["LOCK.BREAK k"]);
-}
-
-#[test]
-fn a_lapse() {
-    hands_over(&["LOCK.EXTEND k alice PX 20"]);
-}
-
-#[test]
-fn del_and_unlink() {
-    hands_over(&["DEL k"]);
-    hands_over(&["DEL other k another"]);
-    hands_over(&["UNLINK k"]);
-}
-
-#[test]
-fn an_expiry_at_once() {
-    hands_over(&["EXPIRE k 0"]);
-    hands_over(&["PEXPIRE k -1"]);
-    hands_over(&["PEXPIREAT k 1"]);
-}
-
-#[test]
-fn an_expiry_brought_forward() {
-    hands_over(&["PEXPIRE k 20"]);
-    hands_over(&["PERSIST k", "PEXPIRE k 20"]);
-}
-
-#[test]
-fn flushdb() {
-    hands_over(&["FLUSHDB"]);
-    hands_over(&["FLUSHDB ASYNC"]);
-}
-
-#[test]
-fn flushall() {
-    hands_over(&["FLUSHALL"]);
-    hands_over(&["FLUSHALL ASYNC"]);
-}
-
-#[test]
-fn rename_to_another_name() {
-    hands_over(&["RENAME k other"]);
-    hands_over(&["RENAMENX k other"]);
-}
-
-#[test]
-fn move_to_another_database() {
-    hands_over(&["MOVE k 1"]);
-}
-
-#[test]
-fn swapdb_with_a_database_without_the_lock() {
-    hands_over(&["SWAPDB 0 1"]);
-    hands_over(&["SWAPDB 3 0"]);
-}
-
-#[test]
-fn a_script_that_releases_or_deletes() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let script = "return redis.call('LOCK.RELEASE', KEYS[1], 'alice')";
-    assert_eq!(client.ask_words::<i64, _>(["EVAL", script, "1", "k"]), 0);
-    let second = bob.granted();
-    assert_eq!(client.ask_words::<i64, _>(["EVAL", "return redis.call('DEL', KEYS[1])", "1", "k"]), 1);
-    assert!(carol.granted().fence > second.fence);
-}
-
-#[test]
-fn overwritten_and_deleted_in_one_step_is_only_deleted() {
-    hands_over(&["MULTI", "SET k text", "DEL k", "EXEC"]);
-}
-
-#[test]
-fn deleted_and_taken_again_in_one_step_is_the_waiters_still() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let replies = transaction(&mut client, &["DEL k", "LOCK.ACQUIRE k OWNER alice"]);
-    assert_eq!(replies[1], Ok(redis::Value::Nil), "a newcomer slipped in");
-    assert_eq!(bob.granted().owner, "bob");
+fn whatever_ends_a_grant() {
+    let ends: [&[&str]; 24] = [
+        &["LOCK.RELEASE k alice"],
+        &["LOCK.ACQUIRE k OWNER alice", "LOCK.RELEASE k alice", "LOCK.RELEASE k alice"],
+        &["LOCK.ACQUIRE k OWNER alice", "LOCK.RELEASE k alice ALL"],
+        &["LOCK.BREAK k"],
+        &["LOCK.EXTEND k alice PX 20"],
+        &["DEL k"],
+        &["DEL other k another"],
+        &["UNLINK k"],
+        &["EXPIRE k 0"],
+        &["PEXPIRE k -1"],
+        &["PEXPIREAT k 1"],
+        &["PEXPIRE k 20"],
+        &["PERSIST k", "PEXPIRE k 20"],
+        &["FLUSHDB"],
+        &["FLUSHDB ASYNC"],
+        &["FLUSHALL"],
+        &["FLUSHALL ASYNC"],
+        &["RENAME k other"],
+        &["RENAMENX k other"],
+        &["MOVE k 1"],
+        &["SWAPDB 0 1"],
+        &["SWAPDB 3 0"],
+        &["MULTI", "SET k text", "DEL k", "EXEC"],
+        &["SUNIONSTORE k nothing"],
+    ];
+    ends.into_iter().for_each(hands_over);
 }
 
 /// The key goes when memory is short, and the lock goes to the next one, not astray.
 #[test]
 fn an_eviction() {
     for policy in ["volatile-ttl", "allkeys-random", "volatile-lru"] {
-        let server = Server::start();
-        let mut client = server.client();
+        let (server, mut client) = Server::and_client();
         client.ask::<()>(&format!("CONFIG SET maxmemory-policy {policy}"));
         let first = client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
@@ -154,9 +80,7 @@ fn an_eviction() {
 /// Several in one step, each seen by the next.
 #[test]
 fn many_hand_overs_in_one_step() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiters = ["b", "c", "d"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));
     let lines = ["LOCK.RELEASE k alice", "LOCK.RELEASE k b", "LOCK.BREAK k", "LOCK.INFO k"];
     let replies = transaction(&mut client, &lines);
@@ -170,10 +94,7 @@ fn many_hand_overs_in_one_step() {
 /// Without a session, a grant that was told stays.
 #[test]
 fn whoever_is_killed_after_it_was_told_keeps_the_lock() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     client.ask::<()>("LOCK.RELEASE k alice");
     let granted = bob.granted();
     assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);

@@ -3,8 +3,8 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, lease_end_after, owners, server_time, transaction, wait_for,
-    wait_until,
+    Client, Server, Waiter, blocked_clients, convert, lease_end_after, owners, server_time, transaction,
+    wait_for, wait_until,
 };
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -21,20 +21,8 @@ fn waits_on_behind(client: &mut Client, holder: &str, waiter: &mut Waiter) {
 }
 
 #[test]
-fn rename_onto_the_name_makes_another_the_holder() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.acquire("other", "OWNER carol").unwrap();
-    client.ask::<()>("RENAME other k");
-    waits_on_behind(&mut client, "carol", &mut bob);
-}
-
-#[test]
 fn rename_of_a_lock_with_waiters_onto_another_with_waiters() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("from", "OWNER alice").unwrap();
     client.acquire("to", "OWNER bob").unwrap();
     let mut from = Waiter::new(&server, "from", "OWNER carol");
@@ -49,10 +37,7 @@ fn rename_of_a_lock_with_waiters_onto_another_with_waiters() {
 
 #[test]
 fn rename_brings_the_lease_of_the_other_lock_with_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     let lines = ["LOCK.ACQUIRE other OWNER carol PX 150", "RENAME other k"];
     let ends = lease_end_after(&mut client, "k", &lines);
     let grant = bob.granted();
@@ -61,10 +46,7 @@ fn rename_brings_the_lease_of_the_other_lock_with_it() {
 
 #[test]
 fn move_into_the_database_makes_another_the_holder() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     client.ask::<()>("SELECT 1");
     client.acquire("k", "OWNER carol").unwrap();
     assert_eq!(client.ask::<i64>("MOVE k 0"), 0);
@@ -77,9 +59,7 @@ fn move_into_the_database_makes_another_the_holder() {
 /// servers (https://github.com/valkey-io/valkey/pull/4024) leave the client that sent it there.
 #[test]
 fn a_client_that_moves_a_key_stays_in_its_database() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let _bob = Waiter::new(&server, "k", "OWNER bob");
     client.acquire("other", "OWNER alice").unwrap();
     client.ask::<()>("SET text text");
@@ -93,8 +73,7 @@ fn a_client_that_moves_a_key_stays_in_its_database() {
 
 #[test]
 fn swapdb_changes_the_holders_of_both_and_the_waiters_stay() {
-    let server = Server::start();
-    let (mut zero, mut one) = (server.client(), server.client());
+    let (server, [mut zero, mut one]) = Server::and_clients();
     one.ask::<()>("SELECT 1");
     zero.acquire("k", "OWNER alice").unwrap();
     one.acquire("k", "OWNER carol").unwrap();
@@ -112,8 +91,7 @@ fn swapdb_changes_the_holders_of_both_and_the_waiters_stay() {
 
 #[test]
 fn swapdb_with_a_lapsed_and_a_free_lock_serves_both_queues() {
-    let server = Server::start();
-    let (mut zero, mut one) = (server.client(), server.client());
+    let (server, [mut zero, mut one]) = Server::and_clients();
     one.ask::<()>("SELECT 1");
     zero.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 150");
@@ -127,21 +105,8 @@ fn swapdb_with_a_lapsed_and_a_free_lock_serves_both_queues() {
 }
 
 #[test]
-fn restore_over_the_key_makes_another_the_holder() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("other", "OWNER carol").unwrap();
-    let dump: Vec<u8> = client.ask("DUMP other");
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &dump, b"REPLACE"]);
-    waits_on_behind(&mut client, "carol", &mut bob);
-}
-
-#[test]
 fn a_restored_lease_ends_when_it_ends() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("other", "OWNER carol").unwrap();
     let dump: Vec<u8> = client.ask("DUMP other");
     client.acquire("k", "OWNER alice PX 600000").unwrap();
@@ -156,8 +121,7 @@ fn a_restored_lease_ends_when_it_ends() {
 /// All who wait for `k` are told that it is no lock any more, and the next ones start anew.
 #[track_caller]
 fn sends_the_waiters_away(lines: &[&str]) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("SET text text");
     client.ask::<()>("SADD set a b");
     client.ask::<()>("RPUSH list a b");
@@ -180,53 +144,30 @@ fn sends_the_waiters_away(lines: &[&str]) {
 }
 
 #[test]
-fn set_over_the_key_sends_the_waiters_away() {
-    sends_the_waiters_away(&["SET k text"]);
-    sends_the_waiters_away(&["MSET other text k text"]);
-    sends_the_waiters_away(&["SET k text PX 600000"]);
-}
-
-#[test]
-fn another_type_stored_over_the_key_sends_the_waiters_away() {
-    sends_the_waiters_away(&["SUNIONSTORE k set"]);
-    sends_the_waiters_away(&["SORT list ALPHA STORE k"]);
-}
-
-#[test]
-fn another_type_copied_or_renamed_over_the_key_sends_the_waiters_away() {
-    sends_the_waiters_away(&["COPY text k REPLACE"]);
-    sends_the_waiters_away(&["RENAME text k"]);
-}
-
-#[test]
-fn deleted_and_made_anew_as_another_type_in_one_step_sends_the_waiters_away() {
-    sends_the_waiters_away(&["MULTI", "DEL k", "RPUSH k a", "EXEC"]);
-    sends_the_waiters_away(&["MULTI", "FLUSHALL", "SET k text", "EXEC"]);
-}
-
-#[test]
-fn swapdb_with_another_type_sends_the_waiters_away() {
-    sends_the_waiters_away(&["SELECT 1", "SET k text", "SWAPDB 0 1", "SELECT 0"]);
-}
-
-#[test]
-fn a_store_of_nothing_over_the_key_frees_the_lock() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    assert_eq!(client.ask::<i64>("SUNIONSTORE k nothing"), 0);
-    assert_eq!(bob.granted().owner, "bob");
+fn another_type_in_the_place_of_the_lock_sends_the_waiters_away() {
+    let lines: [&[&str]; 10] = [
+        &["SET k text"],
+        &["MSET other text k text"],
+        &["SET k text PX 600000"],
+        &["SUNIONSTORE k set"],
+        &["SORT list ALPHA STORE k"],
+        &["COPY text k REPLACE"],
+        &["RENAME text k"],
+        &["MULTI", "DEL k", "RPUSH k a", "EXEC"],
+        &["MULTI", "FLUSHALL", "SET k text", "EXEC"],
+        &["SELECT 1", "SET k text", "SWAPDB 0 1", "SELECT 0"],
+    ];
+    lines.into_iter().for_each(sends_the_waiters_away);
 }
 
 #[test]
 fn persist_makes_them_wait_on_until_the_lease_has_an_end_again() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 2000").unwrap();
-    let ends: i64 = client.ask("PEXPIRETIME k");
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    assert_eq!(client.ask::<i64>("PERSIST k"), 1);
+    let (_server, mut client, mut bob) = Server::waited_for();
+    // One after the other, and nothing in between.
+    let lines = ["LOCK.EXTEND k alice PX 300", "PEXPIRETIME k", "PERSIST k"];
+    client.begin_together(&lines.map(|line| line.split(' ').collect()));
+    let [extended, ends, persisted] = lines.map(|_| convert::<i64>(client.finish().unwrap()));
+    assert_eq!([extended, persisted], [300, 1]);
     wait_until(&mut client, ends + 50);
     assert_eq!(owners(&mut client, "k"), ["bob"]);
     assert_eq!(client.ask::<i64>("LOCK.EXTEND k alice PX 20"), 20);
@@ -235,10 +176,7 @@ fn persist_makes_them_wait_on_until_the_lease_has_an_end_again() {
 
 #[test]
 fn what_leaves_the_lock_alone_leaves_the_queue_alone() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     for line in ["TYPE k", "TOUCH k", "OBJECT ENCODING k", "DUMP k", "EXISTS k", "RANDOMKEY", "SWAPDB 1 2"] {
         client.ask::<Value>(line);
     }
@@ -254,8 +192,7 @@ fn what_leaves_the_lock_alone_leaves_the_queue_alone() {
 /// A client that the server itself blocks on the key, and commands of its own.
 #[test]
 fn others_blocked_on_the_same_key_are_served_in_their_turn() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut popper = server.client();
     popper.begin("BLPOP k 0");
     wait_for("a client blocked by the server", || blocked_clients(&mut client) == 1);

@@ -1,53 +1,17 @@
 //! When a waiter gets a lock whose lease ends: never early, and soon after; and when its own lease begins.
 
-use std::time::{Duration, Instant};
-
 use crate::support::{
-    Client, Grant, Server, Setup, Stopwatch, Waiter, grant, is_left_of, lease_end_after, owners, server_time,
+    Client, Grant, Server, Setup, Stopwatch, Waiter, convert, grant, is_left_of, owners, server_time,
     wait_for,
 };
-
-#[test]
-fn a_lapse_is_never_early_by_the_clients_clock() {
-    let server = Server::start();
-    let mut client = server.client();
-    for lease in [1, 2, 5, 10, 20, 30, 50, 80, 130, 210] {
-        let mut bob = server.client();
-        let began = Instant::now();
-        client.acquire("k", &format!("OWNER alice PX {lease}")).unwrap();
-        bob.begin("LOCK.ACQUIRE k OWNER bob BLOCK 0");
-        bob.finish().unwrap();
-        let after = began.elapsed();
-        assert!(after >= Duration::from_millis(lease), "a lease of {lease} ms ended after {after:?}");
-        client.ask::<()>("LOCK.RELEASE k bob");
-    }
-}
-
-#[test]
-fn a_lapse_is_never_early_by_the_servers_clock() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER first PX 600000").unwrap();
-    let mut waiters: Vec<_> = (0..30)
-        .map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX {}", 1 + number)))
-        .collect();
-    let mut ends = server_time(&mut client) + 100;
-    client.ask::<i64>(&format!("PEXPIREAT k {ends}"));
-    for waiter in &mut waiters {
-        let grant = waiter.granted();
-        assert!(grant.granted_at() >= ends, "{grant:?} {ends}");
-        // Of the next one.
-        ends = grant.granted_at() + grant.lease;
-    }
-}
 
 /// A fence is the time of its grant in microseconds. Redis 8, when it looks for keys to expire, also deletes those that are in
 /// their last millisecond; here it looks at all of them, every 2 ms.
 #[test]
 fn a_lapse_is_not_early_by_a_microsecond() {
     const LOCKS: i64 = 60;
-    let server = Setup::new().set("hz", "500").set("active-expire-effort", "10").start();
-    let mut client = server.client();
+    let (server, mut client) =
+        Setup::new().set("hz", "500").set("active-expire-effort", "10").start_and_client();
     let mut waiters: Vec<_> = (0..LOCKS).map(|_| server.client()).collect();
     let lines: Vec<String> = (0..LOCKS)
         .map(|number| format!("LOCK.ACQUIRE lock{number} OWNER alice PX {}", 300 + number))
@@ -63,20 +27,22 @@ fn a_lapse_is_not_early_by_a_microsecond() {
     }
 }
 
-/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended. Nothing but the
-/// change takes place within the lease.
+/// Alice holds `k` for a lease that the line changes while bob waits; bob gets it when the new one has ended. The server does one right
+/// after the other, and nothing in between.
 #[track_caller]
-fn waits_until_the_new_end(lease: i64, line: impl FnOnce(&mut Client) -> String) {
-    let server = Server::start();
-    let mut client = server.client();
+fn waits_until_the_new_end(lease: i64, line: &str) {
+    let (_server, mut client, mut bob) = Server::waited_for();
     // Nobody else looks at the key, which would end the lease, too.
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
     let watch = Stopwatch::start();
-    let before = lease_end_after(&mut client, "k", &[&format!("LOCK.EXTEND k alice PX {lease}")]);
-    let line = line(&mut client);
-    let ends = lease_end_after(&mut client, "k", &[&line]);
+    let at = (server_time(&mut client) + 1600).to_string();
+    let line = line.replace("{at}", &at);
+    let extend = format!("LOCK.EXTEND k alice PX {lease}");
+    let lines = [&extend[..], "PEXPIRETIME k", &line, "PEXPIRETIME k"];
+    client.begin_together(&lines.map(|line| line.split(' ').collect()));
+    let [_, before, _, ends] =
+        lines.map(|line| client.finish().unwrap_or_else(|error| panic!("{line}: {error}")));
+    let (before, ends): (i64, i64) = (convert(before), convert(ends));
     assert_ne!(before, ends, "{line}");
     wait_for("an answer", || !bob.is_blocked(&mut client));
     let grant = bob.granted();
@@ -85,39 +51,20 @@ fn waits_until_the_new_end(lease: i64, line: impl FnOnce(&mut Client) -> String)
 }
 
 #[test]
-fn a_lease_moved_later_ends_later() {
-    waits_until_the_new_end(1000, |_| "LOCK.EXTEND k alice PX 1600".into());
-    waits_until_the_new_end(1000, |_| "LOCK.ACQUIRE k OWNER alice PX 1600".into());
-    waits_until_the_new_end(1000, |_| "LOCK.ACQUIRE k OWNER alice ONCE PX 1600".into());
-}
-
-#[test]
-fn an_expiry_moved_later_by_a_general_command_comes_later() {
-    waits_until_the_new_end(1000, |_| "PEXPIRE k 1600".into());
-    waits_until_the_new_end(1000, |_| "EXPIRE k 2".into());
-    waits_until_the_new_end(1000, |client| format!("PEXPIREAT k {}", server_time(client) + 1600));
-}
-
-#[test]
-fn a_lease_moved_earlier_ends_earlier() {
-    waits_until_the_new_end(600_000, |_| "LOCK.EXTEND k alice PX 50".into());
-    waits_until_the_new_end(600_000, |_| "PEXPIRE k 50".into());
-    waits_until_the_new_end(600_000, |_| "EXPIRE k 1".into());
-    waits_until_the_new_end(600_000, |client| format!("PEXPIREAT k {}", server_time(client) + 50));
-}
-
-#[test]
-fn a_lease_moved_back_and_forth_ends_where_it_was_moved_last() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    for line in ["PEXPIRE k 1000", "LOCK.EXTEND k alice PX 500000", "PEXPIRE k 900", "PERSIST k"] {
-        client.ask::<redis::Value>(line);
+fn a_lease_that_is_moved_ends_when_the_new_one_does() {
+    for line in [
+        "LOCK.EXTEND k alice PX 1600",
+        "LOCK.ACQUIRE k OWNER alice PX 1600",
+        "LOCK.ACQUIRE k OWNER alice ONCE PX 1600",
+        "PEXPIRE k 1600",
+        "EXPIRE k 2",
+        "PEXPIREAT k {at}",
+    ] {
+        waits_until_the_new_end(1000, line);
     }
-    let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 1500"]);
-    wait_for("a grant", || client.holder("k").is_some_and(|grant| grant.owner == "bob"));
-    assert!(bob.granted().granted_at() >= ends);
+    for line in ["LOCK.EXTEND k alice PX 50", "PEXPIRE k 50", "EXPIRE k 1", "PEXPIREAT k {at}"] {
+        waits_until_the_new_end(600_000, line);
+    }
 }
 
 /// The TTL of `k` ends then.
@@ -129,9 +76,7 @@ fn ends(client: &mut Client, at: i64) {
 
 #[test]
 fn a_waiters_own_lease_begins_when_it_is_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 5000");
     let mut carol = Waiter::new(&server, "k", "OWNER carol EX 7");
     let mut dave = Waiter::new(&server, "k", "OWNER dave");
@@ -152,8 +97,7 @@ fn a_waiters_own_lease_begins_when_it_is_granted() {
 /// The server stands still between the grant and the answer, for longer than the lease.
 #[test]
 fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for lease in ["PX 200", "PX 1000 SESSION"] {
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut bob = Waiter::new(&server, "k", &format!("OWNER bob {lease}"));
@@ -169,8 +113,7 @@ fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
 
 #[test]
 fn a_waiter_with_the_holders_own_owner_does_not_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let first = client.acquire("k", "OWNER alice PX 60000").unwrap();
     let _bob = Waiter::new(&server, "k", "OWNER bob");
     let again = client.acquire("k", "OWNER alice PX 90000 BLOCK 0").unwrap();
@@ -181,9 +124,7 @@ fn a_waiter_with_the_holders_own_owner_does_not_wait() {
 
 #[test]
 fn waiters_of_one_owner_are_all_granted_when_the_first_of_them_is() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut first = Waiter::new(&server, "k", "OWNER bob PX 10000");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let mut second = Waiter::new(&server, "k", "OWNER bob PX 20000");
@@ -204,8 +145,7 @@ fn waiters_of_one_owner_are_all_granted_when_the_first_of_them_is() {
 
 #[test]
 fn a_waiter_whose_owner_gets_the_lock_by_other_means_is_granted_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("other", "OWNER bob").unwrap();
     client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
@@ -213,43 +153,12 @@ fn a_waiter_whose_owner_gets_the_lock_by_other_means_is_granted_at_once() {
     assert_eq!(bob.granted().holds, 2);
 }
 
-/// With many other keys that expire, which the server itself gets round to only now and then.
-#[test]
-fn a_lapse_among_20000_other_keys_with_a_ttl_is_noticed_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    for number in 0..20_000 {
-        client.begin(&format!("SET other:{number} text PX {}", 600_000 + number));
-    }
-    for _ in 0..20_000 {
-        client.finish().unwrap();
-    }
-    client.acquire("k", "OWNER first PX 600000").unwrap();
-    let mut waiters: Vec<_> =
-        (0..50).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number} PX 10"))).collect();
-    let watch = Stopwatch::start();
-    let mut ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k first PX 10"]);
-    let mut late: Vec<f64> = Vec::new();
-    for waiter in &mut waiters {
-        let grant = waiter.granted();
-        // The key expires after its last millisecond.
-        late.push((grant.fence - (ends + 1) * 1000) as f64 / 1000.0);
-        ends = grant.granted_at() + grant.lease;
-    }
-    late.sort_by(f64::total_cmp);
-    assert!(late[0] >= 0.0, "{late:?}");
-    println!("from a lapse to the next grant: median {} ms, p99 {} ms", late[25], late[49]);
-    // Two for the machine's own affairs.
-    assert!(late[47] < 50.0 + watch.lost().as_secs_f64() * 1000.0, "{late:?}");
-}
-
 /// So far away that its distance in microseconds overflows the server's timers: nobody else's is stopped by it.
 #[test]
 fn a_deadline_beyond_the_reach_of_timers() {
     // 2^64 microseconds; the greatest there is.
     for deadline in ["18446744073709552", "9223372036854775807"] {
-        let server = Server::start();
-        let mut client = server.client();
+        let (server, mut client) = Server::and_client();
         client.acquire("far", "OWNER alice PX 600000").unwrap();
         assert_eq!(client.ask::<i64>(&format!("PEXPIREAT far {deadline}")), 1);
         let mut bob = Waiter::new(&server, "far", "OWNER bob PX 60000");

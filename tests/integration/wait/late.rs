@@ -8,9 +8,7 @@ const STEP: i64 = 300;
 /// Has two waiters of one owner be granted the lock in a step that takes long: what each is told ends when the lease does.
 #[track_caller]
 fn told_what_is_left(step: impl FnOnce(&mut Client)) {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiters =
         ["", "ONCE"].map(|once| Waiter::new(&server, "k", &format!("OWNER bob PX 60000 {once}")));
     step(&mut client);

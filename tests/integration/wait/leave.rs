@@ -1,16 +1,15 @@
 //! Every way to leave the queue without the lock; the next one gets it all the same.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Value;
 
-use crate::support::{SOON, Server, Stopwatch, Waiter, blocked_clients, owners, server_time, soon, wait_for};
+use crate::support::{SOON, Server, Stopwatch, Waiter, blocked_clients, convert, owners, soon, wait_until};
 
 /// Bob and carol wait for alice's lock, and bob leaves as told: carol gets the lock when alice releases it.
 #[track_caller]
 fn the_next_one_gets_it(options: &str, leave: impl FnOnce(&Server, Waiter)) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let first = client.acquire("k", "OWNER alice PX 600000").unwrap();
     let bob = Waiter::new(&server, "k", options);
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
@@ -32,37 +31,13 @@ fn a_timeout_answers_null_not_early_and_soon() {
         assert_eq!(reply, Ok(Value::Nil));
         assert_eq!(bob.client.ask::<String>("PING"), "PONG");
     });
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     for timeout in [1, 2, 10, 100, 130] {
         let watch = Stopwatch::start();
         assert_eq!(client.acquire("k", &format!("OWNER bob BLOCK {timeout}")), None);
         let (after, worked) = (watch.elapsed(), watch.worked());
         let least = Duration::from_millis(timeout);
         assert!(after >= least && worked < least + SOON, "{timeout} ms: {after:?}, {worked:?} of it");
-    }
-}
-
-#[test]
-fn timeouts_are_served_in_the_order_of_their_ends() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let timeouts = [3000, 1000, 2000];
-    let waiters = timeouts.map(|timeout| {
-        let began = Instant::now();
-        (timeout, began, Waiter::new(&server, "k", &format!("OWNER w{timeout} BLOCK {timeout}")))
-    });
-    // More than one may have left since the last look.
-    wait_for("all to leave", || {
-        let left = owners(&mut client, "k").join(" ");
-        assert!(["w3000 w1000 w2000", "w3000 w2000", "w3000", ""].contains(&&left[..]), "{left}");
-        left.is_empty()
-    });
-    for (timeout, began, mut waiter) in waiters {
-        assert_eq!(waiter.client.finish(), Ok(Value::Nil));
-        assert!(began.elapsed() >= Duration::from_millis(timeout));
     }
 }
 
@@ -107,8 +82,7 @@ fn a_connection_that_closes() {
 
 #[test]
 fn all_of_one_user_are_sent_away_with_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("ACL SETUSER guest on nopass +@all ~*");
     client.acquire("k", "OWNER alice").unwrap();
     let mut guest = server.client();
@@ -123,9 +97,7 @@ fn all_of_one_user_are_sent_away_with_it() {
 /// The first of many leaves in each way, with the lock handed on in between.
 #[test]
 fn in_any_order_and_mixture() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiters: Vec<_> =
         (0..12).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number}"))).collect();
     for number in [3, 4, 0, 11, 7] {
@@ -146,20 +118,20 @@ fn in_any_order_and_mixture() {
 
 #[test]
 fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
-    let server = Server::start();
-    let mut client = server.client();
-    let ends = server_time(&mut client) + 2000;
-    client.acquire("k", "OWNER alice PX 2000").unwrap();
+    let (server, mut client) = Server::and_client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiters = ["bob", "carol"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));
     let mut session = Waiter::new(&server, "k", "OWNER session SESSION");
-    client.ask::<()>("REPLICAOF 127.0.0.1 1");
+    let lines = ["LOCK.EXTEND k alice PX 1000", "PEXPIRETIME k", "REPLICAOF 127.0.0.1 1"];
+    client.begin_together(&lines.map(|line| line.split(' ').collect()));
+    let [_, ends, _] = lines.map(|_| client.finish().unwrap());
     for waiter in waiters.iter_mut().chain([&mut session]) {
         // Redis closes the connection then.
         let error = waiter.client.finish().unwrap_err();
         assert!(error.starts_with("UNBLOCKED "), "{error}");
     }
     assert_eq!(blocked_clients(&mut client), 0);
-    crate::support::wait_until(&mut client, ends + 50);
+    wait_until(&mut client, convert::<i64>(ends) + 50);
     client.ask::<()>("REPLICAOF NO ONE");
     assert_eq!(client.acquire("k", "OWNER dave BLOCK 0").unwrap().owner, "dave");
     let mut erin = Waiter::new(&server, "k", "OWNER erin");

@@ -1,48 +1,25 @@
 //! Two thousand waiters, most of them on one lock.
 
-use std::io::Read;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{
-    Client, Server, all_owners, allow_open_files, blocked_clients, is_left_of, owners, processor_time,
-    read_grant, sockets, wait_for,
+    Client, Server, all_owners, allow_open_files, blocked_clients, is_left_of, processor_time, read_grant,
+    sockets, wait_for,
 };
 
 const MANY: usize = 2000;
 
-/// Sockets, each of which has sent an acquire of `k` for an owner named after its place.
-fn wait_in_line(server: &Server, client: &mut Client) -> Vec<TcpStream> {
-    let line = |place| format!("LOCK.ACQUIRE k OWNER w{place} PX 600000 BLOCK 0");
-    let sockets = sockets(server, MANY, line);
-    wait_for("all to wait", || blocked_clients(client) == MANY as i64);
-    sockets
-}
-
-fn used_memory(client: &mut Client) -> i64 {
-    client.info("memory", "used_memory").parse().unwrap()
-}
-
-/// What the server uses once the waiters' connections are gone. It keeps some 30 kB for each waiter for a while, to have
-/// it at hand for the next one.
-fn memory_without_them(client: &mut Client) -> i64 {
-    wait_for("the connections to end", || client.info("clients", "connected_clients") == "1");
-    used_memory(client)
-}
-
-/// Waits until the server uses no more than after the first round: how many of those 30 kB it keeps varies.
-fn wait_for_memory_as(before: i64, client: &mut Client) {
-    memory_without_them(client);
-    wait_for("the memory of the second round", || used_memory(client) - before < 4 * 1024 * 1024);
-}
-
-/// All get the lock, in the order of the queue; how long that took.
-fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
+#[test]
+fn all_get_it_in_order() {
+    allow_open_files();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER first PX 600000").unwrap();
-    let mut sockets = wait_in_line(server, client);
-    let queue = all_owners(client, "k");
+    let line = |place| format!("LOCK.ACQUIRE k OWNER w{place} PX 600000 BLOCK 0");
+    let mut sockets = sockets(&server, MANY, line);
+    wait_for("all to wait", || blocked_clients(&mut client) == MANY as i64);
+    let queue = all_owners(&mut client, "k");
     assert_eq!(queue.len(), MANY);
-    let began = Instant::now();
     // Each release is right only if the lock has come to the next one by then.
     let holders = ["first".into()].into_iter().chain(queue.iter().cloned());
     let mut releases = 0;
@@ -53,7 +30,6 @@ fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
     for _ in 0..releases {
         assert_eq!(client.finish(), Ok(redis::Value::Int(0)));
     }
-    let took = began.elapsed();
     let mut last = 0;
     for owner in queue {
         let place: usize = owner.strip_prefix('w').unwrap().parse().unwrap();
@@ -64,89 +40,6 @@ fn hand_over_to_all(server: &Server, client: &mut Client) -> Duration {
         last = granted.fence;
     }
     assert_eq!(client.holder("k"), None);
-    assert_eq!(blocked_clients(client), 0);
-    took
-}
-
-#[test]
-fn all_get_it_in_order_and_nothing_is_left_of_them() {
-    allow_open_files();
-    let server = Server::start();
-    let mut client = server.client();
-    hand_over_to_all(&server, &mut client);
-    let before = memory_without_them(&mut client);
-    let took = hand_over_to_all(&server, &mut client);
-    wait_for_memory_as(before, &mut client);
-    println!("{MANY} handovers in {took:?}");
-}
-
-#[test]
-fn all_go_away_and_nothing_is_left_of_them() {
-    allow_open_files();
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER first PX 600000").unwrap();
-    let mut before = None;
-    for _ in 0..2 {
-        drop(wait_in_line(&server, &mut client));
-        let after = memory_without_them(&mut client);
-        wait_for_memory_as(*before.get_or_insert(after), &mut client);
-        assert_eq!(owners(&mut client, "k"), [""; 0]);
-        assert_eq!(blocked_clients(&mut client), 0);
-    }
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k first"), 0);
-    assert_eq!(client.holder("k"), None);
-}
-
-/// A few connections wait again and again, and leave in every way: nothing of it stays.
-#[test]
-fn many_waits_of_a_few_connections_leave_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut others: Vec<_> = (0..10).map(|_| server.client()).collect();
-    let ids: Vec<i64> = others.iter_mut().map(|other| other.ask("CLIENT ID")).collect();
-    let mut all_leave = |client: &mut Client| {
-        client.acquire("k", "OWNER first PX 600000").unwrap();
-        for (number, other) in others.iter_mut().enumerate() {
-            other.begin(&format!("LOCK.ACQUIRE k OWNER w{number} PX 600000 BLOCK {}", number % 2));
-        }
-        for short in others.iter_mut().skip(1).step_by(2) {
-            assert_eq!(short.finish(), Ok(redis::Value::Nil));
-        }
-        wait_for("the others to wait", || owners(client, "k").len() == 5);
-        client.ask::<()>(&format!("CLIENT UNBLOCK {} ERROR", ids[0]));
-        client.ask::<()>(&format!("CLIENT UNBLOCK {} TIMEOUT", ids[2]));
-        client.ask::<()>("LOCK.RELEASE k first");
-        client.ask::<()>("LOCK.BREAK k");
-        client.ask::<()>("SET k text");
-        client.ask::<()>("DEL k");
-        for other in others.iter_mut().step_by(2) {
-            let _ = other.finish();
-        }
-        // The last one may have got the lock, where its text was gone before anybody looked.
-        client.ask::<()>("LOCK.BREAK k");
-        assert_eq!(blocked_clients(client), 0);
-    };
-    let used = [(); 2].map(|()| {
-        (0..200).for_each(|_| all_leave(&mut client));
-        used_memory(&mut client)
-    });
-    assert!(used[1] - used[0] < 64 * 1024, "{used:?}");
-}
-
-/// The one timer serves all timeouts that are due at once.
-#[test]
-fn the_time_of_all_is_up_at_once() {
-    allow_open_files();
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER first PX 600000").unwrap();
-    for mut socket in sockets(&server, MANY, |_| "LOCK.ACQUIRE k BLOCK 700".into()) {
-        let mut reply = [0; 5];
-        socket.read_exact(&mut reply).unwrap();
-        assert_eq!(&reply, b"*-1\r\n");
-    }
-    assert_eq!(owners(&mut client, "k"), [""; 0]);
     assert_eq!(blocked_clients(&mut client), 0);
 }
 
@@ -198,8 +91,7 @@ fn costs_no_more_for_each_of_many(each: fn(&Server, &mut Client, usize) -> Durat
     const FEW: usize = 400;
     const MOST: usize = 8000;
     allow_open_files();
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut times = || {
         let few = (0..5).map(|_| each(&server, &mut client, FEW)).min().unwrap();
         each(&server, &mut client, MOST).div_duration_f64(few)

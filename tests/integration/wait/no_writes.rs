@@ -10,27 +10,8 @@ fn offset(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn in_a_pause_of_writes_a_lapsed_lock_is_not_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let lines = ["LOCK.EXTEND k alice PX 300", "CLIENT PAUSE 60000 WRITE"];
-    let ends = lease_end_after(&mut client, "k", &lines);
-    wait_until(&mut client, ends + 150);
-    assert!(bob.is_blocked(&mut client));
-    assert_eq!(client.holder("k"), None);
-    let unpaused = server_time(&mut client);
-    client.ask::<()>("CLIENT UNPAUSE");
-    assert!(bob.granted().granted_at() >= unpaused);
-}
-
-#[test]
 fn in_a_pause_of_everything_too() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (_server, mut client, mut bob) = Server::waited_for();
     let (watch, paused) = (Stopwatch::start(), server_time(&mut client));
     transaction(&mut client, &["LOCK.EXTEND k alice PX 200", "CLIENT PAUSE 600 ALL"]);
     // Answered when the pause is over.
@@ -78,10 +59,7 @@ fn in_a_pause_nothing_is_replicated() {
 
 #[test]
 fn a_release_in_the_step_that_pauses_is_handed_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let lines = ["CLIENT PAUSE 60000 WRITE", "LOCK.RELEASE k alice"];
     transaction(&mut client, &lines);
     assert_eq!(bob.granted().owner, "bob");
@@ -93,9 +71,7 @@ fn a_release_in_the_step_that_pauses_is_handed_on() {
 
 #[test]
 fn a_waiters_time_is_up_in_a_pause_too() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 1000");
     client.ask::<()>("CLIENT PAUSE 60000 WRITE");
     assert_eq!(bob.client.finish(), Ok(redis::Value::Nil));
@@ -103,9 +79,7 @@ fn a_waiters_time_is_up_in_a_pause_too() {
 
 #[test]
 fn without_the_replicas_that_writes_need_nothing_is_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     client.acquire("held", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
     let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET min-replicas-to-write 1"];
@@ -132,10 +106,7 @@ fn without_the_replicas_that_writes_need_nothing_is_granted() {
 
 #[test]
 fn once_a_replica_is_there_the_waiter_gets_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET min-replicas-to-write 1"];
     let ends = lease_end_after(&mut client, "k", &lines);
     wait_until(&mut client, ends + 50);
@@ -148,8 +119,7 @@ fn once_a_replica_is_there_the_waiter_gets_it() {
 /// Nobody renews a lease in a pause: a session whose lease ends meanwhile is over, and the next one gets the lock after it.
 #[test]
 fn a_pause_longer_than_a_sessions_lease_ends_the_session() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut holder = server.client();
     let first = holder.acquire("k", "OWNER alice PX 300 SESSION").unwrap();
     let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
@@ -165,18 +135,18 @@ fn a_pause_longer_than_a_sessions_lease_ends_the_session() {
 
 #[test]
 fn a_disk_that_fails_only_delays_the_handover() {
-    let server = Setup::new().set("save", "3600 1").start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 3000").unwrap();
+    let (server, mut client) = Setup::new().set("save", "3600 1").start_and_client();
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiter = Waiter::new(&server, "k", "OWNER bob");
     // A folder in the place of the file.
     std::fs::create_dir(server.folder().join("dump.rdb")).unwrap();
     client.ask::<()>("BGSAVE");
     wait_for("a failed save", || client.info("persistence", "rdb_last_bgsave_status") == "err");
-    wait_for("the lapse", || client.holder("k").is_none());
+    client.ask::<()>("CONFIG SET stop-writes-on-bgsave-error no");
+    let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET stop-writes-on-bgsave-error yes"];
+    let ends = lease_end_after(&mut client, "k", &lines);
     // Long enough for the server to have refused it more than once.
-    let now = server_time(&mut client);
-    wait_until(&mut client, now + 250);
+    wait_until(&mut client, ends + 250);
     assert!(waiter.is_blocked(&mut client));
     assert_eq!(client.holder("k"), None);
     client.ask::<()>("CONFIG SET stop-writes-on-bgsave-error no");

@@ -8,9 +8,7 @@ use crate::support::{
 
 #[test]
 fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiters: Vec<_> = (0..50)
         .map(|number| {
             let lease = if number % 3 == 0 { 20 } else { 60_000 };
@@ -35,27 +33,8 @@ fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
 }
 
 #[test]
-fn those_who_leave_do_not_change_the_order_of_the_others() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut waiters: Vec<_> =
-        ["a", "b", "c", "d", "e"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}"))).into();
-    for place in [2, 0] {
-        let gone = waiters.remove(place);
-        client.ask::<()>(&format!("CLIENT KILL ID {}", gone.id));
-    }
-    assert_eq!(owners(&mut client, "k"), ["b", "d", "e"]);
-    for owner in ["b", "d", "e"] {
-        client.ask::<()>("LOCK.BREAK k");
-        assert_eq!(waiters.remove(0).granted().owner, owner);
-    }
-}
-
-#[test]
 fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for line in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k", "PEXPIRE k -1", "FLUSHDB", "RENAME k other"]
     {
         client.acquire("k", "OWNER alice").unwrap();
@@ -70,10 +49,7 @@ fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
 
 #[test]
 fn nor_in_a_script_nor_in_a_pipeline() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let script = "redis.call('LOCK.RELEASE', KEYS[1], 'alice')
                   return redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'newcomer')";
@@ -88,10 +64,7 @@ fn nor_in_a_script_nor_in_a_pipeline() {
 
 #[test]
 fn the_old_holder_that_comes_back_is_a_newcomer() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     client.begin("LOCK.RELEASE k alice");
     client.begin("LOCK.ACQUIRE k OWNER alice");
     client.begin("LOCK.ACQUIRE k OWNER alice BLOCK 0");
@@ -102,26 +75,6 @@ fn the_old_holder_that_comes_back_is_a_newcomer() {
     soon("alice in the queue", || owners(&mut other, "k") == ["alice"]);
     other.ask::<()>("LOCK.RELEASE k bob");
     assert_eq!(grant(client.finish().unwrap()).unwrap().owner, "alice");
-}
-
-#[test]
-fn a_newcomer_that_waits_joins_at_the_end() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    // The newcomer's command is there in the very moment of the release.
-    let mut newcomer = server.client();
-    newcomer.begin("LOCK.RELEASE k alice");
-    newcomer.begin("LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
-    assert_eq!(newcomer.finish(), Ok(Value::Int(0)));
-    assert_eq!(bob.granted().owner, "bob");
-    soon("the newcomer", || owners(&mut client, "k") == ["carol", "newcomer"]);
-    client.ask::<()>("LOCK.RELEASE k bob");
-    assert_eq!(carol.granted().owner, "carol");
-    client.ask::<()>("LOCK.RELEASE k carol");
-    assert_eq!(grant(newcomer.finish().unwrap()).unwrap().owner, "newcomer");
 }
 
 /// Keeps the server from noticing a lapse: it sleeps over the end of the owner's lease, and then does what has come together
@@ -138,8 +91,7 @@ fn over_a_lapse(client: &mut Client, owner: &str, line: &str) -> i64 {
 
 #[test]
 fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let first = client.acquire("k", "OWNER alice").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
     let ends = over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER newcomer");
@@ -150,10 +102,7 @@ fn a_newcomer_between_a_lapse_and_its_discovery_does_not_jump_the_queue() {
 
 #[test]
 fn nor_does_the_old_holder() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER alice");
     assert_eq!(client.finish(), Ok(Value::Nil));
     assert_eq!(bob.granted().owner, "bob");
@@ -164,26 +113,8 @@ fn nor_does_the_old_holder() {
 }
 
 #[test]
-fn a_waiting_newcomer_in_that_moment_joins_at_the_end() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    over_a_lapse(&mut client, "alice", "LOCK.ACQUIRE k OWNER newcomer BLOCK 0");
-    assert_eq!(bob.granted().owner, "bob");
-    let mut other = server.client();
-    soon("the newcomer", || owners(&mut other, "k") == ["carol", "newcomer"]);
-    other.ask::<()>("LOCK.BREAK k");
-    assert_eq!(carol.granted().owner, "carol");
-}
-
-#[test]
 fn newcomers_held_back_by_a_pause_come_after_the_queue() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let lines = ["LOCK.EXTEND k alice PX 200", "CLIENT PAUSE 60000 WRITE"];
     let ends = lease_end_after(&mut client, "k", &lines);
     let mut waiting = Waiter::new(&server, "k", "OWNER waiting");

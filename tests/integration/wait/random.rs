@@ -1,73 +1,22 @@
 //! Anything at any time: many clients do what they like, and in the end no lock is free that somebody waits for.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use redis::{Connection, Value};
+use redis::Value;
 
-use crate::support::{Client, PATIENCE, Server, Setup, Stopwatch, blocked_clients, grant, queue};
+use crate::support::{
+    Client, Link, Outcome, PATIENCE, Rng, Server, Setup, blocked_clients, grant, queue, wait_for,
+};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 const DATABASES: [u32; 2] = [0, 1];
 const CLIENTS: usize = 8;
 const LENGTH: Duration = Duration::from_secs(4);
-/// How long it may take until nobody waits, once nobody comes any more and each lock is taken from its holder again and again.
-const QUIET: Duration = Duration::from_secs(3);
-
-/// SplitMix64: small, and the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
-
-/// A connection that may be killed.
-struct Mortal {
-    connection: Connection,
-    alive: bool,
-}
-
-impl Mortal {
-    fn connect(server: &Server) -> Self {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port())).unwrap();
-        let connection = client.get_connection_with_timeout(PATIENCE).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { connection, alive: true }
-    }
-
-    /// The reply, unless it is an error or the connection is gone.
-    fn send(&mut self, line: &str) -> Option<Value> {
-        let mut words = line.split_whitespace();
-        let mut command = redis::cmd(words.next()?);
-        words.for_each(|word| _ = command.arg(word));
-        match command.query(&mut self.connection) {
-            Ok(reply) => Some(reply),
-            Err(error) => {
-                assert!(!error.is_timeout(), "no answer to: {line}");
-                self.alive &= !error.is_io_error();
-                None
-            }
-        }
-    }
-}
 
 /// What the clients know of each other.
 struct Shared {
@@ -84,42 +33,44 @@ fn note(shared: &Shared, reply: Value) {
     }
 }
 
-fn one_step(random: &mut Random, client: &mut Mortal, shared: &Shared) {
-    let (key, owner) = (random.pick(&KEYS), random.below(5));
+fn one_step(random: &mut Rng, client: &mut Link, shared: &Shared) {
+    let (key, owner) = (*random.one_of(&KEYS), random.below(5));
     let lease = 1 + random.below(60);
     match random.below(100) {
         0..35 => {
-            let block = random.pick(&["0", "1", "20", "200", "5000"]);
-            let more = random.pick(&["", "", "SESSION", "MAXHOLD 50"]);
+            let block = *random.one_of(&["0", "1", "20", "200", "5000"]);
+            let more = *random.one_of(&["", "", "SESSION", "MAXHOLD 50"]);
             let line = format!("LOCK.ACQUIRE {key} OWNER o{owner} PX {lease} BLOCK {block} {more}");
-            if let Some(reply) = client.send(&line) {
+            if let Outcome::Reply(reply) = client.send(&line) {
                 shared.waited.fetch_add(1, Ordering::Relaxed);
                 note(shared, reply);
             }
         }
         35..45 => {
-            if let Some(reply) = client.send(&format!("LOCK.ACQUIRE {key} OWNER o{owner} PX {lease}")) {
+            if let Outcome::Reply(reply) =
+                client.send(&format!("LOCK.ACQUIRE {key} OWNER o{owner} PX {lease}"))
+            {
                 note(shared, reply);
             }
         }
         45..70 => {
-            let _ = client.send(&format!("LOCK.RELEASE {key} o{owner} {}", random.pick(&["", "ALL"])));
+            let _ = client.send(&format!("LOCK.RELEASE {key} o{owner} {}", *random.one_of(&["", "ALL"])));
         }
         70..78 => {
             let _ = client.send(&format!("LOCK.EXTEND {key} o{owner} PX {lease}"));
         }
         78..90 => {
-            let other = random.pick(&KEYS);
+            let other = *random.one_of(&KEYS);
             let line = match random.below(9) {
                 0 => format!("DEL {key}"),
                 1 => format!("RENAME {key} {other}"),
                 2 => format!("PEXPIRE {key} {lease}"),
                 3 => format!("LOCK.BREAK {key}"),
                 4 => format!("SET {key} text PX {lease}"),
-                5 => format!("MOVE {key} {}", random.pick(&DATABASES)),
+                5 => format!("MOVE {key} {}", *random.one_of(&DATABASES)),
                 6 => "SWAPDB 0 1".into(),
                 // Not those that wait for the end of it: Redis 8.0 crashes where such a client is sent away.
-                7 => random.pick(&["FLUSHDB ASYNC", "FLUSHALL ASYNC"]).into(),
+                7 => format!("{} ASYNC", random.one_of(&["FLUSHDB", "FLUSHALL"])),
                 _ => format!("PERSIST {key}"),
             };
             let _ = client.send(&line);
@@ -127,9 +78,9 @@ fn one_step(random: &mut Random, client: &mut Mortal, shared: &Shared) {
         _ => {
             let victim = {
                 let ids = shared.ids.lock().unwrap();
-                ids[random.below(ids.len() as u64) as usize]
+                *random.one_of(&ids)
             };
-            let how = random.pick(&["UNBLOCK {} TIMEOUT", "UNBLOCK {} ERROR", "KILL ID {}"]);
+            let how = *random.one_of(&["UNBLOCK {} TIMEOUT", "UNBLOCK {} ERROR", "KILL ID {}"]);
             let line = format!("CLIENT {}", how.replace("{}", &victim.to_string()));
             match random.below(3) {
                 0 => _ = client.send(&line),
@@ -146,14 +97,13 @@ fn one_step(random: &mut Random, client: &mut Mortal, shared: &Shared) {
 }
 
 /// One client after the other, as they get killed, each doing one thing after the other.
-fn run(server: &Server, place: usize, seed: u64, shared: &Shared) {
-    let mut random = Random(seed.wrapping_add(place as u64));
+fn run(server: &Server, place: usize, mut random: Rng, shared: &Shared) {
     while !shared.over.load(Ordering::Relaxed) {
-        let mut client = Mortal::connect(server);
-        let Some(Value::Int(id)) = client.send("CLIENT ID") else { panic!("no id") };
+        let mut client = Link::to(server.port(), PATIENCE);
+        let Outcome::Reply(Value::Int(id)) = client.send("CLIENT ID") else { panic!("no id") };
         shared.ids.lock().unwrap()[place] = id;
-        let _ = client.send(&format!("SELECT {}", random.pick(&DATABASES)));
-        while !shared.over.load(Ordering::Relaxed) && client.alive {
+        let _ = client.send(&format!("SELECT {}", random.one_of(&DATABASES)));
+        while !shared.over.load(Ordering::Relaxed) && client.send("PING") != Outcome::Gone {
             one_step(&mut random, &mut client, shared);
         }
     }
@@ -195,8 +145,7 @@ fn fences_in_the_file(server: &Server) -> HashMap<i64, String> {
 
 #[test]
 fn whatever_clients_do_no_lock_is_lost_and_none_is_held_twice() {
-    let seed = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
-    println!("the seed is {seed}");
+    let mut random = Rng::new();
     let mut server = Setup::new().set("appendonly", "yes").set("appendfsync", "no").start();
     let shared = Arc::new(Shared {
         ids: Mutex::new(vec![0; CLIENTS]),
@@ -206,8 +155,8 @@ fn whatever_clients_do_no_lock_is_lost_and_none_is_held_twice() {
     });
     thread::scope(|scope| {
         for place in 0..CLIENTS {
-            let (server, shared) = (&server, &shared);
-            scope.spawn(move || run(server, place, seed, shared));
+            let (server, shared, random) = (&server, &shared, random.fork());
+            scope.spawn(move || run(server, place, random, shared));
         }
         let began = Instant::now();
         let mut client = server.client();
@@ -217,17 +166,11 @@ fn whatever_clients_do_no_lock_is_lost_and_none_is_held_twice() {
             for_each_lock(&mut client, |client, key| drop(client.send(&format!("LOCK.BREAK {key}"))));
         }
         shared.over.store(true, Ordering::Relaxed);
-        let over = Stopwatch::start();
-        while blocked_clients(&mut client) > 0 {
-            let mut state = String::new();
-            for_each_lock(&mut client, |client, key| {
-                let _ = client.send(&format!("LOCK.BREAK {key}"));
-                let info = client.send(&format!("LOCK.INFO {key} FULL"));
-                writeln!(state, "{key}: {info:?}").unwrap();
-            });
-            let quiet = over.worked() < QUIET;
-            assert!(quiet, "some wait for ever:\n{state}{}", client.ask::<String>("CLIENT LIST"));
-        }
+        // Each lock is taken from its holder again and again, and nobody comes any more.
+        wait_for("nobody to wait", || {
+            for_each_lock(&mut client, |client, key| drop(client.send(&format!("LOCK.BREAK {key}"))));
+            blocked_clients(&mut client) == 0
+        });
     });
 
     let mut client = server.client();

@@ -6,9 +6,7 @@ use crate::support::{Grant, Server, Waiter, soon, transaction, wait_until};
 /// Bob's connections wait, each with such options, and carol after them. In the step in which bob's are granted one of them
 /// goes: bob has one hold, then carol has the lock. What the others were told.
 fn one_goes<const N: usize>(options: [&str; N], dead: usize, how: &str) -> Vec<Grant> {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bobs = options.map(|options| Waiter::new(&server, "k", &format!("OWNER bob {options}")));
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let leave = how.replace("{}", &bobs[dead].id.to_string());
@@ -40,9 +38,7 @@ fn of_two_waiters_of_one_owner_one_goes() {
 
 #[test]
 fn of_two_waiters_of_one_owner_both_go() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let bobs = [0, 1].map(|_| Waiter::new(&server, "k", "OWNER bob"));
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let kills = bobs.each_ref().map(|bob| format!("CLIENT KILL ID {}", bob.id));
@@ -51,29 +47,17 @@ fn of_two_waiters_of_one_owner_both_go() {
     assert_eq!(client.holder("k").unwrap().holds, 1);
 }
 
-/// A waiter with `ONCE` got no hold of its own, so its death takes none back.
 #[test]
-fn a_dead_waiter_that_asked_for_no_second_hold_takes_none_away() {
+fn of_two_waiters_with_once_one_goes() {
+    // A waiter with `ONCE` got no hold of its own, so its death takes none back.
     one_goes(["", "ONCE"], 1, KILL);
-}
-
-/// The other way round, the one that asked for no second hold has been told that it holds the lock once, and does.
-#[test]
-fn a_living_waiter_that_asked_for_no_second_hold_keeps_the_lock_of_a_dead_one() {
+    // The other way round, the one that asked for no second hold has been told that it holds the lock once, and does.
     one_goes(["", "ONCE"], 0, KILL);
-}
-
-/// Both were told of one hold, whoever of them brought it.
-#[test]
-fn of_two_that_asked_for_no_second_hold_one_goes() {
+    // Both were told of one hold, whoever of them brought it.
     for dead in [0, 1] {
         one_goes(["ONCE", "ONCE"], dead, KILL);
     }
-}
-
-/// One that came before the dead one asked for the hold of another, and that one lives: the dead one's hold is nobody's.
-#[test]
-fn a_waiter_that_asked_for_no_second_hold_inherits_none_that_came_after_it() {
+    // One that came before the dead one asked for the hold of another, and that one lives: the dead one's hold is nobody's.
     let told = one_goes(["", "ONCE", ""], 2, KILL);
     assert_eq!([told[0].holds, told[1].holds], [1, 1]);
 }

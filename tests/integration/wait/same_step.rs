@@ -17,9 +17,7 @@ struct Queue {
 /// Alice holds `k`; bob waits with those options, carol after him.
 #[track_caller]
 fn queue_of(options: &str) -> Queue {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, client) = Server::held();
     let bob = Waiter::new(&server, "k", &format!("OWNER bob PX 60000 {options}"));
     let carol = Waiter::new(&server, "k", "OWNER carol PX 60000");
     Queue { server, client, bob, carol }
@@ -54,42 +52,39 @@ fn killed_after_it_got_the_lock() {
     }
 }
 
-#[test]
-fn nobody_extends_what_a_killed_one_had_got() {
-    let mut queue = queue_of("");
-    let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-    let replies =
-        transaction(&mut queue.client, &["LOCK.RELEASE k alice", &kill, "LOCK.EXTEND k bob PX 600000"]);
-    assert_eq!(replies[2], Err("NOTHELD the lock is not held by this owner".into()));
-    carol_has_it(queue, "");
-}
-
-/// Nor is told that it holds it, however it asks.
+/// Nobody extends it, nor is told that it holds it, however it asks.
 #[test]
 fn nobody_asks_for_what_a_killed_one_had_got() {
-    for once in ["", "ONCE"] {
+    let not_held = Err("NOTHELD the lock is not held by this owner".into());
+    for (line, reply) in [
+        ("LOCK.EXTEND k bob PX 600000", not_held),
+        ("LOCK.ACQUIRE k OWNER bob PX 60000", Ok(Value::Nil)),
+        ("LOCK.ACQUIRE k OWNER bob PX 60000 ONCE", Ok(Value::Nil)),
+    ] {
         let mut queue = queue_of("");
         let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-        let acquire = format!("LOCK.ACQUIRE k OWNER bob PX 60000 {once}");
-        let replies = transaction(&mut queue.client, &["LOCK.RELEASE k alice", &kill, &acquire]);
-        assert_eq!(replies[2], Ok(Value::Nil), "{once}");
-        carol_has_it(queue, once);
+        let replies = transaction(&mut queue.client, &["LOCK.RELEASE k alice", &kill, line]);
+        assert_eq!(replies[2], reply, "{line}");
+        carol_has_it(queue, line);
     }
 }
 
-/// One that is told of that hold, too, keeps it.
+/// One that is told of that hold, too, and has no session keeps it, whether the one that is gone had one or not.
 #[test]
 fn another_asks_for_what_a_killed_one_had_got() {
-    let mut queue = queue_of("");
-    let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-    let lines = ["LOCK.RELEASE k alice", "LOCK.ACQUIRE k OWNER bob PX 60000 ONCE", &kill];
-    let told = grant(transaction(&mut queue.client, &lines)[1].clone().unwrap()).unwrap();
-    assert_eq!((&told.owner[..], told.holds), ("bob", 1));
-    wait_for("the killed one to be gone", || blocked_clients(&mut queue.client) == 1);
-    assert_eq!(queue.client.holder("k").unwrap().fence, told.fence);
-    assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
-    assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-    carol_has_it(queue, "");
+    for options in OPTIONS {
+        let mut queue = queue_of(options);
+        let kill = format!("CLIENT KILL ID {}", queue.bob.id);
+        let lines = ["LOCK.RELEASE k alice", "LOCK.ACQUIRE k OWNER bob PX 60000 ONCE", &kill];
+        let told = grant(transaction(&mut queue.client, &lines)[1].clone().unwrap()).unwrap();
+        assert_eq!((&told.owner[..], told.holds), ("bob", 1));
+        wait_for("the killed one to be gone", || blocked_clients(&mut queue.client) == 1);
+        assert_eq!(queue.client.holder("k").unwrap().fence, told.fence);
+        assert_eq!(queue.client.lock_info("k").unwrap()["session"], "0");
+        assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
+        assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+        carol_has_it(queue, options);
+    }
 }
 
 /// An operator has had the killed one told before.
@@ -128,30 +123,6 @@ fn the_session_of_one_that_was_never_told() {
     }
 }
 
-/// One without a session has been told of the hold: it stays, though the one with a session is gone.
-#[test]
-fn another_asks_for_what_a_killed_one_with_a_session_had_got() {
-    let mut queue = queue_of("SESSION");
-    let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-    let lines = ["LOCK.RELEASE k alice", "LOCK.ACQUIRE k OWNER bob PX 60000 ONCE", &kill];
-    let told = grant(transaction(&mut queue.client, &lines)[1].clone().unwrap()).unwrap();
-    wait_for("the killed one to be gone", || blocked_clients(&mut queue.client) == 1);
-    assert_eq!(queue.client.holder("k").unwrap().fence, told.fence);
-    assert_eq!(queue.client.lock_info("k").unwrap()["session"], "0");
-    assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-    carol_has_it(queue, "");
-}
-
-#[test]
-fn killed_before_the_lock_was_released() {
-    for options in OPTIONS {
-        let mut queue = queue_of(options);
-        let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-        transaction(&mut queue.client, &[&kill, "LOCK.RELEASE k alice"]);
-        carol_has_it(queue, options);
-    }
-}
-
 #[test]
 fn sent_away_with_an_error_after_it_got_the_lock() {
     for options in OPTIONS {
@@ -165,15 +136,6 @@ fn sent_away_with_an_error_after_it_got_the_lock() {
             carol_has_it(queue, &format!("{line}, {options}"));
         }
     }
-}
-
-#[test]
-fn sent_away_with_an_error_before_the_lock_was_released() {
-    let mut queue = queue_of("");
-    let unblock = format!("CLIENT UNBLOCK {} ERROR", queue.bob.id);
-    transaction(&mut queue.client, &[&unblock, "LOCK.RELEASE k alice"]);
-    assert!(queue.bob.refused().starts_with("UNBLOCKED "));
-    carol_has_it(queue, "");
 }
 
 /// It has the lock, so it is told so, once: not that its time is up.
@@ -194,12 +156,20 @@ fn sent_away_as_timed_out_after_it_got_the_lock() {
 }
 
 #[test]
-fn sent_away_as_timed_out_before_the_lock_was_released() {
-    let mut queue = queue_of("BLOCK 60000");
-    let unblock = format!("CLIENT UNBLOCK {} TIMEOUT", queue.bob.id);
-    transaction(&mut queue.client, &[&unblock, "LOCK.RELEASE k alice"]);
-    assert_eq!(queue.bob.reply(), Ok(Value::Nil));
-    carol_has_it(queue, "");
+fn gone_before_the_lock_was_released() {
+    for options in OPTIONS {
+        for (how, end) in [("KILL ID", ""), ("UNBLOCK", "ERROR"), ("UNBLOCK", "TIMEOUT")] {
+            let mut queue = queue_of(options);
+            let leave = format!("CLIENT {how} {} {end}", queue.bob.id);
+            transaction(&mut queue.client, &[leave.trim_end(), "LOCK.RELEASE k alice"]);
+            match end {
+                "ERROR" => assert!(queue.bob.refused().starts_with("UNBLOCKED ")),
+                "TIMEOUT" => assert_eq!(queue.bob.reply(), Ok(Value::Nil)),
+                _ => {}
+            }
+            carol_has_it(queue, options);
+        }
+    }
 }
 
 #[test]

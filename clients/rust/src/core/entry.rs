@@ -39,6 +39,17 @@ pub(crate) struct Granted {
     pub(crate) lost: Promise<Error>,
 }
 
+/// What a message says of a grant whose work may begin.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    pub(super) fence: u64,
+    /// How long the grant lasts unclaimed.
+    pub(super) lasts: Duration,
+    pub(super) slot: Option<u64>,
+    /// How often its place had been asked for.
+    pub(super) number: u32,
+}
+
 pub(crate) type Acquired = Promise<Result<Granted, Error>>;
 pub(super) type Extension = (Option<Duration>, Promise<Result<Duration, Error>>);
 
@@ -69,7 +80,15 @@ pub(super) struct Entry {
     pub(super) why: Option<(Error, Instant)>,
     pub(super) heard_lost: Vec<u64>,
 
+    /// When it was asked for last, and whether the message may start the work.
+    pub(super) asked: Option<Instant>,
+    pub(super) starts: bool,
+    /// A message that it is granted, which came before the answer.
+    pub(super) told: Option<Told>,
+
     // The grant
+    /// Its work has begun at the message, and the server has not been asked since.
+    pub(super) unclaimed: bool,
     pub(super) fences: Vec<u64>,
     pub(super) slot: Option<u64>,
     pub(super) lease: Duration,

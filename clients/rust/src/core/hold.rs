@@ -15,8 +15,18 @@ impl Core {
     pub(super) fn hold(&mut self, id: Id, grant: &[Value], began: Instant, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.lease = entry.request.lease.unwrap_or(entry.lease);
-        entry.state = State::Held;
         let lost = entry.fences.iter().any(|fence| entry.heard_lost.contains(fence));
+        self.holds(id);
+        self.believe(id, lease_of(grant.get(3)), began);
+        if lost {
+            self.lose(id, "the server says that it has ended", now);
+        }
+    }
+
+    /// The wait has ended with a grant.
+    pub(super) fn holds(&mut self, id: Id) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.state = State::Held;
         let granted = Granted {
             keys: entry.request.keys.clone(),
             owner: entry.request.owner.clone(),
@@ -25,11 +35,7 @@ impl Core {
             lost: entry.lost.clone(),
         };
         let acquired = entry.acquired.clone();
-        self.believe(id, lease_of(grant.get(3)), began);
         self.tell(&acquired, Ok(granted));
-        if lost {
-            self.lose(id, "the server says that it has ended", now);
-        }
     }
 
     /// What the server gave, counted from before it was asked.
@@ -37,7 +43,7 @@ impl Core {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
             return;
         };
-        (entry.until, entry.due) = (None, None);
+        (entry.until, entry.due, entry.unclaimed) = (None, None, false);
         let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody said PERSIST
         entry.until = began.checked_add(lease);
         if entry.request.lease.is_none() {
@@ -82,7 +88,7 @@ impl Core {
         let (sent, words) = if entry.doubted {
             // To ask never makes a lease shorter.
             let lease = if request.kept { request.lease } else { Some(Duration::from_millis(1)) };
-            (Sent::Doubt, request.acquire(&self.channel, None, lease))
+            (Sent::Doubt, request.acquire(&self.channel, None, lease, None))
         } else {
             (Sent::Renew, request.extend(&entry.fences))
         };
@@ -96,7 +102,10 @@ impl Core {
             Ok(reply) => reply,
             Err(error) => {
                 entry.doubted = asked || error.code() == Some("GRACE");
-                entry.due = Some(now + Duration::from_secs(1).min(entry.lease / 10));
+                let pause = Duration::from_secs(1).min(entry.lease / 10);
+                let left = entry.until.map(|until| until.saturating_duration_since(now) / 3);
+                entry.due =
+                    Some(now + left.filter(|_| entry.unclaimed).map_or(pause, |left| pause.min(left)));
                 if is_gone(&error) {
                     self.lose(id, &error.to_string(), now);
                 }

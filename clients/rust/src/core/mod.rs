@@ -17,7 +17,7 @@ use redis::{Cmd, RedisResult, Value};
 use uuid::Uuid;
 
 pub(crate) use entry::{Acquired, Granted};
-use entry::{Entry, Sent, State};
+use entry::{Entry, Sent, State, Told};
 
 use crate::Error;
 use crate::promise::Promise;
@@ -74,6 +74,8 @@ pub(crate) struct Core {
     owners: HashMap<Vec<u8>, Vec<Id>>,
     last: Id,
     subscribed: bool,
+    /// The server does not know START.
+    claims_first: bool,
     closed: bool,
     leaving: usize,
     settling: Vec<Promise<()>>,
@@ -189,11 +191,27 @@ impl Core {
             Some((text.get(..at)?.to_vec(), text.get(at + 1..)?.to_vec()))
         };
         let Some((word, mut owner)) = split(message) else { return };
+        let number = |owner: &mut Vec<u8>| {
+            let (number, rest) = split(owner)?;
+            *owner = rest;
+            String::from_utf8_lossy(&number).parse::<u64>().ok()
+        };
+        if word == b"start" {
+            let mut next = || number(&mut owner);
+            let (Some(fence), Some(lasts), Some(slot), Some(asks)) = (next(), next(), next(), next()) else {
+                return;
+            };
+            let (lasts, slot) = (Duration::from_millis(lasts), Some(slot).filter(|slot| *slot > 0));
+            let told = Told { fence, lasts, slot, number: u32::try_from(asks).unwrap_or(0) };
+            for id in self.of_owner(&owner) {
+                self.told(id, told, now);
+            }
+            return;
+        }
         let mut fence = 0;
         if matches!(word.as_slice(), b"granted" | b"lost" | b"wanted") {
-            let Some((number, rest)) = split(&owner) else { return };
-            fence = String::from_utf8_lossy(&number).parse().unwrap_or(0);
-            owner = rest;
+            let Some(said) = number(&mut owner) else { return };
+            fence = said;
         }
         for id in self.of_owner(&owner) {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
@@ -211,7 +229,7 @@ impl Core {
 
     /// Messages were lost until now: all that wait ask again, and all that is held is looked at.
     pub(crate) fn subscribed(&mut self, now: Instant) {
-        self.subscribed = true;
+        (self.subscribed, self.claims_first) = (true, false); // it may be another server
         for id in self.all() {
             self.doubt(id, now);
         }
@@ -246,6 +264,11 @@ impl Core {
 
     /// Does what is due. Returns when it has to be called again, and whether that is over.
     pub(crate) fn tick(&mut self, now: Instant) -> (Option<Instant>, bool) {
+        // Not each time that a lock is released: the look that was planned for it comes in time.
+        if self.next.is_none_or(|next| next > now) {
+            self.out.sooner = false;
+            return (self.next, self.is_over());
+        }
         for id in self.all() {
             let Some(entry) = self.entries.get(&id).filter(|entry| entry.look().is_some_and(|at| at <= now))
             else {

@@ -90,7 +90,12 @@ impl Core {
         let locks = entry.request.locks();
         match reply {
             // An owner that the caller named may hold the lock in another process.
-            Ok(Value::Int(0)) if matches!(sent, Sent::Leave) && entry.unsure && !entry.request.named => {
+            // What was granted at last may be told by a message that is on its way.
+            Ok(Value::Int(0))
+                if matches!(sent, Sent::Leave)
+                    && (entry.unsure || entry.request.starts())
+                    && !entry.request.named =>
+            {
                 let words = entry.request.release(&[]);
                 self.send(id, Sent::ReleaseUnknown, words, now);
             }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::entry::{Entry, Sent, State};
+use super::entry::{Entry, Sent, State, Told};
 use super::{ASK_AGAIN, Acquired, Core, Id, PARTING, TRY_AGAIN, lease_of, numbers};
 use crate::Error;
 use crate::error::{explained, passes};
@@ -34,12 +34,15 @@ impl Core {
             return;
         }
         entry.tries += 1;
+        entry.starts = !self.claims_first && entry.request.starts();
+        (entry.asked, entry.told) = (Some(now), None);
         let block = match entry.end {
             _ if entry.once() => None,
             None => Some(0),
             Some(end) => Some(ms(end.saturating_duration_since(now))),
         };
-        let words = entry.request.acquire(&self.channel, block, entry.request.lease);
+        let start = entry.starts.then_some(entry.tries);
+        let words = entry.request.acquire(&self.channel, block, entry.request.lease, start);
         self.send(id, Sent::Ask, words, now);
     }
 
@@ -62,9 +65,49 @@ impl Core {
         match reply {
             Ok(Value::Array(grant)) => self.hold(id, &grant, began, now),
             Ok(Value::Nil) => self.not_acquired(id, now),
-            Ok(_) => entry.due = Some(now + ASK_AGAIN),
+            Ok(_) => {
+                entry.due = Some(now + ASK_AGAIN);
+                if let Some(told) = entry.told.take() {
+                    self.begin(id, told, now);
+                }
+            }
+            // An older server.
+            Err(error) if entry.starts && error.to_string().contains("syntax error") => {
+                self.claims_first = true;
+                entry.due = Some(now);
+            }
             Err(error) => self.refused(id, error, now),
         }
+    }
+
+    /// It is granted. A number other than the last one makes it a late message: it has been asked for again since.
+    pub(super) fn told(&mut self, id: Id, told: Told, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Waiting) else {
+            return;
+        };
+        if told.number == entry.tries {
+            match entry.sent {
+                None => self.begin(id, told, now),
+                Some(_) => entry.told = Some(told),
+            }
+        }
+    }
+
+    /// The lock is held from the message on, if enough is left. What is believed ends as if the grant had been made when it was asked for
+    /// last: it is younger, since the message says the number of that.
+    fn begin(&mut self, id: Id, told: Told, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Told { fence, lasts, slot, .. } = told;
+        let Some(until) = entry.asked.and_then(|asked| asked.checked_add(lasts)) else { return };
+        let left = until.saturating_duration_since(now);
+        if left < lasts / 5 || entry.heard_lost.contains(&fence) {
+            self.doubt(id, now);
+            return;
+        }
+        (entry.fences, entry.slot, entry.unclaimed) = (vec![fence], slot, true);
+        (entry.until, entry.due) = (Some(until), now.checked_add(left / 3));
+        self.holds(id);
+        self.plan(id);
     }
 
     pub(super) fn refused(&mut self, id: Id, error: RedisError, now: Instant) {

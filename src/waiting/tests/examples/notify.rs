@@ -1,9 +1,11 @@
 //! Holders that hear what becomes of their grant; and places.
 
+use std::num::NonZeroU64;
+
 use super::{BLOCKED, NOW, ask, name, place, read, run_due};
 use crate::lock::{AcquireRequest, Owner};
-use crate::waiting::tests::server::{Reply, Rules, Server};
-use crate::waiting::{MessageKind, WaitOptions};
+use crate::waiting::tests::server::{Reply, Rules, Server, Writes};
+use crate::waiting::{Message, MessageKind, WaitOptions};
 
 /// The holders that have been told that somebody waits.
 fn wanted(server: &mut Server) -> Vec<Owner<'static>> {
@@ -72,6 +74,27 @@ fn a_place_that_was_put_off_is_granted_once_another_is_claimed() {
     let reply = server.acquire(rules, NOW, 1, &claim, &WaitOptions::default());
     assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
     assert_eq!(granted(&mut server, rules), [name("a")]);
+}
+
+/// Its owner has been told of the hold, which was also a blocked client's: that client takes nothing with it.
+#[test]
+fn a_place_that_has_started_keeps_a_hold_that_it_shares() {
+    let rules = Rules { claim: 100, late: true, ..Rules::PLAIN };
+    let mut server = held_and_waited_for(rules, &[]);
+    let once = AcquireRequest { once: true, ..ask("a", 1_000, false) };
+    assert_eq!(server.acquire(rules, NOW, 2, &once, &BLOCKED), Reply::Waits);
+    let mut starts = place("a", false);
+    starts.channel.iter_mut().for_each(|channel| channel.start = NonZeroU64::new(7));
+    assert_eq!(server.acquire(rules, NOW, 1, &once, &starts), Reply::Queued);
+    server.release(rules, NOW, &name("holder"), None, false);
+    server.run_due(rules, NOW, Writes::Taken);
+    let started = |message: &Message| matches!(message.kind, MessageKind::Start { lease: 100, .. });
+    assert!(server.messages.iter().any(started), "{:?}", server.messages);
+    server.close(rules, NOW, 2);
+    server.free_done(rules, NOW);
+    run_due(&mut server, rules, NOW);
+    assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(1));
+    server.check();
 }
 
 /// Its time to claim it goes with it.

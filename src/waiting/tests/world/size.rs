@@ -1,5 +1,7 @@
 //! How big a world is, and what may happen in it.
 
+use std::num::NonZeroU64;
+
 use super::owner;
 use crate::lock::{AcquireRequest, Millis, Room, Slot, SlotRequest};
 use crate::waiting::tests::server::{Conn, Rules};
@@ -88,6 +90,8 @@ pub(in crate::waiting::tests) enum Kind {
     WaitWithSession,
     /// Waits without limit by a place in the queue, and asks again to claim.
     Place,
+    /// `Place` whose message starts the work: nothing is left to claim.
+    PlaceToStart,
     /// Waits by a place for 1 ms, and asks again to claim.
     PlaceBriefly,
     /// With room for any number.
@@ -115,7 +119,7 @@ impl Kind {
         match self {
             Self::Plain | Self::Once | Self::Session | Self::Extension => None,
             Self::Read | Self::ReadOnce | Self::ReadWithSession => None,
-            Self::Wait | Self::WaitOnce | Self::WaitWithSession | Self::Place => Some(0),
+            Self::Wait | Self::WaitOnce | Self::WaitWithSession | Self::Place | Self::PlaceToStart => Some(0),
             Self::WaitToRead | Self::WaitToReadWithSession | Self::PlaceToRead | Self::WaitForPair => Some(0),
             Self::WaitForSecond => Some(0),
             Self::WaitBriefly | Self::PlaceBriefly => Some(1),
@@ -146,7 +150,7 @@ impl Kind {
 
     /// Whether it is told by messages.
     pub(super) fn notified(self) -> bool {
-        matches!(self, Self::Place | Self::PlaceBriefly | Self::PlaceToRead)
+        matches!(self, Self::Place | Self::PlaceToStart | Self::PlaceBriefly | Self::PlaceToRead)
     }
 
     pub(super) fn once(self) -> bool {
@@ -161,7 +165,8 @@ impl Kind {
     ) -> (AcquireRequest<'static>, WaitOptions) {
         let (once, session, room, slot) = (self.once(), self.session(), self.room(), self.slot());
         let ask = AcquireRequest { owner: owner(who), lease, extras: None, once, session, room, slot };
-        let channel = self.notified().then(|| Channel { address: [who].into(), wanted: true, start: None });
+        let start = (self == Self::PlaceToStart).then_some(NonZeroU64::MIN);
+        let channel = self.notified().then(|| Channel { address: [who].into(), wanted: true, start });
         (ask, WaitOptions { timeout: self.timeout(), channel, detect: false, confirm })
     }
 }

@@ -148,7 +148,15 @@ impl World {
                 // Nobody will claim it.
                 MessageKind::Granted(fence) if self.primary.deaf => _ = self.to_claim.remove(&fence),
                 MessageKind::Granted(fence) => _ = self.to_claim.insert(fence),
-                MessageKind::Timeout | MessageKind::Start { .. } => {}
+                MessageKind::Start { fence, .. } if self.primary.deaf => _ = self.to_claim.remove(&fence),
+                // Its owner knows of it.
+                MessageKind::Start { fence, .. } => {
+                    self.untold.remove(&fence);
+                    self.to_claim.remove(&fence);
+                    let same = hears.iter_mut().filter(|hears| hears.fence == fence);
+                    same.for_each(|hears| hears.claimed = true);
+                }
+                MessageKind::Timeout => {}
             }
         }
         if queued.is_empty() {

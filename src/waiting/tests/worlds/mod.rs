@@ -75,6 +75,8 @@ fn places_and_claims() {
     let size = Size { kinds: &[Kind::Once, Kind::Place], conns: 1, grants: 1, ..ONE_SERVER };
     holds("places", Size { leases: &[2], horizon: soak(4, 5), ..size });
     holds("places on two connections", Size { conns: 2, horizon: soak(3, 4), ..size });
+    let kinds = &[Kind::Place, Kind::PlaceToStart];
+    holds("places that start", Size { kinds, horizon: soak(3, 5), ..size });
     let happens = Happens { unheard: true, ..NOTHING_ELSE };
     holds("places, unheard", Size { happens, horizon: soak(4, 5), ..size });
 }

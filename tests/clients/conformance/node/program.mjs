@@ -38,8 +38,8 @@ function tell(task, error) {
   say(event, { task, message: String(error), reason: error.message, cycle: error.cycle });
 }
 
-function options({ wait, lease, max_hold: maxHold, shared, detect, session, renew, limit, label, owner, sync }) {
-  return { wait, lease, maxHold, shared, detect, session, renew, limit, label, owner, sync };
+function options({ wait, lease, max_hold: maxHold, shared, detect, session, renew, limit, slot, label, owner, sync }) {
+  return { wait, lease, maxHold, shared, detect, session, renew, limit, slot, label, owner, sync };
 }
 
 class Task {

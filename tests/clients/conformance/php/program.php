@@ -40,7 +40,7 @@ function tell(string $task, Throwable $error): void
 /** Milliseconds become seconds. */
 function options(array $command): array
 {
-    $found = array_intersect_key($command, array_flip(['shared', 'limit', 'label', 'detect', 'session', 'owner', 'renew']));
+    $found = array_intersect_key($command, array_flip(['shared', 'limit', 'slot', 'label', 'detect', 'session', 'owner', 'renew']));
     foreach (['wait' => 'wait', 'lease' => 'lease', 'max_hold' => 'maxHold'] as $name => $option) {
         if (isset($command[$name])) {
             $found[$option] = $command[$name] / 1000;

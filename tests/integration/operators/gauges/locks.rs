@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::support::{Client, Server, Setup, Waiter, root, wait_for, wait_until};
+use crate::support::{Client, Server, Setup, root, wait_for, wait_until};
 
 /// How many locks the server says there are.
 #[track_caller]
@@ -59,8 +59,7 @@ fn each_field_is_a_name_and_a_whole_number_and_documented() {
 
 #[test]
 fn locks_are_counted_as_they_come_and_go() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(locks(&mut client), 0);
     take(&mut client, 4);
     client.acquire("k1", "OWNER alice").unwrap();
@@ -77,21 +76,8 @@ fn locks_are_counted_as_they_come_and_go() {
 }
 
 #[test]
-fn a_lock_that_is_handed_over_is_the_same_one() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut waiter = Waiter::new(&server, "k", "OWNER bob");
-    assert_eq!((locks(&mut client), client.info("lock", "lock_waiters")), (1, "1".into()));
-    client.ask::<()>("LOCK.RELEASE k alice");
-    waiter.granted();
-    assert_eq!((locks(&mut client), client.info("lock", "lock_waiters")), (1, "0".into()));
-}
-
-#[test]
 fn a_lapsed_lock_counts_until_it_is_deleted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     let grant = client.acquire("k", "PX 1").unwrap();
     let ends = grant.granted_at() + 1 + client.ttl_beyond_lease();
@@ -107,8 +93,7 @@ fn a_lapsed_lock_counts_until_it_is_deleted() {
 
 #[test]
 fn what_the_server_does_with_keys_is_counted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     take(&mut client, 8);
     for (line, left) in [
         ("DEL k0", 7),
@@ -133,9 +118,7 @@ fn what_the_server_does_with_keys_is_counted() {
 
 #[test]
 fn a_payload_counts_where_it_is_taken_only() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let payload: Vec<u8> = client.ask("DUMP k");
     assert_eq!(locks(&mut client), 1);
     let mut restore = |key: &[u8], payload: &[u8], last: &[u8]| {
@@ -153,8 +136,7 @@ fn a_payload_counts_where_it_is_taken_only() {
 #[test]
 fn many_locks_flushed_in_the_background_are_gone_in_the_end() {
     const MANY: usize = 20_000;
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for how in ["ASYNC", "SYNC"] {
         take(&mut client, MANY);
         assert_eq!(locks(&mut client), MANY as i64);
@@ -166,17 +148,6 @@ fn many_locks_flushed_in_the_background_are_gone_in_the_end() {
         }
         wait_for("the end of the locks", || locks(&mut client) == 0);
     }
-}
-
-#[test]
-fn a_child_that_saves_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    take(&mut client, 100);
-    client.ask::<()>("BGSAVE");
-    client.ask::<()>("LOCK.RELEASE k1 alice");
-    wait_for("a saved file", || client.info("persistence", "rdb_bgsave_in_progress") == "0");
-    assert_eq!(locks(&mut client), 99);
 }
 
 #[test]

@@ -20,8 +20,7 @@ fn wait_ms(client: &mut Client, ms: i64) {
 
 #[test]
 fn the_oldest_wait_is_that_of_whoever_still_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     assert_eq!(gauge(&mut client, "lock_oldest_wait_ms"), 0);
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     assert_eq!(gauge(&mut client, "lock_oldest_wait_ms"), 0);
@@ -43,10 +42,7 @@ fn the_oldest_wait_is_that_of_whoever_still_waits() {
 
 #[test]
 fn the_sum_of_waits_is_of_those_that_ended_in_a_grant() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+    let (server, mut client, mut bob) = Server::waited_for();
     let began = server_time(&mut client);
     let impatient = server.client().send("LOCK.ACQUIRE k OWNER carol BLOCK 150");
     wait_ms(&mut client, 200);
@@ -62,8 +58,7 @@ fn the_sum_of_waits_is_of_those_that_ended_in_a_grant() {
 
 #[test]
 fn every_wait_that_ends_without_a_grant_counts_once() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     let _mail = Mailbox::of(&server, "ch");
     client.acquire("k", "OWNER alice SHARED PX 600000").unwrap();
     client.acquire("k", "OWNER bob SHARED PX 600000").unwrap();
@@ -98,8 +93,7 @@ fn every_wait_that_ends_without_a_grant_counts_once() {
 /// Whoever waits for how long: what counts is how long the lock has been held.
 #[test]
 fn the_longest_held_is_that_of_a_lock_that_somebody_waits_for() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     let _mail = Mailbox::of(&server, "ch");
     client.acquire("nobody-waits", "OWNER alice PX 600000").unwrap();
     wait_ms(&mut client, 300);
@@ -131,35 +125,9 @@ fn the_longest_held_is_that_of_a_lock_that_somebody_waits_for() {
     assert_eq!(gauge(&mut client, "lock_longest_held_ms"), 0);
 }
 
-/// A handover begins anew; the oldest of several grants counts.
-#[test]
-fn the_longest_held_follows_the_grants() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
-    let _carol = Waiter::new(&server, "k", "OWNER carol");
-    wait_ms(&mut client, 200);
-    assert!(gauge(&mut client, "lock_longest_held_ms") >= 200);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let since = bob.granted().granted_at();
-    let held = gauge(&mut client, "lock_longest_held_ms");
-    assert!(held <= server_time(&mut client) - since + 1, "{held}");
-    let first = client.acquire("s", "OWNER r1 SHARED PX 600000").unwrap().granted_at();
-    client.acquire("s", "OWNER r2 SHARED PX 600000").unwrap();
-    let _writer = Waiter::new(&server, "s", "OWNER w");
-    client.ask::<()>("LOCK.BREAK k");
-    wait_ms(&mut client, 50);
-    client.ask::<()>("LOCK.BREAK k");
-    wait_for("nobody to wait for k", || gauge(&mut client, "lock_waiters") == 1);
-    let before = server_time(&mut client) - first;
-    assert!(gauge(&mut client, "lock_longest_held_ms") >= before - 1);
-}
-
 #[test]
 fn the_rest_of_the_grace_runs_out() {
-    let server = Setup::new().module_args("failover-grace 600000").start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().module_args("failover-grace 600000").start_and_client();
     let grace = gauge(&mut client, "lock_grace_ms");
     assert!((500_000..=600_000).contains(&grace), "{grace}");
     wait_for("it to run", || gauge(&mut client, "lock_grace_ms") < grace);

@@ -5,8 +5,7 @@ use crate::support::{Client, Server, Setup, Waiter, server_time, transaction, wa
 
 #[test]
 fn the_holder_is_shown_with_what_it_takes_to_end_its_grant() {
-    let server = Server::start();
-    let (mut client, mut holder) = (server.client(), server.client());
+    let (server, [mut client, mut holder]) = Server::and_clients();
     let id: i64 = holder.ask("CLIENT ID");
     let fence = client.acquire("plain", "OWNER alice PX 600000").unwrap().fence;
     holder.acquire("bound", "OWNER carol PX 600000 SESSION").unwrap();
@@ -29,8 +28,7 @@ fn the_holder_is_shown_with_what_it_takes_to_end_its_grant() {
 
 #[test]
 fn of_many_holders_ten_are_shown_and_all_are_counted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for reader in 0..25 {
         client.acquire("k", &format!("OWNER r{reader} SHARED PX 600000")).unwrap();
     }
@@ -44,8 +42,7 @@ fn of_many_holders_ten_are_shown_and_all_are_counted() {
 /// Of another database, too: of the same name, another lock.
 #[test]
 fn the_holder_is_that_of_the_waiters_database() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (_server, [mut client, mut places]) = Server::and_clients();
     for db in [0, 1, 2] {
         places.ask::<()>(&format!("SELECT {db}"));
         places.acquire("k", &format!("OWNER holder{db} PX 600000")).unwrap();
@@ -82,8 +79,7 @@ fn looking_leaves_no_trace() {
 /// Where the server deletes no expired keys, and pauses what would hand the lock over.
 #[test]
 fn a_holder_whose_lease_is_over_is_none() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (_server, [mut client, mut places]) = Server::and_clients();
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     client.acquire("s", "OWNER alice SHARED PX 600000").unwrap();
@@ -107,8 +103,7 @@ fn a_holder_whose_lease_is_over_is_none() {
 /// An upgrade waits for the other readers, and holds the lock itself.
 #[test]
 fn an_upgrade_is_among_those_it_waits_for() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice SHARED PX 600000").unwrap();
     client.acquire("k", "OWNER bob SHARED PX 600000").unwrap();
     let _upgrade = Waiter::new(&server, "k", "OWNER bob");
@@ -119,8 +114,7 @@ fn an_upgrade_is_among_those_it_waits_for() {
 
 #[test]
 fn a_key_that_holds_something_else_has_no_holder() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (_server, [mut client, mut places]) = Server::and_clients();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     queue_up(&mut places, "k", "bob", "");
     // In one step: afterwards the waiter is sent away.

@@ -5,8 +5,7 @@ use crate::support::Server;
 
 #[test]
 fn what_is_no_page_is_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for (words, error) in [
         ("x", "ERR syntax error"),
         ("KEY", "ERR syntax error"),
@@ -32,8 +31,7 @@ fn what_is_no_page_is_refused() {
 /// who may write.
 #[test]
 fn the_right_to_a_key_counts_where_one_is_named() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     for key in ["mine", "other"] {
         client.acquire(key, "OWNER alice PX 600000").unwrap();
         queue_up(&mut places, key, &format!("for-{key}"), "");

@@ -28,8 +28,7 @@ fn a_waiter_is_shown_with_all_that_it_asked_for() {
 
 #[test]
 fn the_longest_wait_comes_first_whichever_the_lock_and_the_database() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut places = server.client();
     let id: i64 = places.ask("CLIENT ID");
     let mut waiters = Vec::new();
@@ -60,8 +59,7 @@ fn the_longest_wait_comes_first_whichever_the_lock_and_the_database() {
 
 #[test]
 fn a_key_shows_that_queue_alone_in_the_selected_database() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (_server, [mut client, mut places]) = Server::and_clients();
     for db in [0, 1] {
         places.ask::<()>(&format!("SELECT {db}"));
         for key in ["k", "l"] {
@@ -80,8 +78,7 @@ fn a_key_shows_that_queue_alone_in_the_selected_database() {
 /// Whoever comes and goes between two pages: nobody who stays is left out, and nobody is shown twice.
 #[test]
 fn pages_follow_each_other_while_waits_come_and_go() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     for words in ["COUNT 3", "KEY k COUNT 3"] {
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         for owner in 0..9 {
@@ -106,8 +103,7 @@ fn pages_follow_each_other_while_waits_come_and_go() {
 
 #[test]
 fn ten_are_shown_where_nothing_is_said() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (_server, [mut client, mut places]) = Server::and_clients();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     for owner in 0..11 {
         queue_up(&mut places, "k", &format!("w{owner}"), "");
@@ -122,8 +118,7 @@ fn ten_are_shown_where_nothing_is_said() {
 /// Also in front of those who stay.
 #[test]
 fn who_has_been_granted_the_lock_waits_no_more() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     let _mail = crate::support::Mailbox::of(&server, "ch");
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     queue_up(&mut places, "k", "bob", "");
@@ -141,8 +136,7 @@ fn who_has_been_granted_the_lock_waits_no_more() {
 
 #[test]
 fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("b", "OWNER alice PX 600000").unwrap();
     client.acquire("c", "OWNER carol PX 600000").unwrap();
     let mut bob = several::waits(&server, "a b c", "bob", "");
@@ -186,8 +180,7 @@ fn on_a_replica_nobody_waits() {
 /// It may be asked in a transaction and in a script, and where nobody may write.
 #[test]
 fn it_is_answered_wherever_a_command_that_reads_is() {
-    let server = Setup::new().set("min-replicas-to-write", "1").start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().set("min-replicas-to-write", "1").start_and_client();
     client.ask::<()>("MULTI");
     client.ask::<String>("LOCK.WAITS");
     let replies: Vec<(String, Vec<Value>)> = client.ask("EXEC");

@@ -15,8 +15,7 @@ fn expected(all: &[(&str, i64)]) -> Vec<(String, i64)> {
 
 #[test]
 fn the_lock_with_the_most_waits_comes_first() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     assert_eq!(told(&waits(&mut client, "TOP")), expected(&[]));
     for key in ["a", "b", "c"] {
         client.acquire(key, "OWNER alice PX 600000").unwrap();
@@ -44,8 +43,7 @@ fn the_lock_with_the_most_waits_comes_first() {
 /// A place that is kept is one wait; a wait for several locks is one for each.
 #[test]
 fn each_wait_counts_once_for_each_lock() {
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (server, [mut client, mut places]) = Server::and_clients();
     client.acquire("a", "OWNER alice PX 600000").unwrap();
     for _ in 0..3 {
         queue_up(&mut places, "a", "bob", "ONCE");
@@ -65,8 +63,7 @@ fn each_wait_counts_once_for_each_lock() {
 #[test]
 fn the_busy_ones_stay_in_the_table() {
     const OTHERS: usize = 2000;
-    let server = Server::start();
-    let (mut client, mut places) = (server.client(), server.client());
+    let (_server, [mut client, mut places]) = Server::and_clients();
     let hold = |key: String| format!("LOCK.ACQUIRE {key} OWNER alice PX 600000");
     let wait = |key: String| format!("LOCK.ACQUIRE {key} OWNER bob BLOCK 0 NOTIFY ch");
     client.ask_all::<redis::Value, _>(&(0..OTHERS).map(|n| hold(format!("o{n}"))).collect::<Vec<_>>());

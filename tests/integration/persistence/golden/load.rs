@@ -124,16 +124,14 @@ fn an_rdb_file_with_nothing_but_a_fence() {
         println!("skipped: an_rdb_file_with_nothing_but_a_fence: Redis 7.0 reads no files of later versions");
         return;
     }
-    let server = Setup::new().with_file("dump.rdb", file("fence.file")).start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().with_file("dump.rdb", file("fence.file")).start_and_client();
     assert_eq!(client.ask::<i64>("DBSIZE"), 0);
     assert_eq!(client.acquire("k", "").unwrap().fence, AHEAD + 1);
 }
 
 #[test]
 fn payloads() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for line in lines("rdb") {
         let ends = line.ends.max(0).to_string();
         client.ask::<()>(&format!("SELECT {}", line.db));

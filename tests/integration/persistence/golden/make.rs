@@ -122,8 +122,7 @@ fn make() {
     fs::create_dir_all(golden(load::FOLDER)).unwrap();
     append_only(folder, "aof-preamble", "yes");
     append_only(folder, "aof-commands", "no");
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     fill(&mut client);
     tail(&mut client);
     table::write(&format!("{}/rdb.table", load::FOLDER), &all(&mut client));
@@ -134,8 +133,7 @@ fn make() {
 #[test]
 #[ignore = "writes the golden file with a fence anew"]
 fn fence() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let payload = Payload::lock(&mut client, b"alice", load::AHEAD as u64, 1).encode();
     restore_from_primary(&mut client, "k", 0, &payload);
     client.ask::<()>("DEL k");

@@ -104,8 +104,7 @@ fn an_append_only_file() {
 
 #[test]
 fn payloads() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for line in text("payloads").lines() {
         let (key, dump) = line.split_once(' ').unwrap();
         let pairs = dump.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());

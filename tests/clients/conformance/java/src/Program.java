@@ -32,7 +32,7 @@ final class Program {
         Long wait, lease, max_hold;
         boolean shared, detect, session;
         Boolean renew;
-        Integer limit;
+        Integer limit, slot;
         List<Long> sync;
 
         void options(Options options) {
@@ -44,6 +44,7 @@ final class Program {
             if (session) options.session();
             if (renew != null) options.renew(renew);
             if (limit != null) options.limit(limit);
+            if (slot != null) options.slot(slot);
             if (label != null) options.label(label);
             if (owner != null) options.owner(owner);
             if (sync != null) options.sync(sync.get(0).intValue(), Duration.ofMillis(sync.get(1)));

@@ -80,6 +80,7 @@ fn options<'a, L>(mut acquire: Acquire<'a, L>, command: &Value) -> Result<Acquir
             "session" => acquire.session(),
             "renew" => acquire.no_renewal(),
             "limit" => acquire.limit(whole(value)? as u32),
+            "slot" => acquire.slot(whole(value)? as u32),
             "label" => acquire.label(value.as_str().unwrap()),
             "owner" => acquire.owner(value.as_str().unwrap()),
             "sync" => acquire.sync(whole(&value[0])? as u32, ms(&value[1])?),

@@ -16,14 +16,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /** What waits and what is held in this process, the messages about it, and the one timer. Times are of System.nanoTime(). */
 final class Core {
     static final long LONG = TimeUnit.DAYS.toNanos(36_500);
     static final long TRY_AGAIN = TimeUnit.MILLISECONDS.toNanos(100);
-    private static final Pattern MESSAGE = Pattern.compile("(?s)(?:gone|(granted|lost) (\\d{1,18})) (.*)");
     private static final long CLOSING = TimeUnit.SECONDS.toNanos(4);
 
     final ReentrantLock mutex = new ReentrantLock();
@@ -36,6 +33,7 @@ final class Core {
 
     // With the mutex:
     boolean closed;
+    boolean starts = true; // the server knows START, for all we know
     private final Map<String, List<Held>> entries = new HashMap<>(); // by owner
     private long next = never();
     private ScheduledFuture<?> tick;
@@ -140,29 +138,47 @@ final class Core {
             .filter(other -> other != held && other.state == Held.State.HELD && other.fences.equals(held.fences)).toList();
     }
 
-    /** A message. The owner comes last in it, because it may contain anything. */
+    /** A message: "start FENCE MS SLOT NUMBER OWNER", "granted FENCE OWNER", "lost FENCE OWNER" or "gone OWNER". */
     private void hear(String message) {
-        Matcher words = MESSAGE.matcher(message);
-        if (!words.matches()) return;
-        String word = words.group(1) == null ? "gone" : words.group(1);
-        long fence = words.group(2) == null ? 0 : Long.parseLong(words.group(2));
+        int count = message.startsWith("start ") ? 6 : message.startsWith("gone ") ? 2 : 3;
+        String[] words = message.split(" ", count); // the owner comes last, because it may contain anything
+        if (words.length < count) return;
         locked(() -> {
-            for (Held held : List.copyOf(entries.getOrDefault(words.group(3), List.of()))) {
-                boolean waits = held.state == Held.State.WAITING;
-                if (word.equals("lost") && held.state == Held.State.HELD && held.fences.contains(fence)) {
-                    lose(held, "the server says that it has ended");
-                } else if (word.equals("lost") && waits) {
-                    held.heardLost.add(fence); // the reply with its fence may still be on its way
-                } else if (word.equals("gone") || word.equals("granted") && waits) {
-                    doubt(held);
+            for (Held held : List.copyOf(entries.getOrDefault(words[count - 1], List.of()))) {
+                try {
+                    hear(held, words);
+                } catch (NumberFormatException ignored) {
+                    // not from the module
                 }
             }
             return null;
         });
     }
 
+    private void hear(Held held, String[] words) {
+        boolean waits = held.state == Held.State.WAITING;
+        switch (words[0]) {
+            case "gone" -> doubt(held);
+            case "granted" -> {
+                if (waits) doubt(held);
+            }
+            case "start" -> {
+                if (!waits || Long.parseLong(words[4]) != held.number) return; // an earlier grant, that has been asked for again since
+                held.start = new Held.Start(Long.parseLong(words[1]), Long.parseLong(words[2]), Long.parseLong(words[3]));
+                wake(held);
+            }
+            case "lost" -> {
+                long fence = Long.parseLong(words[1]);
+                if (waits) held.heardLost.add(fence); // what tells of its grant may still be on its way
+                else if (held.state == Held.State.HELD && held.fences.contains(fence)) lose(held, "the server says that it has ended");
+            }
+            default -> { }
+        }
+    }
+
     private void doubtAll() {
         locked(() -> {
+            starts = true; // it may be another server
             all().forEach(this::doubt);
             return null;
         });
@@ -235,11 +251,29 @@ final class Core {
         }
     }
 
+    /** Whether the lock is held from the message on. Its grant is younger than the question that it answers: what is believed counts from
+     * that. If too little is left, the next answer tells what has become of it. */
+    boolean start(Held held, long asked) {
+        if (held.start == null) return false;
+        if (closed) throw new LockException.Closed();
+        long lasts = TimeUnit.MILLISECONDS.toNanos(held.start.ms());
+        long now = System.nanoTime();
+        long left = asked + lasts - now;
+        if (left < lasts / 5 || held.heardLost.contains(held.start.fence())) return false;
+        held.fences = List.of(held.start.fence());
+        if (held.start.slot() > 0) held.slots = List.of(held.start.slot());
+        held.state = Held.State.HELD;
+        held.unclaimed = true;
+        held.lease = lasts;
+        held.until = asked + lasts;
+        plan(held, now + left / 3); // the claim, if the lock is held for so long
+        return true;
+    }
+
     /** The wait has got its grant. */
     void hold(Held held, List<?> grant, long began) {
         if (closed) throw new LockException.Closed(); // nobody would see that the lease is over
         if (grant.size() > 4) held.slots = Held.numbers(grant.get(4));
-        if (held.request.lease() > 0) held.lease = TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         held.state = Held.State.HELD;
         renewal.renewed(held, grant.get(3), began);
         if (held.fences.stream().anyMatch(held.heardLost::contains)) lose(held, "the server says that it has ended");

@@ -12,6 +12,9 @@ import java.util.concurrent.locks.Condition;
 public final class Held implements AutoCloseable {
     enum State { WAITING, HELD, LOST, LEAVING, OVER }
 
+    /** What a message says of a grant: the fence, the milliseconds that it lasts if nobody claims it, and the slot, or 0. */
+    record Start(long fence, long ms, long slot) {}
+
     static final long NO_LEASE = Duration.ofSeconds(30).toNanos(); // what to assume of a lease that is not known
 
     final Core core;
@@ -29,7 +32,10 @@ public final class Held implements AutoCloseable {
     long until = Core.never(); // when the lock may be gone
     long due = Core.never(); // when there is something to do for it
     long lease = NO_LEASE;
-    boolean woken; // a wait is to ask again
+    boolean woken; // a wait is to ask again, or can start
+    long number; // of the last question
+    Start start; // the message that answers it
+    boolean unclaimed; // held since the message, and only for as long as that said
     boolean doubted;
     boolean renewing;
     Thread only; // the one that can release it, if no other can

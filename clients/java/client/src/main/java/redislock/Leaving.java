@@ -92,9 +92,10 @@ final class Leaving {
         } else if (!held.fences.isEmpty()) {
             sent = core.connections.send(request.release(held.fences), false);
         } else {
-            // An owner that the caller named may hold the lock in another process.
-            sent = core.connections.send(request.leave(), false).thenCompose(left -> Long.valueOf(0).equals(left) && held.unsure
-                && !request.named ? core.connections.send(request.release(List.of()), false) : CompletableFuture.completedFuture(null));
+            // Where there is no place, there may be a grant of which the message is on its way. But an owner that the caller named may hold
+            // the lock in another process.
+            sent = core.connections.send(request.leave(), false).thenCompose(left -> Long.valueOf(0).equals(left)
+                && (held.unsure || request.starts) && !request.named ? core.connections.send(request.release(List.of()), false) : CompletableFuture.completedFuture(null));
         }
         sent.whenComplete((reply, error) -> {
             boolean twice = again || breaks != core.connections.breaks();

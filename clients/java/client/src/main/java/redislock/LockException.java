@@ -93,6 +93,11 @@ public abstract sealed class LockException extends RuntimeException {
         return said != null && (said.startsWith("NOTHELD") || said.startsWith("WRONGTYPE"));
     }
 
+    static boolean isUnknownOption(Throwable error) {
+        String said = said(error);
+        return said != null && said.contains("syntax error");
+    }
+
     static boolean says(Throwable error, String code) {
         String said = said(error);
         return said != null && said.startsWith(code);
@@ -108,7 +113,7 @@ public abstract sealed class LockException extends RuntimeException {
             if (said.startsWith("NOREPLICAS") && request.sync()) return new NotConfirmed(request, cause);
             if (said.startsWith("GRACE")) return new NotAcquired(request, cause);
             if (said.toLowerCase(Locale.ROOT).contains("unknown command")) return new NoModule(cause);
-            if (said.contains("syntax error")) return new TooOld(cause);
+            if (isUnknownOption(error)) return new TooOld(cause);
         }
         return cause instanceof RuntimeException own ? own : new RedisException(cause);
     }

@@ -16,7 +16,8 @@ public final class Options {
     boolean renew = true;
     boolean session;
     private boolean shared;
-    private boolean limited;
+    private int limit; // 0: none
+    private int slot; // 0: any
 
     Options() {}
 
@@ -59,8 +60,15 @@ public final class Options {
     /** At most so many hold the lock together. {@link Held#slot} tells which of them this one is. */
     public Options limit(int most) {
         if (most < 1) throw new IllegalArgumentException("a limit must be at least 1: " + most);
-        limited = true;
+        limit = most;
         return one().mode("LIMIT", most);
+    }
+
+    /** Only that one of the {@link #limit}: a number from 1 to it. */
+    public Options slot(int number) {
+        if (number < 1) throw new IllegalArgumentException("a slot must be at least 1: " + number);
+        slot = number;
+        return mode("SLOT", number);
     }
 
     /** A text that is shown to those who look who holds the lock. */
@@ -94,8 +102,13 @@ public final class Options {
     }
 
     private Options one() {
-        if (shared && limited) throw new IllegalArgumentException("shared and limit exclude each other");
+        if (shared && limit > 0) throw new IllegalArgumentException("shared and limit exclude each other");
         return this;
+    }
+
+    /** What can be seen only when all is said. */
+    void check() {
+        if (slot > limit) throw new IllegalArgumentException("a slot must be one of the numbers from 1 to the limit: " + slot);
     }
 
     static long ms(String what, Duration time) {

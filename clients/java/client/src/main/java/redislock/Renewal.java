@@ -36,7 +36,7 @@ final class Renewal {
                 held.doubted = false;
                 if (!asks[0]) return request.extend(held.fences);
                 // To ask never makes a lease shorter.
-                return request.acquire(core.channel, -1, request.kept ? request.lease() : 1);
+                return request.acquire(core.channel, request.kept || held.unclaimed ? request.lease() : 1);
             });
             if (words == null) return CompletableFuture.completedFuture(null);
             return core.connections.send(words, asks[0] && request.session).handle((reply, error) -> {
@@ -79,8 +79,9 @@ final class Renewal {
         long lease = TimeUnit.MILLISECONDS.toNanos((Long) leaseMs);
         if (lease < 0) return; // somebody said PERSIST: it never ends
         held.until = began + lease;
+        held.unclaimed = false;
         // The first one may have been that of another hold, and longer than the server's own.
-        if (held.request.lease() == 0) held.lease = lease;
+        held.lease = held.request.lease() == 0 ? lease : TimeUnit.MILLISECONDS.toNanos(held.request.lease());
         // A lease that comes out short has reached the maximum age: no renewal makes it longer.
         if (held.request.kept && lease >= held.lease / 2) held.due = began + lease / 3;
         core.plan(held, held.due);

@@ -10,12 +10,14 @@ import java.util.List;
 
 /** Any reply of a lock command: null, a number, a list, or "QUEUED": that is a word of transactions, which Lettuce keeps to itself. */
 final class Reply extends CommandOutput<String, String, Object> {
+    static final String QUEUED = "QUEUED";
+
     private record Open(List<Object> list, int size) {}
 
     private final Deque<Open> open = new ArrayDeque<>();
 
     Reply() {
-        super(StringCodec.UTF8, "QUEUED"); // as long as nothing else comes
+        super(StringCodec.UTF8, QUEUED); // as long as nothing else comes
     }
 
     @Override

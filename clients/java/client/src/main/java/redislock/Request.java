@@ -32,6 +32,7 @@ final class Request {
     final boolean named;
     final boolean kept;
     final boolean session;
+    final boolean starts; // the message is enough to begin
     final Duration wait;
     private final List<Object> mode;
     private final List<Object> sync;
@@ -40,6 +41,7 @@ final class Request {
     Request(List<String> keys, Consumer<Options> wanted) {
         Options options = new Options();
         wanted.accept(options);
+        options.check();
         this.keys = List.copyOf(keys);
         if (keys.isEmpty()) throw new IllegalArgumentException("a lock needs a key");
         if (new HashSet<>(keys).size() < keys.size()) throw new IllegalArgumentException("a key is named twice: " + this);
@@ -55,6 +57,8 @@ final class Request {
             mode.addAll(value);
         });
         sync = options.sync;
+        // All others claim first: the message tells of one grant that is new, and nothing ties it to a connection or confirms it.
+        starts = !named && keys.size() == 1 && !session && sync.isEmpty();
     }
 
     boolean sync() {
@@ -69,11 +73,18 @@ final class Request {
         lease = ms;
     }
 
-    /** Negative asks once, 0 waits for ever. */
-    Words acquire(String channel, long block, long lease) {
+    /** Asks once. */
+    Words acquire(String channel, long lease) {
+        return acquire(channel, lease, -1, 0);
+    }
+
+    /** A negative block asks once, 0 waits for ever. The message that says that number again is to be enough to begin, unless it is 0. */
+    Words acquire(String channel, long lease, long block, long number) {
         List<Object> words = new ArrayList<>(List.of("OWNER", owner));
         if (lease > 0) words.addAll(List.of("PX", lease));
-        words.addAll(List.of("NOTIFY", channel, "ONCE"));
+        words.addAll(List.of("NOTIFY", channel));
+        if (number > 0) words.addAll(List.of("START", number));
+        words.add("ONCE");
         if (block >= 0) words.addAll(List.of("BLOCK", block));
         words.addAll(mode);
         words.addAll(sync);

@@ -20,7 +20,8 @@ final class Wait {
     private final boolean limited;
     private final long end;
     private boolean interrupted;
-    private CompletableFuture<Object> coming; // the last answer
+    private CompletableFuture<Object> coming; // the last answer, as long as nobody has seen it
+    private boolean late; // with the mutex: it was not there in time
 
     Wait(Core core, Held held, boolean interruptible) {
         this.core = core;
@@ -50,17 +51,20 @@ final class Wait {
             while (othersLeave()) {
                 if (over()) throw notAcquired(trouble);
             }
+            long number = core.locked(() -> core.starts && request.starts && !once ? held.number : 0);
             // Not with the mutex: callbacks take it as well.
-            var words = request.acquire(core.channel, block(), request.lease());
-            coming = core.connections.send(words, request.session);
-            coming.whenComplete((reply, error) -> core.signal(held));
+            var words = request.acquire(core.channel, request.lease(), block(), number);
+            var answer = core.connections.send(words, request.session);
+            coming = answer;
+            answer.whenComplete((reply, error) -> answered(answer));
             core.mutex.lock();
             try {
-                if (!pause(FOREVER, coming::isDone)) throw notAcquired(trouble == null ? unanswered() : trouble);
+                late = !pause(ASK_AGAIN, () -> hasNews(answer));
+                if (late && !pause(FOREVER, answer::isDone)) throw notAcquired(trouble == null ? unanswered() : trouble);
                 Object reply = null;
                 trouble = null;
                 try {
-                    reply = coming.join();
+                    reply = answer.join();
                 } catch (RuntimeException failed) {
                     trouble = failed;
                 }
@@ -70,11 +74,16 @@ final class Wait {
                     return;
                 }
                 coming = null;
+                if (number > 0 && trouble != null && LockException.isUnknownOption(trouble)) { // perhaps it is START
+                    core.starts = false;
+                    continue;
+                }
                 if (trouble != null && !(LockException.passes(trouble) && !(once && tries > 1))) {
                     throw LockException.explained(trouble, request);
                 }
                 if (trouble == null && reply == null) throw notAcquired(null);
-                pause(trouble != null ? Core.TRY_AGAIN : ASK_AGAIN, () -> held.woken);
+                if (trouble == null && core.start(held, words.sent)) return;
+                if (trouble != null) pause(Core.TRY_AGAIN, () -> held.woken);
                 if (over()) throw notAcquired(trouble);
             } finally {
                 core.mutex.unlock();
@@ -87,6 +96,8 @@ final class Wait {
         core.mutex.lock();
         try {
             held.woken = false; // before the command is sent: the message may come before the reply
+            held.start = null;
+            held.number++;
             Held other = core.partner(held, Held.State.LEAVING);
             if (other == null) return false;
             other.over.whenComplete((done, error) -> core.wake(held));
@@ -95,6 +106,18 @@ final class Wait {
         } finally {
             core.mutex.unlock();
         }
+    }
+
+    /** That there is a place is no news, for which the thread would have to run: it sleeps on, until that is served. */
+    private boolean hasNews(CompletableFuture<Object> answer) {
+        return answer.isDone() && (held.woken || answer.isCompletedExceptionally() || !Reply.QUEUED.equals(answer.join()));
+    }
+
+    private void answered(CompletableFuture<Object> answer) {
+        core.locked(() -> {
+            if (late || hasNews(answer)) held.changed.signalAll();
+            return null;
+        });
     }
 
     private long block() {

@@ -1,0 +1,108 @@
+//! Waiters whose work begins at the message (`START`), by the rules of `docs/protocol.md`, in small worlds: commands, replies and messages are
+//! late, out of order or lost, connections close, clients stand still and give up, an operator breaks the lock, and a replica takes over.
+//!
+//! `client` has the rules of a client, with what each of them is there for: left out, it has to fail.
+
+mod client;
+mod model;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use super::server::{Conn, Rules};
+use super::soak;
+use client::{Command, Slip, Wish};
+use model::Action::{self, FailOver, Pass, Read, Replicate, RunDue, Serve};
+use model::{ALONE, NOTHING_STAYS, Size, World};
+
+const SMALL: Size = Size {
+    clients: 2,
+    acquires: 2,
+    room: 1,
+    horizon: 5,
+    breaks: false,
+    closes: false,
+    failover: false,
+    slip: None,
+    rules: Rules { claim: 2, ..Rules::PLAIN },
+};
+
+/// A replica takes over, with a grace as long as the longest lease.
+const FAILOVER: Size = Size { failover: true, rules: Rules { grace: 3, ..SMALL.rules }, ..SMALL };
+
+fn explore(name: &str, size: Size) -> impl Checker<Size> {
+    let checker = size.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+    println!("figure: start, {name}: {states} states, up to {depth} steps in a row");
+    checker
+}
+
+fn holds(name: &str, size: Size) {
+    explore(name, size).assert_properties();
+}
+
+/// Without a rule, that guarantee does not hold; how it comes to that is printed.
+fn fails(guarantee: &'static str, slip: Slip, size: Size) {
+    let path =
+        explore(&format!("{slip:?}"), Size { slip: Some(slip), ..size }).assert_any_discovery(guarantee);
+    println!("  {:?}", path.into_actions());
+}
+
+fn acquire(who: Conn) -> Action {
+    Action::Begin(who, Wish::Send(Command::Acquire))
+}
+
+fn give_up(who: Conn) -> Action {
+    Action::Begin(who, Wish::GiveUp)
+}
+
+#[test]
+fn nobody_works_on_what_another_has() {
+    holds("alone", Size { horizon: soak(3, 6), ..SMALL });
+    holds("connections close", Size { closes: true, horizon: soak(2, 5), ..SMALL });
+    holds("breaks", Size { breaks: true, horizon: soak(2, 5), ..SMALL });
+}
+
+#[test]
+fn two_permits_have_two_slots() {
+    holds("permits", Size { clients: 3, room: 2, acquires: 1, horizon: soak(2, 4), ..SMALL });
+}
+
+/// The message says how long the grant lasts, however little that is.
+#[test]
+fn the_longest_lease_may_be_below_the_time_to_claim() {
+    let rules = Rules { max_lease: Some(1), ..SMALL.rules };
+    holds("short leases", Size { rules, horizon: soak(3, 5), ..SMALL });
+}
+
+#[test]
+fn a_failover_with_a_grace_keeps_them_apart() {
+    holds("failover", Size { horizon: soak(5, 7), acquires: 1, ..FAILOVER });
+    let rules = Rules { grace: 0, ..FAILOVER.rules };
+    let size = Size { rules, acquires: 1, ..FAILOVER };
+    explore("failover without a grace", size).assert_any_discovery(ALONE);
+}
+
+#[test]
+fn what_each_rule_is_there_for() {
+    fails(ALONE, Slip::AnyMessage, SMALL);
+    fails(ALONE, Slip::FromMessage, SMALL);
+    fails(ALONE, Slip::FromReply, SMALL);
+    fails(ALONE, Slip::AtGranted, Size { closes: true, ..SMALL });
+    fails(NOTHING_STAYS, Slip::NoRelease, SMALL);
+}
+
+/// Why the message says a number, and not only a fence above the latest one: another server may not know that fence. A client hears of
+/// the old server's grant when it has asked the new one, which does not know of it.
+#[test]
+fn a_late_message_of_another_server_starts_nothing() {
+    for (slip, alone) in [(None, true), (Some(Slip::Floor), false)] {
+        let size = Size { slip, ..FAILOVER };
+        let mut world = World::new(size);
+        world.all(size, &[acquire(0), Serve(0), Read(0), Replicate, acquire(1), Serve(1), Read(1)]);
+        world.all(size, &[give_up(0), Serve(0), RunDue, FailOver]);
+        world.all(size, &[acquire(0), Serve(0), Read(0), Pass, Pass, acquire(1), Serve(1), Read(1)]);
+        let late = world.mail().next().expect("the message");
+        world.all(size, &[late, Pass, Pass, RunDue]);
+        assert_eq!(world.bears_them(size.room), alone, "{slip:?}");
+    }
+}

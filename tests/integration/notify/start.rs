@@ -1,0 +1,256 @@
+//! `START`: the message says all that a waiter has to know, and its work begins without a claim.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::{ask, queue_up};
+use crate::support::{
+    Client, Mailbox, SOON, Server, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, transaction,
+    wait_for,
+};
+
+/// A server on which a grant is to be claimed within so many ms, a client, and the mail of `ch`.
+fn with_claim(ms: u32) -> (Server, Client, Mailbox) {
+    let server = Setup::new().module_args(&format!("claim {ms}")).start();
+    let (client, mail) = (server.client(), Mailbox::of(&server, "ch"));
+    (server, client, mail)
+}
+
+/// Alice gives `k` back, and bob is told to start: the fence.
+#[track_caller]
+fn start_bob(client: &mut Client, mail: &mut Mailbox, rest: &str) -> i64 {
+    client.ask::<()>("LOCK.RELEASE k alice");
+    let fence = client.holder("k").unwrap().fence;
+    assert_eq!(mail.next(), format!("start {fence} {rest} bob"));
+    fence
+}
+
+#[test]
+fn a_handover_is_a_message_and_a_release() {
+    let (_server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000 START 7");
+    queue_up(&mut client, "carol", "PX 60000 START 9223372036854775807 WANTED");
+    let bobs = start_bob(&mut client, &mut mail, "5000 0 7");
+    let held = client.holder("k").unwrap();
+    assert!(held.owner == "bob" && held.holds == 1 && is_left_of(5000, &held), "{held:?}");
+    assert_eq!(client.info("lock", "lock_places"), "1");
+    // It is no place any more.
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 0);
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k bob FENCE {bobs}")), 0);
+    let carols = client.holder("k").unwrap().fence;
+    assert!(carols > bobs);
+    assert_eq!(mail.next(), format!("start {carols} 5000 0 9223372036854775807 carol"));
+    assert_eq!(client.info("lock", "lock_places"), "0");
+    // She has started, and may be wanted.
+    let _dave = Waiter::new(&_server, "k", "OWNER dave");
+    assert_eq!(mail.next(), format!("wanted {carols} carol"));
+}
+
+/// What settings and options leave of the lease is what the message says, and the number of a permit.
+#[test]
+fn the_message_says_how_long_it_lasts_and_the_slot() {
+    let cases = [
+        ("", "PX 2000", "2000 0"),
+        ("", "MAXHOLD 1500", "1500 0"),
+        ("max-lease 40000 max-hold 3000", "", "3000 0"),
+        ("", "SHARED", "5000 0"),
+    ];
+    for (settings, options, rest) in cases {
+        let server = Setup::new().module_args(settings).start();
+        let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+        client.acquire("k", "OWNER alice").unwrap();
+        queue_up(&mut client, "bob", &format!("{options} START 1"));
+        start_bob(&mut client, &mut mail, &format!("{rest} 1"));
+        let held = client.holder("k").unwrap();
+        assert!(is_left_of(rest.split_once(' ').unwrap().0.parse().unwrap(), &held), "{options}: {held:?}");
+    }
+    let (_server, mut client, mut mail) = with_claim(5000);
+    for owner in ["alice", "zoe"] {
+        client.acquire("k", &format!("OWNER {owner} LIMIT 2")).unwrap();
+    }
+    queue_up(&mut client, "bob", "LIMIT 2 START 1");
+    client.ask::<()>("LOCK.RELEASE k zoe");
+    let told = mail.next();
+    assert!(told.starts_with("start ") && told.ends_with(" 5000 2 1 bob"), "{told}");
+}
+
+/// An operator has made the longest lease shorter than the time to claim a grant, while somebody waited.
+#[test]
+fn the_message_says_no_more_than_the_longest_lease() {
+    let (_server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000 START 1");
+    client.ask::<()>("CONFIG SET lock.max-lease 1000");
+    start_bob(&mut client, &mut mail, "1000 0 1");
+}
+
+#[test]
+fn the_claim_behind_the_work_gets_the_whole_lease() {
+    let (_server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000 START 1");
+    let fence = start_bob(&mut client, &mut mail, "5000 0 1");
+    assert_eq!(client.ask::<i64>(&format!("LOCK.EXTEND k bob PX 60000 FENCE {fence}")), 60_000);
+    let again = grant(ask(&mut client, "bob", "PX 1 START 2")).unwrap();
+    assert_eq!((again.fence, again.holds), (fence, 1));
+    assert!(is_left_of(60_000, &client.holder("k").unwrap()));
+}
+
+/// It does not hang on the connection that asked; without a claim, the next one gets it when it lapses.
+#[test]
+fn what_has_started_outlives_the_connection_and_lapses() {
+    let (server, mut client, mut mail) = with_claim(1500);
+    let mut bob = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut bob, "bob", "PX 60000 START 1");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    let watch = Stopwatch::start();
+    let fence = start_bob(&mut client, &mut mail, "1500 0 1");
+    let id: i64 = bob.ask("CLIENT ID");
+    drop(bob);
+    soon("bob's connection to be gone", || client.ask::<String>(&format!("CLIENT LIST ID {id}")).is_empty());
+    let granted = grant(carol.client.finish().unwrap()).unwrap();
+    let (after, worked, lease) = (watch.elapsed(), watch.worked(), Duration::from_millis(1500));
+    assert!(after >= lease && worked < lease + SOON, "{after:?}, {worked:?} of it");
+    assert!(granted.fence > fence);
+    assert_eq!(mail.next(), format!("lost {fence} bob"));
+    assert_eq!(
+        client.refused(&format!("LOCK.EXTEND k bob FENCE {fence}")).split(' ').next(),
+        Some("NOTHELD")
+    );
+}
+
+#[test]
+fn a_start_that_nobody_hears_goes_to_the_next_at_once() {
+    let server = Setup::new().module_args("claim 600000").start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000 START 1");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    client.ask::<()>("LOCK.RELEASE k alice");
+    carol.granted();
+    assert!(owners(&mut client, "k").is_empty());
+    assert_eq!(client.info("lock", "lock_places"), "0");
+}
+
+/// Whether it starts, and with which number, is as it said last.
+#[test]
+fn the_last_request_counts() {
+    let (_server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    for options in ["START 1", "", "START 3"] {
+        queue_up(&mut client, "bob", options);
+    }
+    queue_up(&mut client, "carol", "START 4");
+    queue_up(&mut client, "carol", "");
+    let fence = start_bob(&mut client, &mut mail, "5000 0 3");
+    client.ask::<()>(&format!("LOCK.RELEASE k bob FENCE {fence}"));
+    assert_eq!(mail.next(), format!("granted {} carol", client.holder("k").unwrap().fence));
+    assert_eq!(client.info("lock", "lock_places"), "1");
+}
+
+/// It gives up: it leaves, or if its grant has been made, it releases that.
+#[test]
+fn giving_up_leaves_nothing() {
+    let (server, mut client, mut mail) = with_claim(600_000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "START 1");
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
+    queue_up(&mut client, "bob", "START 2");
+    start_bob(&mut client, &mut mail, "30000 0 2");
+    let mut carol = Waiter::new(&server, "k", "OWNER carol");
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 0);
+    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
+    carol.granted();
+    assert_eq!(mail.rest(&mut client), [""; 0]);
+}
+
+#[test]
+fn a_break_is_told() {
+    let (_server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "START 1");
+    let fence = start_bob(&mut client, &mut mail, "5000 0 1");
+    client.ask::<Value>("LOCK.BREAK k");
+    assert_eq!(mail.next(), format!("lost {fence} bob"));
+}
+
+/// The reply is the same in both protocols and in a transaction, and the message comes after it.
+#[test]
+fn the_reply_is_queued_everywhere() {
+    let (server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut server.client_resp3(), "zoe", "START 1");
+    soon("her leave", || owners(&mut client, "k").is_empty());
+    let asks = "LOCK.ACQUIRE k OWNER bob ONCE BLOCK 0 NOTIFY ch START 2";
+    let replies = transaction(&mut client, &[asks, "LOCK.RELEASE k alice"]);
+    assert_eq!(replies, [Ok(Value::SimpleString("QUEUED".into())), Ok(Value::Int(0))]);
+    assert_eq!(mail.next(), format!("start {} 5000 0 2 bob", client.holder("k").unwrap().fence));
+    let script = ["EVAL", "return redis.call('LOCK.ACQUIRE', 'l', 'NOTIFY', 'ch', 'START', '1')", "0"];
+    assert!(client.send_words(script).unwrap_err().contains("NOTIFY is not allowed in scripts"));
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "OWNER alice").unwrap();
+    const SYNTAX: &str = "ERR syntax error";
+    const INTEGER: &str = "ERR value is not an integer or out of range";
+    const POSITIVE: &str = "ERR value is out of range, must be positive";
+    let cases = [
+        ("START 1", SYNTAX),
+        ("NOTIFY ch START", SYNTAX),
+        ("NOTIFY ch START 1 START 2", SYNTAX),
+        ("NOTIFY ch START 1 SESSION", SYNTAX),
+        ("NOTIFY ch START 1 SYNC 1 100", SYNTAX),
+        ("NOTIFY ch START WANTED", INTEGER),
+        ("NOTIFY ch START 9223372036854775808", INTEGER),
+        ("NOTIFY ch START 0", POSITIVE),
+        ("NOTIFY ch START -1", POSITIVE),
+    ];
+    for (options, error) in cases {
+        for key in ["k", "free"] {
+            let line = format!("LOCK.ACQUIRE {key} OWNER bob ONCE BLOCK 0 {options}");
+            assert_eq!(client.refused(&line), error, "{line}");
+        }
+    }
+    assert_eq!(client.refused("LOCK.MACQUIRE 1 free OWNER bob BLOCK 0 NOTIFY ch START 1"), SYNTAX);
+    assert!(client.holder("free").is_none() && owners(&mut client, "k").is_empty());
+    assert_eq!(client.holder("k").unwrap().owner, "alice");
+}
+
+/// The server grants the lock though it takes no more acquires, and the claim behind the work goes through.
+#[test]
+fn a_server_out_of_memory_has_it_start_and_extend() {
+    let (_server, mut client, mut mail) = with_claim(5000);
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "START 1");
+    client.ask::<()>("CONFIG SET maxmemory 1");
+    let fence = start_bob(&mut client, &mut mail, "5000 0 1");
+    assert!(client.refused("LOCK.ACQUIRE k OWNER bob ONCE").starts_with("OOM "));
+    assert_eq!(client.ask::<i64>(&format!("LOCK.EXTEND k bob PX 60000 FENCE {fence}")), 60_000);
+}
+
+#[test]
+fn a_restart_and_a_promotion_keep_what_has_started() {
+    let setup = Setup::new().set("appendonly", "yes").set("appendfsync", "always").module_args("claim 60000");
+    let mut server = setup.start();
+    let replica = server.replica();
+    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    client.acquire("k", "OWNER alice").unwrap();
+    queue_up(&mut client, "bob", "PX 60000 START 1");
+    let fence = start_bob(&mut client, &mut mail, "60000 0 1");
+    replica.wait_for_sync_with(&server);
+    server.kill_and_restart();
+    let mut client = server.client();
+    wait_for("the file to be read", || client.send("PING").is_ok());
+    let extend = format!("LOCK.EXTEND k bob PX 90000 FENCE {fence}");
+    assert_eq!(client.ask::<i64>(&extend), 90_000);
+    let mut client = replica.client();
+    client.ask::<()>("REPLICAOF NO ONE");
+    assert_eq!(client.ask::<i64>(&extend), 90_000);
+    assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k bob FENCE {fence}")), 0);
+}
