@@ -127,7 +127,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	words := h.request.extend(h.fences, h.request.lease)
 	l.mutex.Unlock()
 	var answered answer
-	coming := l.start(words, false)
+	coming := l.start(h.request, words, false)
 	select {
 	case answered = <-coming:
 		<-h.turn
@@ -167,13 +167,13 @@ func (h *Held) Release(ctx context.Context) error {
 		return err
 	}
 	l.leave(h)
-	until := h.until
 	l.mutex.Unlock()
-	// What still works under the context must not outlive the lease, however long the release takes.
-	defer time.AfterFunc(time.Until(until), func() { h.cancel(fmt.Errorf("%w: %s: its lease is over", ErrLost, h.request)) }).Stop()
+	defer h.cancel(nil)
+	if ctx.Done() == nil {
+		return l.part(h, nil)
+	}
 	done := make(chan error, 1)
 	go func() { done <- l.part(h, nil) }()
-	defer h.cancel(nil)
 	select {
 	case err := <-done:
 		return err
@@ -269,95 +269,5 @@ func (l *Locks) renew(h *Held) {
 		if h.doubted {
 			l.plan(h, time.Now())
 		}
-	}
-}
-
-// lose is to be called with the mutex.
-func (l *Locks) lose(h *Held, why string) {
-	if h.state != held {
-		return
-	}
-	h.state, h.err = lost, fmt.Errorf("%w: %s: %s", ErrLost, h.request, why)
-	h.cancel(h.err)
-	l.forget(h)
-	l.giveBack(h.request, h.fences) // perhaps only the network failed, or there are others of several locks
-}
-
-// giveBack releases a grant that nobody wants. To be called with the mutex.
-func (l *Locks) giveBack(r *request, fences []int64) {
-	other := &Held{locks: l, request: r, fences: fences, state: leaving, lease: noLease, over: make(chan struct{})}
-	if len(fences) == 0 || l.partner(other, waiting, held) != nil {
-		return
-	}
-	other.until = time.Now().Add(noLease)
-	l.entries[r.owner] = append(l.entries[r.owner], other) // who comes back waits for it
-	go func() { _ = l.part(other, nil) }()
-}
-
-// leave decides once who gives up the grant of several: the last one. To be called with the mutex.
-func (l *Locks) leave(h *Held) {
-	other := l.partner(h, waiting, held)
-	h.used, h.state = other != nil, leaving
-	left := h.left
-	if h.fences != nil {
-		left = h.fences
-	}
-	if other != nil && left != nil {
-		other.left = left
-	}
-}
-
-// part gives up the grant or the place. What can't be sent now is sent again until the lease would be over anyway.
-func (l *Locks) part(h *Held, coming <-chan answer) error {
-	defer func() {
-		l.mutex.Lock()
-		h.state = over
-		l.forget(h)
-		l.mutex.Unlock()
-		close(h.over)
-	}()
-	r := h.request
-	if coming != nil {
-		answered := <-coming
-		l.mutex.Lock()
-		h.note(answered)
-		// Others may have left meanwhile, without this grant.
-		h.used = h.used && (l.partner(h, waiting, held) != nil || h.fences != nil && l.partner(h, leaving) != nil)
-		l.mutex.Unlock()
-	}
-	until := time.Now().Add(h.lease)
-	if h.fences != nil && h.until.Before(until) {
-		until = h.until
-	}
-	for again := false; ; again = true {
-		var reply any
-		var err error
-		switch {
-		case h.used:
-		case h.fences != nil:
-			reply, err = l.send(r.release(h.fences), false)
-		case h.place || h.unsure:
-			reply, err = l.send(r.leave(), false)
-			// It may have been granted already. An owner that the caller named may hold the lock in another process.
-			if left, _ := reply.(int64); err == nil && left == 0 && (h.unsure && !r.named || r.starts) {
-				_, err = l.send(r.release(nil), false)
-			}
-		}
-		if errors.Is(err, redis.Nil) {
-			err = nil
-		}
-		missing, _ := reply.([]any)
-		switch {
-		case passes(err) && time.Now().Before(until):
-			time.Sleep(tryAgain)
-			continue
-		case passes(err), again && isGone(err): // the lease is over, or the first try has worked
-			return nil
-		case err == nil && slices.Contains(missing, nil):
-			return fmt.Errorf("%w: %s: one of the locks was gone when it was released", ErrLost, r)
-		case err == nil:
-			return nil
-		}
-		return explained(err, r)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,12 +30,14 @@ type Locks struct {
 	pubsub             *redis.PubSub // set by starting, then the listener's own
 	failed             time.Time     // with starting
 	failure            error
-	wake               chan struct{}
+	wake, more         chan struct{}
 	done               chan struct{}
 	running            sync.WaitGroup
 
 	mutex   sync.Mutex
 	closed  bool
+	working bool // so l.jobs are done
+	jobs    []job
 	claims  bool // an older server: it grants nothing at the message
 	next    time.Time
 	entries map[string][]*Held // by owner
@@ -48,6 +48,7 @@ type Locks struct {
 func New(client redis.UniversalClient) *Locks {
 	l := &Locks{
 		commands: client, sessions: client, channel: "redislock:" + newUUID(), wake: make(chan struct{}, 1),
+		more: make(chan struct{}, commands),
 		done: make(chan struct{}), entries: map[string][]*Held{}, next: never(),
 	}
 	switch client := client.(type) {
@@ -84,6 +85,13 @@ func lasting(retries *int, read, write, pool, idle, life *time.Duration) {
 			*timeout = -1
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func never() time.Time { return time.Now().Add(100 * 365 * 24 * time.Hour) }
@@ -195,155 +203,10 @@ func sameKeys(a, b []string) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(key string) bool { return !slices.Contains(b, key) })
 }
 
-// final is a command that go-redis sends once: to a second release of its own, the answer would be NOTHELD.
-type final struct{ *redis.Cmd }
-
-func (final) NoRetry() bool { return true }
-
-func (l *Locks) send(words []any, session bool) (any, error) {
-	cmd := redis.NewCmd(context.Background(), words...)
-	if _, several := words[1].(int); several {
-		cmd.SetFirstKeyPos(2)
-	}
-	client := l.commands
-	if session {
-		client = l.sessions
-	}
-	if strings.HasSuffix(words[0].(string), "RELEASE") {
-		_ = client.Process(context.Background(), final{cmd})
-	} else {
-		_ = client.Process(context.Background(), cmd)
-	}
-	reply, err := cmd.Result()
-	if l.single && redis.HasErrorPrefix(err, "MOVED") {
-		err = fmt.Errorf("%w: %w", errNode, err)
-	}
-	return reply, err
-}
-
-// subscribed has the one subscription, from the first lock on.
-func (l *Locks) subscribed() error {
-	l.starting.Lock()
-	defer l.starting.Unlock()
-	if l.pubsub != nil {
-		return nil
-	}
-	if time.Since(l.failed) < tryAgain { // others waited for the same failure, one after another
-		return l.failure
-	}
-	pubsub := l.commands.Subscribe(context.Background(), l.channel)
-	if _, err := pubsub.ReceiveTimeout(context.Background(), silence); err != nil {
-		_ = pubsub.Close()
-		l.failed, l.failure = time.Now(), err
-		return err
-	}
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if l.closed {
-		_ = pubsub.Close()
-		return ErrClosed
-	}
-	l.pubsub = pubsub
-	l.running.Go(l.listen)
-	l.running.Go(l.clock)
-	return nil
-}
-
-func (l *Locks) listen() {
-	ctx, pubsub, silent, pause := context.Background(), l.pubsub, false, time.Duration(0)
-	defer func() { _ = pubsub.Close() }()
-	for {
-		message, err := pubsub.ReceiveTimeout(ctx, silence)
-		select {
-		case <-l.done:
-			return
-		default:
-		}
-		switch message := message.(type) {
-		case *redis.Subscription: // made anew, so messages were lost
-			l.mutex.Lock()
-			l.claims = false // it may be another server
-			for _, h := range l.all() {
-				l.doubt(h)
-			}
-			l.mutex.Unlock()
-		case *redis.Message:
-			l.hear(message.Payload)
-		}
-		if err == nil {
-			silent, pause = false, 0
-			continue
-		}
-		if timeout, ok := err.(interface{ Timeout() bool }); ok && timeout.Timeout() && !silent {
-			silent = true
-			if pubsub.Ping(ctx) == nil {
-				continue
-			}
-		}
-		_ = pubsub.Close()
-		select {
-		case <-l.done:
-			return
-		case <-time.After(pause):
-		}
-		silent, pause = false, min(time.Second, pause+tryAgain)
-		pubsub = l.commands.Subscribe(ctx, l.channel)
-		l.starting.Lock()
-		l.pubsub = pubsub
-		l.starting.Unlock()
-	}
-}
-
-// hear reads a message. The owner comes last in it, because it may contain anything.
-func (l *Locks) hear(message string) {
-	word, owner, _ := strings.Cut(message, " ")
-	var numbers [4]int64
-	for at := range numbersOf[word] {
-		var number string
-		number, owner, _ = strings.Cut(owner, " ")
-		numbers[at], _ = strconv.ParseInt(number, 10, 64)
-	}
-	fence := numbers[0]
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	for _, h := range slices.Clone(l.entries[owner]) {
-		switch {
-		case word == "lost" && h.state == held && slices.Contains(h.fences, fence):
-			l.lose(h, "the server says that it has ended")
-		case word == "lost" && h.state == waiting: // the reply with its fence may still be on its way
-			h.heardLost = append(h.heardLost, fence)
-		case word == "start" && h.state == waiting && numbers[3] == h.asks: // else it is late: it was asked for again since
-			h.told = &told{fence: fence, lasts: time.Duration(numbers[1]) * time.Millisecond, slot: numbers[2]}
-			l.doubt(h)
-		case word == "gone", word == "granted" && h.state == waiting:
-			l.doubt(h)
-		}
-	}
-}
-
-// numbersOf tells how many numbers stand between the word of a message and the owner.
-var numbersOf = map[string]int{"granted": 1, "lost": 1, "wanted": 1, "start": 4}
-
-// doubt finds out how things are: a wait asks again, a held lock is looked at. To be called with the mutex.
-func (l *Locks) doubt(h *Held) {
-	if h.state == waiting {
-		select {
-		case h.woken <- struct{}{}:
-		default:
-		}
-	} else if h.state == held {
-		h.doubted = true
-		l.plan(h, time.Now())
-	}
-}
-
 // plan is to be called with the mutex.
 func (l *Locks) plan(h *Held, due time.Time) {
 	h.due = due
-	if due.After(h.until) {
-		due = h.until
-	}
-	if due.Before(l.next) {
+	if due = earlier(due, h.until); due.Before(l.next) {
 		l.next = due
 		select {
 		case l.wake <- struct{}{}:
@@ -361,6 +224,13 @@ func (l *Locks) clock() {
 		now := time.Now()
 		l.next = never()
 		for _, h := range l.all() {
+			if h.state == leaving && h.cancel != nil { // what still works must not outlive the lease, however long the release takes
+				if now.Before(h.until) {
+					l.next = earlier(l.next, h.until)
+				} else {
+					h.cancel(fmt.Errorf("%w: %s: its lease is over", ErrLost, h.request))
+				}
+			}
 			if h.state != held {
 				continue
 			}
@@ -375,11 +245,7 @@ func (l *Locks) clock() {
 					go l.renew(h)
 				}
 			}
-			for _, due := range []time.Time{h.until, h.due} {
-				if due.Before(l.next) {
-					l.next = due
-				}
-			}
+			l.next = earlier(l.next, earlier(h.until, h.due))
 		}
 		timer.Reset(max(time.Millisecond, time.Until(l.next)))
 		l.mutex.Unlock()

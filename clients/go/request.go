@@ -2,7 +2,9 @@ package redislock
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,10 +19,8 @@ type request struct {
 	lease                time.Duration
 	owner                string
 	named, kept, session bool
-	shared, limited      bool
-	starts               bool // work can begin at the message
-	limit                int
-	slot                 *int
+	shared, starts       bool // starts: work can begin at the message
+	limit, slot          int
 	mode, sync           []any
 	wrong                error
 }
@@ -70,16 +70,19 @@ func Limit(n int) Option {
 		if n < 1 {
 			r.refuse("a limit must be at least 1: %d", n)
 		}
-		r.limited, r.limit = true, n
+		r.limit = n
 		r.mode = append(r.mode, "LIMIT", n)
 	}
 }
 
-// Slot asks for this number, from 1 to that of Limit, and no other.
-func Slot(k int) Option {
+// Slot is the number among those of Limit that is wanted, and no other.
+func Slot(n int) Option {
 	return func(r *request) {
-		r.slot = &k
-		r.mode = append(r.mode, "SLOT", k)
+		if n < 1 {
+			r.refuse("a slot must be at least 1: %d", n)
+		}
+		r.slot = n
+		r.mode = append(r.mode, "SLOT", n)
 	}
 }
 
@@ -107,21 +110,19 @@ func newRequest(keys []string, options []Option) (*request, error) {
 	for _, option := range options {
 		option(r)
 	}
-	seen := map[string]bool{}
-	for _, key := range keys {
-		if seen[key] {
+	for at, key := range keys {
+		if slices.Contains(keys[:at], key) {
 			r.refuse("the key %q is named twice", key)
 		}
-		seen[key] = true
 	}
 	if len(keys) == 0 {
 		r.refuse("a lock needs a key")
 	}
-	if r.shared && r.limited {
+	if r.shared && r.limit > 0 {
 		r.refuse("Shared and Limit exclude each other")
 	}
-	if r.slot != nil && (*r.slot < 1 || *r.slot > r.limit) {
-		r.refuse("a slot must be one of the numbers from 1 to the limit: %d", *r.slot)
+	if r.slot > r.limit {
+		r.refuse("a slot must be one of those of Limit: %d", r.slot)
 	}
 	if r.named && (r.owner == "" || len(r.owner) > 128) {
 		r.refuse("an owner must be 1 to 128 bytes long: %d", len(r.owner))
@@ -139,7 +140,8 @@ func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	digits := hex.EncodeToString(b[:])
+	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
 }
 
 func (r *request) String() string { return strings.Join(r.keys, ", ") }

@@ -10,26 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// answer is what came of a command.
-type answer struct {
-	reply any
-	err   error
-}
-
-// start sends a command, without having the caller wait for a connection that says nothing.
-func (l *Locks) start(words []any, session bool) <-chan answer {
-	coming := make(chan answer, 1)
-	go func() {
-		if err := l.subscribed(); err != nil {
-			coming <- answer{nil, err}
-			return
-		}
-		reply, err := l.send(words, session)
-		coming <- answer{reply, err}
-	}()
-	return coming
-}
-
 // wait asks for a lock until it is held, or the wait is over.
 func (l *Locks) wait(ctx context.Context, h *Held) error {
 	r := h.request
@@ -38,19 +18,22 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 	if r.wait != nil {
 		end = time.Now().Add(*r.wait)
 	}
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	// pause returns what ended the wait, if something has.
+	// pause returns what ended the wait, if something has. A most of 0 is none.
 	pause := func(most time.Duration, woken <-chan struct{}, coming <-chan answer) (answered *answer, err error) {
-		if left := time.Until(end); left < most && !once {
-			most = max(0, left)
+		var over <-chan time.Time
+		if r.wait != nil && !once && (most == 0 || time.Until(end) < most) {
+			most = max(1, time.Until(end))
 		}
-		timer.Reset(most)
+		if most > 0 {
+			timer := time.NewTimer(most)
+			defer timer.Stop()
+			over = timer.C
+		}
 		select {
 		case given := <-coming:
 			return &given, nil
 		case <-woken:
-		case <-timer.C:
+		case <-over:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-l.done:
@@ -95,8 +78,8 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			number = h.asks
 		}
 		l.mutex.Unlock()
-		coming := l.start(r.acquire(l.channel, block, r.lease, number), r.session)
-		answered, err := pause(never().Sub(began), nil, coming)
+		coming := l.start(r, r.acquire(l.channel, block, r.lease, number), r.session)
+		answered, err := pause(0, nil, coming)
 		if answered == nil { // cancelled, or the wait is over
 			if err == nil {
 				if trouble == nil {
@@ -185,7 +168,7 @@ func (l *Locks) begin(h *Held, asked time.Time) bool {
 		return false
 	}
 	h.fences, h.state, h.started, h.until, h.lease = []int64{told.fence}, held, true, until, told.lasts
-	if h.request.limited {
+	if h.request.limit > 0 {
 		h.slots = []int64{told.slot}
 	}
 	l.plan(h, until.Add(-left*2/3)) // the claim, if the lock is held that long

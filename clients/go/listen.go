@@ -1,0 +1,130 @@
+package redislock
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// subscribed has the one subscription, from the first lock on.
+func (l *Locks) subscribed() error {
+	l.starting.Lock()
+	defer l.starting.Unlock()
+	if l.pubsub != nil {
+		return nil
+	}
+	if time.Since(l.failed) < tryAgain { // others waited for the same failure, one after another
+		return l.failure
+	}
+	pubsub := l.commands.Subscribe(context.Background(), l.channel)
+	if _, err := pubsub.ReceiveTimeout(context.Background(), silence); err != nil {
+		_ = pubsub.Close()
+		l.failed, l.failure = time.Now(), err
+		return err
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.closed {
+		_ = pubsub.Close()
+		return ErrClosed
+	}
+	l.pubsub, l.working = pubsub, true
+	for range commands {
+		go l.work()
+	}
+	l.running.Go(l.listen)
+	l.running.Go(l.clock)
+	return nil
+}
+
+func (l *Locks) listen() {
+	ctx, pubsub, silent, pause := context.Background(), l.pubsub, false, time.Duration(0)
+	defer func() { _ = pubsub.Close() }()
+	for {
+		message, err := pubsub.ReceiveTimeout(ctx, silence)
+		select {
+		case <-l.done:
+			return
+		default:
+		}
+		switch message := message.(type) {
+		case *redis.Subscription: // made anew, so messages were lost
+			l.mutex.Lock()
+			l.claims = false // it may be another server
+			for _, h := range l.all() {
+				l.doubt(h)
+			}
+			l.mutex.Unlock()
+		case *redis.Message:
+			l.hear(message.Payload)
+		}
+		if err == nil {
+			silent, pause = false, 0
+			continue
+		}
+		if timeout, ok := err.(interface{ Timeout() bool }); ok && timeout.Timeout() && !silent {
+			silent = true
+			if pubsub.Ping(ctx) == nil {
+				continue
+			}
+		}
+		_ = pubsub.Close()
+		select {
+		case <-l.done:
+			return
+		case <-time.After(pause):
+		}
+		silent, pause = false, min(time.Second, pause+tryAgain)
+		pubsub = l.commands.Subscribe(ctx, l.channel)
+		l.starting.Lock()
+		l.pubsub = pubsub
+		l.starting.Unlock()
+	}
+}
+
+// hear reads a message. The owner comes last in it, because it may contain anything.
+func (l *Locks) hear(message string) {
+	word, owner, _ := strings.Cut(message, " ")
+	var numbers [4]int64
+	for at := range numbersOf[word] {
+		var number string
+		number, owner, _ = strings.Cut(owner, " ")
+		numbers[at], _ = strconv.ParseInt(number, 10, 64)
+	}
+	fence := numbers[0]
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, h := range slices.Clone(l.entries[owner]) {
+		switch {
+		case word == "lost" && h.state == held && slices.Contains(h.fences, fence):
+			l.lose(h, "the server says that it has ended")
+		case word == "lost" && h.state == waiting: // the reply with its fence may still be on its way
+			h.heardLost = append(h.heardLost, fence)
+		case word == "start" && h.state == waiting && numbers[3] == h.asks: // else it is late: it was asked for again since
+			h.told = &told{fence: fence, lasts: time.Duration(numbers[1]) * time.Millisecond, slot: numbers[2]}
+			l.doubt(h)
+		case word == "gone", word == "granted" && h.state == waiting:
+			l.doubt(h)
+		}
+	}
+}
+
+// numbersOf tells how many numbers stand between the word of a message and the owner.
+var numbersOf = map[string]int{"granted": 1, "lost": 1, "wanted": 1, "start": 4}
+
+// doubt finds out how things are: a wait asks again, a held lock is looked at. To be called with the mutex.
+func (l *Locks) doubt(h *Held) {
+	if h.state == waiting {
+		select {
+		case h.woken <- struct{}{}:
+		default:
+		}
+	} else if h.state == held {
+		h.doubted = true
+		l.plan(h, time.Now())
+	}
+}

@@ -1,0 +1,130 @@
+package redislock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// answer is what came of a command.
+type answer struct {
+	reply any
+	err   error
+}
+
+// job is a command that a worker is to send.
+type job struct {
+	cmd    *redis.Cmd
+	coming chan<- answer
+}
+
+// start sends a command, without having the caller wait for a connection that says nothing.
+func (l *Locks) start(r *request, words []any, session bool) <-chan answer {
+	coming := make(chan answer, 1)
+	if l.queue(r, words, session, coming) {
+		return coming
+	}
+	go func() {
+		if err := l.subscribed(); err != nil {
+			coming <- answer{nil, err}
+			return
+		}
+		reply, err := l.send(words, session)
+		coming <- answer{reply, err}
+	}()
+	return coming
+}
+
+// ask sends a command, and waits for the answer.
+func (l *Locks) ask(r *request, words []any) (any, error) {
+	coming := make(chan answer, 1)
+	if l.queue(r, words, false, coming) {
+		answered := <-coming
+		return answered.reply, answered.err
+	}
+	return l.send(words, false)
+}
+
+// queue leaves a command to the workers: they send what has come together at once, so it must be for one server, and not keep
+// others waiting. It is false if they don't work yet, or no longer.
+func (l *Locks) queue(r *request, words []any, session bool, coming chan<- answer) bool {
+	if !l.single || session || r.sync != nil {
+		return false
+	}
+	l.mutex.Lock()
+	working := l.working && !l.closed
+	if working {
+		l.jobs = append(l.jobs, job{command(words), coming})
+	}
+	l.mutex.Unlock()
+	if working {
+		select {
+		case l.more <- struct{}{}:
+		default: // enough workers are told already
+		}
+	}
+	return working
+}
+
+func (l *Locks) work() {
+	for open := true; open; {
+		select {
+		case <-l.more:
+		case <-l.done:
+			open = false
+		}
+		l.mutex.Lock()
+		jobs := l.jobs
+		l.jobs = nil
+		l.mutex.Unlock()
+		if len(jobs) == 1 {
+			_ = l.commands.Process(context.Background(), jobs[0].cmd)
+		} else if len(jobs) > 1 {
+			together := l.commands.Pipeline()
+			for _, j := range jobs {
+				_ = together.Process(context.Background(), j.cmd)
+			}
+			_, _ = together.Exec(context.Background())
+		}
+		for _, j := range jobs {
+			reply, err := l.answered(j.cmd)
+			j.coming <- answer{reply, err}
+		}
+	}
+}
+
+// final is a command that go-redis sends once: to a second release of its own, the answer would be NOTHELD.
+type final struct{ *redis.Cmd }
+
+func (final) NoRetry() bool { return true }
+
+func (l *Locks) send(words []any, session bool) (any, error) {
+	cmd, client := command(words), l.commands
+	if session {
+		client = l.sessions
+	}
+	if strings.HasSuffix(words[0].(string), "RELEASE") {
+		_ = client.Process(context.Background(), final{cmd})
+	} else {
+		_ = client.Process(context.Background(), cmd)
+	}
+	return l.answered(cmd)
+}
+
+func command(words []any) *redis.Cmd {
+	cmd := redis.NewCmd(context.Background(), words...)
+	if _, several := words[1].(int); several {
+		cmd.SetFirstKeyPos(2)
+	}
+	return cmd
+}
+
+func (l *Locks) answered(cmd *redis.Cmd) (any, error) {
+	reply, err := cmd.Result()
+	if l.single && redis.HasErrorPrefix(err, "MOVED") {
+		err = fmt.Errorf("%w: %w", errNode, err)
+	}
+	return reply, err
+}
