@@ -8,6 +8,8 @@ import type { Request } from "./request.js";
 const ASK_AGAIN = 4000;
 /** Nobody waits longer than that to see that a place was given up. */
 const PARTING = 40;
+/** One for all: each new one would look through the stack. */
+const NO_ANSWER = new Error("no answer from the server");
 
 export function acquire(desk: Desk, request: Request) {
   return new Promise<Held>((resolve, reject) => new Wait(desk, request, resolve, reject).start());
@@ -27,7 +29,7 @@ class Wait implements Entry {
   #asked = 0; // when that was
   #told: readonly number[] | undefined; // a message that answers an acquire whose reply has not come yet
   #unsure = false; // an answer was lost, so the lock may be held
-  #trouble: unknown = new Error("no answer from the server"); // until there is one
+  #trouble: unknown = NO_ANSWER; // until there is one
   readonly #lost = new Set<number>();
 
   constructor(
