@@ -32,6 +32,7 @@ final class Connections {
     private final Runnable subscribedAnew;
     private final Lane commands = new Lane();
     private final Lane sessions = new Lane();
+    private final Deadlines deadlines = new Deadlines();
     private final AtomicInteger breaks = new AtomicInteger();
     private final CountDownLatch closing = new CountDownLatch(1);
     private final ReentrantLock lock = new ReentrantLock();
@@ -107,7 +108,7 @@ final class Connections {
         Lane lane = session ? sessions : commands;
         return ready().thenCompose(ready -> lane.get()).thenCompose(connection -> {
             var command = new AsyncCommand<String, String, Object>(new Command<>(words.name, new Reply(), words.args));
-            command.orTimeout(ANSWER_MS + words.syncMs, TimeUnit.MILLISECONDS);
+            deadlines.add(command, ANSWER_MS + words.syncMs);
             words.sent = System.nanoTime();
             connection.dispatch(command);
             return command.whenComplete((reply, error) -> {

@@ -1,0 +1,52 @@
+package redislock;
+
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * Ends answers that don't come. A timer for each of them ({@link CompletableFuture#orTimeout}) costs a busy program a tenth of its
+ * speed, so there is one look at all of them, which comes when the first one is due.
+ */
+final class Deadlines {
+    private record Awaited(CompletableFuture<?> answer, long due) {}
+
+    private final Queue<Awaited> all = new ConcurrentLinkedQueue<>(); // nearly in the order in which answers come
+    private final AtomicBoolean looks = new AtomicBoolean(); // a look is to come
+
+    /** Fails that answer with a TimeoutException after so many milliseconds. */
+    void add(CompletableFuture<?> answer, long ms) {
+        for (Awaited first = all.peek(); first != null && first.answer.isDone(); first = all.peek()) all.remove(first);
+        all.add(new Awaited(answer, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms)));
+        if (looks.compareAndSet(false, true)) lookIn(TimeUnit.MILLISECONDS.toNanos(ms));
+    }
+
+    private void lookIn(long pause) {
+        CompletableFuture.delayedExecutor(pause, TimeUnit.NANOSECONDS).execute(this::look);
+    }
+
+    private void look() {
+        long now = System.nanoTime();
+        long next = Long.MAX_VALUE;
+        for (Awaited each : all) {
+            if (each.answer.isDone()) {
+                all.remove(each);
+            } else if (each.due - now <= 0) {
+                all.remove(each);
+                each.answer.completeExceptionally(new TimeoutException());
+            } else {
+                next = Math.min(next, each.due - now);
+            }
+        }
+        if (next < Long.MAX_VALUE) {
+            lookIn(next);
+        } else {
+            looks.set(false);
+            // One that came after this look has found that there is one to come.
+            if (!all.isEmpty() && looks.compareAndSet(false, true)) lookIn(0);
+        }
+    }
+}
