@@ -29,7 +29,11 @@ impl Asked {
             Some(&"--step") => asked.tier = Tier::All,
             _ => {}
         }
-        let first = if asked.tier == Tier::Short { None } else { rest.next() };
+        if rest.peek() == Some(&"fresh") {
+            asked.tier = Tier::All;
+            asked.only = rest.next().map(str::to_owned);
+        }
+        let first = if asked.tier == Tier::Short || asked.only.is_some() { None } else { rest.next() };
         if first == Some("--step") {
             asked.only = Some(rest.next().ok_or("--step wants the name of a step")?.to_owned());
         }
@@ -81,6 +85,7 @@ mod tests {
         assert_eq!(read("all lapse"), asked(Tier::All, None, "lapse", None));
         assert_eq!(read("gate"), asked(Tier::Gate, None, "", None));
         assert_eq!(read("gate --part 3"), asked(Tier::Gate, None, "", Some(3)));
+        assert_eq!(read("fresh trixie"), asked(Tier::All, Some("fresh"), "trixie", None));
         assert_eq!(read("--step valkey-9 grace::"), asked(Tier::All, Some("valkey-9"), "grace::", None));
     }
 

@@ -20,7 +20,7 @@ fn seconds(step: &Step) -> u32 {
         Kind::Conformance { whole: true, .. } => 60,
         Kind::Conformance { .. } => 25,
         Kind::Script(script) if script.first() == Some(&"fuzz") => 220,
-        Kind::Script(_) => 240,
+        Kind::Script(_) | Kind::Fresh { .. } => 240,
         _ => 5,
     }
 }

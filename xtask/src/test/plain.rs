@@ -44,6 +44,11 @@ pub(super) fn command(kind: &Kind, target: &str) -> Option<Command> {
             command.args(arguments);
             command
         }
+        Kind::Fresh { suite, whole } => {
+            let mut command = Command::new("packaging/fresh");
+            command.arg(suite).arg(if *whole { "whole" } else { "quick" });
+            command
+        }
         // The others are more than one command.
         _ => return None,
     };

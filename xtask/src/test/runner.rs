@@ -27,6 +27,7 @@ const TEST_LIMIT: Duration = Duration::from_secs(300);
 const UNIT_LIMIT: Duration = Duration::from_secs(600);
 /// On the CI nobody watches: there a step that hangs is ended.
 const STEP_LIMIT: Duration = Duration::from_secs(900);
+const FRESH_LIMIT: Duration = Duration::from_secs(2700);
 /// With more failures than this none is repeated: that is no test that is shaky.
 const MOST_REPEATED: usize = 8;
 
@@ -75,7 +76,7 @@ impl Runner {
                 self.build();
                 self.install_servers(steps);
             }
-            let is_late = matches!(step.kind, Kind::Script(_));
+            let is_late = matches!(step.kind, Kind::Script(_) | Kind::Fresh { .. });
             if is_late {
                 self.together(std::mem::take(&mut beside));
             }
@@ -109,7 +110,12 @@ impl Runner {
 
     fn shown(&self, name: &str, mut command: Command, limit: Duration) -> Ran {
         println!("\n=== {name}: {}", told(&command));
-        run(&mut command, true, self.limits(limit))
+        let mut limits = self.limits(limit);
+        if name.starts_with("fresh") {
+            // It builds everything, and has steps of its own.
+            limits.whole = limits.whole.map(|_| FRESH_LIMIT);
+        }
+        run(&mut command, true, limits)
     }
 
     /// Counts a step that has ended; whether it went well.

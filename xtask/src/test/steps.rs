@@ -10,7 +10,7 @@ pub(super) const NEWEST_VALKEY: &str = "valkey-9";
 const NEWEST_REDIS: &str = "redis-8.6";
 
 /// The steps that are not those of a server.
-pub(super) const FAMILIES: [&str; 16] = [
+pub(super) const FAMILIES: [&str; 17] = [
     "format",
     "lints",
     "shellcheck",
@@ -27,6 +27,7 @@ pub(super) const FAMILIES: [&str; 16] = [
     "arm64",
     "musl",
     "instructions",
+    "fresh",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,11 @@ pub(super) enum Kind {
     Conformance {
         package: String,
         server: String,
+        whole: bool,
+    },
+    /// README's commands on a new machine with that release of Debian; `scripts/test` too, which takes longest, if whole.
+    Fresh {
+        suite: &'static str,
         whole: bool,
     },
     /// A program in scripts/, with its arguments.
@@ -117,6 +123,11 @@ fn unit(slice: Slice, seed: u32) -> Step {
         _ => "unit".to_owned(),
     };
     step("unit", &name, Kind::Unit { slice, seed })
+}
+
+fn fresh(suite: &'static str, whole: bool) -> Step {
+    let form = if whole { "" } else { ", quick" };
+    step("fresh", &format!("fresh {suite}{form}"), Kind::Fresh { suite, whole })
 }
 
 /// What `scripts/test` runs.
@@ -187,6 +198,7 @@ pub(super) fn rest(tree: &Tree) -> Vec<Step> {
         steps.push(step("arm64", "arm64", Kind::Script(&["arm64", "short"])));
     }
     steps.push(step("musl", "musl", Kind::Script(&["musl", "short"])));
+    steps.extend(["bookworm", "trixie"].map(|suite| fresh(suite, false)));
     steps
 }
 
@@ -203,6 +215,9 @@ fn all(tree: &Tree) -> Vec<Step> {
         }
         if matches!(step.kind, Kind::Unit { slice: Slice::Short, .. }) {
             *step = unit(Slice::All, 1);
+        }
+        if let Kind::Fresh { suite, .. } = step.kind {
+            *step = fresh(suite, true);
         }
     }
     steps.retain(|step| !matches!(step.kind, Kind::Unit { slice: Slice::Long, .. }));
@@ -231,6 +246,7 @@ pub(super) fn chosen(asked: &Asked, tree: &Tree) -> Result<(Vec<Step>, String), 
             Kind::Client { name, .. } => name.contains(&asked.filter),
             Kind::Conformance { package, .. } => package.contains(&asked.filter),
             Kind::Unit { seed: 2.., .. } => has_random(&asked.filter),
+            Kind::Fresh { suite, .. } => suite.contains(&asked.filter),
             _ => true,
         });
         return Ok((steps, String::new()));
@@ -286,7 +302,7 @@ fn in_order(mut steps: Vec<Step>) -> Vec<Step> {
         Kind::Unit { .. } => 1,
         Kind::Integration { .. } => 2,
         Kind::Image | Kind::Evidence | Kind::Client { .. } | Kind::Conformance { .. } => 3,
-        Kind::Script(_) => 4,
+        Kind::Script(_) | Kind::Fresh { .. } => 4,
         _ => 0,
     });
     steps

@@ -57,6 +57,8 @@ fn atoms(step: &Step) -> Vec<String> {
             let forms: &[&str] = if *whole { &["quick", "long"] } else { &["quick"] };
             forms.iter().map(|form| format!("client {name} {server} {form}")).collect()
         }
+        // The whole form runs scripts/test in it, whose checks the gate has.
+        Kind::Fresh { suite, .. } => vec![format!("fresh {suite}")],
         Kind::Lints { workspace } => {
             let crates: &[&str] = if *workspace { &["module", "others"] } else { &["module"] };
             crates.iter().map(|of| format!("lints {of}")).collect()
