@@ -1,0 +1,306 @@
+//! Where the server is, and connections to it: one server, the primary that sentinels name, or the nodes of a cluster.
+
+use std::fs;
+use std::time::Duration;
+
+use redis::cluster::{ClusterClient, ClusterConnection};
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{
+    Client, Connection, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo, ProtocolVersion,
+    RedisError, RedisResult,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, USAGE};
+use crate::options::Place;
+
+const DEFAULT: &str = "redis://localhost:6379";
+/// A server that doesn't answer for so long is not there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the server is, and who asks. It has the password, so it is never printed.
+#[derive(Clone, Deserialize, Serialize)]
+pub(crate) struct Target {
+    urls: Vec<String>,
+    cluster: bool,
+    sentinel: Option<String>,
+    user: Option<String>,
+    password: Option<String>,
+}
+
+/// One server, with a connection to it.
+pub(crate) struct Node {
+    pub(crate) address: String,
+    pub(crate) connection: Connection,
+}
+
+/// What answers for a key: a server, or a cluster.
+pub(crate) enum Link {
+    One(Box<Connection>),
+    Cluster(Box<ClusterConnection>),
+}
+
+impl Link {
+    pub(crate) fn ask<T: FromRedisValue>(&mut self, command: &redis::Cmd) -> RedisResult<T> {
+        match self {
+            Self::One(connection) => command.query(&mut **connection),
+            Self::Cluster(connection) => command.query(&mut **connection),
+        }
+    }
+}
+
+impl Target {
+    pub(crate) fn new(place: &Place) -> Result<Self, Failure> {
+        let wrong = |why: String| Failure::new(USAGE, why);
+        let from_environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let urls: Vec<String> = place
+            .url
+            .clone()
+            .or_else(|| from_environment("REDIS_URL"))
+            .unwrap_or_else(|| DEFAULT.to_owned())
+            .split(',')
+            .map(|url| url.trim().to_owned())
+            .collect();
+        let mut target =
+            Self { urls, cluster: place.cluster, sentinel: place.sentinel.clone(), user: None, password: None };
+        for info in target.infos()? {
+            if place.url.is_some() && info.redis_settings().password().is_some() {
+                return Err(wrong("a password in --url is seen by everyone who says ps: use REDIS_URL, REDISLOCK_PASSWORD or --password-file".to_owned()));
+            }
+        }
+        target.user = place.user.clone().or_else(|| from_environment("REDISLOCK_USER"));
+        target.password = match &place.password_file {
+            Some(file) => {
+                let text = fs::read_to_string(file)
+                    .map_err(|error| wrong(format!("can't read the password from {}: {error}", file.display())))?;
+                Some(text.lines().next().unwrap_or_default().to_owned())
+            }
+            None => from_environment("REDISLOCK_PASSWORD"),
+        };
+        if target.urls.len() > 1 && !target.cluster && target.sentinel.is_none() {
+            return Err(wrong("several URLs are nodes of a cluster or sentinels: say --cluster, or --sentinel NAME".to_owned()));
+        }
+        // rediss:// wants it; another part of the process may have chosen one.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        Ok(target)
+    }
+
+    /// Each URL with the user, the password and the protocol.
+    fn infos(&self) -> Result<Vec<ConnectionInfo>, Failure> {
+        self.urls.iter().map(|url| self.info(url)).collect()
+    }
+
+    fn info(&self, url: &str) -> Result<ConnectionInfo, Failure> {
+        let info = url.into_connection_info().map_err(|error| {
+            Failure::new(USAGE, format!("{} is no URL of a server: {error}; such as {DEFAULT}", without_password(url)))
+        })?;
+        let mut settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        if settings.username().is_none() && let Some(user) = &self.user {
+            settings = settings.set_username(user);
+        }
+        if settings.password().is_none() && let Some(password) = &self.password {
+            settings = settings.set_password(password);
+        }
+        Ok(info.set_redis_settings(settings))
+    }
+
+    /// For messages: without the password.
+    pub(crate) fn address(&self) -> String {
+        let urls: Vec<String> = self.urls.iter().map(|url| without_password(url)).collect();
+        match &self.sentinel {
+            Some(name) => format!("{name} of {}", urls.join(", ")),
+            None => urls.join(", "),
+        }
+    }
+
+    fn failed(&self, error: &RedisError) -> Failure {
+        Failure::of(error, "connecting", &self.address())
+    }
+
+    fn first(&self) -> Result<ConnectionInfo, Failure> {
+        let mut infos = self.infos()?;
+        if infos.is_empty() {
+            return Err(Failure::new(USAGE, "a URL is wanted"));
+        }
+        Ok(infos.swap_remove(0))
+    }
+
+    fn client(info: ConnectionInfo) -> RedisResult<Client> {
+        Client::open(info)
+    }
+
+    fn sentinels(&self, name: &str) -> Result<SentinelClient, Failure> {
+        let infos = self.infos()?;
+        let settings = self.first()?.redis_settings().clone();
+        let addresses: Vec<ConnectionAddr> = infos.iter().map(|info| info.addr().clone()).collect();
+        let with_tls = addresses.iter().any(|address| matches!(address, ConnectionAddr::TcpTls { .. }));
+        let build = || {
+            let mut builder = SentinelClientBuilder::new(addresses, name.to_owned(), SentinelServerType::Master)?
+                .set_client_to_redis_db(settings.db());
+            if let Some(user) = settings.username() {
+                builder = builder.set_client_to_redis_username(user);
+            }
+            if let Some(password) = settings.password() {
+                builder = builder.set_client_to_redis_password(password);
+            }
+            if with_tls {
+                builder = builder.set_client_to_redis_tls_mode(redis::TlsMode::Secure);
+            }
+            builder.set_client_to_redis_protocol(ProtocolVersion::RESP3).build()
+        };
+        build().map_err(|error| self.failed(&error))
+    }
+
+    fn cluster(&self) -> Result<ClusterClient, Failure> {
+        ClusterClient::builder(self.infos()?)
+            .use_protocol(ProtocolVersion::RESP3)
+            .connection_timeout(PATIENCE)
+            .build()
+            .map_err(|error| self.failed(&error))
+    }
+
+    /// For our package.
+    pub(crate) fn servers(&self) -> Result<redislock::Servers, Failure> {
+        if self.cluster {
+            let nodes: RedisResult<Vec<Client>> = self.infos()?.into_iter().map(Self::client).collect();
+            return Ok(redislock::Servers::cluster(self.cluster()?, nodes.map_err(|error| self.failed(&error))?));
+        }
+        match &self.sentinel {
+            Some(name) => Ok(self.sentinels(name)?.into()),
+            None => Ok(Self::client(self.first()?).map_err(|error| self.failed(&error))?.into()),
+        }
+    }
+
+    /// What answers for a key.
+    pub(crate) fn link(&self) -> Result<Link, Failure> {
+        if self.cluster {
+            let connection = self.cluster()?.get_connection().map_err(|error| self.failed(&error))?;
+            return Ok(Link::Cluster(Box::new(connection)));
+        }
+        Ok(Link::One(Box::new(self.primary()?)))
+    }
+
+    fn primary(&self) -> Result<Connection, Failure> {
+        let client = match &self.sentinel {
+            Some(name) => self.sentinels(name)?.get_client(),
+            None => Self::client(self.first()?),
+        };
+        let connect = |client: Client| {
+            let connection = client.get_connection_with_timeout(PATIENCE)?;
+            connection.set_read_timeout(Some(PATIENCE))?;
+            Ok(connection)
+        };
+        client.and_then(connect).map_err(|error| self.failed(&error))
+    }
+
+    /// Each server that has locks: all primaries of a cluster, or the one.
+    pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
+        let mut first = self.primary_or_any()?;
+        if !self.cluster {
+            return Ok(vec![Node { address: self.address(), connection: first }]);
+        }
+        let list: String =
+            redis::cmd("CLUSTER").arg("NODES").query(&mut first).map_err(|error| self.failed(&error))?;
+        let seed = self.first()?;
+        let mut nodes = Vec::new();
+        for (host, port) in list.lines().filter_map(primary_address) {
+            let host = if host.is_empty() { host_of(&seed) } else { host };
+            let address = match seed.addr().clone() {
+                ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                    ConnectionAddr::TcpTls { host: host.clone(), port, insecure, tls_params }
+                }
+                _ => ConnectionAddr::Tcp(host.clone(), port),
+            };
+            let connection = Self::client(seed.clone().set_addr(address))
+                .and_then(|client| client.get_connection_with_timeout(PATIENCE))
+                .map_err(|error| Failure::of(&error, "connecting", &format!("{host}:{port}")))?;
+            nodes.push(Node { address: format!("{host}:{port}"), connection });
+        }
+        Ok(nodes)
+    }
+
+    /// Of a cluster, the first node that can be reached.
+    fn primary_or_any(&self) -> Result<Connection, Failure> {
+        if !self.cluster {
+            return self.primary();
+        }
+        let mut failed = None;
+        for info in self.infos()? {
+            match Self::client(info).and_then(|client| client.get_connection_with_timeout(PATIENCE)) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => failed = Some(self.failed(&error)),
+            }
+        }
+        Err(failed.unwrap_or_else(|| Failure::new(USAGE, "a URL is wanted")))
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.cluster
+    }
+}
+
+impl Node {
+    /// An answer, or the failure with what was tried.
+    pub(crate) fn ask<T: FromRedisValue>(&mut self, command: &redis::Cmd, tried: &str) -> Result<T, Failure> {
+        command.query(&mut self.connection).map_err(|error| Failure::of(&error, tried, &self.address))
+    }
+}
+
+/// A line of CLUSTER NODES: `ID HOST:PORT@BUS[,NAME] FLAGS ...`. The host and port of a primary that is there.
+fn primary_address(line: &str) -> Option<(String, u16)> {
+    let mut words = line.split(' ').skip(1);
+    let (address, flags) = (words.next()?, words.next()?);
+    let mut flags = flags.split(',');
+    if flags.clone().any(|flag| flag == "fail" || flag == "noaddr") || !flags.any(|flag| flag == "master") {
+        return None;
+    }
+    let (host, port) = address.split('@').next()?.rsplit_once(':')?;
+    Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?))
+}
+
+fn host_of(info: &ConnectionInfo) -> String {
+    match info.addr() {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+        _ => "127.0.0.1".to_owned(),
+    }
+}
+
+/// `redis://user:password@host` as `redis://user@host`.
+fn without_password(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, rest)), Some((_, host))) => {
+            let user = rest.split(['@', ':']).next().unwrap_or_default();
+            format!("{scheme}://{user}{}{host}", if user.is_empty() { "" } else { "@" })
+        }
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, shown) in [
+            ("redis://localhost:6379", "redis://localhost:6379"),
+            ("redis://:secret@host:1", "redis://host:1"),
+            ("rediss://me:secret@host:1/2", "rediss://me@host:1/2"),
+            ("redis://me:se@cret@host:1", "redis://me@host:1"),
+            ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
+
+    #[test]
+    fn primaries_are_read_from_the_nodes_of_a_cluster() {
+        let line = |address: &str, flags: &str| format!("07c37df {address} {flags} - 0 1426238317239 4 connected 0-1");
+        let read = |address, flags| primary_address(&line(address, flags));
+        assert_eq!(read("127.0.0.1:30001@31001,name", "myself,master"), Some(("127.0.0.1".to_owned(), 30001)));
+        assert_eq!(read("[::1]:7000@17000", "master"), Some(("::1".to_owned(), 7000)));
+        assert_eq!(read("127.0.0.1:30001@31001", "slave"), None);
+        assert_eq!(read("127.0.0.1:30001@31001", "master,fail"), None);
+        assert_eq!(primary_address(""), None);
+    }
+}

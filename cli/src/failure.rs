@@ -1,0 +1,98 @@
+//! What goes wrong, in one line: what was tried, where, and what to do. Each kind has an exit code of its own, as `sysexits.h` has them.
+
+use std::fmt;
+use std::io;
+
+use redis::{ErrorKind, RedisError};
+
+pub(crate) const USAGE: Code = Code(64);
+pub(crate) const WRONG_TYPE: Code = Code(65);
+pub(crate) const UNREACHABLE: Code = Code(69);
+pub(crate) const OTHER: Code = Code(70);
+pub(crate) const LOST: Code = Code(74);
+pub(crate) const NOT_ACQUIRED: Code = Code(75);
+pub(crate) const FORBIDDEN: Code = Code(77);
+pub(crate) const NO_MODULE: Code = Code(78);
+
+#[derive(Clone, Copy)]
+pub(crate) struct Code(pub(crate) u8);
+
+impl From<Code> for std::process::ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code.0)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    line: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.line)
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, line: impl Into<String>) -> Self {
+        Self { code: code.0, line: line.into() }
+    }
+
+    /// Whoever read what we print has gone, or the disk is full.
+    pub(crate) fn output(error: io::Error) -> Self {
+        Self::new(OTHER, format!("can't print the result: {error}"))
+    }
+
+    /// What redis-rs or the server says to what was tried at that address.
+    pub(crate) fn of(error: &RedisError, tried: &str, address: &str) -> Self {
+        let said = error.detail().unwrap_or_default();
+        let (code, what) = match (error.kind(), error.code()) {
+            (ErrorKind::AuthenticationFailed, _) | (_, Some("NOAUTH" | "WRONGPASS")) => (
+                FORBIDDEN,
+                "the server wants another user or password: set REDISLOCK_USER and REDISLOCK_PASSWORD".to_owned(),
+            ),
+            (_, Some("NOPERM")) => (FORBIDDEN, format!("the user has no right to do that: {said}")),
+            (_, Some("WRONGTYPE")) => {
+                (WRONG_TYPE, "the key holds something that is no lock: look at it with TYPE".to_owned())
+            }
+            (_, Some("MOVED" | "ASK")) => {
+                (UNREACHABLE, "the server is one node of a cluster: say --cluster".to_owned())
+            }
+            _ if said.to_lowercase().contains("unknown command") => (
+                NO_MODULE,
+                "the server has no Redislock module: load libredislock.so into it (loadmodule)".to_owned(),
+            ),
+            _ if said.contains("syntax error") => {
+                (NO_MODULE, "the server's Redislock is older than this command: upgrade the module".to_owned())
+            }
+            (ErrorKind::InvalidClientConfig, _) => (USAGE, format!("{error}")),
+            (ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::UnexpectedReturnType, _) => {
+                (OTHER, format!("the server says: {error}"))
+            }
+            _ => (UNREACHABLE, format!("can't reach the server: {error}; is it there, and is --url or REDIS_URL right?")),
+        };
+        Self::new(code, format!("{tried} at {address}: {what}"))
+    }
+
+    /// What our package says to what was tried.
+    pub(crate) fn of_lock(error: &redislock::Error, tried: &str, address: &str) -> Self {
+        use redislock::Error;
+        match error {
+            Error::Redis(error) | Error::NotAcquired(_, Some(error)) => Self::of(error, tried, address),
+            Error::NotAcquired(..) => Self::new(NOT_ACQUIRED, format!("{tried}: somebody else has the lock")),
+            Error::Lost(why) => Self::new(LOST, format!("the lock was lost: {why}")),
+            Error::NoModule(_) => Self::new(
+                NO_MODULE,
+                format!("{tried} at {address}: the server has no Redislock module: load libredislock.so into it (loadmodule)"),
+            ),
+            Error::TooOld(_) => Self::new(
+                NO_MODULE,
+                format!("{tried} at {address}: the server's Redislock is older than these options: upgrade the module"),
+            ),
+            Error::Invalid(why) => Self::new(USAGE, format!("{tried}: {why}")),
+            other => Self::new(OTHER, format!("{tried} at {address}: {other}")),
+        }
+    }
+}

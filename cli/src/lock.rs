@@ -1,0 +1,92 @@
+//! A lock as the server shows it: the reply of LOCK.INFO and its kin as JSON, in which `lease-ms` is `lease_ms`.
+
+use redis::Value as Reply;
+use serde_json::{Map, Value};
+
+use crate::connect::{Link, Target};
+use crate::failure::Failure;
+use crate::text;
+
+/// A reply in RESP3 as JSON. A text that is no UTF-8 has its other bytes replaced.
+pub(crate) fn json(reply: Reply) -> Value {
+    match reply {
+        Reply::Nil => Value::Null,
+        Reply::Int(number) => number.into(),
+        Reply::Double(number) => number.into(),
+        Reply::Boolean(truth) => truth.into(),
+        Reply::BulkString(bytes) => String::from_utf8_lossy(&bytes).into(),
+        Reply::SimpleString(text) => text.into(),
+        Reply::VerbatimString { text, .. } => text.into(),
+        Reply::Okay => "OK".into(),
+        Reply::Array(values) | Reply::Set(values) => values.into_iter().map(json).collect(),
+        Reply::Map(pairs) => {
+            let entry = |(name, value)| match json(name) {
+                Value::String(name) => (name.replace('-', "_"), json(value)),
+                other => (other.to_string(), json(value)),
+            };
+            Value::Object(pairs.into_iter().map(entry).collect::<Map<_, _>>())
+        }
+        _ => Value::Null,
+    }
+}
+
+pub(crate) fn info(key: &str, full: bool) -> redis::Cmd {
+    let mut command = redis::cmd("LOCK.INFO");
+    command.arg(key);
+    if full {
+        command.arg("FULL");
+    }
+    command
+}
+
+/// The label says who it is, in words; else the owner does.
+pub(crate) fn who(grant: &Value) -> String {
+    let (label, owner) = (text::word(grant, "label"), text::word(grant, "owner"));
+    match (label.is_empty(), owner.is_empty()) {
+        (false, _) => label,
+        (true, false) => owner,
+        (true, true) => "?".to_owned(),
+    }
+}
+
+/// The address of that connection; nothing if there is none, or the user may not know.
+pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
+    let Link::One(_) = link else { return None };
+    if client == 0 {
+        return None;
+    }
+    let line: String = link.ask(redis::cmd("CLIENT").arg("LIST").arg("ID").arg(client)).ok()?;
+    line.split(' ').find_map(|word| word.strip_prefix("addr=")).map(str::to_owned)
+}
+
+/// "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) for 3m 20s".
+pub(crate) fn who_holds(target: &Target, keys: &[String]) -> String {
+    let Ok(mut link) = target.link() else { return format!("{} is held by somebody else", keys.join(", ")) };
+    for key in keys {
+        let Some(lock) = link.ask::<Reply>(&info(key, false)).ok().map(json).filter(Value::is_object) else { continue };
+        return held_by(key, &lock, address(&mut link, text::number(&lock, "client_id")));
+    }
+    format!("{} was held by somebody else", keys.join(", "))
+}
+
+fn held_by(key: &str, lock: &Value, address: Option<String>) -> String {
+    if let Some(grace) = lock.get("grace_ms").and_then(Value::as_u64) {
+        return format!("{key} is not granted to anybody for {} more, after a failover", text::time(grace));
+    }
+    if lock.get("reserved_for").is_some() {
+        return format!("{key} is reserved for somebody who waits for other locks, too");
+    }
+    let others = match text::number(lock, "holders") {
+        0 | 1 => String::new(),
+        holders => format!(" and {} others", holders - 1),
+    };
+    let address = address.map(|address| format!(", {address}")).unwrap_or_default();
+    let (who, fence) = (who(lock), text::number(lock, "fence"));
+    let since = text::time(text::number(lock, "held_ms"));
+    format!("{key} is held by {who}{others} (fence {fence}{address}) since {since} ago")
+}
+
+/// What the server said to a command about a lock.
+pub(crate) fn ask(link: &mut Link, target: &Target, command: &redis::Cmd, tried: &str) -> Result<Value, Failure> {
+    link.ask::<Reply>(command).map(json).map_err(|error| Failure::of(&error, tried, &target.address()))
+}

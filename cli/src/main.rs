@@ -1,0 +1,68 @@
+//! `redislock`: runs commands under locks of Redis or Valkey, and shows operators what their server has.
+
+mod bench;
+mod connect;
+mod doctor;
+mod failure;
+mod lock;
+mod locks;
+mod options;
+mod run;
+mod text;
+mod top;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::connect::Target;
+use crate::failure::{Failure, USAGE};
+use crate::options::{Command, Options};
+
+fn main() -> ExitCode {
+    // What `run` starts of this program itself: it has no options, and no help.
+    let mut words = std::env::args_os().skip(1);
+    match words.next().as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some(run::child::WORD) => return run::child::main(words),
+        Some(run::guard::WORD) => return run::guard::main(),
+        _ => {}
+    }
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => {
+            drop(error.print());
+            return if error.use_stderr() { USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    match act(options) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("redislock: {failure}");
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn act(options: Options) -> Result<u8, Failure> {
+    let target = || Target::new(&options.place);
+    match options.command {
+        Command::Run(asked) => run::main(&target()?, &asked),
+        Command::Ls(asked) => locks::ls(&target()?, &asked),
+        Command::Show(asked) => locks::show(&target()?, &asked),
+        Command::Break(asked) => locks::break_lock(&target()?, &asked),
+        Command::Top(asked) => top::main(&target()?, &asked),
+        Command::Doctor(asked) => doctor::main(&target()?, &asked),
+        Command::Bench(asked) => bench::main(&target()?, &asked),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Options::command(), "redislock", &mut std::io::stdout());
+            Ok(0)
+        }
+        Command::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Options::command().flatten_help(true)).render(&mut page).map_err(Failure::output)?;
+            std::io::stdout().write_all(&page).map_err(Failure::output)?;
+            Ok(0)
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `redislock run`: a command under a lock.
+//!
+//! Three processes: this one waits for the lock and renews it; the command, which the kernel kills if this process ends first; and the
+//! guard, which then gives the lock back once the command is gone. So a kill -9 costs the next waiter no lease.
+
+pub(crate) mod child;
+pub(crate) mod guard;
+mod signals;
+
+use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use redislock::Acquire;
+use redislock::blocking::{Cancel, Held, Locks};
+
+use crate::connect::Target;
+use crate::failure::{Failure, LOST, NOT_ACQUIRED, OTHER, USAGE};
+use crate::lock;
+use crate::options::Run;
+use crate::run::child::Child;
+use crate::run::guard::Guard;
+use crate::text;
+
+/// What happens while it waits, or while the command runs.
+pub(crate) enum Event {
+    Signal(i32),
+    Lost(String),
+    Ended,
+}
+
+/// A lock is given back in no time, unless the server has gone: then the guard goes on with that.
+const GIVING_BACK: Duration = Duration::from_secs(2);
+/// The longest label that the server takes, in bytes.
+const LABEL: usize = 128;
+
+pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
+    let (tell, events) = channel();
+    let cancel = Cancel::default();
+    signals::listen(&tell, &cancel)?;
+    let mut guard = Guard::start(target)?;
+    let keys = keys(asked)?;
+    reach(target, &keys)?;
+    let locks = Locks::new(target.servers()?);
+    let held = match wanted(&locks, &keys, asked)?.cancelled_by(&cancel) {
+        Ok(held) => held,
+        Err(redislock::Error::Cancelled) => {
+            let signal = events.try_iter().find_map(|event| match event {
+                Event::Signal(number) => Some(number),
+                _ => None,
+            });
+            return Ok(code_of_signal(signal.unwrap_or_default()));
+        }
+        // Somebody has done it in this period, or is doing it.
+        Err(redislock::Error::NotAcquired(_, None)) if asked.once_per.is_some() => return Ok(0),
+        Err(redislock::Error::NotAcquired(_, None)) => {
+            return Err(Failure::new(NOT_ACQUIRED, text::printable(&lock::who_holds(target, &keys))));
+        }
+        Err(error) => return Err(Failure::of_lock(&error, &format!("acquiring {}", keys.join(", ")), &target.address())),
+    };
+    let lost = tell.clone();
+    held.on_lost(move |why| drop(lost.send(Event::Lost(why.to_string()))));
+    guard.holds(&keys, &held);
+    let child = match Child::start(asked, &held, &tell) {
+        Ok(child) => child,
+        Err(error) => {
+            drop(give_back(held, guard));
+            return Err(Failure::new(OTHER, format!("can't start the command: {error}")));
+        }
+    };
+    guard.runs(child.id());
+    let (status, lost) = watch(child, &events, asked.kill_after)?;
+    if let Some(why) = lost {
+        guard.done();
+        eprintln!("redislock: {why}");
+        return Ok(LOST.0);
+    }
+    if asked.once_per.is_some() && status.success() {
+        guard.done();
+        // Not given back: others may be in this period for a while yet.
+        std::mem::forget(held);
+        return Ok(0);
+    }
+    if let Err(why) = give_back(held, guard) {
+        eprintln!("redislock: {why}");
+        return Ok(LOST.0);
+    }
+    Ok(code_of(status))
+}
+
+/// The package waits for a server that is not there. Who runs a command would rather know.
+fn reach(target: &Target, keys: &[String]) -> Result<(), Failure> {
+    let mut link = target.link()?;
+    for key in keys {
+        lock::ask(&mut link, target, &lock::info(key, false), &format!("looking at {key}"))?;
+    }
+    Ok(())
+}
+
+/// The lock, or those that are held together, or that of this period.
+fn keys(asked: &Run) -> Result<Vec<String>, Failure> {
+    let Some(period) = asked.once_per else {
+        return Ok(std::iter::once(&asked.key).chain(&asked.all).cloned().collect());
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let number = now.as_millis().checked_div(period.as_millis());
+    let number = number.ok_or_else(|| Failure::new(USAGE, "--once-per wants at least 1 ms"))?;
+    Ok(vec![format!("{}:{number}", asked.key)])
+}
+
+fn wanted<'a>(locks: &'a Locks, keys: &[String], asked: &Run) -> Result<Acquire<'a, Locks>, Failure> {
+    let mut wanted = locks.acquire_all(keys).label(label(asked));
+    if let Some(time) = asked.lease {
+        wanted = wanted.lease(time);
+    }
+    if let Some(period) = asked.once_per {
+        // Clocks may differ by up to a period: when the slowest host leaves this one, the lock is still there.
+        return Ok(wanted.wait(Duration::ZERO).lease(period * 2).no_renewal());
+    }
+    if asked.no_wait {
+        wanted = wanted.wait(Duration::ZERO);
+    } else if let Some(time) = asked.wait {
+        wanted = wanted.wait(time);
+    }
+    if asked.shared {
+        wanted = wanted.shared();
+    }
+    if let Some(holders) = asked.limit {
+        wanted = wanted.limit(holders);
+    }
+    Ok(wanted)
+}
+
+/// Who asks, for people: "web-1 pid 4242: ./deploy --all".
+fn label(asked: &Run) -> String {
+    let words = || {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let command: Vec<_> = asked.command.iter().map(|word| word.to_string_lossy()).collect();
+        format!("{host} pid {}: {}", std::process::id(), command.join(" "))
+    };
+    let mut label = asked.label.clone().unwrap_or_else(words);
+    while asked.label.is_none() && label.len() > LABEL {
+        label.pop();
+    }
+    label
+}
+
+/// Until the command has ended: passes signals on, and ends it if the lock was lost.
+fn watch(mut child: Child, events: &Receiver<Event>, kill_after: Duration) -> Result<(ExitStatus, Option<String>), Failure> {
+    let mut lost: Option<String> = None;
+    let mut kill_at: Option<Instant> = None;
+    loop {
+        let event = match kill_at {
+            Some(at) => events.recv_timeout(at.saturating_duration_since(Instant::now())),
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match event {
+            Ok(Event::Signal(number)) => child.signal(number),
+            Ok(Event::Lost(why)) if lost.is_none() => {
+                lost = Some(why);
+                child.signal(signals::TERM);
+                kill_at = Some(Instant::now() + kill_after);
+            }
+            Ok(Event::Lost(_)) => {}
+            Ok(Event::Ended) => {
+                let status = child.status().map_err(|error| Failure::new(OTHER, format!("waiting for the command: {error}")))?;
+                return Ok((status, lost));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                child.signal(signals::KILL);
+                kill_at = None;
+            }
+            // The thread that waits for the command has the other end.
+            Err(RecvTimeoutError::Disconnected) => return Err(Failure::new(OTHER, "waiting for the command: nobody does")),
+        }
+    }
+}
+
+/// The error tells that the lock was lost before.
+fn give_back(held: Held, guard: Guard) -> Result<(), String> {
+    let (tell, answer) = channel();
+    thread::spawn(move || tell.send(held.release()));
+    match answer.recv_timeout(GIVING_BACK) {
+        Ok(released) => {
+            guard.done();
+            match released {
+                Err(error @ redislock::Error::Lost(_)) => Err(error.to_string()),
+                Err(error) => {
+                    eprintln!("redislock: the lock ends with its lease: {error}");
+                    Ok(())
+                }
+                Ok(()) => Ok(()),
+            }
+        }
+        Err(_) => {
+            eprintln!("redislock: the server does not answer: the lock is given back as soon as it does, or ends with its lease");
+            Ok(())
+        }
+    }
+}
+
+fn code_of_signal(number: i32) -> u8 {
+    u8::try_from(128 + number).unwrap_or(255)
+}
+
+fn code_of(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(255),
+        (None, Some(signal)) => code_of_signal(signal),
+        (None, None) => 255,
+    }
+}
+
+pub(crate) type Tell = Sender<Event>;
