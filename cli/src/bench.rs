@@ -1,7 +1,165 @@
-//! `redislock bench`.
-use crate::connect::Target;
-use crate::failure::Failure;
+//! `redislock bench`: how fast locks change hands on a server, beside what programs do without the module.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::{RedisResult, Value, cmd};
+use redislock::blocking::Locks;
+
+use crate::connect::{Link, Target};
+use crate::failure::{Failure, OTHER};
+use crate::locks::print;
 use crate::options::Bench;
-pub(crate) fn main(_target: &Target, _asked: &Bench) -> Result<u8, Failure> {
+use crate::text::table;
+
+/// How often a program without the module asks for a lock that somebody else has: the default of redis-py, and of many others.
+const POLL: Duration = Duration::from_millis(100);
+/// What a release without the module has to be, so that it can't end the lock of another.
+const RELEASE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+const LEASE_MS: u64 = 10_000;
+
+/// Ends all threads of a measurement that has failed.
+struct Ended(AtomicBool);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn main(target: &Target, asked: &Bench) -> Result<u8, Failure> {
+    let mut link = target.link()?;
+    let name = format!("redislock:bench:{}", std::process::id());
+    // A run that is interrupted leaves nothing for longer than a lease: each key has one.
+    let keys: Vec<String> =
+        ["own", "own:set", "all", "all:set"].map(|part| format!("{name}:{part}")).to_vec();
+    let result = measure(target, &mut link, asked, &keys);
+    for key in &keys {
+        let _: RedisResult<Value> = link.ask(cmd("DEL").arg(key));
+    }
+    let rates = result?;
+    let [own, own_set, all, all_set] = rates.map(|count| count / asked.time.as_secs_f64());
+    let row = |what: String, ours: f64, theirs: f64| {
+        vec![what, format!("{ours:.0}"), format!("{theirs:.0}"), format!("{:.1}x", ours / theirs.max(0.01))]
+    };
+    let heading = ["", "Redislock", "SET NX + Lua", "ratio"].map(str::to_owned).to_vec();
+    let rows = [
+        heading,
+        row("lock and unlock, alone, a second".to_owned(), own, own_set),
+        row(format!("handovers between {} clients, a second", asked.clients), all, all_set),
+    ];
+    print(&format!(
+        "{}\nSET NX PX asks every {} ms, as redis-py does, and releases by Lua. Each number is of {:?} on {}.\n",
+        table(&rows),
+        POLL.as_millis(),
+        asked.time,
+        target.address()
+    ))?;
     Ok(0)
+}
+
+fn measure(target: &Target, link: &mut Link, asked: &Bench, keys: &[String]) -> Result<[f64; 4], Failure> {
+    let [own, own_set, all, all_set] = keys else {
+        return Err(Failure::new(OTHER, "four keys are wanted"));
+    };
+    let failed = |error: &redis::RedisError| Failure::of(error, "measuring", &target.address());
+    Ok([
+        alone(asked.time, || pair(link, own)).map_err(|error| failed(&error))?,
+        alone(asked.time, || set_pair(link, own_set).map(drop)).map_err(|error| failed(&error))?,
+        handovers(target, asked, all)?,
+        polled(target, asked, all_set)?,
+    ])
+}
+
+/// How often it is done, one after the other.
+fn alone(time: Duration, mut work: impl FnMut() -> RedisResult<()>) -> RedisResult<f64> {
+    let end = Instant::now() + time;
+    let mut count = 0.0;
+    while Instant::now() < end {
+        work()?;
+        count += 1.0;
+    }
+    Ok(count)
+}
+
+fn pair(link: &mut Link, key: &str) -> RedisResult<()> {
+    let _: Value =
+        link.ask(cmd("LOCK.ACQUIRE").arg(key).arg("OWNER").arg("bench").arg("PX").arg(LEASE_MS))?;
+    let _: Value = link.ask(cmd("LOCK.RELEASE").arg(key).arg("bench"))?;
+    Ok(())
+}
+
+/// Whether the lock was free.
+fn set_pair(link: &mut Link, key: &str) -> RedisResult<bool> {
+    let owner = format!("{:?}", thread::current().id());
+    let set: Value = link.ask(cmd("SET").arg(key).arg(&owner).arg("NX").arg("PX").arg(LEASE_MS))?;
+    if set == Value::Nil {
+        return Ok(false);
+    }
+    let _: Value = link.ask(cmd("EVAL").arg(RELEASE).arg(1).arg(key).arg(&owner))?;
+    Ok(true)
+}
+
+/// Clients of one program that want one lock, through the package; how often it changed hands.
+fn handovers(target: &Target, asked: &Bench, key: &str) -> Result<f64, Failure> {
+    let locks = Locks::new(target.servers()?);
+    contest(asked, |_| {
+        let locks = locks.clone();
+        Ok(move || {
+            let lease = Duration::from_millis(LEASE_MS);
+            let held = locks.acquire(key).lease(lease).wait(Duration::from_secs(10)).block();
+            held.and_then(redislock::blocking::Held::release)
+                .map(|()| true)
+                .map_err(|error| Failure::of_lock(&error, "measuring", &target.address()))
+        })
+    })
+}
+
+/// The same with SET NX: who has had its turn waits like the others, or it would always be first.
+fn polled(target: &Target, asked: &Bench, key: &str) -> Result<f64, Failure> {
+    contest(asked, |number| {
+        let mut link = target.link()?;
+        thread::sleep(POLL * number / u32::from(asked.clients.max(1)));
+        Ok(move || {
+            let done =
+                set_pair(&mut link, key).map_err(|error| Failure::of(&error, "measuring", &target.address()));
+            thread::sleep(POLL);
+            done
+        })
+    })
+}
+
+fn contest<W: FnMut() -> Result<bool, Failure> + Send>(
+    asked: &Bench,
+    start: impl Fn(u32) -> Result<W, Failure> + Sync,
+) -> Result<f64, Failure> {
+    let (count, last) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let ended = Ended(AtomicBool::new(false));
+    thread::scope(|scope| {
+        let client = |number: u32| {
+            let (count, last, ended, start) = (&count, &last, &ended, &start);
+            scope.spawn(move || -> Result<(), Failure> {
+                let mut work = start(number)?;
+                while !ended.0.load(Ordering::Relaxed) {
+                    if work()? && last.swap(number.into(), Ordering::Relaxed) != u64::from(number) {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                Ok(())
+            })
+        };
+        let clients: Vec<_> = (0..u32::from(asked.clients)).map(client).collect();
+        thread::sleep(asked.time);
+        ended.0.store(true, Ordering::Relaxed);
+        for client in clients {
+            client
+                .join()
+                .unwrap_or_else(|_| Err(Failure::new(OTHER, "a client of the benchmark has failed")))?;
+        }
+        Ok(())
+    })?;
+    #[expect(clippy::cast_precision_loss, reason = "no count of a few seconds is as large")]
+    Ok(count.load(Ordering::Relaxed) as f64)
 }

@@ -30,6 +30,8 @@ pub(crate) struct Target {
 
 /// One server, with a connection to it.
 pub(crate) struct Node {
+    /// How it is reached.
+    info: ConnectionInfo,
     pub(crate) address: String,
     pub(crate) connection: Connection,
 }
@@ -61,8 +63,13 @@ impl Target {
             .split(',')
             .map(|url| url.trim().to_owned())
             .collect();
-        let mut target =
-            Self { urls, cluster: place.cluster, sentinel: place.sentinel.clone(), user: None, password: None };
+        let mut target = Self {
+            urls,
+            cluster: place.cluster,
+            sentinel: place.sentinel.clone(),
+            user: None,
+            password: None,
+        };
         for info in target.infos()? {
             if place.url.is_some() && info.redis_settings().password().is_some() {
                 return Err(wrong("a password in --url is seen by everyone who says ps: use REDIS_URL, REDISLOCK_PASSWORD or --password-file".to_owned()));
@@ -71,14 +78,18 @@ impl Target {
         target.user = place.user.clone().or_else(|| from_environment("REDISLOCK_USER"));
         target.password = match &place.password_file {
             Some(file) => {
-                let text = fs::read_to_string(file)
-                    .map_err(|error| wrong(format!("can't read the password from {}: {error}", file.display())))?;
+                let text = fs::read_to_string(file).map_err(|error| {
+                    wrong(format!("can't read the password from {}: {error}", file.display()))
+                })?;
                 Some(text.lines().next().unwrap_or_default().to_owned())
             }
             None => from_environment("REDISLOCK_PASSWORD"),
         };
         if target.urls.len() > 1 && !target.cluster && target.sentinel.is_none() {
-            return Err(wrong("several URLs are nodes of a cluster or sentinels: say --cluster, or --sentinel NAME".to_owned()));
+            return Err(wrong(
+                "several URLs are nodes of a cluster or sentinels: say --cluster, or --sentinel NAME"
+                    .to_owned(),
+            ));
         }
         // rediss:// wants it; another part of the process may have chosen one.
         drop(rustls::crypto::ring::default_provider().install_default());
@@ -92,13 +103,20 @@ impl Target {
 
     fn info(&self, url: &str) -> Result<ConnectionInfo, Failure> {
         let info = url.into_connection_info().map_err(|error| {
-            Failure::new(USAGE, format!("{} is no URL of a server: {error}; such as {DEFAULT}", without_password(url)))
+            Failure::new(
+                USAGE,
+                format!("{} is no URL of a server: {error}; such as {DEFAULT}", without_password(url)),
+            )
         })?;
         let mut settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        if settings.username().is_none() && let Some(user) = &self.user {
+        if settings.username().is_none()
+            && let Some(user) = &self.user
+        {
             settings = settings.set_username(user);
         }
-        if settings.password().is_none() && let Some(password) = &self.password {
+        if settings.password().is_none()
+            && let Some(password) = &self.password
+        {
             settings = settings.set_password(password);
         }
         Ok(info.set_redis_settings(settings))
@@ -135,8 +153,9 @@ impl Target {
         let addresses: Vec<ConnectionAddr> = infos.iter().map(|info| info.addr().clone()).collect();
         let with_tls = addresses.iter().any(|address| matches!(address, ConnectionAddr::TcpTls { .. }));
         let build = || {
-            let mut builder = SentinelClientBuilder::new(addresses, name.to_owned(), SentinelServerType::Master)?
-                .set_client_to_redis_db(settings.db());
+            let mut builder =
+                SentinelClientBuilder::new(addresses, name.to_owned(), SentinelServerType::Master)?
+                    .set_client_to_redis_db(settings.db());
             if let Some(user) = settings.username() {
                 builder = builder.set_client_to_redis_username(user);
             }
@@ -163,7 +182,10 @@ impl Target {
     pub(crate) fn servers(&self) -> Result<redislock::Servers, Failure> {
         if self.cluster {
             let nodes: RedisResult<Vec<Client>> = self.infos()?.into_iter().map(Self::client).collect();
-            return Ok(redislock::Servers::cluster(self.cluster()?, nodes.map_err(|error| self.failed(&error))?));
+            return Ok(redislock::Servers::cluster(
+                self.cluster()?,
+                nodes.map_err(|error| self.failed(&error))?,
+            ));
         }
         match &self.sentinel {
             Some(name) => Ok(self.sentinels(name)?.into()),
@@ -197,7 +219,7 @@ impl Target {
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
         let mut first = self.primary_or_any()?;
         if !self.cluster {
-            return Ok(vec![Node { address: self.address(), connection: first }]);
+            return Ok(vec![Node { info: self.first()?, address: self.address(), connection: first }]);
         }
         let list: String =
             redis::cmd("CLUSTER").arg("NODES").query(&mut first).map_err(|error| self.failed(&error))?;
@@ -205,16 +227,10 @@ impl Target {
         let mut nodes = Vec::new();
         for (host, port) in list.lines().filter_map(primary_address) {
             let host = if host.is_empty() { host_of(&seed) } else { host };
-            let address = match seed.addr().clone() {
-                ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                    ConnectionAddr::TcpTls { host: host.clone(), port, insecure, tls_params }
-                }
-                _ => ConnectionAddr::Tcp(host.clone(), port),
-            };
-            let connection = Self::client(seed.clone().set_addr(address))
-                .and_then(|client| client.get_connection_with_timeout(PATIENCE))
-                .map_err(|error| Failure::of(&error, "connecting", &format!("{host}:{port}")))?;
-            nodes.push(Node { address: format!("{host}:{port}"), connection });
+            nodes.push(
+                Node::of(&seed, &host, port)
+                    .map_err(|error| Failure::of(&error, "connecting", &format!("{host}:{port}")))?,
+            );
         }
         Ok(nodes)
     }
@@ -233,13 +249,28 @@ impl Target {
         }
         Err(failed.unwrap_or_else(|| Failure::new(USAGE, "a URL is wanted")))
     }
-
-    pub(crate) fn is_cluster(&self) -> bool {
-        self.cluster
-    }
 }
 
 impl Node {
+    /// The server there, with the user and the TLS of another one.
+    fn of(seed: &ConnectionInfo, host: &str, port: u16) -> RedisResult<Self> {
+        let address = match seed.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host: host.to_owned(), port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host.to_owned(), port),
+        };
+        let info = seed.clone().set_addr(address);
+        let connection = Client::open(info.clone())?.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { info, address: format!("{host}:{port}"), connection })
+    }
+
+    /// Another server, as this one is reached.
+    pub(crate) fn other(&self, host: &str, port: u16) -> RedisResult<Self> {
+        Self::of(&self.info, host, port)
+    }
+
     /// An answer, or the failure with what was tried.
     pub(crate) fn ask<T: FromRedisValue>(&mut self, command: &redis::Cmd, tried: &str) -> Result<T, Failure> {
         command.query(&mut self.connection).map_err(|error| Failure::of(&error, tried, &self.address))
@@ -295,9 +326,14 @@ mod tests {
 
     #[test]
     fn primaries_are_read_from_the_nodes_of_a_cluster() {
-        let line = |address: &str, flags: &str| format!("07c37df {address} {flags} - 0 1426238317239 4 connected 0-1");
+        let line = |address: &str, flags: &str| {
+            format!("07c37df {address} {flags} - 0 1426238317239 4 connected 0-1")
+        };
         let read = |address, flags| primary_address(&line(address, flags));
-        assert_eq!(read("127.0.0.1:30001@31001,name", "myself,master"), Some(("127.0.0.1".to_owned(), 30001)));
+        assert_eq!(
+            read("127.0.0.1:30001@31001,name", "myself,master"),
+            Some(("127.0.0.1".to_owned(), 30001))
+        );
         assert_eq!(read("[::1]:7000@17000", "master"), Some(("::1".to_owned(), 7000)));
         assert_eq!(read("127.0.0.1:30001@31001", "slave"), None);
         assert_eq!(read("127.0.0.1:30001@31001", "master,fail"), None);

@@ -51,7 +51,8 @@ impl Failure {
         let (code, what) = match (error.kind(), error.code()) {
             (ErrorKind::AuthenticationFailed, _) | (_, Some("NOAUTH" | "WRONGPASS")) => (
                 FORBIDDEN,
-                "the server wants another user or password: set REDISLOCK_USER and REDISLOCK_PASSWORD".to_owned(),
+                "the server wants another user or password: set REDISLOCK_USER and REDISLOCK_PASSWORD"
+                    .to_owned(),
             ),
             (_, Some("NOPERM")) => (FORBIDDEN, format!("the user has no right to do that: {said}")),
             (_, Some("WRONGTYPE")) => {
@@ -64,14 +65,18 @@ impl Failure {
                 NO_MODULE,
                 "the server has no Redislock module: load libredislock.so into it (loadmodule)".to_owned(),
             ),
-            _ if said.contains("syntax error") => {
-                (NO_MODULE, "the server's Redislock is older than this command: upgrade the module".to_owned())
-            }
+            _ if said.contains("syntax error") => (
+                NO_MODULE,
+                "the server's Redislock is older than this command: upgrade the module".to_owned(),
+            ),
             (ErrorKind::InvalidClientConfig, _) => (USAGE, format!("{error}")),
             (ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::UnexpectedReturnType, _) => {
                 (OTHER, format!("the server says: {error}"))
             }
-            _ => (UNREACHABLE, format!("can't reach the server: {error}; is it there, and is --url or REDIS_URL right?")),
+            _ => (
+                UNREACHABLE,
+                format!("can't reach the server: {error}; is it there, and is --url or REDIS_URL right?"),
+            ),
         };
         Self::new(code, format!("{tried} at {address}: {what}"))
     }
@@ -85,11 +90,15 @@ impl Failure {
             Error::Lost(why) => Self::new(LOST, format!("the lock was lost: {why}")),
             Error::NoModule(_) => Self::new(
                 NO_MODULE,
-                format!("{tried} at {address}: the server has no Redislock module: load libredislock.so into it (loadmodule)"),
+                format!(
+                    "{tried} at {address}: the server has no Redislock module: load libredislock.so into it (loadmodule)"
+                ),
             ),
             Error::TooOld(_) => Self::new(
                 NO_MODULE,
-                format!("{tried} at {address}: the server's Redislock is older than these options: upgrade the module"),
+                format!(
+                    "{tried} at {address}: the server's Redislock is older than these options: upgrade the module"
+                ),
             ),
             Error::Invalid(why) => Self::new(USAGE, format!("{tried}: {why}")),
             other => Self::new(OTHER, format!("{tried} at {address}: {other}")),

@@ -61,9 +61,13 @@ pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
 
 /// "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) for 3m 20s".
 pub(crate) fn who_holds(target: &Target, keys: &[String]) -> String {
-    let Ok(mut link) = target.link() else { return format!("{} is held by somebody else", keys.join(", ")) };
+    let Ok(mut link) = target.link() else {
+        return format!("{} is held by somebody else", keys.join(", "));
+    };
     for key in keys {
-        let Some(lock) = link.ask::<Reply>(&info(key, false)).ok().map(json).filter(Value::is_object) else { continue };
+        let Some(lock) = link.ask::<Reply>(&info(key, false)).ok().map(json).filter(Value::is_object) else {
+            continue;
+        };
         return held_by(key, &lock, address(&mut link, text::number(&lock, "client_id")));
     }
     format!("{} was held by somebody else", keys.join(", "))
@@ -87,6 +91,11 @@ fn held_by(key: &str, lock: &Value, address: Option<String>) -> String {
 }
 
 /// What the server said to a command about a lock.
-pub(crate) fn ask(link: &mut Link, target: &Target, command: &redis::Cmd, tried: &str) -> Result<Value, Failure> {
+pub(crate) fn ask(
+    link: &mut Link,
+    target: &Target,
+    command: &redis::Cmd,
+    tried: &str,
+) -> Result<Value, Failure> {
     link.ask::<Reply>(command).map(json).map_err(|error| Failure::of(&error, tried, &target.address()))
 }

@@ -14,7 +14,7 @@ use crate::text::{self, number, table, time, word};
 /// How many names a step of SCAN looks at.
 const STEP: usize = 1_000;
 /// What the server calls the type of a lock.
-const TYPE: &str = "lockstate";
+pub(crate) const TYPE: &str = "lockstate";
 
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let done = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
@@ -119,7 +119,7 @@ pub(crate) fn show(target: &Target, asked: &Show) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn shown(lock: &Value) -> String {
+pub(crate) fn shown(lock: &Value) -> String {
     let none = Vec::new();
     let list = |name: &str| lock.get(name).and_then(Value::as_array).unwrap_or(&none).clone();
     let (grants, queue) = (list("grants"), list("queue"));
@@ -131,7 +131,9 @@ fn shown(lock: &Value) -> String {
         text += "\nfree, and reserved for somebody who waits for other locks, too";
     }
     text += &format!("\n\nheld by {}\n", number(lock, "holders"));
-    let mut rows = vec![["HOLDER", "OWNER", "FENCE", "SLOT", "MODE", "HELD", "LEASE", "ADDRESS"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["HOLDER", "OWNER", "FENCE", "SLOT", "MODE", "HELD", "LEASE", "ADDRESS"].map(str::to_owned).to_vec(),
+    ];
     for grant in &grants {
         let slot = number(grant, "slot");
         rows.push(vec![
@@ -149,7 +151,8 @@ fn shown(lock: &Value) -> String {
         text += &table(&rows);
     }
     text += &format!("\nwaited for by {}\n", number(lock, "waiters"));
-    let mut rows = vec![["WAITER", "OWNER", "MODE", "WAITED", "AT MOST", "ADDRESS"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["WAITER", "OWNER", "MODE", "WAITED", "AT MOST", "ADDRESS"].map(str::to_owned).to_vec()];
     for waiter in &queue {
         let most = number(waiter, "timeout_ms");
         rows.push(vec![
@@ -173,15 +176,27 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
     let key = text::printable(&asked.key);
     let none = Vec::new();
     let grants = lock.get("grants").and_then(Value::as_array).unwrap_or(&none);
-    let meant: Vec<&Value> =
-        grants.iter().filter(|grant| asked.fence.is_none_or(|fence| number(grant, "fence") == fence)).collect();
+    let meant: Vec<&Value> = grants
+        .iter()
+        .filter(|grant| asked.fence.is_none_or(|fence| number(grant, "fence") == fence))
+        .collect();
     let Some(first) = meant.first() else {
-        print(&format!("{key}: nothing to end: {}\n", if grants.is_empty() { "it is free" } else { "no grant has that fence" }))?;
+        print(&format!(
+            "{key}: nothing to end: {}\n",
+            if grants.is_empty() { "it is free" } else { "no grant has that fence" }
+        ))?;
         return Ok(0);
     };
     let list: Vec<String> = meant
         .iter()
-        .map(|grant| format!("  {} (fence {}), since {} ago", who(grant), number(grant, "fence"), time(number(grant, "held_ms"))))
+        .map(|grant| {
+            format!(
+                "  {} (fence {}), since {} ago",
+                who(grant),
+                number(grant, "fence"),
+                time(number(grant, "held_ms"))
+            )
+        })
         .collect();
     if !asked.yes && !agreed(&key, &list)? {
         print("nothing was ended\n")?;
@@ -209,9 +224,15 @@ fn ended(link: &mut Link, target: &Target, command: &redis::Cmd) -> Result<u64, 
 /// Asks on the terminal. Who can't be asked has to say --yes.
 fn agreed(key: &str, list: &[String]) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::new(USAGE, "breaking a lock wants an answer, and there is no terminal: say --yes"));
+        return Err(Failure::new(
+            USAGE,
+            "breaking a lock wants an answer, and there is no terminal: say --yes",
+        ));
     }
-    print(&format!("{key} is held by\n{}\nIf they still work, two may work at once. End it? [y/N] ", list.join("\n")))?;
+    print(&format!(
+        "{key} is held by\n{}\nIf they still work, two may work at once. End it? [y/N] ",
+        list.join("\n")
+    ))?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(Failure::output)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -60,7 +60,9 @@ fn act(options: Options) -> Result<u8, Failure> {
         }
         Command::Man => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Options::command().flatten_help(true)).render(&mut page).map_err(Failure::output)?;
+            clap_mangen::Man::new(Options::command().flatten_help(true))
+                .render(&mut page)
+                .map_err(Failure::output)?;
             std::io::stdout().write_all(&page).map_err(Failure::output)?;
             Ok(0)
         }

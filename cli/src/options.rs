@@ -77,9 +77,7 @@ pub(crate) enum Command {
     /// Measure handovers on your server, beside SET NX with polling
     Bench(Bench),
     /// Print completions for a shell
-    Completions {
-        shell: clap_complete::Shell,
-    },
+    Completions { shell: clap_complete::Shell },
     /// Print the man page
     Man,
 }

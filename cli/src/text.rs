@@ -33,7 +33,9 @@ pub(crate) fn word(value: &Value, name: &str) -> String {
 
 /// Columns as wide as their widest cell, the last one as it is.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
@@ -56,9 +58,14 @@ mod tests {
 
     #[test]
     fn times_have_two_units_at_most() {
-        for (ms, text) in
-            [(0, "0ms"), (999, "999ms"), (1_000, "1.0s"), (59_999, "59.9s"), (200_000, "3m 20s"), (93_600_000, "1day 2h")]
-        {
+        for (ms, text) in [
+            (0, "0ms"),
+            (999, "999ms"),
+            (1_000, "1.0s"),
+            (59_999, "59.9s"),
+            (200_000, "3m 20s"),
+            (93_600_000, "1day 2h"),
+        ] {
             assert_eq!(time(ms), text);
         }
     }

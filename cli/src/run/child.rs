@@ -10,7 +10,9 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::thread;
 
 use redislock::blocking::Held;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, waitid,
+};
 
 use crate::options::Run;
 use crate::run::{Event, Tell, signals};

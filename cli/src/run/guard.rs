@@ -52,7 +52,8 @@ impl Guard {
             guard.write(target)?;
             Ok(guard)
         };
-        start().map_err(|error: std::io::Error| Failure::new(OTHER, format!("can't start the guard: {error}")))
+        start()
+            .map_err(|error: std::io::Error| Failure::new(OTHER, format!("can't start the guard: {error}")))
     }
 
     fn write(&mut self, what: &impl Serialize) -> std::io::Result<()> {

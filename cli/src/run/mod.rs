@@ -57,7 +57,13 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
         Err(redislock::Error::NotAcquired(_, None)) => {
             return Err(Failure::new(NOT_ACQUIRED, text::printable(&lock::who_holds(target, &keys))));
         }
-        Err(error) => return Err(Failure::of_lock(&error, &format!("acquiring {}", keys.join(", ")), &target.address())),
+        Err(error) => {
+            return Err(Failure::of_lock(
+                &error,
+                &format!("acquiring {}", keys.join(", ")),
+                &target.address(),
+            ));
+        }
     };
     let lost = tell.clone();
     held.on_lost(move |why| drop(lost.send(Event::Lost(why.to_string()))));
@@ -147,7 +153,11 @@ fn label(asked: &Run) -> String {
 }
 
 /// Until the command has ended: passes signals on, and ends it if the lock was lost.
-fn watch(mut child: Child, events: &Receiver<Event>, kill_after: Duration) -> Result<(ExitStatus, Option<String>), Failure> {
+fn watch(
+    mut child: Child,
+    events: &Receiver<Event>,
+    kill_after: Duration,
+) -> Result<(ExitStatus, Option<String>), Failure> {
     let mut lost: Option<String> = None;
     let mut kill_at: Option<Instant> = None;
     loop {
@@ -164,7 +174,9 @@ fn watch(mut child: Child, events: &Receiver<Event>, kill_after: Duration) -> Re
             }
             Ok(Event::Lost(_)) => {}
             Ok(Event::Ended) => {
-                let status = child.status().map_err(|error| Failure::new(OTHER, format!("waiting for the command: {error}")))?;
+                let status = child
+                    .status()
+                    .map_err(|error| Failure::new(OTHER, format!("waiting for the command: {error}")))?;
                 return Ok((status, lost));
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -172,7 +184,9 @@ fn watch(mut child: Child, events: &Receiver<Event>, kill_after: Duration) -> Re
                 kill_at = None;
             }
             // The thread that waits for the command has the other end.
-            Err(RecvTimeoutError::Disconnected) => return Err(Failure::new(OTHER, "waiting for the command: nobody does")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::new(OTHER, "waiting for the command: nobody does"));
+            }
         }
     }
 }
@@ -194,7 +208,9 @@ fn give_back(held: Held, guard: Guard) -> Result<(), String> {
             }
         }
         Err(_) => {
-            eprintln!("redislock: the server does not answer: the lock is given back as soon as it does, or ends with its lease");
+            eprintln!(
+                "redislock: the server does not answer: the lock is given back as soon as it does, or ends with its lease"
+            );
             Ok(())
         }
     }

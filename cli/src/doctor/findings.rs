@@ -1,0 +1,568 @@
+//! From what a server says of itself to what endangers locks on it: a pure function.
+
+use serde::Serialize;
+
+use crate::doctor::facts::Facts;
+
+/// The module's version that this program was made with: 0.1.0.
+const VERSION: u64 = 100;
+/// How far the clocks of a primary and its replica may be apart: leases are moments of the clock, and a failover shifts them by that.
+const CLOCKS_MS: u64 = 500;
+/// What a busy subscription of the packages may have in its buffer: some ten thousand messages.
+const BUFFER: u64 = 1 << 20;
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    /// Could not be looked at.
+    Unknown,
+    Warning,
+    Danger,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Finding {
+    /// For programs: it stays the same.
+    pub(crate) id: &'static str,
+    pub(crate) severity: Severity,
+    pub(crate) what: String,
+    pub(crate) why: &'static str,
+    pub(crate) mend: &'static str,
+    pub(crate) page: &'static str,
+}
+
+use Severity::{Danger, Unknown, Warning};
+
+/// The worst first.
+pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
+    let mut all = Vec::new();
+    module(facts, &mut all);
+    memory(facts, &mut all);
+    persistence(facts, &mut all);
+    replicas(facts, &mut all);
+    settings(facts, &mut all);
+    connections(facts, &mut all);
+    users(facts, &mut all);
+    for (what, error) in &facts.unknown {
+        all.push(Finding {
+            id: "unknown",
+            severity: Unknown,
+            what: format!("{what} could not be asked: {error}"),
+            why: "what depends on it was not looked at",
+            mend: "run redislock doctor as a user with +info +config|get +acl|list +module|list",
+            page: "docs/operations/secure.md",
+        });
+    }
+    all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    all
+}
+
+fn found(
+    all: &mut Vec<Finding>,
+    id: &'static str,
+    severity: Severity,
+    what: impl Into<String>,
+    [why, mend, page]: [&'static str; 3],
+) {
+    all.push(Finding { id, severity, what: what.into(), why, mend, page });
+}
+
+fn module(facts: &Facts, all: &mut Vec<Finding>) {
+    match facts.module {
+        None => found(
+            all,
+            "no-module",
+            Danger,
+            "the server has no Redislock module",
+            [
+                "there are no lock commands: every acquire fails",
+                "loadmodule /usr/lib/redis/modules/libredislock.so in the server's configuration",
+                "docs/operations/install.md",
+            ],
+        ),
+        Some(version) if version < VERSION => {
+            found(
+                all,
+                "old-module",
+                Warning,
+                format!("the module's version is {version}, this program's {VERSION}"),
+                [
+                    "options that the packages use may be unknown to it",
+                    "upgrade the module",
+                    "docs/operations/upgrade.md",
+                ],
+            );
+        }
+        Some(_) => {}
+    }
+}
+
+fn memory(facts: &Facts, all: &mut Vec<Finding>) {
+    let Some(policy) = facts.setting("maxmemory-policy") else { return };
+    if policy == "noeviction" {
+        return;
+    }
+    // Each lock has an expiry, so no policy but noeviction spares locks.
+    let limit = facts.number("maxmemory").unwrap_or_default();
+    let severity = if limit > 0 { Danger } else { Warning };
+    let what = match limit {
+        0 => format!("maxmemory-policy is {policy}; maxmemory is 0, so nothing is evicted yet"),
+        _ => format!("maxmemory-policy is {policy}, with maxmemory {limit}"),
+    };
+    found(
+        all,
+        "eviction",
+        severity,
+        what,
+        [
+            "a server that is full deletes locks that are held, and the next one gets them",
+            "CONFIG SET maxmemory-policy noeviction, or a server of its own for locks",
+            "docs/operations/configure.md#maxmemory-policy",
+        ],
+    );
+}
+
+fn persistence(facts: &Facts, all: &mut Vec<Finding>) {
+    match (facts.setting("appendonly"), facts.setting("appendfsync")) {
+        (Some("no"), _) => {
+            let grace = facts.number("lock.failover-grace").unwrap_or_default();
+            // With a grace that outlasts the leases, nothing is granted until what was lost is over.
+            if grace == 0 {
+                found(
+                    all,
+                    "no-aof",
+                    Warning,
+                    "there is no append-only file (appendonly no), and no lock.failover-grace",
+                    [
+                        "after a crash or a restart the server has forgotten who holds, while holders still work",
+                        "CONFIG SET appendonly yes, or lock.failover-grace as long as the longest lease",
+                        "docs/operations/failover.md#persistence",
+                    ],
+                );
+            }
+        }
+        (Some("yes"), Some("everysec" | "no"))
+            if facts.number("lock.failover-grace").unwrap_or_default() == 0 =>
+        {
+            found(
+                all,
+                "aof-not-always",
+                Warning,
+                "the append-only file is written once a second or less often (appendfsync)",
+                [
+                    "a machine that crashes loses the grants of the last second: two may hold a lock then",
+                    "CONFIG SET appendfsync always, or lock.failover-grace as long as the longest lease",
+                    "docs/operations/failover.md#persistence",
+                ],
+            );
+        }
+        _ => {}
+    }
+    if facts.is("aof_last_write_status", "err") || facts.is("rdb_last_bgsave_status", "err") {
+        found(
+            all,
+            "writes-fail",
+            Danger,
+            "the server could not write its file the last time",
+            [
+                "a restart forgets the locks, and the server may refuse all writes, releases too",
+                "look at the server's log, and at the disk",
+                "docs/operations/failover.md#persistence",
+            ],
+        );
+    }
+}
+
+fn replicas(facts: &Facts, all: &mut Vec<Finding>) {
+    if facts.is("role", "slave") {
+        found(
+            all,
+            "replica",
+            Danger,
+            "this server is a replica",
+            [
+                "locks are acquired at the primary; a replica refuses",
+                "connect to the primary, or through sentinels (--sentinel) or the cluster (--cluster)",
+                "docs/operations/failover.md#replicas",
+            ],
+        );
+        return;
+    }
+    let cluster = facts.is("cluster_enabled", "1");
+    if facts.count("connected_slaves") > 0 {
+        let grace = facts.number("lock.failover-grace").unwrap_or_default();
+        let asks = facts.number("min-replicas-to-write").unwrap_or_default();
+        if facts.settings.is_some() && grace == 0 && asks == 0 {
+            found(
+                all,
+                "failover",
+                Danger,
+                "there are replicas, but neither lock.failover-grace nor min-replicas-to-write is set",
+                [
+                    "a failover loses the grants that the replica has not got yet: two may hold a lock then",
+                    "lock.failover-grace as long as the longest lease on all servers, with min-replicas-to-write 1; or SYNC in each acquire that matters",
+                    "docs/operations/failover.md#failover",
+                ],
+            );
+        } else if facts.settings.is_some() && (grace == 0 || asks == 0) {
+            let (what, missing) = if grace == 0 {
+                ("min-replicas-to-write", "lock.failover-grace")
+            } else {
+                ("lock.failover-grace", "min-replicas-to-write")
+            };
+            found(
+                all,
+                "failover",
+                Warning,
+                format!("{what} is set, but not {missing}"),
+                [
+                    "each alone leaves a gap in a failover: a primary that is cut off goes on granting, or its last grants are lost",
+                    "set both, or SYNC in each acquire that matters",
+                    "docs/operations/failover.md#failover",
+                ],
+            );
+        }
+    } else if cluster {
+        found(
+            all,
+            "no-replica",
+            Warning,
+            "this node of the cluster has no replica",
+            [
+                "if it ends, its locks can't be acquired until it is back",
+                "give each primary a replica",
+                "docs/operations/failover.md#failover",
+            ],
+        );
+    }
+    for (replica, ahead) in &facts.clocks {
+        if ahead.unsigned_abs() > CLOCKS_MS {
+            found(
+                all,
+                "clocks",
+                Danger,
+                format!("the clock of the replica {replica} is {ahead} ms ahead of its primary's"),
+                [
+                    "a lease is a moment of the clock: after a failover it ends by so much too early or too late",
+                    "synchronize the clocks (chrony, NTP)",
+                    "docs/safety.md#hazards",
+                ],
+            );
+        }
+    }
+}
+
+fn settings(facts: &Facts, all: &mut Vec<Finding>) {
+    let of = |name: &str| facts.number(name).unwrap_or_default();
+    let (default, most) = (of("lock.default-lease"), of("lock.max-lease"));
+    if most > 0 && default > most {
+        found(
+            all,
+            "leases",
+            Warning,
+            format!("lock.default-lease is {default} ms, above lock.max-lease, {most} ms"),
+            [
+                "who names no lease gets the shorter one",
+                "set lock.default-lease to at most lock.max-lease",
+                "docs/operations/configure.md#settings",
+            ],
+        );
+    }
+    let claim = of("lock.claim");
+    if claim > 0 && claim < 4_000 {
+        found(
+            all,
+            "claim",
+            Warning,
+            format!("lock.claim is {claim} ms, less than the 4 s after which the packages ask again"),
+            [
+                "a message that is lost costs a waiter its turn",
+                "CONFIG SET lock.claim 5000",
+                "docs/operations/configure.md#settings",
+            ],
+        );
+    }
+    let grace = of("lock.failover-grace");
+    let longest = default.max(most);
+    if grace > 0 && grace < longest {
+        found(
+            all,
+            "grace",
+            Danger,
+            format!("lock.failover-grace is {grace} ms, shorter than leases may be, {longest} ms"),
+            [
+                "a lease that a failover has lost may still run when the grace is over: two may hold a lock then",
+                "set lock.failover-grace to the longest lease, and lock.max-lease so that there is none longer",
+                "docs/operations/failover.md#failover",
+            ],
+        );
+    } else if grace > 0 && most == 0 {
+        found(
+            all,
+            "grace-no-cap",
+            Warning,
+            "lock.failover-grace is set, but lock.max-lease is not",
+            [
+                "a client may ask for a lease that outlasts the grace",
+                "set lock.max-lease to lock.failover-grace",
+                "docs/operations/failover.md#failover",
+            ],
+        );
+    }
+    if facts.settings.is_some() && of("lock.max-holders") == 0 {
+        found(
+            all,
+            "holders",
+            Warning,
+            "lock.max-holders is 0: any number of clients may hold one lock",
+            [
+                "one client can make a lock so large that each command on it is slow",
+                "CONFIG SET lock.max-holders 1000",
+                "docs/operations/configure.md#many-holders-of-one-lock",
+            ],
+        );
+    }
+}
+
+fn connections(facts: &Facts, all: &mut Vec<Finding>) {
+    let timeout = facts.number("timeout").unwrap_or_default();
+    if timeout > 0 {
+        found(
+            all,
+            "timeout",
+            Warning,
+            format!("timeout is {timeout} s"),
+            [
+                "a holder with a session that is silent for that long is cut off, and loses its lock",
+                "CONFIG SET timeout 0; tcp-keepalive finds out who has gone",
+                "docs/operations/configure.md#how-long-a-session-outlives-its-holder",
+            ],
+        );
+    }
+    if facts.setting("tcp-keepalive") == Some("0") {
+        found(
+            all,
+            "keepalive",
+            Warning,
+            "tcp-keepalive is 0",
+            [
+                "a host that vanishes keeps the locks of its sessions for hours",
+                "CONFIG SET tcp-keepalive 60",
+                "docs/operations/configure.md#how-long-a-session-outlives-its-holder",
+            ],
+        );
+    }
+    // "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
+    let words: Vec<&str> =
+        facts.setting("client-output-buffer-limit").unwrap_or_default().split(' ').collect();
+    let pubsub = words.iter().position(|word| *word == "pubsub").map(|at| words.iter().skip(at + 1).take(2));
+    if let Some(limits) = pubsub
+        && let Some(least) =
+            limits.filter_map(|word| word.parse::<u64>().ok()).filter(|limit| *limit > 0).min()
+        && least < BUFFER
+    {
+        found(
+            all,
+            "pubsub-buffer",
+            Warning,
+            format!("client-output-buffer-limit cuts subscribers off at {least} bytes"),
+            [
+                "a package hears of its grants over one subscription: one with thousands of waiters is cut off, and asks anew each time",
+                "CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"",
+                "docs/operations/configure.md#settings-of-the-server",
+            ],
+        );
+    }
+    if facts.is("cluster_enabled", "1") && facts.setting("cluster-allow-pubsubshard-when-down") == Some("no")
+    {
+        found(
+            all,
+            "cluster-pubsub",
+            Warning,
+            "cluster-allow-pubsubshard-when-down is no",
+            [
+                "in a cluster that is partly down, messages of grants don't come, and waits take until they ask again",
+                "CONFIG SET cluster-allow-pubsubshard-when-down yes",
+                "docs/commands/notify.md",
+            ],
+        );
+    }
+}
+
+fn users(facts: &Facts, all: &mut Vec<Finding>) {
+    for line in facts.users.iter().flatten() {
+        let mut words = line.split(' ').skip(1);
+        let Some(name) = words.next() else { continue };
+        let rules: Vec<&str> = words.collect();
+        let has = |rule: &str| rules.contains(&rule);
+        if !has("on") {
+            continue;
+        }
+        if name == "default" && has("nopass") && has("+@all") {
+            let local =
+                facts.setting("protected-mode") == Some("yes") || facts.setting("bind").is_some_and(is_local);
+            let severity = if local { Unknown } else { Danger };
+            if severity == Danger {
+                found(
+                    all,
+                    "open",
+                    severity,
+                    "the user default needs no password, and may do everything",
+                    [
+                        "whoever reaches the port can break and delete locks",
+                        "a password for default, and users with the rights that they need",
+                        "docs/operations/secure.md#acl-rules",
+                    ],
+                );
+            }
+            continue;
+        }
+        let all_keys = has("~*") || has("allkeys");
+        let breaks = has("+@all") && !has("-lock.break") && !has("-@dangerous") && !has("-@admin")
+            || has("+lock.break")
+            || has("+@lock") && !has("-lock.break");
+        if breaks && all_keys && name != "default" {
+            found(
+                all,
+                "break",
+                Warning,
+                format!("the user {name} may say LOCK.BREAK on every key"),
+                [
+                    "an application that breaks locks by mistake lets two work at once",
+                    "ACL SETUSER for applications: -lock.break",
+                    "docs/operations/secure.md#commands-to-keep-from-applications",
+                ],
+            );
+        }
+        let writes = has("+@all") || has("+@write") || has("+set") || has("+del");
+        if writes && all_keys && name != "default" {
+            found(
+                all,
+                "writes",
+                Warning,
+                format!("the user {name} may write and delete every key, those of locks too"),
+                [
+                    "a DEL or SET on the key of a lock ends it without a word to its holder",
+                    "give applications the keys of their data, and those of locks with the category @lock alone",
+                    "docs/operations/secure.md#acl-rules",
+                ],
+            );
+        }
+    }
+}
+
+fn is_local(bind: &str) -> bool {
+    bind.split(' ')
+        .all(|address| matches!(address.trim_start_matches('-'), "127.0.0.1" | "::1" | "localhost"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that is right, with these settings set otherwise.
+    fn server(changed: &[(&str, &str)], info: &[(&str, &str)]) -> Facts {
+        let right = [
+            ("maxmemory-policy", "noeviction"),
+            ("maxmemory", "0"),
+            ("appendonly", "yes"),
+            ("appendfsync", "always"),
+            ("lock.default-lease", "30000"),
+            ("lock.max-lease", "0"),
+            ("lock.claim", "5000"),
+            ("lock.failover-grace", "0"),
+            ("lock.max-holders", "1000"),
+            ("timeout", "0"),
+            ("tcp-keepalive", "300"),
+            (
+                "client-output-buffer-limit",
+                "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+            ),
+            ("protected-mode", "yes"),
+        ];
+        let own = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        Facts {
+            module: Some(VERSION),
+            settings: Some(own(&right).into_iter().chain(own(changed)).collect()),
+            info: own(info).into_iter().collect(),
+            users: Some(vec!["user default on nopass ~* &* +@all".to_owned()]),
+            ..Facts::default()
+        }
+    }
+
+    fn ids(facts: &Facts) -> Vec<(&'static str, Severity)> {
+        findings(facts).iter().map(|finding| (finding.id, finding.severity)).collect()
+    }
+
+    #[test]
+    fn a_right_server_has_no_findings() {
+        assert_eq!(ids(&server(&[], &[("role", "master")])), []);
+    }
+
+    #[test]
+    fn each_danger_is_found() {
+        let of = |changed: &[(&str, &str)]| ids(&server(changed, &[]));
+        assert_eq!(of(&[("maxmemory-policy", "allkeys-lru"), ("maxmemory", "100")]), [("eviction", Danger)]);
+        assert_eq!(of(&[("maxmemory-policy", "volatile-ttl")]), [("eviction", Warning)]);
+        assert_eq!(of(&[("appendonly", "no")]), [("no-aof", Warning)]);
+        assert_eq!(of(&[("appendfsync", "everysec")]), [("aof-not-always", Warning)]);
+        assert_eq!(of(&[("lock.claim", "1000")]), [("claim", Warning)]);
+        assert_eq!(of(&[("lock.max-lease", "10000")]), [("leases", Warning)]);
+        assert_eq!(of(&[("lock.failover-grace", "10000"), ("lock.max-lease", "30000")]), [("grace", Danger)]);
+        assert_eq!(of(&[("lock.failover-grace", "30000")]), [("grace-no-cap", Warning)]);
+        assert_eq!(of(&[("lock.max-holders", "0")]), [("holders", Warning)]);
+        assert_eq!(of(&[("timeout", "60")]), [("timeout", Warning)]);
+        assert_eq!(of(&[("tcp-keepalive", "0")]), [("keepalive", Warning)]);
+        assert_eq!(
+            of(&[("client-output-buffer-limit", "normal 0 0 0 slave 0 0 0 pubsub 65536 0 0")]),
+            [("pubsub-buffer", Warning)]
+        );
+        assert_eq!(of(&[("protected-mode", "no"), ("bind", "* -::*")]), [("open", Danger)]);
+    }
+
+    #[test]
+    fn replicas_want_a_grace_and_a_number_that_confirms() {
+        let of = |changed: &[(&str, &str)]| {
+            ids(&server(changed, &[("role", "master"), ("connected_slaves", "1")]))
+        };
+        assert_eq!(of(&[]), [("failover", Danger)]);
+        assert_eq!(of(&[("min-replicas-to-write", "1")]), [("failover", Warning)]);
+        let both =
+            [("min-replicas-to-write", "1"), ("lock.failover-grace", "30000"), ("lock.max-lease", "30000")];
+        assert_eq!(of(&both), []);
+        assert_eq!(ids(&server(&[], &[("role", "slave")])), [("replica", Danger)]);
+    }
+
+    #[test]
+    fn clocks_that_are_apart_are_found() {
+        let mut facts = server(&[("min-replicas-to-write", "1")], &[("role", "master")]);
+        facts.clocks = vec![("10.0.0.2:6379".to_owned(), -700), ("10.0.0.3:6379".to_owned(), 100)];
+        assert_eq!(ids(&facts), [("clocks", Danger)]);
+    }
+
+    #[test]
+    fn users_who_may_break_locks_are_found() {
+        let mut facts = server(&[], &[]);
+        let of = |line: &str, facts: &mut Facts| {
+            facts.users = Some(vec![line.to_owned()]);
+            ids(facts)
+        };
+        assert_eq!(of("user app on #00 ~app:* resetchannels -@all +@lock -lock.break", &mut facts), []);
+        assert_eq!(of("user app on #00 ~* &* +@all", &mut facts), [("break", Warning), ("writes", Warning)]);
+        assert_eq!(of("user app on #00 ~* &* +@all -@dangerous", &mut facts), [("writes", Warning)]);
+        assert_eq!(of("user app off #00 ~* &* +@all", &mut facts), []);
+    }
+
+    #[test]
+    fn what_may_not_be_asked_is_said_and_nothing_is_made_of_it() {
+        let facts = Facts {
+            module: Some(VERSION),
+            unknown: vec![("CONFIG GET", "NOPERM".to_owned())],
+            ..Facts::default()
+        };
+        assert_eq!(ids(&facts), [("unknown", Unknown)]);
+        assert_eq!(ids(&Facts::default()), [("no-module", Danger)]);
+    }
+}

@@ -1,0 +1,179 @@
+//! What the screen shows: the last looks, in an order, with what is chosen. Nothing here draws or asks.
+
+use serde_json::Value;
+
+use crate::top::look::{Lock, Seen};
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Order {
+    Waiters,
+    Held,
+    Wait,
+}
+
+pub(crate) struct View {
+    pub(crate) address: String,
+    pub(crate) filter: String,
+    /// The filter is being typed.
+    pub(crate) types: bool,
+    pub(crate) order: Order,
+    /// Why the last look has failed, if it has.
+    pub(crate) trouble: Option<String>,
+    /// What is shown: those that the filter lets through, in order.
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) at: usize,
+    detail: Option<Value>,
+    wants_detail: bool,
+    last: Option<Seen>,
+    before: Option<Seen>,
+}
+
+impl View {
+    pub(crate) fn new(address: String, filter: String) -> Self {
+        Self {
+            address,
+            filter,
+            types: false,
+            order: Order::Waiters,
+            trouble: None,
+            locks: Vec::new(),
+            at: 0,
+            detail: None,
+            wants_detail: false,
+            last: None,
+            before: None,
+        }
+    }
+
+    pub(crate) fn seen(&mut self, seen: Seen) {
+        self.trouble = None;
+        self.before = self.last.replace(seen);
+        self.sort();
+    }
+
+    pub(crate) fn order(&mut self, order: Order) {
+        self.order = order;
+        self.sort();
+    }
+
+    pub(crate) fn sort(&mut self) {
+        let all = self.last.as_ref().map(|seen| seen.locks.as_slice()).unwrap_or_default();
+        let mut locks: Vec<Lock> =
+            all.iter().filter(|lock| lock.key.contains(&self.filter)).cloned().collect();
+        let rank = |lock: &Lock| match self.order {
+            Order::Waiters => lock.waiters,
+            Order::Held => lock.held_ms,
+            Order::Wait => lock.wait_ms,
+        };
+        locks.sort_by(|one, other| rank(other).cmp(&rank(one)).then_with(|| one.key.cmp(&other.key)));
+        self.locks = locks;
+        self.at = self.at.min(self.locks.len().saturating_sub(1));
+    }
+
+    pub(crate) fn step(&mut self, by: isize) {
+        self.at = self.at.saturating_add_signed(by).min(self.locks.len().saturating_sub(1));
+    }
+
+    pub(crate) fn chosen(&self) -> Option<String> {
+        self.locks.get(self.at).map(|lock| lock.key.clone())
+    }
+
+    pub(crate) fn open(&mut self) {
+        self.wants_detail = self.chosen().is_some();
+    }
+
+    /// Whether there was a lock that was looked into.
+    pub(crate) fn close(&mut self) -> bool {
+        self.wants_detail = false;
+        self.detail.take().is_some()
+    }
+
+    pub(crate) fn wants_detail(&self) -> bool {
+        self.wants_detail
+    }
+
+    pub(crate) fn has_detail(&self) -> bool {
+        self.detail.is_some()
+    }
+
+    pub(crate) fn detail_is(&mut self, lock: Value) {
+        self.wants_detail = false;
+        self.detail = Some(lock);
+    }
+
+    pub(crate) fn detail(&self) -> Option<&Value> {
+        self.detail.as_ref()
+    }
+
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.last.as_ref().and_then(|seen| seen.counters.get(name)).copied().unwrap_or_default()
+    }
+
+    /// How often that happened a second, between the last two looks.
+    pub(crate) fn rate(&self, name: &str) -> u64 {
+        let (Some(last), Some(before)) = (&self.last, &self.before) else { return 0 };
+        let of = |seen: &Seen| seen.counters.get(name).copied().unwrap_or_default();
+        // A server that has started anew counts from 0.
+        let more = of(last).saturating_sub(of(before));
+        let ms = last.at.saturating_duration_since(before.at).as_millis().max(1);
+        u64::try_from(u128::from(more) * 1_000 / ms).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn lock(key: &str, waiters: u64, held_ms: u64, wait_ms: u64) -> Lock {
+        Lock { key: key.to_owned(), waiters, held_ms, wait_ms, ..Lock::default() }
+    }
+
+    fn seen(at: Instant, grants: u64) -> Seen {
+        let locks = vec![lock("a", 1, 30, 7), lock("b", 3, 10, 9), lock("ab", 2, 20, 8)];
+        Seen { at, counters: BTreeMap::from([("lock_grants".to_owned(), grants)]), locks }
+    }
+
+    fn keys(view: &View) -> Vec<&str> {
+        view.locks.iter().map(|lock| lock.key.as_str()).collect()
+    }
+
+    #[test]
+    fn locks_are_sorted_and_filtered() {
+        let mut view = View::new(String::new(), String::new());
+        view.seen(seen(Instant::now(), 0));
+        assert_eq!(keys(&view), ["b", "ab", "a"]);
+        view.order(Order::Held);
+        assert_eq!(keys(&view), ["a", "ab", "b"]);
+        view.filter = "b".to_owned();
+        view.order(Order::Wait);
+        assert_eq!(keys(&view), ["b", "ab"]);
+    }
+
+    #[test]
+    fn what_is_chosen_stays_within_the_list() {
+        let mut view = View::new(String::new(), String::new());
+        assert_eq!(view.chosen(), None);
+        view.seen(seen(Instant::now(), 0));
+        view.step(9);
+        assert_eq!(view.chosen().as_deref(), Some("a"));
+        view.step(-1);
+        assert_eq!(view.chosen().as_deref(), Some("ab"));
+        view.filter = "x".to_owned();
+        view.sort();
+        assert_eq!(view.chosen(), None);
+    }
+
+    #[test]
+    fn rates_are_those_between_two_looks() {
+        let (mut view, begin) = (View::new(String::new(), String::new()), Instant::now());
+        view.seen(seen(begin, 1_000));
+        assert_eq!(view.rate("lock_grants"), 0);
+        view.seen(seen(begin + Duration::from_millis(500), 1_100));
+        assert_eq!(view.rate("lock_grants"), 200);
+        view.seen(seen(begin + Duration::from_secs(1), 3));
+        assert_eq!(view.rate("lock_grants"), 0);
+    }
+}
