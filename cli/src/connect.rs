@@ -154,7 +154,7 @@ impl Target {
         let with_tls = addresses.iter().any(|address| matches!(address, ConnectionAddr::TcpTls { .. }));
         let build = || {
             let mut builder =
-                SentinelClientBuilder::new(addresses, name.to_owned(), SentinelServerType::Master)?
+                SentinelClientBuilder::new(addresses, name, SentinelServerType::Master)?
                     .set_client_to_redis_db(settings.db());
             if let Some(user) = settings.username() {
                 builder = builder.set_client_to_redis_username(user);

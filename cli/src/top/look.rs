@@ -6,7 +6,7 @@ use std::time::Instant;
 use redis::{Value as Reply, cmd};
 use serde_json::Value;
 
-use crate::connect::{Node, Target};
+use crate::connect::{Link, Node, Target};
 use crate::doctor::fields;
 use crate::failure::Failure;
 use crate::lock::{info, json};
@@ -93,14 +93,13 @@ impl Looks {
     }
 
     /// One lock with all who hold and wait; null if it is free.
-    pub(crate) fn detail(&self, key: Option<String>) -> Value {
-        let ask = |key: String| {
-            let reply: Reply = self.target.link().ok()?.ask(&info(&key, true)).ok()?;
-            let mut lock = json(reply);
-            lock.as_object_mut()?.insert("key".to_owned(), key.into());
-            Some(lock)
-        };
-        key.and_then(ask).unwrap_or_default()
+    pub(crate) fn detail(&self, key: String) -> Value {
+        let reply = |link: &mut Link| link.ask::<Reply>(&info(&key, true)).ok();
+        let mut lock = self.target.link().ok().as_mut().and_then(reply).map(json).unwrap_or_default();
+        if let Some(fields) = lock.as_object_mut() {
+            fields.insert("key".to_owned(), key.into());
+        }
+        lock
     }
 }
 

@@ -46,9 +46,7 @@ fn go(
             if control_c || !pressed(view, key.code) {
                 return Ok(());
             }
-            if view.wants_detail() {
-                view.detail_is(looks.detail(view.chosen()));
-            }
+            into(looks, view);
             continue;
         }
         next = Instant::now() + every;
@@ -63,9 +61,13 @@ fn go(
                 };
             }
         }
-        if view.has_detail() {
-            view.detail_is(looks.detail(view.chosen()));
-        }
+        into(looks, view);
+    }
+}
+
+fn into(looks: &Looks, view: &mut View) {
+    if let Some(key) = view.looked_into() {
+        view.detail_is(looks.detail(key));
     }
 }
 
@@ -83,11 +85,10 @@ fn pressed(view: &mut View, code: KeyCode) -> bool {
     }
     match code {
         KeyCode::Char('q') => return false,
+        KeyCode::Esc if view.close() => {}
         KeyCode::Esc => {
-            if !view.close() {
-                view.filter.clear();
-                view.sort();
-            }
+            view.filter.clear();
+            view.sort();
         }
         KeyCode::Char('/') => view.types = true,
         KeyCode::Char('w') => view.order(Order::Waiters),

@@ -22,8 +22,9 @@ pub(crate) struct View {
     /// What is shown: those that the filter lets through, in order.
     pub(crate) locks: Vec<Lock>,
     pub(crate) at: usize,
+    /// The lock that is looked into, and what it was at the last look.
+    into: Option<String>,
     detail: Option<Value>,
-    wants_detail: bool,
     last: Option<Seen>,
     before: Option<Seen>,
 }
@@ -38,8 +39,8 @@ impl View {
             trouble: None,
             locks: Vec::new(),
             at: 0,
+            into: None,
             detail: None,
-            wants_detail: false,
             last: None,
             before: None,
         }
@@ -66,8 +67,10 @@ impl View {
             Order::Wait => lock.wait_ms,
         };
         locks.sort_by(|one, other| rank(other).cmp(&rank(one)).then_with(|| one.key.cmp(&other.key)));
+        // What is chosen stays chosen where it moves.
+        let chosen = self.chosen().and_then(|key| locks.iter().position(|lock| lock.key == key));
         self.locks = locks;
-        self.at = self.at.min(self.locks.len().saturating_sub(1));
+        self.at = chosen.unwrap_or(self.at).min(self.locks.len().saturating_sub(1));
     }
 
     pub(crate) fn step(&mut self, by: isize) {
@@ -79,25 +82,21 @@ impl View {
     }
 
     pub(crate) fn open(&mut self) {
-        self.wants_detail = self.chosen().is_some();
+        self.into = self.chosen();
     }
 
     /// Whether there was a lock that was looked into.
     pub(crate) fn close(&mut self) -> bool {
-        self.wants_detail = false;
-        self.detail.take().is_some()
+        self.detail = None;
+        self.into.take().is_some()
     }
 
-    pub(crate) fn wants_detail(&self) -> bool {
-        self.wants_detail
-    }
-
-    pub(crate) fn has_detail(&self) -> bool {
-        self.detail.is_some()
+    /// The lock that is looked into.
+    pub(crate) fn looked_into(&self) -> Option<String> {
+        self.into.clone()
     }
 
     pub(crate) fn detail_is(&mut self, lock: Value) {
-        self.wants_detail = false;
         self.detail = Some(lock);
     }
 
@@ -160,6 +159,8 @@ mod tests {
         view.step(9);
         assert_eq!(view.chosen().as_deref(), Some("a"));
         view.step(-1);
+        assert_eq!(view.chosen().as_deref(), Some("ab"));
+        view.order(Order::Held);
         assert_eq!(view.chosen().as_deref(), Some("ab"));
         view.filter = "x".to_owned();
         view.sort();
