@@ -153,9 +153,8 @@ impl Target {
         let addresses: Vec<ConnectionAddr> = infos.iter().map(|info| info.addr().clone()).collect();
         let with_tls = addresses.iter().any(|address| matches!(address, ConnectionAddr::TcpTls { .. }));
         let build = || {
-            let mut builder =
-                SentinelClientBuilder::new(addresses, name, SentinelServerType::Master)?
-                    .set_client_to_redis_db(settings.db());
+            let mut builder = SentinelClientBuilder::new(addresses, name, SentinelServerType::Master)?
+                .set_client_to_redis_db(settings.db());
             if let Some(user) = settings.username() {
                 builder = builder.set_client_to_redis_username(user);
             }

@@ -11,7 +11,6 @@ mod run;
 mod text;
 mod top;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -58,12 +57,8 @@ fn act(options: Options) -> Result<u8, Failure> {
             clap_complete::generate(shell, &mut Options::command(), "redislock", &mut std::io::stdout());
             Ok(0)
         }
-        Command::Man => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Options::command().flatten_help(true))
-                .render(&mut page)
-                .map_err(Failure::output)?;
-            std::io::stdout().write_all(&page).map_err(Failure::output)?;
+        Command::Man { folder } => {
+            clap_mangen::generate_to(Options::command(), folder).map_err(Failure::output)?;
             Ok(0)
         }
     }

@@ -78,8 +78,11 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
-    /// Print the man page
-    Man,
+    /// Write the man pages into a folder
+    Man {
+        /// The folder
+        folder: PathBuf,
+    },
 }
 
 /// Run a command under a lock.

@@ -26,6 +26,7 @@ mod memory;
 mod notify;
 mod operators;
 mod persistence;
+mod program;
 mod release;
 mod replication;
 mod security;

@@ -309,7 +309,7 @@ fn settings(facts: &Facts, all: &mut Vec<Finding>) {
             ],
         );
     }
-    if facts.settings.is_some() && of("lock.max-holders") == 0 {
+    if facts.number("lock.max-holders") == Some(0) {
         found(
             all,
             "holders",

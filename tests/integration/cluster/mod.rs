@@ -11,3 +11,5 @@ mod slots;
 mod sync;
 mod under_load;
 mod waits;
+
+pub(crate) use nodes::Cluster;

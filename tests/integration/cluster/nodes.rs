@@ -9,14 +9,14 @@ use crate::support::{Client, Outcome, Rng, Route, Server, Setup, cli_program, wa
 /// How many slots there are.
 const SLOTS: u16 = 16384;
 
-pub(super) struct Cluster {
-    pub(super) nodes: Vec<Server>,
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Server>,
     ids: Vec<String>,
 }
 
 impl Cluster {
     /// The first three nodes are primaries.
-    pub(super) fn start(setup: Setup, replicas: bool) -> Self {
+    pub(crate) fn start(setup: Setup, replicas: bool) -> Self {
         let setup = setup.set("cluster-enabled", "yes");
         let count = if replicas { 6 } else { 3 };
         let nodes: Vec<Server> = (0..count).map(|_| setup.clone().start()).collect();

@@ -52,6 +52,15 @@ pub(crate) fn meddler_path() -> &'static Path {
     })
 }
 
+/// `redislock`, the command: `REDISLOCK_PROGRAM`, else built from this source, once.
+pub(crate) fn program_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        path_in("REDISLOCK_PROGRAM")
+            .unwrap_or_else(|| build(&["--package", "redislock-cli"], "debug/redislock"))
+    })
+}
+
 /// A cdylib is not built for the sake of a test, so it is built here, in the target folder that this test lies in.
 fn build(options: &[&str], product: &str) -> PathBuf {
     let this_test = env::current_exe().unwrap();

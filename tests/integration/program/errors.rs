@@ -1,0 +1,97 @@
+//! What goes wrong: one line each, and a code of its own.
+
+use super::{command, ended, redislock, url};
+use crate::support::{Server, Setup};
+
+/// The code, and the one line.
+fn fails(ran: &super::Ran, code: i32, parts: &[&str]) {
+    assert_eq!(ran.code, Some(code), "{ran:?}");
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+    for part in parts {
+        assert!(ran.err.contains(part), "{part} is not in {}", ran.err);
+    }
+}
+
+/// All that ask a server.
+const ALL: [&[&str]; 6] =
+    [&["run", "k", "--", "true"], &["ls"], &["show", "k"], &["break", "k", "--yes"], &["doctor"], &["bench"]];
+
+#[test]
+fn a_server_that_is_not_there() {
+    let mut server = Server::start();
+    let gone = url(&server);
+    server.kill();
+    for words in ALL {
+        fails(&ended(command(&gone, words)), 69, &["can't reach the server", &gone]);
+    }
+}
+
+#[test]
+fn a_server_without_the_module() {
+    let server = Setup::new().without_module().start();
+    for words in [&["run", "k", "--", "true"] as &[_], &["show", "k"], &["break", "k", "--yes"], &["bench"]] {
+        fails(&redislock(&server, words), 78, &["no Redislock module", "loadmodule"]);
+    }
+    assert_eq!(redislock(&server, &["doctor"]).code, Some(2));
+}
+
+#[test]
+fn rights_that_are_missing_and_wrong_passwords() {
+    let (server, mut client) = Server::and_client();
+    client.ask::<()>("ACL SETUSER app on >secret ~app:* &* +@all");
+    client.ask::<()>("ACL SETUSER default nopass -@all +auth +hello +client");
+    let with = |password: &str, words: &[&str]| {
+        let mut command = command(&url(&server), words);
+        command.env("REDISLOCK_USER", "app").env("REDISLOCK_PASSWORD", password);
+        ended(command)
+    };
+    fails(&with("secret", &["show", "other"]), 77, &["no right"]);
+    fails(&with("wrong", &["show", "app:k"]), 77, &["password"]);
+    assert_eq!(with("secret", &["run", "app:k", "--", "true"]).code, Some(0));
+    let file = server.folder().join("password");
+    std::fs::write(&file, "secret\n").unwrap();
+    let ran =
+        redislock(&server, &["show", "app:k", "--user", "app", "--password-file", file.to_str().unwrap()]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "app:k is free\n"), "{}", ran.err);
+}
+
+#[test]
+fn a_key_that_is_no_lock() {
+    let (server, mut client) = Server::and_client();
+    client.ask::<()>("SET k x");
+    for words in [&["run", "k", "--", "true"] as &[_], &["show", "k"], &["break", "k", "--yes"]] {
+        fails(&redislock(&server, words), 65, &["no lock"]);
+    }
+}
+
+#[test]
+fn options_that_are_wrong() {
+    let server = Server::start();
+    for words in [
+        &[] as &[_],
+        &["run", "k"],
+        &["run", "k", "--", ""],
+        &["run", "k", "--wait", "soon", "--", "true"],
+        &["run", "k", "--wait", "1s", "--no-wait", "--", "true"],
+        &["run", "k", "--limit", "0", "--", "true"],
+        &["run", "k", "--all", "k", "--", "true"],
+        &["run", "k", "--lease", "0s", "--", "true"],
+        &["run", "k", "--once-per", "0s", "--", "true"],
+        &["ls", "--url", "http://127.0.0.1"],
+        &["ls", "--url", "redis://a,redis://b"],
+        &["ls", "--password-file", "/nowhere/nothing"],
+        &["fly"],
+    ] {
+        let code = redislock(&server, words).code;
+        let expected = if words == ["run", "k", "--", ""] { 127 } else { 64 };
+        assert_eq!(code, Some(expected), "{words:?}");
+    }
+}
+
+#[test]
+fn a_password_on_the_command_line_is_refused() {
+    let server = Server::start();
+    let ran = redislock(&server, &["ls", "--url", &format!("redis://:secret@127.0.0.1:{}", server.port())]);
+    fails(&ran, 64, &["ps", "REDIS_URL"]);
+    assert!(!ran.err.contains("secret"));
+}

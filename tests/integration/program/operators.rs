@@ -1,0 +1,110 @@
+//! `redislock ls`, `show`, `break` and `bench`.
+
+use std::process::Stdio;
+
+use super::{Running, command, redislock, url};
+use crate::support::{Client, Server, Waiter, wait_for};
+
+/// Alice holds `a` with a label, two readers hold `r`, and Bob waits for `a`; beside them is other data.
+fn some() -> (Server, Client, Waiter) {
+    let (server, mut client) = Server::and_client();
+    client.ask::<()>("LOCK.ACQUIRE a OWNER alice LABEL nightly");
+    client.ask::<()>("LOCK.ACQUIRE r OWNER one SHARED");
+    client.ask::<()>("LOCK.ACQUIRE r OWNER two SHARED PX 60000");
+    client.ask::<()>("SET data x");
+    let waiter = Waiter::new(&server, "a", "OWNER bob");
+    (server, client, waiter)
+}
+
+#[test]
+fn locks_are_listed_with_who_holds_them() {
+    let (server, _client, _waiter) = some();
+    let ran = redislock(&server, &["ls"]);
+    let rows: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["KEY", "HOLDER", "HELD", "LEASE", "HOLDERS", "WAITERS"]);
+    assert_eq!((rows[1][0], rows[1][1], rows[1][4], rows[1][5]), ("a", "nightly", "1", "1"));
+    assert_eq!((rows[2][0], rows[2][1], rows[2][4], rows[2][5]), ("r", "one", "2", "0"));
+    assert_eq!(rows.len(), 3);
+    assert_eq!(redislock(&server, &["ls", "nothing*"]).out, "no locks\n");
+    let json: serde_json::Value =
+        serde_json::from_str(&redislock(&server, &["ls", "r", "--json"]).out).unwrap();
+    assert_eq!(json[0]["key"], "r");
+    assert_eq!(json[0]["holders"], 2);
+    assert!(json[0]["lease_ms"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_lock_is_shown_with_all_who_hold_and_wait() {
+    let (server, _client, _waiter) = some();
+    let ran = redislock(&server, &["show", "a"]);
+    for part in ["held by 1\n", "nightly", "alice", "waited for by 1\n", "bob", "127.0.0.1:", "for ever"] {
+        assert!(ran.out.contains(part), "{part} is not in\n{}", ran.out);
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&redislock(&server, &["show", "a", "--json"]).out).unwrap();
+    assert_eq!(json["grants"][0]["label"], "nightly");
+    assert_eq!(json["queue"][0]["owner"], "bob");
+    assert!(json["queue"][0]["address"].as_str().unwrap().starts_with("127.0.0.1:"));
+    assert_eq!(redislock(&server, &["show", "free"]).out, "free is free\n");
+    assert_eq!(redislock(&server, &["show", "free", "--json"]).out, "null\n");
+}
+
+#[test]
+fn what_clients_name_can_not_steer_the_terminal() {
+    let (server, mut client) = Server::and_client();
+    client.ask_words::<(), _>(["LOCK.ACQUIRE", "k\u{1b}[2J", "OWNER", "me", "LABEL", "\u{1b}]0;title\u{7}"]);
+    for words in [&["ls"] as &[_], &["show", "k\u{1b}[2J"], &["run", "k\u{1b}[2J", "--no-wait", "--", "true"]]
+    {
+        let ran = redislock(&server, words);
+        assert!(!ran.out.contains('\u{1b}') && !ran.err.contains('\u{1b}'), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_lock_is_broken_only_by_who_says_so() {
+    let (server, mut client, waiter) = some();
+    let refused = redislock(&server, &["break", "a"]);
+    assert_eq!(refused.code, Some(64), "nobody can be asked");
+    assert_eq!(client.holders("a").remove(0).owner, "alice");
+
+    let fence = client.holders("a").remove(0).fence;
+    let ran = redislock(&server, &["break", "a", "--yes", "--fence", &(fence + 1).to_string()]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "a: nothing to end: no grant has that fence\n"));
+
+    let ran = redislock(&server, &["break", "a", "--yes"]);
+    assert!(ran.out.starts_with(&format!("a: ended 1 of 1:\n  nightly (fence {fence})")), "{}", ran.out);
+    assert_eq!(client.holders("a").remove(0).owner, "bob");
+    drop(waiter);
+    assert_eq!(redislock(&server, &["break", "free", "--yes"]).out, "free: nothing to end: it is free\n");
+}
+
+#[test]
+fn a_benchmark_says_ratios_and_leaves_nothing() {
+    let (server, mut client) = Server::and_client();
+    let ran = redislock(&server, &["bench", "--time", "200ms", "--clients", "3"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("handovers between 3 clients, a second"), "{}", ran.out);
+    wait_for("no key", || client.ask::<i64>("DBSIZE") == 0);
+}
+
+#[test]
+fn completions_and_a_man_page_come_from_the_program_itself() {
+    let server = Server::start();
+    let completions = redislock(&server, &["completions", "bash"]);
+    assert!(completions.out.contains("--once-per"), "{}", completions.err);
+    let folder = server.folder().join("man");
+    std::fs::create_dir(&folder).unwrap();
+    assert_eq!(redislock(&server, &["man", folder.to_str().unwrap()]).code, Some(0));
+    for (name, part) in [("redislock.1", "REDIS_URL"), ("redislock.1", "75"), ("redislock-run.1", "once")] {
+        let page = std::fs::read_to_string(folder.join(name)).unwrap();
+        assert!(page.contains(part), "{part} is not in {name}");
+    }
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let server = Server::start();
+    let mut doctor = command(&url(&server), &["doctor"]);
+    doctor.stdout(Stdio::piped());
+    assert!(!Running(doctor.spawn().unwrap()).end().out.contains('\u{1b}'));
+}

@@ -1,0 +1,135 @@
+//! `redislock run` and signals: passed on, or of the kind that nobody can catch, to each process of it.
+
+use rustix::process::{Signal, kill_process};
+
+use super::{Running, children, is_alive};
+use crate::support::{Server, queue, wait_for};
+
+/// A process of the shell that tells its number, and what it was sent.
+const TELLS: &str =
+    "trap 'echo term; exit 5' TERM; trap 'echo usr1' USR1; echo $$; while :; do sleep 0.05; done";
+
+/// Reads a line.
+fn line(running: &mut Running) -> String {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let mut byte = [0];
+    while running.0.stdout.as_mut().unwrap().read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        text.push(char::from(byte[0]));
+    }
+    text
+}
+
+#[test]
+fn signals_reach_the_command_which_says_how_it_ends() {
+    let (server, mut client) = Server::and_client();
+    let mut running = Running::holding(&server, "k", &[], TELLS);
+    line(&mut running);
+    running.signal(Signal::USR1);
+    assert_eq!(line(&mut running), "usr1");
+    running.signal(Signal::TERM);
+    let ran = running.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(5), "term\n"));
+    assert!(client.holders("k").is_empty());
+}
+
+#[test]
+fn a_signal_ends_a_wait_and_leaves_nothing_behind() {
+    let (server, mut client) = Server::held();
+    let waiting = Running::start(&server, &["run", "k", "--", "true"]);
+    wait_for("a waiter", || queue(&mut client, "k").len() == 1);
+    waiting.signal(Signal::INT);
+    assert_eq!(waiting.end().code, Some(130));
+    wait_for("no waiter", || queue(&mut client, "k").len() == 0);
+}
+
+#[test]
+fn a_command_that_is_killed_gives_the_lock_back() {
+    let (server, mut client) = Server::and_client();
+    let mut running = Running::holding(&server, "k", &[], TELLS);
+    let command = line(&mut running).parse().unwrap();
+    kill_process(rustix::process::Pid::from_raw(command).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(running.end().code, Some(137));
+    assert!(client.holders("k").is_empty());
+}
+
+/// Long before its lease of 30 s is over: the guard gives it back.
+#[test]
+fn when_redislock_is_killed_the_command_ends_and_the_next_one_runs() {
+    let (server, mut client) = Server::and_client();
+    let mut running = Running::holding(&server, "k", &[], TELLS);
+    let command = line(&mut running);
+    let waiting = Running::start(&server, &["run", "k", "--", "echo", "next"]);
+    wait_for("a waiter", || queue(&mut client, "k").len() == 1);
+    let lease = client.holders("k").remove(0).lease;
+    running.signal(Signal::KILL);
+    let ran = waiting.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "next\n"));
+    assert!(!is_alive(&command));
+    assert!(lease > 10_000, "it could have ended with its lease: {lease}");
+    drop(running.end());
+}
+
+/// What is held while a command runs on may not be given back: the guard waits until it has gone.
+#[test]
+fn the_guard_waits_for_a_command_that_does_not_go() {
+    let (server, mut client) = Server::and_client();
+    // The shell is what is tied to redislock; what it has started lives on, and is nobody's to end.
+    let mut running = Running::holding(&server, "k", &[], TELLS);
+    let command = line(&mut running).parse().unwrap();
+    let command = rustix::process::Pid::from_raw(command).unwrap();
+    // A process that is traced or stopped is killed all the same; one that is not there any more is no reason to wait.
+    kill_process(command, Signal::STOP).unwrap();
+    running.signal(Signal::KILL);
+    wait_for("the lock to be free", || client.holders("k").is_empty());
+    assert!(!is_alive(&command.as_raw_nonzero().to_string()));
+}
+
+#[test]
+fn without_its_guard_it_goes_on() {
+    let (server, mut client) = Server::and_client();
+    let mut running = Running::holding(&server, "k", &[], TELLS);
+    let command = line(&mut running);
+    let guard =
+        children(running.pid()).into_iter().find(|child| child.as_raw_nonzero().to_string() != command);
+    kill_process(guard.unwrap(), Signal::KILL).unwrap();
+    running.signal(Signal::TERM);
+    let ran = running.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(5), "term\n"));
+    assert!(client.holders("k").is_empty());
+}
+
+#[test]
+fn a_lock_that_is_lost_ends_the_command() {
+    let (server, mut client) = Server::and_client();
+    let mut running = Running::holding(&server, "k", &[], TELLS);
+    line(&mut running);
+    client.ask::<()>("LOCK.BREAK k");
+    let ran = running.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(74), "term\n"));
+    assert!(ran.err.starts_with("redislock: lost: k: "), "{}", ran.err);
+}
+
+#[test]
+fn a_command_that_does_not_end_by_itself_is_killed_then() {
+    let (server, mut client) = Server::and_client();
+    let script = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
+    let mut running = Running::holding(&server, "k", &["--kill-after", "100ms"], script);
+    let command = line(&mut running);
+    client.ask::<()>("LOCK.BREAK k");
+    assert_eq!(running.end().code, Some(74));
+    assert!(!is_alive(&command));
+}
+
+/// A process that stood still for longer than its lease finds out when it goes on.
+#[test]
+fn a_redislock_that_was_stopped_for_too_long_ends_its_command() {
+    let (server, mut client) = Server::and_client();
+    let mut running = Running::holding(&server, "k", &["--lease", "1s"], TELLS);
+    line(&mut running);
+    running.signal(Signal::STOP);
+    wait_for("the lease to end", || client.holders("k").is_empty());
+    running.signal(Signal::CONT);
+    let ran = running.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(74), "term\n"));
+}
