@@ -159,10 +159,17 @@ musl_libraries() {
 # build_module: the module for this machine, the bytes that a release has.
 build_module() { build_for "$host" --release; }
 
+# build_command ARCHITECTURE: the program `redislock`, statically linked; prints where it is.
+build_command() {
+    has_std "$1-unknown-linux-musl" || die "rustup can't install Rust's library for $1-unknown-linux-musl"
+    build_for "$1-unknown-linux-musl" --profile command --package redislock-cli --bin redislock
+    echo "$target/$1-unknown-linux-musl/command/redislock"
+}
+
 # build_for TRIPLE ARGUMENTS...: cargo build for that target. No path of this machine's gets into what is built, so that the
 # same source makes the same bytes in any folder.
 build_for() {
-    local triple=$1 arch=${1%%-*} name=${1//-/_} flag flags='' bindgen='' linker='' compiler=''
+    local triple=$1 arch=${1%%-*} name=${1//-/_} flag flags='' bindgen='' linker='' compiler='' cflags=''
     shift
     # Not where the machine's own will do: it also links what runs while building, which is built again when it changes.
     [ "$arch" = "$(uname -m)" ] || linker=$arch-linux-gnu-gcc bindgen=-I/usr/$arch-linux-gnu/include
@@ -170,14 +177,16 @@ build_for() {
         "--remap-path-prefix=$target=target"; do
         flags+=${flags:+$'\x1f'}$flag
     done
+    # There need be no compiler for musl: what is C in the dependencies asks nothing of the library.
+    if [[ $triple = *-musl ]]; then compiler=$arch-linux-gnu-gcc cflags=-U_FORTIFY_SOURCE; fi
     # A program is linked statically.
     if [[ $triple = *-musl && "$*" != *--bin* ]]; then
         flags+=$'\x1f'-Ctarget-feature=-crt-static$'\x1f'-Lnative=$(musl_libraries "$arch")
-        # The types of the module API are alike in both C libraries, and glibc's headers and compiler are there: redis-module's
-        # build script compiles a stub of pointers alone, and would look for a compiler for musl.
-        bindgen="--target=$arch-linux-gnu $bindgen" compiler=$arch-linux-gnu-gcc
+        # The types of the module API are alike in both C libraries, and glibc's headers are there.
+        bindgen="--target=$arch-linux-gnu $bindgen"
     fi
     env CARGO_ENCODED_RUSTFLAGS="$flags" ${linker:+"CARGO_TARGET_${name^^}_LINKER=$linker"} ${compiler:+"CC_$name=$compiler"} \
+        ${cflags:+"CFLAGS_$name=$cflags"} \
         ${bindgen:+"BINDGEN_EXTRA_CLANG_ARGS_$name=$bindgen"} \
         cargo build --locked --target "$triple" "$@"
 }
