@@ -4,6 +4,7 @@ mod doctor;
 mod errors;
 mod many;
 mod operators;
+mod picture;
 mod places;
 mod run;
 mod signals;

@@ -16,7 +16,7 @@ use crate::support::{Server, Waiter, program_path, wait_for};
 const HEIGHT: NonZeroU16 = NonZeroU16::new(24).unwrap();
 const WIDTH: NonZeroU16 = NonZeroU16::new(120).unwrap();
 
-struct Screen {
+pub(super) struct Screen {
     process: std::process::Child,
     keys: File,
     parser: Arc<Mutex<vt100::Parser>>,
@@ -30,7 +30,7 @@ impl Drop for Screen {
 }
 
 impl Screen {
-    fn start(server: &Server, words: &[&str]) -> Self {
+    pub(super) fn start(server: &Server, words: &[&str]) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -57,8 +57,12 @@ impl Screen {
         Self { process, keys, parser }
     }
 
-    fn text(&self) -> String {
-        self.parser.lock().unwrap().screen().contents()
+    pub(super) fn text(&self) -> String {
+        self.with(vt100::Screen::contents)
+    }
+
+    pub(super) fn with<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(self.parser.lock().unwrap().screen())
     }
 
     #[track_caller]
