@@ -86,6 +86,11 @@ impl Group {
         group
     }
 
+    /// The ports of the sentinels.
+    pub(super) fn sentinels(&self) -> &[u16] {
+        &self.addresses.sentinels
+    }
+
     /// Clients that ask the sentinels, as many.
     pub(super) fn routes(&self, count: usize) -> Vec<BySentinel> {
         (0..count)

@@ -6,6 +6,7 @@ mod group;
 mod lost;
 mod network;
 mod pinned;
+mod program;
 mod sync;
 mod trial;
 

@@ -13,7 +13,7 @@ pub(crate) fn root() -> &'static Path {
 /// The path in that variable. A relative one counts from the project's folder, where cargo was called, though cargo runs the tests
 /// in their own.
 pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).map(|path| root().join(path))
+    env::var_os(variable).filter(|path| !path.is_empty()).map(|path| root().join(path))
 }
 
 /// The server's executable: `REDISLOCK_SERVER`, else what the `PATH` has.

@@ -39,6 +39,7 @@ pub(super) fn command(kind: &Kind, target: &str) -> Option<Command> {
             command.args(["test", "--locked", "--package", "xtask"]);
             command
         }
+        Kind::Command => cargo("test --locked --package redislock-cli"),
         Kind::Script([script, arguments @ ..]) => {
             let mut command = Command::new(format!("scripts/{script}"));
             command.args(arguments);

@@ -191,6 +191,11 @@ impl Runner {
         let mut debug = Command::new("cargo");
         debug.args(["build", "--locked", "--lib", "--example", "meddler"]);
         let mut well = self.step("build, debug", debug);
+        if self.asked.released() {
+            let mut command = Command::new("cargo");
+            command.args(["build", "--locked", "--package", "redislock-cli"]);
+            well &= self.step("build, command", command);
+        }
         let mut module = format!("{}/debug/libredislock.so", self.target);
         if let Some(other) = env::var_os("REDISLOCK_SO").filter(|other| !other.is_empty()) {
             module =
@@ -241,6 +246,11 @@ impl Runner {
         }
     }
 
+    /// The command, if it was built before the tests; empty if whoever needs it builds it.
+    fn program(&self) -> String {
+        if self.asked.released() { format!("{}/debug/redislock", self.target) } else { String::new() }
+    }
+
     fn integration(&mut self, server: &str, slice: Slice, name: &str) {
         let (Some(module), Some(path)) = (self.module.clone(), self.found.get(server).cloned()) else {
             return;
@@ -261,6 +271,7 @@ impl Runner {
             .env("REDISLOCK_SO", &module)
             .env("REDISLOCK_FAULTS_SO", format!("{debug}/libredislock.so"))
             .env("REDISLOCK_MEDDLER_SO", format!("{debug}/examples/libmeddler.so"))
+            .env("REDISLOCK_PROGRAM", self.program())
             .env("REDISLOCK_SERVER", path)
             // Most of these tests wait for a server most of the time.
             .env("RUST_TEST_THREADS", (8 * processors()).to_string())

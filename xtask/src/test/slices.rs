@@ -1,7 +1,7 @@
 //! Which tests of those that a server, or the module alone, has: by what is in their names.
 
 /// What takes long is not for `scripts/test`: long sleeps, failovers, crowds and floods, wide worlds, and what random clients do.
-pub(super) const LONG: [&str; 12] = [
+pub(super) const LONG: [&str; 13] = [
     "worlds::promotion::",
     "worlds::wide::",
     "soak_",
@@ -14,6 +14,8 @@ pub(super) const LONG: [&str; 12] = [
     "many::",
     "flood::",
     "threads::",
+    // The command has to be built for them.
+    "program::",
 ];
 
 /// What servers do in ways of their own: events, expiry, the cluster, threads, rights, nested commands.

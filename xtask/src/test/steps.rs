@@ -10,11 +10,12 @@ pub(super) const NEWEST_VALKEY: &str = "valkey-9";
 const NEWEST_REDIS: &str = "redis-8.6";
 
 /// The steps that are not those of a server.
-pub(super) const FAMILIES: [&str; 17] = [
+pub(super) const FAMILIES: [&str; 18] = [
     "format",
     "lints",
     "shellcheck",
     "tools",
+    "command",
     "workflows",
     "packages",
     "rust",
@@ -39,6 +40,7 @@ pub(super) enum Kind {
     LintsOfPackage,
     Shellcheck,
     Tools,
+    Command,
     Workflows,
     Packages,
     OldestRust,
@@ -152,6 +154,7 @@ fn gate(tree: &Tree) -> Vec<Step> {
         step("lints", "lints", Kind::Lints { workspace: true }),
         step("shellcheck", "shellcheck", Kind::Shellcheck),
         step("tools", "tools", Kind::Tools),
+        step("command", "command", Kind::Command),
         step("workflows", "workflows", Kind::Workflows),
         unit(Slice::Short, 1),
         integration(FIRST, Slice::All),
