@@ -40,7 +40,7 @@ fn a_signal_ends_a_wait_and_leaves_nothing_behind() {
     wait_for("a waiter", || queue(&mut client, "k").len() == 1);
     waiting.signal(Signal::INT);
     assert_eq!(waiting.end().code, Some(130));
-    wait_for("no waiter", || queue(&mut client, "k").len() == 0);
+    wait_for("no waiter", || queue(&mut client, "k").is_empty());
 }
 
 #[test]
