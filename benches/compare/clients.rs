@@ -4,10 +4,11 @@
 use crate::hosts::Host;
 use crate::mixes;
 use crate::pictures::{Bar, Group, bars};
-use crate::plan::{Plan, progress};
-use crate::programs::{LANGUAGES, Language, Lock, Program, install};
+use crate::plan::{Plan, order, progress};
+use crate::programs::{EIGHT_JVMS, LANGUAGES, Language, Lock, Program, install};
 use crate::report::{Figure, Report, Row};
 use crate::stats::{Spread, percentile, sorted};
+use crate::tasks;
 
 /// What a stretch of contest came to.
 struct Sample {
@@ -27,8 +28,9 @@ struct Contestant<'a> {
 impl Contestant<'_> {
     fn contest(&mut self, language: &Language, seconds: u32) {
         let (address, seconds) = (self.host.address(), seconds.to_string());
-        let start = |_| Program::start(language.run, "contend", &address, self.lock.who, &seconds);
-        let mut programs: Vec<Program> = (0..language.processes).map(start).collect();
+        let (mode, processes) = language.contend;
+        let start = |_| Program::start(language.run, mode, &address, self.lock.who, &seconds);
+        let mut programs: Vec<Program> = (0..processes).map(start).collect();
         programs.iter_mut().for_each(Program::wait_until_ready);
         let cpu_before = self.host.cpu_ns();
         programs.iter_mut().for_each(|program| program.tell("go"));
@@ -54,14 +56,9 @@ impl Contestant<'_> {
     }
 
     fn beside(&self, other: &Self, language: &Language) -> Row {
-        let with = match self.lock.who {
-            "package" => format!("our package for {}", language.name),
-            "session" => format!("{} and SESSION", language.client),
-            _ => language.client.into(),
-        };
         let pairs = || self.samples.iter().zip(&other.samples);
         Row {
-            work: format!("handovers/s, 8 clients with {with}"),
+            work: work(language, self.lock.who),
             beside: other.lock.name.into(),
             bound: None,
             unit: "x".into(),
@@ -70,10 +67,10 @@ impl Contestant<'_> {
         }
     }
 
-    fn figure(&self, client: &str) -> Figure {
+    fn figure(&self, language: &Language) -> Figure {
         let gaps = sorted(self.samples.iter().flat_map(|sample| sample.gaps_us.iter().copied()));
         Figure {
-            work: format!("handovers, 8 clients with {client}"),
+            work: format!("handovers, 8 clients, {}", language.name),
             who: self.lock.name.into(),
             unit: "per second".into(),
             value: self.handovers(),
@@ -88,13 +85,23 @@ impl Contestant<'_> {
     }
 }
 
+/// What is compared, as rows name it.
+fn work(language: &Language, who: &str) -> String {
+    let with = match who {
+        "package" => "our package",
+        "session" => "raw commands and SESSION",
+        _ => "raw commands",
+    };
+    format!("handovers/s, 8 clients, {} with {with}", language.name)
+}
+
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (rounds, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
     let mut groups = Vec::new();
-    for language in &LANGUAGES {
-        let client = language.client;
+    for language in LANGUAGES.iter().chain([&EIGHT_JVMS]) {
+        let name = language.name;
         if let Err(reason) = install(language.run) {
-            report.note(format!("clients, {client}: left out, {reason}"));
+            report.note(format!("clients, {name}: left out, {reason}"));
             continue;
         }
         let mut contestants = Vec::new();
@@ -105,24 +112,27 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             }
         }
         for round in 1..=rounds {
-            for contestant in &mut contestants {
-                contestant.contest(language, seconds);
+            for place in order(contestants.len(), round) {
+                contestants[place].contest(language, seconds);
             }
-            progress(&format!("  clients, {client}: {round}/{rounds}"));
+            progress(&format!("  clients, {name}: {round}/{rounds}"));
         }
         let (ours, peers) = contestants.split_at(language.ours.len());
+        let [package, raw @ ..] = ours else { panic!("{name} has no package") };
+        report.rows(raw.iter().filter(|raw| raw.lock.who != "session").map(|raw| package.beside(raw, language)));
         report.rows(ours.iter().flat_map(|ours| peers.iter().map(|peer| ours.beside(peer, language))));
         for contestant in &contestants {
-            report.figure(contestant.figure(client));
+            report.figure(contestant.figure(language));
         }
         let bar = |contestant: &Contestant<'_>| Bar {
             name: contestant.lock.name.into(),
             value: contestant.handovers().median,
         };
-        groups.push(Group { title: format!("with {client}"), bars: contestants.iter().map(bar).collect() });
+        groups.push(Group { title: name.into(), bars: contestants.iter().map(bar).collect() });
     }
     if !groups.is_empty() {
         bars(plan, "clients", "Handovers per second, 8 clients on one lock", &groups);
     }
+    tasks::with_own_locks(plan, report);
     mixes::on_one_lock(plan, report);
 }

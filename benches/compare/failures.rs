@@ -99,7 +99,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             };
             trials.extend((0..EVENTS.len()).map(|event| Trial::prepare(language, lock, &host, event)));
             let ours = lock.host == Kind::Module;
-            names.push(if ours { format!("{client}: {}", lock.name) } else { lock.name.into() });
+            names.push(if ours { format!("{}: {}", language.name, lock.name) } else { lock.name.into() });
             hosts.push(host);
         }
         progress(&format!("  failures, {client}: ready"));
