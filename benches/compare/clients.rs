@@ -87,9 +87,10 @@ impl Contestant<'_> {
 
 /// What is compared, as rows name it.
 fn work(language: &Language, who: &str) -> String {
-    let with = match who {
-        "package" => "our package",
-        "session" => "raw commands and SESSION",
+    let with = match (who, language.client) {
+        ("package", _) => "our package",
+        ("session", _) => "raw commands by Jedis and SESSION",
+        ("redislock", "Lettuce") => "raw commands by Jedis",
         _ => "raw commands",
     };
     format!("handovers/s, 8 clients, {} with {with}", language.name)
@@ -119,7 +120,9 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         }
         let (ours, peers) = contestants.split_at(language.ours.len());
         let [package, raw @ ..] = ours else { panic!("{name} has no package") };
-        report.rows(raw.iter().filter(|raw| raw.lock.who != "session").map(|raw| package.beside(raw, language)));
+        report.rows(
+            raw.iter().filter(|raw| raw.lock.who != "session").map(|raw| package.beside(raw, language)),
+        );
         report.rows(ours.iter().flat_map(|ours| peers.iter().map(|peer| ours.beside(peer, language))));
         for contestant in &contestants {
             report.figure(contestant.figure(language));
