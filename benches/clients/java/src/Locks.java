@@ -1,5 +1,4 @@
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.output.ArrayOutput;
@@ -123,9 +122,9 @@ interface Locks {
         private long fence;
 
         OfLettuce(String address, String key) {
-            var uri = RedisURI.create("redis://" + address);
-            uri.setTimeout(Duration.ZERO); // a wait has no end
-            client = RedisClient.create(uri).connect().sync();
+            var connection = RedisClient.create("redis://" + address).connect();
+            connection.setTimeout(Duration.ZERO); // a wait has no end
+            client = connection.sync();
             this.key = key;
         }
 
