@@ -2,10 +2,11 @@
 //! locks as their users take them. The programs are in benches/clients.
 
 use crate::hosts::Host;
+use crate::install::install;
 use crate::mixes;
 use crate::pictures::{Bar, Group, bars};
 use crate::plan::{Plan, order, progress};
-use crate::programs::{EIGHT_JVMS, LANGUAGES, Language, Lock, Program, install};
+use crate::programs::{EIGHT_JVMS, LANGUAGES, Language, Lock, Program};
 use crate::report::{Figure, Report, Row};
 use crate::stats::{Spread, percentile, sorted};
 use crate::tasks;

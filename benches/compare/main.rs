@@ -8,12 +8,14 @@
     reason = "a part that meets what it did not expect stops, and says where"
 )]
 
+mod attack;
 mod clients;
 mod contest;
 mod failures;
 mod handover;
 mod hostile;
 mod hosts;
+mod install;
 mod instructions;
 mod joins;
 mod keep;
@@ -102,7 +104,10 @@ fn measure(part: &str, plan: &Plan, report: &mut Report) {
         "session" => session::run(plan, report),
         "stall" => stall::run(plan, report),
         "hostile" => hostile::run(plan, report),
-        "shared" => shared::run(plan, report),
+        "shared" => {
+            shared::run(plan, report);
+            readers::run(plan, report);
+        }
         "several" => several::run(plan, report),
         "sync" => sync::run(plan, report),
         "notify" => notify::run(plan, report),

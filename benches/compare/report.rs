@@ -7,12 +7,17 @@ use std::{env, fs};
 
 use serde::{Deserialize, Serialize};
 
-use crate::failures::{EVENTS, LIMIT};
-use crate::hostile::Attack;
+use crate::attack::Attack;
 use crate::stats::Spread;
 
 /// How a note begins that is a warning.
 const WARNING: &str = "WARNING: ";
+
+/// What happens to the users of a lock, in part `failures`. In the end of it, one process waits.
+pub(crate) const EVENTS: [&str; 3] =
+    ["the holder is killed", "the holder is stopped", "the first waiter is killed"];
+/// No wait is looked at for longer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(35);
 
 /// All results of a part of a run.
 #[derive(Deserialize, Serialize)]

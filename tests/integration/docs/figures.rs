@@ -187,7 +187,8 @@ fn shows(cell: &str, median: &Value) -> bool {
     let cell = cell.replace(',', "");
     let end = cell.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(cell.len());
     let (shown, median): (f64, f64) = (cell[..end].parse().unwrap(), median.as_f64().unwrap());
-    (shown - median).abs() <= (0.005 * median).max(0.5 * f64::from(u8::from(!cell.contains('.'))))
+    let rounded = if cell.contains('.') { 0.005 * median.max(1.0) } else { 0.5 };
+    (shown - median).abs() <= rounded
 }
 
 /// The row, or figure, of a part of the saved results.
