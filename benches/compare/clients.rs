@@ -6,7 +6,7 @@ use crate::install::install;
 use crate::mixes;
 use crate::pictures::{Bar, Group, bars};
 use crate::plan::{Plan, order, progress};
-use crate::programs::{EIGHT_JVMS, LANGUAGES, Language, Lock, Program};
+use crate::programs::{EIGHT_JVMS, LANGUAGES, Language, Lock, PACKAGES_ONLY, Program};
 use crate::report::{Figure, Report, Row};
 use crate::stats::{Spread, percentile, sorted};
 use crate::tasks;
@@ -100,7 +100,7 @@ fn work(language: &Language, who: &str) -> String {
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (rounds, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
     let mut groups = Vec::new();
-    for language in LANGUAGES.iter().chain([&EIGHT_JVMS]) {
+    for language in LANGUAGES.iter().chain([&EIGHT_JVMS]).chain(&PACKAGES_ONLY) {
         let name = language.name;
         if let Err(reason) = install(language.run) {
             report.note(format!("clients, {name}: left out, {reason}"));

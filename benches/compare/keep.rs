@@ -107,7 +107,7 @@ fn insert(page: &Path, name: &str, figures: &str) {
 }
 
 /// Whom the first table has: a client library, how the figures name its language and the raw commands, and what users have today.
-const PACKAGES: [(&str, &str, &str, &str); 7] = [
+const PACKAGES: [(&str, &str, &str, &str); 9] = [
     ("Python, redis-py", "Python", RAW, "redis-py's Lock: SET NX PX every 100 ms"),
     ("Node, ioredis", "Node", RAW, "redis-semaphore's Mutex: SET NX PX every 10 ms"),
     ("Java, Lettuce", "Java", RAW, "Redisson's RFairLock"),
@@ -115,6 +115,8 @@ const PACKAGES: [(&str, &str, &str, &str); 7] = [
     ("Java, eight JVMs", "Java, eight JVMs", RAW, "Redisson's RFairLock"),
     ("Go, go-redis", "Go", RAW, "redsync: SET NX PX every 50 to 250 ms"),
     ("Go, go-redis", "Go", RAW, "PostgreSQL's pg_advisory_lock, with pgx"),
+    ("Ruby, redis-rb", "Ruby", RAW, ""),
+    ("PHP, phpredis", "PHP", RAW, ""),
 ];
 const RAW: &str = "LOCK.ACQUIRE ... BLOCK 0";
 const PACKAGE: &str = "Redislock's package";

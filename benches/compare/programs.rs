@@ -70,6 +70,26 @@ pub(crate) const EIGHT_JVMS: Language = Language {
     peers: &[FAIR],
 };
 
+/// Whose programs only contend: no other lock is compared with ours.
+pub(crate) const PACKAGES_ONLY: [Language; 2] = [
+    Language {
+        run: "benches/clients/ruby/run",
+        name: "Ruby",
+        client: "redis-rb",
+        contend: ("contend", 8),
+        ours: &[PACKAGE, PLAIN],
+        peers: &[],
+    },
+    Language {
+        run: "benches/clients/php/run",
+        name: "PHP",
+        client: "phpredis",
+        contend: ("contend", 8),
+        ours: &[PACKAGE, PLAIN],
+        peers: &[],
+    },
+];
+
 pub(crate) const LANGUAGES: [Language; 4] = [
     Language {
         run: "benches/clients/python/run",
