@@ -2,12 +2,17 @@
 //! locks as their users take them. The programs are in benches/clients.
 
 use crate::hosts::Host;
+use crate::install::install;
 use crate::mixes;
 use crate::pictures::{Bar, Group, bars};
-use crate::plan::{Plan, progress};
-use crate::programs::{LANGUAGES, Language, Lock, Program, install};
+use crate::plan::{Plan, order, progress};
+use crate::programs::{EIGHT_JVMS, LANGUAGES, Language, Lock, PACKAGES_ONLY, Program};
 use crate::report::{Figure, Report, Row};
 use crate::stats::{Spread, percentile, sorted};
+use crate::tasks;
+
+/// How often a turn is repeated at most.
+const TRIES: usize = 3;
 
 /// What a stretch of contest came to.
 struct Sample {
@@ -25,10 +30,12 @@ struct Contestant<'a> {
 }
 
 impl Contestant<'_> {
-    fn contest(&mut self, language: &Language, seconds: u32) {
+    /// Whether the lock was handed over at all: on a machine that has other things to do, a turn may come to nothing.
+    fn contest(&mut self, language: &Language, seconds: u32) -> bool {
         let (address, seconds) = (self.host.address(), seconds.to_string());
-        let start = |_| Program::start(language.run, "contend", &address, self.lock.who, &seconds);
-        let mut programs: Vec<Program> = (0..language.processes).map(start).collect();
+        let (mode, processes) = language.contend;
+        let start = |_| Program::start(language.run, mode, &address, self.lock.who, &seconds);
+        let mut programs: Vec<Program> = (0..processes).map(start).collect();
         programs.iter_mut().for_each(Program::wait_until_ready);
         let cpu_before = self.host.cpu_ns();
         programs.iter_mut().for_each(|program| program.tell("go"));
@@ -42,11 +49,15 @@ impl Contestant<'_> {
         }
         let cpu = self.host.cpu_ns() - cpu_before;
         grants.sort_unstable();
+        if grants.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+            return false;
+        }
         let wall = (grants[grants.len() - 1].0 - grants[0].0) as f64 / 1e9;
         let changes = grants.windows(2).filter(|pair| pair[0].1 != pair[1].1);
         let gaps_us: Vec<f64> = changes.map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e3).collect();
         let handovers = gaps_us.len() as f64;
         self.samples.push(Sample { handovers: handovers / wall, cpu_us: cpu / 1e3 / handovers, gaps_us });
+        true
     }
 
     fn handovers(&self) -> Spread {
@@ -54,14 +65,9 @@ impl Contestant<'_> {
     }
 
     fn beside(&self, other: &Self, language: &Language) -> Row {
-        let with = match self.lock.who {
-            "package" => format!("our package for {}", language.name),
-            "session" => format!("{} and SESSION", language.client),
-            _ => language.client.into(),
-        };
         let pairs = || self.samples.iter().zip(&other.samples);
         Row {
-            work: format!("handovers/s, 8 clients with {with}"),
+            work: work(language, self.lock.who),
             beside: other.lock.name.into(),
             bound: None,
             unit: "x".into(),
@@ -70,10 +76,10 @@ impl Contestant<'_> {
         }
     }
 
-    fn figure(&self, client: &str) -> Figure {
+    fn figure(&self, language: &Language) -> Figure {
         let gaps = sorted(self.samples.iter().flat_map(|sample| sample.gaps_us.iter().copied()));
         Figure {
-            work: format!("handovers, 8 clients with {client}"),
+            work: format!("handovers, 8 clients, {}", language.name),
             who: self.lock.name.into(),
             unit: "per second".into(),
             value: self.handovers(),
@@ -88,13 +94,24 @@ impl Contestant<'_> {
     }
 }
 
+/// What is compared, as rows name it.
+fn work(language: &Language, who: &str) -> String {
+    let with = match (who, language.client) {
+        ("package", _) => "our package",
+        ("session", _) => "raw commands by Jedis and SESSION",
+        ("redislock", "Lettuce") => "raw commands by Jedis",
+        _ => "raw commands",
+    };
+    format!("handovers/s, 8 clients, {} with {with}", language.name)
+}
+
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (rounds, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
     let mut groups = Vec::new();
-    for language in &LANGUAGES {
-        let client = language.client;
+    for language in LANGUAGES.iter().chain([&EIGHT_JVMS]).chain(&PACKAGES_ONLY) {
+        let name = language.name;
         if let Err(reason) = install(language.run) {
-            report.note(format!("clients, {client}: left out, {reason}"));
+            report.note(format!("clients, {name}: left out, {reason}"));
             continue;
         }
         let mut contestants = Vec::new();
@@ -105,24 +122,35 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             }
         }
         for round in 1..=rounds {
-            for contestant in &mut contestants {
-                contestant.contest(language, seconds);
+            for place in order(contestants.len(), round) {
+                let contestant = &mut contestants[place];
+                let who = format!("{name}, {}", contestant.lock.name);
+                let tried = (0..TRIES).take_while(|_| !contestant.contest(language, seconds)).count();
+                assert!(tried < TRIES, "{who}: the lock is not handed over");
+                if tried > 0 {
+                    report.warn(&format!("{who}: a turn without a handover was repeated"));
+                }
             }
-            progress(&format!("  clients, {client}: {round}/{rounds}"));
+            progress(&format!("  clients, {name}: {round}/{rounds}"));
         }
         let (ours, peers) = contestants.split_at(language.ours.len());
+        let [package, raw @ ..] = ours else { panic!("{name} has no package") };
+        report.rows(
+            raw.iter().filter(|raw| raw.lock.who != "session").map(|raw| package.beside(raw, language)),
+        );
         report.rows(ours.iter().flat_map(|ours| peers.iter().map(|peer| ours.beside(peer, language))));
         for contestant in &contestants {
-            report.figure(contestant.figure(client));
+            report.figure(contestant.figure(language));
         }
         let bar = |contestant: &Contestant<'_>| Bar {
             name: contestant.lock.name.into(),
             value: contestant.handovers().median,
         };
-        groups.push(Group { title: format!("with {client}"), bars: contestants.iter().map(bar).collect() });
+        groups.push(Group { title: name.into(), bars: contestants.iter().map(bar).collect() });
     }
     if !groups.is_empty() {
         bars(plan, "clients", "Handovers per second, 8 clients on one lock", &groups);
     }
+    tasks::with_own_locks(plan, report);
     mixes::on_one_lock(plan, report);
 }

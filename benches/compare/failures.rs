@@ -7,17 +7,13 @@ use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::hosts::{Host, Kind};
+use crate::install::install;
 use crate::plan::{Plan, progress};
-use crate::programs::{LANGUAGES, Language, Lock, PLAIN, Program, SESSION, install};
-use crate::report::{Cost, Report};
+use crate::programs::{LANGUAGES, Language, Lock, PLAIN, Program, SESSION};
+use crate::report::{Cost, EVENTS, LIMIT, Report};
 
-/// What happens. In the end of it, one process waits.
-pub(crate) const EVENTS: [&str; 3] =
-    ["the holder is killed", "the holder is stopped", "the first waiter is killed"];
 const WAITER_KILLED: usize = 2;
 
-/// No wait is looked at for longer.
-pub(crate) const LIMIT: Duration = Duration::from_secs(35);
 /// After this, a process that was told to acquire waits for the lock.
 const SETTLED: Duration = Duration::from_secs(1);
 /// Between the beginnings of trials, which then are not in each other's way at the moment that counts.
@@ -99,7 +95,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             };
             trials.extend((0..EVENTS.len()).map(|event| Trial::prepare(language, lock, &host, event)));
             let ours = lock.host == Kind::Module;
-            names.push(if ours { format!("{client}: {}", lock.name) } else { lock.name.into() });
+            names.push(if ours { format!("{}: {}", language.name, lock.name) } else { lock.name.into() });
             hosts.push(host);
         }
         progress(&format!("  failures, {client}: ready"));

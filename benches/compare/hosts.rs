@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::install::install;
 use crate::plan::Plan;
-use crate::programs::install;
 use crate::server::{Server, Setup};
 
 /// How long a server may take to start.

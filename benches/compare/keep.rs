@@ -1,50 +1,86 @@
-//! What is kept of a run: results and pictures in the target folder; with `--save` in `docs/bench` too, by kind of server,
-//! with the tables in `docs/bench.md` and, of all kinds side by side, on its first screen and in `README.md`.
+//! What is kept of a run: results and pictures in the target folder; with `--save` in `docs/bench` too, by kind of server and by
+//! part, each with its date. From there come a page for each part, and the tables of `docs/bench.md` and `README.md`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::plan::{Plan, progress};
-use crate::report::{Machine, Report, table};
+use serde::de::DeserializeOwned;
+
+use crate::pictures::short;
+use crate::plan::{PARTS, Plan};
+use crate::programs::{REDSYNC, SPRING};
+use crate::report::{Report, Row, table};
 use crate::stats::Spread;
 
 /// The kinds of server whose figures are kept, as their names begin; also of their folders.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
 
-/// Writes the results to files.
-pub(crate) fn keep(plan: &Plan, report: &Report) {
-    write(&plan.folder.join("results.json"), &report.json());
-    progress(&format!("results and pictures: {}", plan.folder.display()));
-    if !plan.save {
+/// The results of each part.
+type Results = BTreeMap<String, Report>;
+
+/// Writes the results of a part to files: for the pages too, if they are whole.
+pub(crate) fn keep(plan: &Plan, part: &str, report: &Report, whole: bool) {
+    add(&plan.folder, part, report);
+    if !plan.save || !whole {
         return;
     }
     let kind =
         KINDS.into_iter().find(|kind| report.machine.server.starts_with(kind)).expect("a kind of server");
     let docs = folder_of(kind);
     fs::create_dir_all(&docs).expect("a folder for the results");
+    add(&docs, part, report);
     for entry in fs::read_dir(&plan.folder).expect("the folder for the results") {
-        let entry = entry.expect("an entry of it");
-        fs::copy(entry.path(), docs.join(entry.file_name())).expect("a copy");
+        let path = entry.expect("an entry of it").path();
+        if path.extension().is_some_and(|extension| extension == "svg") {
+            fs::copy(&path, docs.join(path.file_name().expect("its name"))).expect("a copy");
+        }
     }
-    write_pages();
-    progress("kept in docs/bench.md, docs/bench and README.md");
 }
 
-/// Writes the tables of the pages from the kept results.
+/// Puts a part's results beside those of other parts.
+fn add(folder: &Path, part: &str, report: &Report) {
+    let mut all: BTreeMap<String, serde_json::Value> = results_in(folder);
+    all.insert(part.into(), serde_json::to_value(report).expect("plain data"));
+    write(&folder.join("results.json"), &serde_json::to_string_pretty(&all).expect("plain data"));
+}
+
+fn results_in<T: DeserializeOwned>(folder: &Path) -> BTreeMap<String, T> {
+    let file = folder.join("results.json");
+    if !file.exists() {
+        return BTreeMap::new();
+    }
+    serde_json::from_str(&read(&file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// Writes the pages of figures, and the tables of the others, from the kept results.
 pub(crate) fn write_pages() {
     let (bench, readme) = (Path::new("docs/bench.md"), Path::new("README.md"));
-    let kept: Vec<(&str, Report)> = KINDS
-        .into_iter()
-        .map(|kind| (kind, folder_of(kind).join("results.json")))
-        .filter(|(_, file)| file.exists())
-        .map(|(kind, file)| (kind, read_report(&file)))
-        .collect();
-    for (kind, report) in &kept {
-        insert(bench, &format!("figures of {kind}"), &report.in_full());
+    let mut list = String::new();
+    for kind in KINDS {
+        let folder = folder_of(kind);
+        let all: Results = results_in(&folder);
+        let parts = PARTS.iter().filter_map(|&part| Some((part, all.get(part)?)));
+        let mut links = Vec::new();
+        for (part, report) in parts {
+            let title = format!("# {part}, {}\n\n{}", report.machine.server, report.about());
+            let packages = if part == "clients" { through_packages(report) + "\n" } else { String::new() };
+            let written = "<!-- scripts/bench --pages writes this page -->\n\n";
+            write(
+                &folder.join(part).with_extension("md"),
+                &format!("{written}{title}{packages}{}", report.tables()),
+            );
+            let quick = if report.quick { ", quick" } else { "" };
+            let page = format!("bench/{}/{part}.md", kind.to_lowercase());
+            links.push(format!("[{part}]({page}) ({}{quick})", report.machine.date));
+        }
+        list += &format!("- {kind}: {}\n", links.join(", "));
     }
-    let reports: Vec<_> = kept.iter().map(|(_, report)| report).collect();
-    insert(bench, "figures", &side_by_side(&reports, &AT_A_GLANCE, true));
-    insert(readme, "figures", &side_by_side(&reports, &FOR_NEWCOMERS, false));
+    insert(bench, "list", &list);
+    // One machine, one server: the other has pages of its own.
+    let all: Results = results_in(&folder_of(KINDS[0]));
+    insert(bench, "figures", &at_a_glance(&all, &AT_A_GLANCE));
+    insert(readme, "figures", &at_a_glance(&all, &FOR_NEWCOMERS));
 }
 
 fn folder_of(kind: &str) -> PathBuf {
@@ -59,14 +95,10 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn read_report(path: &Path) -> Report {
-    serde_json::from_str(&read(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
 /// Replaces what stands between the two lines of a page that name that.
 fn insert(page: &Path, name: &str, figures: &str) {
     let (begin, end) =
-        (format!("<!-- {name}: scripts/bench --save writes them -->"), format!("<!-- end of {name} -->"));
+        (format!("<!-- {name}: scripts/bench --pages writes them -->"), format!("<!-- end of {name} -->"));
     let text = read(page);
     let (before, rest) =
         text.split_once(&begin).unwrap_or_else(|| panic!("{} has no {begin}", page.display()));
@@ -74,61 +106,100 @@ fn insert(page: &Path, name: &str, figures: &str) {
     write(page, &format!("{before}{begin}\n\n{figures}\n{end}{after}"));
 }
 
-/// What a newcomer decides by, by its work and what it stands beside: also what Redislock is slower at.
-const FOR_NEWCOMERS: [(&str, &str); 5] = [
-    ("handovers/s, 8 clients with go-redis", "redsync: SET NX PX every 50 to 250 ms"),
-    ("handovers/s, 8 clients with Jedis", "Redisson's RFairLock"),
-    ("handovers/s, 8 clients with go-redis", "PostgreSQL's pg_advisory_lock, with pgx"),
-    ("acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
-    ("acquire + release, P=16", "SET NX PX + DEL"),
+/// Whom the first table has: a client library, how the figures name its language and the raw commands, and what users have today.
+const PACKAGES: [(&str, &str, &str, &str); 9] = [
+    ("Python, redis-py", "Python", RAW, "redis-py's Lock: SET NX PX every 100 ms"),
+    ("Node, ioredis", "Node", RAW, "redis-semaphore's Mutex: SET NX PX every 10 ms"),
+    ("Java, Lettuce", "Java", RAW, "Redisson's RFairLock"),
+    ("Java, raw by Jedis", "Java", "LOCK.ACQUIRE ... BLOCK 0 with Jedis", "Redisson's RFairLock"),
+    ("Java, eight JVMs", "Java, eight JVMs", RAW, "Redisson's RFairLock"),
+    ("Go, go-redis", "Go", RAW, "redsync: SET NX PX every 50 to 250 ms"),
+    ("Go, go-redis", "Go", RAW, "PostgreSQL's pg_advisory_lock, with pgx"),
+    ("Ruby, redis-rb", "Ruby", RAW, ""),
+    ("PHP, phpredis", "PHP", RAW, ""),
+];
+const RAW: &str = "LOCK.ACQUIRE ... BLOCK 0";
+const PACKAGE: &str = "Redislock's package";
+
+/// What part `clients` has measured: how fast a lock goes from client to client, and what that costs the server.
+fn through_packages(report: &Report) -> String {
+    let lines = PACKAGES.iter().map(|&(shown, language, raw, today)| {
+        let figure = |who: &str| {
+            let work = format!("handovers, 8 clients, {language}");
+            report.figures.iter().find(|figure| figure.work == work && figure.who == who)
+        };
+        let work = format!("handovers/s, 8 clients, {language} with our package");
+        let ratio = |beside| find(report, &work, beside).map_or(String::new(), |row| row.value.in_short("x"));
+        let each = [PACKAGE, raw, today].map(figure);
+        let [ours, plain, theirs] =
+            each.map(|figure| figure.map_or(String::new(), |figure| short(figure.value.median)));
+        let cpu = each.map(|figure| {
+            figure.and_then(|figure| figure.cpu_us).map_or("-".into(), |cpu| short(cpu.median))
+        });
+        vec![shown.into(), ours, plain, ratio(raw), today.into(), theirs, ratio(today), cpu.join(" / ")]
+    });
+    let titles = [
+        "8 clients want one lock",
+        "through our package",
+        "raw command",
+        "package / raw",
+        "what users have today",
+        "handovers/s",
+        "package / that",
+        "server CPU of a handover, µs",
+    ];
+    table(&titles, lines)
+}
+
+fn find<'a>(report: &'a Report, work: &str, beside: &str) -> Option<&'a Row> {
+    report.rows.iter().find(|row| row.work == work && row.beside == beside)
+}
+
+/// What a newcomer decides by: its part, its work and what it stands beside. Also what Redislock is slower at.
+const FOR_NEWCOMERS: [(&str, &str, &str); 6] = [
+    ("clients", "grants/s, 100 tasks on locks of their own in a Java program", SPRING.name),
+    (
+        "clients",
+        "grants/s, 100 tasks on locks of their own in a Java program",
+        "ShedLock's RedisLockProvider",
+    ),
+    ("clients", "grants/s, 100 tasks on locks of their own in a Go program", REDSYNC.name),
+    ("throughput", "acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
+    ("throughput", "acquire + release, P=1", "SET NX PX + DEL"),
+    ("throughput", "acquire + release, P=16", "SET NX PX + DEL"),
 ];
 
 /// What the first screen of docs/bench.md has.
-const AT_A_GLANCE: [(&str, &str); 10] = [
-    ("handovers/s, 8 clients with go-redis", "redsync: SET NX PX every 50 to 250 ms"),
-    ("handovers/s, 8 clients with redis-py", "redis-py's Lock: SET NX PX every 100 ms"),
-    ("handovers/s, 8 clients with Jedis", "Redisson's RFairLock"),
-    ("handovers/s, 8 clients with go-redis", "PostgreSQL's pg_advisory_lock, with pgx"),
-    ("handovers/s, 8 clients on one lock", "BLMOVE of a token"),
-    ("acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
-    ("acquire + release, P=1", "SET NX PX + DEL"),
-    ("acquire + release, P=16", "SET NX PX + DEL"),
-    ("acquire + release, P=16", "SET NX PX + DELIFEQ"),
-    ("memory of a held lock, UUID owner", "SET of the token with PX"),
+const AT_A_GLANCE: [(&str, &str, &str); 9] = [
+    ("handover", "handovers/s, 8 clients on one lock", "BLMOVE of a token"),
+    FOR_NEWCOMERS[0],
+    FOR_NEWCOMERS[1],
+    FOR_NEWCOMERS[2],
+    FOR_NEWCOMERS[3],
+    FOR_NEWCOMERS[4],
+    FOR_NEWCOMERS[5],
+    ("throughput", "acquire + release, P=16", "re-entrant hash in Lua with PUBLISH"),
+    ("memory", "memory of a held lock, UUID owner", "SET of the token with PX"),
 ];
 
-/// These ratios on all kinds of server, with those of the server's processor time if `cpu` says so.
-fn side_by_side(kept: &[&Report], rows: &[(&str, &str)], cpu: bool) -> String {
+/// The packages beside raw commands, then these ratios with those of the server's processor time. Each table says when and where.
+fn at_a_glance(all: &Results, rows: &[(&str, &str, &str)]) -> String {
     let mut text = String::new();
-    for report in kept {
-        let Machine { date, server, processor, cores, .. } = &report.machine;
-        let page = if cpu { "" } else { "docs/bench.md" };
-        let warned = if report.has_warnings() {
-            format!("; with [warnings]({page}#the-latest-figures)")
-        } else {
-            String::new()
+    if let Some(clients) = all.get("clients") {
+        text += &format!("{}{}\n", clients.about(), through_packages(clients));
+    }
+    let mut dates: Vec<_> = rows.iter().filter_map(|(part, ..)| Some(all.get(*part)?.dated())).collect();
+    dates.dedup();
+    text += &format!(
+        "Tasks on locks of their own through the packages, and prepared commands without a client library ({}):\n\n",
+        dates.join("; ")
+    );
+    let lines = rows.iter().map(|&(part, work, beside)| {
+        let row = all.get(part).and_then(|report| find(report, work, beside));
+        let short = |value: Option<Spread>| {
+            row.zip(value).map_or(String::new(), |(row, value)| value.in_short(&row.unit))
         };
-        let quick = if report.quick { ", a quick run" } else { "" };
-        text += &format!("- {server}: {date}{quick}, {processor}, {cores} cores{warned}\n");
-    }
-    let mut titles = vec!["work", "compared with"];
-    for report in kept {
-        titles.push(&report.machine.server);
-        titles.extend(cpu.then_some("by server CPU"));
-    }
-    let lines = rows.iter().map(|&(work, beside)| {
-        let mut line = vec![work.to_owned(), beside.to_owned()];
-        for report in kept {
-            let row = report.rows.iter().find(|row| (&row.work[..], &row.beside[..]) == (work, beside));
-            let short = |value: Option<Spread>| {
-                row.zip(value).map_or(String::new(), |(row, value)| value.in_short(&row.unit))
-            };
-            line.push(short(row.map(|row| row.value)));
-            if cpu {
-                line.push(short(row.and_then(|row| row.cpu)));
-            }
-        }
-        line
+        vec![work.into(), beside.into(), short(row.map(|row| row.value)), short(row.and_then(|row| row.cpu))]
     });
-    format!("{text}\n{}", table(&titles, lines))
+    text + &table(&["work", "compared with", "ratio", "by server CPU"], lines)
 }

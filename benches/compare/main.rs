@@ -8,12 +8,14 @@
     reason = "a part that meets what it did not expect stops, and says where"
 )]
 
+mod attack;
 mod clients;
 mod contest;
 mod failures;
 mod handover;
 mod hostile;
 mod hosts;
+mod install;
 mod instructions;
 mod joins;
 mod keep;
@@ -60,27 +62,30 @@ fn main() {
         Some(Guard::Record) => return instructions::record(version),
         None => (),
     }
-    let mut report = Report::new(version, plan.quick);
-    plan.caption = report.machine.caption();
+    plan.caption = Report::new(version.clone(), plan.quick).machine.caption();
     plan.clear_folder();
     let mut failed = Vec::new();
     for part in PARTS.into_iter().filter(|part| plan.includes(part)) {
         progress(part);
+        let mut report = Report::new(version.clone(), plan.quick);
         let begin = Instant::now();
         // What the others have measured in most of an hour is not lost with it.
         if catch_unwind(AssertUnwindSafe(|| measure(part, &plan, &mut report))).is_err() {
             report.warn(&format!("{part} failed: its rows are not whole"));
             failed.push(part);
         }
-        report.took(part, begin.elapsed());
+        report.finish(begin.elapsed());
+        // First: what reads the table may have gone away.
+        keep::keep(&plan, part, &report, !failed.contains(&part));
+        println!("\n{part}: {}", report.in_full());
     }
-    report.finish();
-    plan.save &= failed.is_empty();
-    // First: what reads the table may have gone away.
-    keep::keep(&plan, &report);
-    println!("\n{}", report.in_full());
+    progress(&format!("results and pictures: {}", plan.folder.display()));
+    if plan.save {
+        keep::write_pages();
+        progress("kept in docs/bench, docs/bench.md and README.md");
+    }
     if !failed.is_empty() {
-        eprintln!("error: {} failed: see above; nothing of this run is kept in docs", failed.join(", "));
+        eprintln!("error: {} failed: see above; nothing of that is kept in docs", failed.join(", "));
         exit(1);
     }
 }
@@ -99,7 +104,10 @@ fn measure(part: &str, plan: &Plan, report: &mut Report) {
         "session" => session::run(plan, report),
         "stall" => stall::run(plan, report),
         "hostile" => hostile::run(plan, report),
-        "shared" => shared::run(plan, report),
+        "shared" => {
+            shared::run(plan, report);
+            readers::run(plan, report);
+        }
         "several" => several::run(plan, report),
         "sync" => sync::run(plan, report),
         "notify" => notify::run(plan, report),

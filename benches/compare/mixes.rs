@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::hosts::{Host, Kind};
+use crate::install::install;
 use crate::plan::{Plan, order, progress};
-use crate::programs::{GO, JAVA, Lock, Program, install};
+use crate::programs::{GO, JAVA, Lock, Program};
 use crate::report::{Figure, Report, Row};
 use crate::stats::{Spread, percentile, sorted};
 

@@ -199,7 +199,7 @@ fn legend<'a, C: CoordTranslate>(
 }
 
 /// A number on an axis: "0.1", "20", "1,000".
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value < 1.0 {
         return format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into();
     }

@@ -35,7 +35,7 @@ pub(crate) enum Guard {
 pub(crate) struct Plan {
     pub(crate) guard: Option<Guard>,
     pub(crate) quick: bool,
-    /// Figures and pictures go to docs/bench and README.md too.
+    /// Figures and pictures go to docs/bench and README.md too: those of the parts that ran.
     pub(crate) save: bool,
     /// Nothing is measured: the pages get the tables of the kept results.
     pub(crate) pages: bool,
@@ -78,10 +78,6 @@ impl Plan {
                     process::exit(2);
                 }
             }
-        }
-        if plan.save && !plan.parts.is_empty() {
-            eprintln!("error: --save keeps the figures of a whole run, not of parts");
-            process::exit(2);
         }
         plan
     }

@@ -20,8 +20,9 @@ pub(crate) struct Language {
     pub(crate) name: &'static str,
     /// With which Redislock's commands are sent as they are.
     pub(crate) client: &'static str,
-    /// How many processes 8 clients are.
-    pub(crate) processes: usize,
+    /// In which mode of the program how many processes are 8 clients.
+    pub(crate) contend: (&'static str, usize),
+    /// The package, then raw commands by the client library under it, then others of ours.
     pub(crate) ours: &'static [Lock],
     pub(crate) peers: &'static [Lock],
 }
@@ -53,21 +54,57 @@ pub(crate) const RLOCK: Lock = Lock { who: "rlock", name: "Redisson's RLock", ho
 pub(crate) const REDSYNC: Lock =
     Lock { who: "redsync", name: "redsync: SET NX PX every 50 to 250 ms", host: Kind::Plain };
 
+/// Java has two client libraries that many use: our package is made for the first.
+const LETTUCE: Lock = Lock { who: "lettuce", ..PLAIN };
+const JEDIS: Lock = Lock { name: "LOCK.ACQUIRE ... BLOCK 0 with Jedis", ..PLAIN };
+const JEDIS_SESSION: Lock = Lock { name: "LOCK.ACQUIRE ... BLOCK 0 SESSION with Jedis", ..SESSION };
+const FAIR: Lock = Lock { who: "fair", name: "Redisson's RFairLock", host: Kind::Plain };
+
+/// Eight programs that are one client each: with as many threads as that has, for every client.
+pub(crate) const EIGHT_JVMS: Language = Language {
+    run: JAVA,
+    name: "Java, eight JVMs",
+    client: "Lettuce",
+    contend: ("contend-1", 8),
+    ours: &[PACKAGE, LETTUCE],
+    peers: &[FAIR],
+};
+
+/// Whose programs only contend: no other lock is compared with ours.
+pub(crate) const PACKAGES_ONLY: [Language; 2] = [
+    Language {
+        run: "benches/clients/ruby/run",
+        name: "Ruby",
+        client: "redis-rb",
+        contend: ("contend", 8),
+        ours: &[PACKAGE, PLAIN],
+        peers: &[],
+    },
+    Language {
+        run: "benches/clients/php/run",
+        name: "PHP",
+        client: "phpredis",
+        contend: ("contend", 8),
+        ours: &[PACKAGE, PLAIN],
+        peers: &[],
+    },
+];
+
 pub(crate) const LANGUAGES: [Language; 4] = [
     Language {
         run: "benches/clients/python/run",
         name: "Python",
         client: "redis-py",
-        processes: 8,
-        ours: &[PLAIN, PACKAGE],
+        contend: ("contend", 8),
+        ours: &[PACKAGE, PLAIN],
         peers: &[Lock { who: "library", name: "redis-py's Lock: SET NX PX every 100 ms", host: Kind::Plain }],
     },
     Language {
         run: "benches/clients/node/run",
         name: "Node",
         client: "ioredis",
-        processes: 8,
-        ours: &[PLAIN, PACKAGE],
+        contend: ("contend", 8),
+        ours: &[PACKAGE, PLAIN],
         peers: &[Lock {
             who: "library",
             name: "redis-semaphore's Mutex: SET NX PX every 10 ms",
@@ -77,17 +114,17 @@ pub(crate) const LANGUAGES: [Language; 4] = [
     Language {
         run: JAVA,
         name: "Java",
-        client: "Jedis",
-        processes: 1,
-        ours: &[PLAIN, SESSION, PACKAGE],
-        peers: &[RLOCK, Lock { who: "fair", name: "Redisson's RFairLock", host: Kind::Plain }, SPRING],
+        client: "Lettuce",
+        contend: ("contend", 1),
+        ours: &[PACKAGE, LETTUCE, JEDIS, JEDIS_SESSION],
+        peers: &[FAIR, RLOCK, SPRING],
     },
     Language {
         run: GO,
         name: "Go",
         client: "go-redis",
-        processes: 1,
-        ours: &[PLAIN, PACKAGE],
+        contend: ("contend", 1),
+        ours: &[PACKAGE, PLAIN],
         peers: &[
             REDSYNC,
             Lock { who: "postgres", name: "PostgreSQL's pg_advisory_lock, with pgx", host: Kind::Postgres },
@@ -95,17 +132,6 @@ pub(crate) const LANGUAGES: [Language; 4] = [
         ],
     },
 ];
-
-/// Installs what a script of benches/clients needs; the reason where that can't be had.
-pub(crate) fn install(run: &str) -> Result<(), String> {
-    let output = Command::new(run).output().unwrap_or_else(|error| panic!("{run}: {error}"));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    match output.status.code() {
-        Some(0) => Ok(()),
-        Some(77) => Err(said.lines().last().unwrap_or_default().into()),
-        _ => panic!("{run}: {said}{}", String::from_utf8_lossy(&output.stderr)),
-    }
-}
 
 /// A program that runs; killed when dropped.
 pub(crate) struct Program {

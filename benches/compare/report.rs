@@ -7,14 +7,19 @@ use std::{env, fs};
 
 use serde::{Deserialize, Serialize};
 
-use crate::failures::{EVENTS, LIMIT};
-use crate::hostile::Attack;
+use crate::attack::Attack;
 use crate::stats::Spread;
 
 /// How a note begins that is a warning.
 const WARNING: &str = "WARNING: ";
 
-/// All results of a run.
+/// What happens to the users of a lock, in part `failures`. In the end of it, one process waits.
+pub(crate) const EVENTS: [&str; 3] =
+    ["the holder is killed", "the holder is stopped", "the first waiter is killed"];
+/// No wait is looked at for longer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(35);
+
+/// All results of a part of a run.
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
@@ -22,16 +27,15 @@ pub(crate) struct Report {
     /// What is to be known before the figures are believed.
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
-    figures: Vec<Figure>,
+    pub(crate) figures: Vec<Figure>,
     /// What failures cost. Kept results may be older.
     #[serde(default)]
     costs: Vec<Cost>,
     /// What one client can do to all others. Kept results may be older.
     #[serde(default)]
     attacks: Vec<Attack>,
-    /// How long each part took, in s. Kept results may be older.
-    #[serde(default)]
-    took: Vec<(String, f64)>,
+    /// How long it took, in s.
+    took: f64,
 }
 
 /// Where and when it was measured.
@@ -98,7 +102,7 @@ impl Report {
             figures: Vec::new(),
             costs: Vec::new(),
             attacks: Vec::new(),
-            took: Vec::new(),
+            took: 0.0,
         }
     }
 
@@ -129,47 +133,46 @@ impl Report {
         self.attacks.push(attack);
     }
 
-    /// How long a part took.
-    pub(crate) fn took(&mut self, part: &str, time: Duration) {
-        self.took.push((part.into(), time.as_secs_f64().round()));
-    }
-
     /// Says that figures are not to be believed as they stand.
     pub(crate) fn warn(&mut self, warning: &str) {
         self.note(format!("{WARNING}{warning}"));
     }
 
-    pub(crate) fn has_warnings(&self) -> bool {
-        self.notes.iter().any(|note| note.starts_with(WARNING))
-    }
-
-    /// No more is to come.
-    pub(crate) fn finish(&mut self) {
+    /// No more is to come; it took that long.
+    pub(crate) fn finish(&mut self, took: Duration) {
         self.machine.load_after = load();
+        self.took = took.as_secs_f64().round();
     }
 
-    pub(crate) fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain data")
+    /// When, and on which server.
+    pub(crate) fn dated(&self) -> String {
+        format!("{}{}", self.machine.caption(), if self.quick { ", a quick run" } else { "" })
     }
 
-    /// Where and when, what is to be known, the ratios, and the figures behind them, in Markdown that reads as it is.
-    pub(crate) fn in_full(&self) -> String {
+    /// Where and when, in a line.
+    pub(crate) fn about(&self) -> String {
         let Machine { date, server, module, processor, cores, system, load_before, load_after } =
             &self.machine;
-        let mut text = format!(
-            "{date}{}: {server}, Redislock {module}; {processor}, {cores} cores, {system}; load average {load_before} \
-             before, {load_after} after.\n\n",
-            if self.quick { " (a quick run)" } else { "" },
-        );
+        let quick = if self.quick { " (a quick run)" } else { "" };
+        format!(
+            "{date}{quick}: {server}, Redislock {module}; {processor}, {cores} cores, {system}; load average \
+             {load_before} before, {load_after} after; in {} s.\n\n",
+            self.took
+        )
+    }
+
+    /// Where and when, and all tables.
+    pub(crate) fn in_full(&self) -> String {
+        self.about() + &self.tables()
+    }
+
+    /// What is to be known, the ratios, and the figures behind them, in Markdown that reads as it is.
+    pub(crate) fn tables(&self) -> String {
+        let mut text = String::new();
         for note in &self.notes {
             let _ = writeln!(text, "- {note}");
         }
-        if !self.took.is_empty() {
-            let all: f64 = self.took.iter().map(|(_, seconds)| seconds).sum();
-            let parts: Vec<_> = self.took.iter().map(|(part, seconds)| format!("{part} {seconds}")).collect();
-            let _ = writeln!(text, "- It took {:.0} minutes; in s: {}", all / 60.0, parts.join(", "));
-        }
-        if !self.notes.is_empty() || !self.took.is_empty() {
+        if !self.notes.is_empty() {
             text.push('\n');
         }
         if !self.rows.is_empty() {
@@ -186,12 +189,12 @@ impl Report {
             );
         }
         if !self.costs.is_empty() {
-            text += "\nWhat a failure costs: the time until the next holder has the lock.\n\n";
+            text += "What a failure costs: the time until the next holder has the lock.\n\n";
             let titles: Vec<&str> = ["lock"].into_iter().chain(EVENTS).collect();
             text += &table(&titles, self.costs.iter().map(Cost::cells));
         }
         if !self.attacks.is_empty() {
-            text += "\nWhat one client can do to all others: the longest PING of another client, in ms.\n\n";
+            text += "What one client can do to all others: the longest PING of another client, in ms.\n\n";
             text += &table(&Attack::TITLES, self.attacks.iter().map(Attack::cells));
         }
         text

@@ -4,7 +4,6 @@
 use crate::load::{CONNECTIONS, Halves, Load};
 use crate::net::Net;
 use crate::plan::{Plan, order, progress};
-use crate::readers;
 use crate::report::{Bound, Figure, Report, Row};
 use crate::resp::{integer, owner, words};
 use crate::server::{Server, Setup};
@@ -19,7 +18,6 @@ pub(crate) const LATER_LEASE: &str = "7200000";
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     pairs(plan, report);
     memory(report);
-    readers::run(plan, report);
 }
 
 /// As many holders as there are; else 1,000.

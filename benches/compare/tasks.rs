@@ -33,23 +33,35 @@ const ALONE: [(&str, &str); 3] = [
 ];
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
-    // They are many, and a JVM takes its time.
-    let rounds = plan.pick(3, 1);
-    for Language { run, name, alone, on_one } in LANGUAGES {
-        let mix = |peers, served, mode, who: String| Mix {
+    for Language { run, name, on_one, .. } in LANGUAGES {
+        let mix = |(mode, tasks)| Mix {
             run,
             mode,
-            who: Cow::Owned(who),
-            served,
+            who: Cow::Owned(format!("{tasks} of a {name} program on one lock")),
+            served: Served::InTurn,
             ours: PACKAGE,
-            peers,
+            peers: on_one,
         };
-        let on_one = ON_ONE.map(|(mode, tasks)| {
-            mix(on_one, Served::InTurn, mode, format!("{tasks} of a {name} program on one lock"))
-        });
-        let alone = ALONE
-            .map(|(mode, tasks)| mix(alone, Served::Alone, mode, format!("{tasks} in a {name} program")));
-        mixes::run(plan, report, &on_one, rounds);
-        mixes::run(plan, report, &alone, rounds);
+        mixes::run(plan, report, &ON_ONE.map(mix), rounds(plan));
     }
+}
+
+/// Each task on its own.
+pub(crate) fn with_own_locks(plan: &Plan, report: &mut Report) {
+    for Language { run, name, alone, .. } in LANGUAGES {
+        let mix = |(mode, tasks)| Mix {
+            run,
+            mode,
+            who: Cow::Owned(format!("{tasks} in a {name} program")),
+            served: Served::Alone,
+            ours: PACKAGE,
+            peers: alone,
+        };
+        mixes::run(plan, report, &ALONE.map(mix), rounds(plan));
+    }
+}
+
+/// They are many, and a JVM takes its time.
+fn rounds(plan: &Plan) -> usize {
+    plan.pick(3, 1)
 }

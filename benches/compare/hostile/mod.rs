@@ -4,7 +4,6 @@
 //! Most attacks are a single command that makes much work in one step. How much it may make depends on how many locks a command
 //! may name. Where that is a setting, they run twice: as it is by default, and with as many as there may be.
 
-mod attack;
 mod client;
 mod growth;
 mod payload;
@@ -14,13 +13,14 @@ mod several;
 mod stage;
 mod time;
 
-pub(crate) use attack::Attack;
 use client::Outcome;
 use stage::{Seen, Stage};
 
+use crate::attack::Attack;
 use crate::plan::{Plan, progress};
 use crate::report::Report;
 use crate::server::Setup;
+use crate::stats::Spread;
 
 /// How many locks a command names at most, whatever is set.
 const MOST_KEYS: usize = 1000;
@@ -87,7 +87,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     for row in rows {
         let rounds = if row.is_long { 1 } else { plan.pick(3, 1) };
         let seen = (0..rounds).map(|_| row.play()).collect();
-        let attack = Attack::new(row.what, seen);
+        let attack = attack(row.what, seen);
         progress(&format!("  hostile, {}", attack.cells().join(" | ")));
         report.attack(attack);
     }
@@ -100,4 +100,15 @@ fn keys() -> Vec<(usize, Option<usize>)> {
         Some(default @ 1..MOST_KEYS) => vec![(default, None), (MOST_KEYS, Some(MOST_KEYS))],
         _ => vec![(MOST_KEYS, None)],
     }
+}
+
+/// Of several rounds. The remark is that of the one in the middle.
+fn attack(what: String, mut rounds: Vec<Seen>) -> Attack {
+    rounds.sort_by(|one, other| one.longest.unwrap_or(0.0).total_cmp(&other.longest.unwrap_or(0.0)));
+    let spread = |of: fn(&Seen) -> Option<f64>| {
+        let values: Vec<f64> = rounds.iter().filter_map(of).collect();
+        (!values.is_empty()).then(|| Spread::of(values))
+    };
+    let (longest, quiet) = (spread(|seen| seen.longest), spread(|seen| seen.quiet));
+    Attack { what, longest, quiet, remark: rounds[rounds.len() / 2].notes.join("; ") }
 }

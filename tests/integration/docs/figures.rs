@@ -182,43 +182,72 @@ fn a_figure_in_a_link_is_on_the_page_that_it_leads_to() {
     assert!(repeated > 2, "{repeated}");
 }
 
-/// Whether the cell shows that median: "1.59x (1.51..1.67)".
+/// Whether the cell shows that median: "1.59x (1.51..1.67)", "5,809".
 fn shows(cell: &str, median: &Value) -> bool {
+    let cell = cell.replace(',', "");
     let end = cell.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(cell.len());
     let (shown, median): (f64, f64) = (cell[..end].parse().unwrap(), median.as_f64().unwrap());
-    (shown - median).abs() <= 0.005 * median.max(1.0)
+    let rounded = if cell.contains('.') { 0.005 * median.max(1.0) } else { 0.5 };
+    (shown - median).abs() <= rounded
+}
+
+/// The row, or figure, of a part of the saved results.
+fn saved<'a>(part: &'a Value, list: &str, wanted: &[(&str, &str)]) -> Option<&'a Value> {
+    part[list].as_array().unwrap().iter().find(|one| wanted.iter().all(|&(name, value)| one[name] == value))
 }
 
 /// `scripts/bench --pages` writes them.
 #[test]
 fn the_tables_at_a_glance_are_what_was_saved() {
-    let saved = ["redis", "valkey"].map(|kind| {
-        let file = root().join("docs/bench").join(kind).join("results.json");
-        serde_json::from_str::<Value>(&fs::read_to_string(file).unwrap()).unwrap()
-    });
-    for (page, rows) in [("README.md", 5), ("docs/bench.md", 10)] {
+    let file = fs::read_to_string(root().join("docs/bench/redis/results.json")).unwrap();
+    let results: Value = serde_json::from_str(&file).unwrap();
+    for (page, packages, ratios) in [("README.md", 9, 6), ("docs/bench.md", 9, 9)] {
         let text = fs::read_to_string(root().join(page)).unwrap();
         let (_, figures) = text.split_once("<!-- figures: ").unwrap();
         let (figures, _) = figures.split_once("<!-- end of figures -->").unwrap();
-        let table: Vec<Vec<&str>> = figures
+        let lines: Vec<Vec<&str>> = figures
             .lines()
             .filter(|line| line.starts_with('|'))
             .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
             .collect();
-        let [titles, _, lines @ ..] = &table[..] else { panic!("{page} has no table of figures") };
-        assert_eq!(lines.len(), rows, "{page}");
+        assert_eq!(lines.len(), 2 + packages + 2 + ratios, "{page}");
+        for line in &lines[2..2 + packages] {
+            compare_package(page, line, &results["clients"]);
+        }
         let mut lost = 0;
-        for line in lines {
-            for (at, cell) in line.iter().enumerate().skip(2).filter(|(_, cell)| !cell.is_empty()) {
-                let (of, value) = if titles[at] == "by server CPU" { (at - 1, "cpu") } else { (at, "value") };
-                let report = saved.iter().find(|report| report["machine"]["server"] == titles[of]).unwrap();
-                let row = report["rows"].as_array().unwrap().iter();
-                let row = row.clone().find(|row| row["work"] == line[0] && row["beside"] == line[1]).unwrap();
-                assert!(shows(cell, &row[value]["median"]), "{page}: {} beside {}: {cell}", line[0], line[1]);
-                lost += usize::from(cell.starts_with("0."));
-            }
+        for line in &lines[lines.len() - ratios..] {
+            let wanted = [("work", line[0]), ("beside", line[1])];
+            let parts = ["clients", "throughput", "handover", "memory"].iter();
+            let row = parts.filter_map(|part| saved(&results[part], "rows", &wanted)).next().unwrap();
+            assert!(shows(line[2], &row["value"]["median"]), "{page}: {line:?}");
+            assert!(line[3].is_empty() || shows(line[3], &row["cpu"]["median"]), "{page}: {line:?}");
+            lost += usize::from(line[2].starts_with("0."));
         }
         assert!(lost > 0, "{page} shows nothing that is slower");
+    }
+}
+
+/// A line of the first table: through the package, by the raw command, and what users have today.
+fn compare_package(page: &str, line: &[&str], clients: &Value) {
+    let language = match line[0] {
+        "Java, eight JVMs" => line[0],
+        shown => shown.split(',').next().unwrap(),
+    };
+    let raw = if line[0].contains("Jedis") { " with Jedis" } else { "" };
+    let raw = format!("LOCK.ACQUIRE ... BLOCK 0{raw}");
+    let work = format!("handovers, 8 clients, {language}");
+    for (cell, who) in [(1, "Redislock's package"), (2, raw.as_str()), (5, line[4])] {
+        match saved(clients, "figures", &[("work", &work), ("who", who)]) {
+            Some(figure) => assert!(shows(line[cell], &figure["value"]["median"]), "{page}: {line:?}"),
+            None => assert_eq!(line[cell], "", "{page}: {who} was not measured"),
+        }
+    }
+    let work = format!("handovers/s, 8 clients, {language} with our package");
+    for (cell, beside) in [(3, raw.as_str()), (6, line[4])] {
+        match saved(clients, "rows", &[("work", &work), ("beside", beside)]) {
+            Some(row) => assert!(shows(line[cell], &row["value"]["median"]), "{page}: {line:?}"),
+            None => assert_eq!(line[cell], "", "{page}: {beside} was not measured"),
+        }
     }
 }
 

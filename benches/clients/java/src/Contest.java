@@ -15,7 +15,7 @@ import java.util.stream.IntStream;
  * Clients that want locks; benches/compare starts them, and docs/bench.md tells what it counts.
  *
  * <p>{@code Contest contend ADDRESS WHO SECONDS}: says "ready", waits for a line, has 8 clients contend for so long, and prints
- * a line for each grant: when it came, and which client's it was.
+ * a line for each grant: when it came, and which client's it was. {@code contend-1} is the same with one client, of several JVMs.
  *
  * <p>{@code Contest readers ADDRESS WHO SECONDS} (7 clients read, and the last of 8 writes) and {@code Contest permits ADDRESS WHO
  * SECONDS} (16 clients want one of 10 permits) do the same, but each grant is kept for 1 ms, and the line adds how long it was
@@ -69,8 +69,11 @@ final class Contest {
 
     private static Clients contest(String mode, String who, String address) {
         return switch (mode) {
-            case "contend" -> new Clients(
-                onOne(who, address, Collections.nCopies(8, Locks.Role.SOLE)), 0, who.equals("spring") ? POLLED : 0, false);
+            case "contend", "contend-1" -> {
+                int count = mode.equals("contend") ? 8 : 1;
+                yield new Clients(onOne(who, address, Collections.nCopies(count, Locks.Role.SOLE)), 0,
+                    who.equals("spring") ? POLLED : 0, false);
+            }
             case "permits" -> new Clients(onOne(who, address, Collections.nCopies(16, Locks.Role.PERMIT)), KEPT, 0, true);
             case "readers" -> {
                 var roles = new ArrayList<>(Collections.nCopies(7, Locks.Role.READER));

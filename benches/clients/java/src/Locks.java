@@ -1,3 +1,12 @@
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.ArrayOutput;
+import io.lettuce.core.output.IntegerOutput;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.ProtocolKeyword;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -35,6 +44,7 @@ interface Locks {
     static Locks open(String who, String address, String key, Role role) {
         return switch (who) {
             case "redislock" -> new Redislock(address, key, role.words);
+            case "lettuce" -> new OfLettuce(address, key);
             case "session" -> new Redislock(address, key, "SESSION");
             case "sync" -> new Redislock(address, key, "SYNC", "1", "1000");
             case "rlock" -> new OfLock(redisson(address).getLock(key));
@@ -99,6 +109,40 @@ interface Locks {
         @Override
         public void release() {
             client.sendCommand(RELEASE, key, owner, "FENCE", Long.toString(fence));
+        }
+    }
+
+    /** The commands as they are, by the client library under our package; with a connection of its own, since it blocks. */
+    final class OfLettuce implements Locks {
+        private static final ProtocolKeyword ACQUIRE = () -> "LOCK.ACQUIRE".getBytes(StandardCharsets.UTF_8);
+        private static final ProtocolKeyword RELEASE = () -> "LOCK.RELEASE".getBytes(StandardCharsets.UTF_8);
+        private final RedisCommands<String, String> client;
+        private final String key;
+        private String owner;
+        private long fence;
+
+        OfLettuce(String address, String key) {
+            var connection = RedisClient.create("redis://" + address).connect();
+            connection.setTimeout(Duration.ZERO); // a wait has no end
+            client = connection.sync();
+            this.key = key;
+        }
+
+        private static CommandArgs<String, String> words() {
+            return new CommandArgs<>(StringCodec.UTF8);
+        }
+
+        @Override
+        public void acquire() {
+            owner = UUID.randomUUID().toString();
+            var words = words().addKey(key).add("OWNER").add(owner).add("PX").add(30_000).add("BLOCK").add(0).add("ONCE");
+            fence = (Long) client.dispatch(ACQUIRE, new ArrayOutput<>(StringCodec.UTF8), words).get(1);
+        }
+
+        @Override
+        public void release() {
+            var words = words().addKey(key).add(owner).add("FENCE").add(fence);
+            client.dispatch(RELEASE, new IntegerOutput<>(StringCodec.UTF8), words);
         }
     }
 

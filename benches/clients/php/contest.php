@@ -1,0 +1,57 @@
+<?php
+
+/**
+ * A client that wants one lock; benches/compare starts several, and docs/bench.md tells what it counts.
+ *
+ * contest.php contend ADDRESS WHO SECONDS: says "ready", waits for a line, contends for so long, and prints a line for each grant: when it
+ * came, in ns of the one clock that all processes read.
+ */
+
+use Redislock\Locks;
+
+const LEASE = 30;
+
+spl_autoload_register(function (string $class): void {
+    $file = __DIR__ . '/../../../clients/php/src/' . str_replace('\\', '/', substr($class, strlen('Redislock\\'))) . '.php';
+    is_file($file) && require $file;
+});
+require_once __DIR__ . '/../../../clients/php/src/errors.php';
+
+[, , $address, $who, $seconds] = $argv;
+[$host, $port] = explode(':', $address);
+$connect = function () use ($host, $port): Redis {
+    $redis = new Redis();
+    $redis->connect($host, (int) $port);
+    $redis->setOption(Redis::OPT_READ_TIMEOUT, -1); // a wait has no end
+    return $redis;
+};
+if ($who === 'package') {
+    $locks = new Locks($connect);
+    $held = null;
+    $acquire = function () use ($locks, &$held): void {
+        $held = $locks->acquire('contested', lease: LEASE);
+    };
+    $release = function () use (&$held): void {
+        $held->release();
+    };
+} else {
+    $client = $connect();
+    $owner = $fence = null;
+    $acquire = function () use ($client, &$owner, &$fence): void {
+        $owner = bin2hex(random_bytes(16));
+        $fence = $client->rawCommand('LOCK.ACQUIRE', 'contested', 'OWNER', $owner, 'PX', LEASE * 1000, 'BLOCK', 0, 'ONCE')[1];
+    };
+    $release = function () use ($client, &$owner, &$fence): void {
+        $client->rawCommand('LOCK.RELEASE', 'contested', $owner, 'FENCE', $fence);
+    };
+}
+echo "ready\n";
+fgets(STDIN);
+$grants = [];
+$end = hrtime(true) + (int) ($seconds * 1e9);
+while (hrtime(true) < $end) {
+    $acquire();
+    $grants[] = hrtime(true);
+    $release();
+}
+echo implode("\n", $grants), "\n";
