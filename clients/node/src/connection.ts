@@ -8,10 +8,15 @@ export interface Connection {
   send(key: string, words: string[]): Promise<unknown>;
   /** Hears messages until the signal, over another connection that is made anew when it is lost: then it calls `again`. */
   subscribe(channel: string, hear: (message: string) => void, again: () => void, signal: AbortSignal): Promise<void>;
-  /** Calls `lost` when the connection for commands is lost, `again` when it is there again or closed. Returns what ends that. */
-  watch(lost: () => void, again: () => void): () => void;
+  /**
+   * Calls `lost` when the connection for commands is lost, `again` when it is there again, `ended` when the client was closed for
+   * good. Returns what ends that.
+   */
+  watch(lost: () => void, again: () => void, ended: () => void): () => void;
   /** Whether the client was closed for good. */
   readonly closed: boolean;
+  /** What the client puts before each key. */
+  readonly prefix?: string;
 }
 
 type Listener = (...args: any[]) => void;
@@ -24,6 +29,7 @@ interface Emitter {
 export interface IoredisClient extends Emitter {
   readonly status: string;
   readonly isCluster: boolean;
+  readonly options?: any;
   call(command: string, ...args: string[]): Promise<unknown>;
   duplicate(...overrides: any[]): any;
 }
@@ -83,14 +89,17 @@ function ioredis(client: IoredisClient): Connection {
       await subscriber.subscribe(channel);
       subscriber.on("ready", () => subscriber.subscribe(channel).then(again, ignore));
     },
-    watch(lost, again) {
+    watch(lost, again, ended) {
       let connected = client.status === "ready"; // until it was for the first time, nothing is sent, so nothing is lost
       const ready = () => (connected ? again() : void (connected = true)), changed = () => connected && again();
       // The connections to a cluster's nodes come and go one by one.
-      return listen(client, client.isCluster ? { ready, end: again, "+node": changed, "-node": changed } : { close: lost, ready, end: again });
+      return listen(client, client.isCluster ? { ready, end: ended, "+node": changed, "-node": changed } : { close: lost, ready, end: ended });
     },
     get closed() {
       return client.status === "end";
+    },
+    get prefix() {
+      return client.options?.keyPrefix ?? "";
     },
   };
 }
@@ -124,10 +133,9 @@ function nodeRedis(client: NodeRedisClient): Connection {
       await subscriber.subscribe(channel, hear);
       listen(subscriber, { ready: again, "node-ready": again, "topology-change": again });
     },
-    watch(lost, again) {
-      if (isCluster) return listen(client, { "node-ready": again, "node-reconnecting": again, "node-disconnect": again, disconnect: again });
-      if (isSentinel) return listen(client, { ready: again, "topology-change": again, end: again });
-      const ended = () => (lost(), again());
+    watch(lost, again, ended) {
+      if (isCluster) return listen(client, { "node-ready": again, "node-reconnecting": again, "node-disconnect": again, disconnect: ended });
+      if (isSentinel) return listen(client, { ready: again, "topology-change": again, end: ended });
       return listen(client, { reconnecting: lost, ready: again, end: ended });
     },
     get closed() {

@@ -55,7 +55,8 @@ export class Desk {
       this.upsets += 1;
       this.#all().forEach(tell);
     };
-    this.#unwatch = connection.watch(watch((entry) => entry.cut()), watch((entry) => entry.doubt()));
+    const ended = () => void this.#finish(new LockError("the client was closed"));
+    this.#unwatch = connection.watch(watch((entry) => entry.cut()), watch((entry) => entry.doubt()), ended);
   }
 
   #all() {
@@ -93,7 +94,7 @@ export class Desk {
   }
 
   send(request: Request, words: string[]) {
-    return this.#connection.send(request.keys[0]!, words);
+    return this.#connection.send(request.names[0]!, words);
   }
 
   /** Sends it until it is answered, as long as that is worth it. */
@@ -120,6 +121,10 @@ export class Desk {
   }
 
   async #subscribe() {
+    if (this.#connection.closed) {
+      this.#subscription = undefined;
+      throw new LockError("the client was closed");
+    }
     const doubt = () => {
       this.starts = true; // it may be another server
       this.#all().forEach((entry) => entry.doubt());
@@ -166,10 +171,17 @@ export class Desk {
 
   async close() {
     this.closed = true;
-    const reason = new LockError("the locks were closed");
-    await Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
+    await this.#finish(new LockError("the locks were closed"));
     this.#unwatch();
+  }
+
+  /** Nothing is left that keeps the process; what is acquired later subscribes anew. */
+  async #finish(reason: LockError) {
+    await Promise.allSettled(this.#all().map((entry) => entry.end(reason)));
     this.#unsubscribe.abort();
+    this.#unsubscribe = new AbortController();
+    this.#subscription = undefined;
     clearTimeout(this.#timer);
+    this.#next = Infinity;
   }
 }

@@ -11,18 +11,26 @@ export { DeadlockError, LockError, LockLostError, NoModuleError, NotAcquiredErro
 export type { Held } from "./held.js";
 export type { Options } from "./request.js";
 
+export interface Settings {
+  /** Before each key: by default what the client puts there (`keyPrefix` of ioredis); "" for the keys as they are. */
+  prefix?: string | undefined;
+}
+
 /** The locks of a process: make one for each client, and share it between all tasks. */
 export class Locks {
   readonly #desk: Desk;
+  readonly #prefix: string;
 
-  /** The client sends all commands. One more connection hears messages, from the first lock on. */
-  constructor(client: Client) {
-    this.#desk = new Desk(connectionOf(client));
+  /** The client sends all commands. One more connection hears messages, from the first lock on. Both end with the client. */
+  constructor(client: Client, settings: Settings = {}) {
+    const connection = connectionOf(client);
+    this.#prefix = settings.prefix ?? connection.prefix ?? "";
+    this.#desk = new Desk(connection);
   }
 
   /** Waits for a lock, or for several at once, all or none. Release it, or say `await using`. */
   async acquire(keys: string | readonly string[], options: Options = {}): Promise<Held> {
-    const request = new Request(keys, options);
+    const request = new Request(keys, options, this.#prefix);
     options.signal?.throwIfAborted();
     if (this.#desk.closed) throw new LockError("the locks were closed");
     return acquire(this.#desk, request);

@@ -50,6 +50,8 @@ const fenceOf = (fences: readonly number[]) => (new Set(fences).size === 1 ? ["F
 
 export class Request {
   readonly keys: readonly string[];
+  /** As the server knows them: with the prefix of the client. */
+  readonly names: readonly string[];
   readonly owner: string;
   /** What stands for one grant has the same. */
   readonly id: string;
@@ -64,10 +66,11 @@ export class Request {
   readonly #mode: string[] = [];
   readonly #sync: string[] = [];
 
-  constructor(keys: string | readonly string[], options: Options) {
+  constructor(keys: string | readonly string[], options: Options, prefix = "") {
     this.keys = typeof keys === "string" ? [keys] : [...keys];
     if (!this.keys.length) throw new TypeError("a lock needs a key");
     if (this.keys.some((key) => typeof key !== "string")) throw new TypeError("a key must be a string");
+    this.names = this.keys.map((key) => prefix + key);
     if (new Set(this.keys).size < this.keys.length) throw new TypeError("a key is named twice");
     for (const [name, value] of Object.entries(options)) {
       const kind = kinds[name as keyof Options];
@@ -112,13 +115,13 @@ export class Request {
   }
 
   leave() {
-    return ["LOCK.LEAVE", this.keys[0]!, this.owner];
+    return ["LOCK.LEAVE", this.names[0]!, this.owner];
   }
 
   #words(command: string, ...words: string[]) {
-    return this.keys.length === 1
-      ? [`LOCK.${command}`, this.keys[0]!, ...words]
-      : [`LOCK.M${command}`, String(this.keys.length), ...this.keys, ...words];
+    return this.names.length === 1
+      ? [`LOCK.${command}`, this.names[0]!, ...words]
+      : [`LOCK.M${command}`, String(this.names.length), ...this.names, ...words];
   }
 }
 

@@ -18,7 +18,6 @@ const clients = {
   "ioredis, RESP3": ioredis({ protocol: 3 }),
   "ioredis, RESP3 with its types": ioredis({ protocol: 3, replyMapping: "resp3" }),
   "ioredis, numbers as strings": ioredis({ stringNumbers: true }),
-  "ioredis, a prefix": ioredis({ keyPrefix: "app:" }),
   "ioredis, no queue while offline": ioredis({ enableOfflineQueue: false, lazyConnect: true, maxRetriesPerRequest: 1 }),
   "node-redis, RESP2": nodeRedis(2),
   "node-redis, RESP3": nodeRedis(3),
@@ -239,4 +238,58 @@ testWithServer("another client needs no more than the interface", async (scene) 
   await other.call("LOCK.BREAK", "door");
   await waitFor(() => held.lost, "it is told");
   await locks.close();
+});
+
+testWithServer("the prefix of ioredis goes before locks, as before every key", async ({ port, connect: plainly }) => {
+  const client = connect(port, { keyPrefix: "app:" }), plain = plainly();
+  const locks = new Locks(client);
+  const held = await locks.acquire("door");
+  assert.deepEqual(held.keys, ["door"]);
+  assert.equal((await info(plain, "app:door")).owner, held.owner);
+  assert.equal(await info(plain, "door"), null);
+  const next = locks.acquire("door");
+  await waitFor(async () => (await info(plain, "app:door")).waiters === 1, "it waits");
+  await held.extend();
+  await held.release();
+  await (await next).release();
+  const both = await locks.acquire(["a", "b"]);
+  assert.equal((await info(plain, "app:b")).owner, both.owner);
+  const bare = new Locks(client, { prefix: "" });
+  const open = await bare.acquire("door");
+  assert.equal((await info(plain, "door")).owner, open.owner);
+  await Promise.all([locks.close(), bare.close()]);
+  client.disconnect();
+});
+
+for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
+  testWithServer(`a client that is closed ends what was made of it (${name})`, async ({ port, connect: plainly }) => {
+    const { client } = await clients[name](port), plain = plainly();
+    const locks = new Locks(client);
+    const held = await locks.acquire("door");
+    const keeper = new Locks(plain);
+    const taken = await keeper.acquire("taken");
+    const waits = locks.acquire("taken");
+    await waitFor(async () => (await info(plain, "taken")).waiters === 1, "it waits");
+    await ("quit" in client && name.startsWith("ioredis") ? client.quit() : client.close());
+    await assert.rejects(waits, LockError);
+    await waitFor(() => held.lost, "the holder is told");
+    assert.match(held.lost.message, /closed/);
+    await waitFor(async () => (await plain.call("CLIENT", "LIST")).split("\n").filter((line) => /sub=1/.test(line)).length === 1,
+      "only the other one's subscription is left");
+    await assert.rejects(locks.acquire("more", { wait: 100 }));
+    assert.equal(taken.lost, undefined);
+    await keeper.close();
+  });
+}
+
+testWithServer("a program that closes its client ends by itself", async ({ port }) => {
+  const program = `
+    import { Redis } from "ioredis";
+    import { Locks } from "redislock-client";
+    const client = new Redis(${port});
+    const locks = new Locks(client);
+    await locks.using("door", {}, () => {});
+    await client.quit();`;
+  const { execFileSync } = await import("node:child_process");
+  execFileSync(process.execPath, ["--input-type=module", "-e", program], { cwd: import.meta.dirname, timeout: 60_000 });
 });
