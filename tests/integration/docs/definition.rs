@@ -99,15 +99,6 @@ fn the_overview_has_each_command_with_its_options() {
 }
 
 #[test]
-fn the_readme_has_some_of_its_rows() {
-    let (overview, readme) = (rows("docs/commands.md"), rows("README.md"));
-    assert!(readme.len() >= 3, "{readme:?}");
-    for row in readme {
-        assert!(overview.contains(&row), "README.md, and not docs/commands.md: {row:?}");
-    }
-}
-
-#[test]
 fn every_option_is_explained() {
     each(|_, page, shown| {
         let options = shown.arguments().into_iter().filter(|argument| argument.optional);

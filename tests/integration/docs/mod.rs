@@ -5,6 +5,7 @@ mod definition;
 mod examples;
 mod fields;
 mod figures;
+mod handover;
 mod operations;
 mod page;
 mod prometheus;
