@@ -2,6 +2,7 @@
 
 mod departures;
 mod limits;
+mod looks;
 mod notify;
 mod reentry;
 
