@@ -60,3 +60,23 @@ fn all_sessions_are_renewed_in_time_beside_commands() {
         assert_eq!(server.holders(now).len(), 3, "{}", now - NOW);
     }
 }
+
+/// What is left over is ended by the next steps. Until then the lock counts as taken, also for those who would fit.
+#[test]
+fn nobody_joins_a_lock_of_which_not_all_that_is_over_has_ended() {
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let mut server = Server::new(2);
+    for owner in ["a", "b", "c"] {
+        server.acquire(rules, NOW, 0, &read(owner, 100), &WaitOptions::default());
+    }
+    server.acquire(rules, NOW, 0, &read("stays", 1_000), &WaitOptions::default());
+    let now = NOW + 101;
+    let reader = read("new", 100);
+    for left in [3, 2] {
+        let reply = server.acquire(rules, now, 1, &reader, &WaitOptions::default());
+        assert_eq!((reply, server.all_held().len()), (Reply::Null, left));
+    }
+    let reply = server.acquire(rules, now, 1, &reader, &WaitOptions::default());
+    assert!(matches!(reply, Reply::Granted { .. }), "{reply:?}");
+    assert_eq!(server.all_held().len(), 2);
+}
