@@ -56,6 +56,11 @@ pub(crate) enum Error {
     WrongType,
     /// A re-entry with another slot than the grant has, or may have.
     OtherSlot,
+    /// A re-entry with a `LIMIT` below the number that the grant has.
+    SlotAboveLimit {
+        slot: u32,
+        limit: u32,
+    },
     TooManyHolds,
     /// The queue is as long as `lock.max-waiters` allows.
     MaxWaiters,
@@ -155,6 +160,11 @@ impl ErrorReply for Error {
             Self::InvalidExpire { command } => {
                 return ctx.reply_error_text(&format!("ERR invalid expire time in '{command}' command"));
             }
+            Self::SlotAboveLimit { slot, limit } => {
+                return ctx.reply_error_text(&format!(
+                    "ERR this owner has permit number {slot}, above the LIMIT {limit} that it asks for"
+                ));
+            }
             Self::Circle(circle) => return circle::send(ctx, circle),
             Self::LimitTooGreat { max } => {
                 return ctx.reply_error_text(&format!(
@@ -217,6 +227,7 @@ impl From<ReentryError> for Error {
         match why {
             ReentryError::TooManyHolds => Self::TooManyHolds,
             ReentryError::OtherSlot => Self::OtherSlot,
+            ReentryError::SlotAboveLimit { slot, limit } => Self::SlotAboveLimit { slot: slot.get(), limit },
         }
     }
 }

@@ -82,15 +82,21 @@ impl AcquireRequest<'_> {
         grant.with_room(self.room).with_slot(slot)
     }
 
-    /// Whether an owner that re-enters asks for another slot than its grant has, or may have.
-    fn wants_another_slot(&self, grant: &Grant) -> bool {
-        match (self.slot, grant.slot()) {
+    /// Why an owner that re-enters can't have the slot that it asks for: its grant has another one, or may not have that.
+    fn check_slot(&self, grant: &Grant) -> Result<(), ReentryError> {
+        let is_another = match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
-            (Some(SlotRequest::Least), Some(slot)) => self.room.most().is_some_and(|most| slot.get() > most),
+            (Some(SlotRequest::Least), Some(slot)) => match self.room.most() {
+                Some(limit) if slot.get() > limit => {
+                    return Err(ReentryError::SlotAboveLimit { slot, limit });
+                }
+                _ => false,
+            },
             // A grant of an earlier version has none yet, and keeps its room. (A reader gets the room that it asks for.)
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
-        }
+        };
+        if is_another { Err(ReentryError::OtherSlot) } else { Ok(()) }
     }
 
     /// The end of the lease of a grant that is made now.
@@ -145,8 +151,10 @@ pub(crate) enum Acquired {
 pub(crate) enum ReentryError {
     /// The re-entrancy count is at its limit (2^32 - 1).
     TooManyHolds,
-    /// Its grant has another slot than it names, or one above its `LIMIT`.
+    /// Its grant has another slot than it names, or can't have that one.
     OtherSlot,
+    /// Its grant has a slot above its `LIMIT`.
+    SlotAboveLimit { slot: Slot, limit: u32 },
 }
 
 /// Decides an acquire, by the owner's own grant and by the others.
@@ -182,9 +190,7 @@ fn acquire_held(
             false => Acquired::Refused,
         });
     };
-    if ask.wants_another_slot(held.grant) {
-        return Err(ReentryError::OtherSlot);
-    }
+    ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
     // Its first slot, too, is something that the others have to leave to it.

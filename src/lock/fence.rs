@@ -9,6 +9,7 @@ pub(crate) struct Fence(pub(super) u64);
 
 impl Fence {
     pub(super) const BITS: u32 = 53;
+    pub(crate) const MIN: Self = Self(1);
     /// The greatest fence there can be: 2^53 - 1, reached by the clock in the year 2255.
     pub(crate) const MAX: Self = Self((1 << Self::BITS) - 1);
 

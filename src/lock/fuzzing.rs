@@ -185,9 +185,12 @@ fn take(
             let does_not_fit = |slot: Slot| !slot.fits(held.grant.room());
             assert!(match ask.slot {
                 Some(SlotRequest::This(slot)) => held.grant.slot().is_some() || does_not_fit(slot),
-                Some(SlotRequest::Least) => held.grant.slot().is_some(),
-                None => false,
+                Some(SlotRequest::Least) | None => false,
             });
+        }
+        (Err(ReentryError::SlotAboveLimit { slot, limit }), Some(held)) => {
+            assert_eq!((held.grant.slot(), ask.slot), (Some(slot), Some(SlotRequest::Least)));
+            assert!(slot.get() > limit && ask.room.most() == Some(limit));
         }
         (answer, held) => panic!("{answer:?} for {held:?}"),
     }

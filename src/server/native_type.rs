@@ -42,6 +42,10 @@ pub(crate) trait NativeType: Sized + Send + 'static {
 
     /// Bytes on the heap beyond the value's own.
     fn heap_size(&self) -> usize;
+
+    /// About how many allocations are freed with the value, at least 1: beyond 64 the server does that in the background, if it is asked
+    /// to (`UNLINK`).
+    fn free_effort(&self) -> usize;
 }
 
 /// Is told what becomes of values of a type. The table of the module names it, so that the type itself need not know
@@ -87,8 +91,8 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         aux_save2: Some(save_aux::<T>),
         // Writes something always, so that the file needs the module for ever.
         aux_save: None,
-        // A value is one or two allocations: never worth the background thread's while.
-        free_effort: None,
+        free_effort: Some(free_effort::<T>),
+        // The same with the number of the database.
         free_effort2: None,
         unlink2: Some(unlinked::<T, E>),
         // Superseded by `unlink2`.
@@ -241,6 +245,18 @@ unsafe extern "C" fn memory<T: NativeType>(
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
     guard(c"mem-usage", || size_of::<T>() + value.heap_size()).unwrap_or(0)
+}
+
+/// # Safety
+/// `value` is a value of this type that the server has taken out of the keyspace.
+unsafe extern "C" fn free_effort<T: NativeType>(
+    _key: *mut raw::RedisModuleString,
+    value: *const c_void,
+) -> usize {
+    // SAFETY: the caller's promise.
+    let value = unsafe { &*value.cast::<T>() };
+    // For 0, the server would use the background thread always.
+    guard(c"free-effort", || value.free_effort()).unwrap_or(1).max(1)
 }
 
 /// # Safety

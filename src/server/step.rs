@@ -9,8 +9,8 @@
 //! - whoever decides something new asks `is_disturbed` first;
 //! - nobody begins a step within another one.
 //!
-//! The server tells us of all of that before it frees a value: of each one of ours that is taken out of the keyspace (`NativeType`),
-//! of what expires, of databases that are emptied and of such as are swapped (`events`).
+//! The server tells us before it frees a value: of each one of ours that is taken out of the keyspace (`NativeType`), of what expires,
+//! and of databases that are about to be emptied or have been swapped (`events`).
 
 use std::cell::Cell;
 use std::ffi::c_void;

@@ -14,6 +14,9 @@ pub(super) const LOOK: u32 = 1;
 /// A grant is ended, and nothing else is known of it.
 pub(super) const END: u32 = 1;
 
+/// The most grants that a step ends so.
+pub(super) const MOST_ENDED: u32 = WORK / END;
+
 /// A grant is made or changed, or a waiter is answered: replicas, files and listeners hear of it.
 pub(crate) const CHANGE: u32 = 4;
 

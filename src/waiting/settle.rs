@@ -1,11 +1,11 @@
 //! Sets a lock right after something has happened to it.
 
 use super::access::{LockAccess, LockEvent};
-use super::budget::{CHANGE, END, LOOK, scan};
+use super::budget::{CHANGE, END, LOOK, MOST_ENDED, scan};
 use super::hand_over::{check_upgrade, end_with_others, grant_heads, reenter};
 use super::leases::{lease_moved, look_when_one_ends};
 use super::sessions;
-use super::table::{LockEntry, MessageKind, Moved, Session};
+use super::table::{AT_A_TIME, LockEntry, MessageKind, Moved, Session};
 use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 
 /// Brings a lock, its sessions and its queue to agreement, whatever has happened to any of them: what has lapsed ends, what is
@@ -106,20 +106,17 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
 /// ended.
 pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let Some(value) = lock.value().filter(|value| !value.is_one()) else { return true };
-    let lapsed = value.lapsed(lock.deadline(), now.millis()).count();
-    let mut count = 0;
-    while count < lapsed && lock.pay(END) {
-        count += 1;
+    let mut lapsed: Vec<Fence> =
+        value.lapsed(lock.deadline(), now.millis()).take(MOST_ENDED as usize + 1).collect();
+    let paid = lapsed.iter().take_while(|_| lock.pay(END)).count();
+    let all = paid == lapsed.len();
+    if paid == 0 {
+        return all;
     }
-    if count == 0 {
-        return lapsed == 0;
-    }
-    let mut over = count;
-    if !lock.idle()
-        && let Some(value) = lock.value()
-    {
-        let first: Vec<Fence> = value.lapsed(lock.deadline(), now.millis()).take(count).collect();
-        over -= first.into_iter().filter(|fence| sessions::renew_overdue(lock, *fence, now)).count();
+    lapsed.truncate(paid);
+    let mut over = paid;
+    if !lock.idle() {
+        over -= lapsed.into_iter().filter(|fence| sessions::renew_overdue(lock, *fence, now)).count();
     }
     if over > 0 {
         for fence in lock.end_lapsed(now.millis(), over) {
@@ -128,7 +125,7 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
             }
         }
     }
-    count == lapsed
+    all
 }
 
 /// Grants that have ended by other ways than ours are over here too, and their holders hear of it.
@@ -202,17 +199,27 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
 /// the next step. Whether all those grants have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
-    while let Some(session) = lock.here(|table, at| table.next_session(at, seen, all)) {
-        seen = Some(session.fence);
-        if settle_session(lock, session, now)
-            && !lock.pay(CHANGE)
-            && lock.here(|table, at| table.next_session(at, seen, all)).is_some()
-        {
-            lock.here(|table, at| table.locks.recheck_by(at, 0));
-            return lock.here(|table, at| table.next_session(at, seen, false)).is_none();
+    loop {
+        let next = lock.here(|table, at| table.next_sessions(at, seen, all, AT_A_TIME));
+        if next.is_empty() {
+            break;
+        }
+        lock.spend(scan(next.len()));
+        for fence in next {
+            seen = Some(fence);
+            if let Some(session) = lock.here(|table, at| table.session(at, fence))
+                && settle_session(lock, session, now)
+                && !lock.pay(CHANGE)
+                && lock.here(|table, at| !table.next_sessions(at, seen, all, 1).is_empty())
+            {
+                lock.here(|table, at| table.locks.recheck_by(at, 0));
+                return lock.here(|table, at| table.next_sessions(at, seen, false, 1).is_empty());
+            }
         }
     }
-    lock.here(|table, at| table.locks.renew_next(at));
+    if all {
+        lock.here(|table, at| table.locks.renew_next(at));
+    }
     true
 }
 

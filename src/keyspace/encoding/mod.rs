@@ -124,6 +124,10 @@ impl NativeType for Value {
     fn heap_size(&self) -> usize {
         Self::heap_size(self)
     }
+
+    fn free_effort(&self) -> usize {
+        self.count()
+    }
 }
 
 fn check_encoding(encoding: i32) -> Result<(), String> {

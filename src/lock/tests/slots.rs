@@ -69,7 +69,8 @@ fn a_slot_that_is_named_is_had_or_nothing_is() {
     assert_eq!(take(&mut value, &permit("a", 3, Some(2)), 4), Ok(Some(2)));
     assert_eq!(take(&mut value, &permit("a", 5, None), 4), Ok(Some(2)));
     // Its number is above that limit, whether or not there is room.
-    assert_eq!(take(&mut value, &permit("a", 1, None), 4), other);
+    let above = ReentryError::SlotAboveLimit { slot: Slot::new(2).unwrap(), limit: 1 };
+    assert_eq!(take(&mut value, &permit("a", 1, None), 4), Err(Some(above)));
     // What does not ask for a number is not told of one; the grant keeps it.
     let until = Deadline::At(NOW + 500);
     for number in [2, 3] {
@@ -99,6 +100,16 @@ fn a_first_slot_is_within_the_room_of_the_grant() {
     let mut value = Some(Value::One(old));
     assert_eq!(take(&mut value, &permit("a", 5, Some(3)), 2), Err(Some(ReentryError::OtherSlot)));
     assert_eq!(take(&mut value, &permit("a", 5, Some(2)), 2), Ok(Some(2)));
+}
+
+/// An earlier version made one of the grants. That the other has the number counts for its owner as for one who wants less room.
+#[test]
+fn a_first_slot_that_another_has_is_waited_for() {
+    let old = Grant::new(owner("a").into_owned(), fence(1), 1, None, NOW).with_room(Room::limit(2).unwrap());
+    let mut value = Some(Value::One(old));
+    assert_eq!(take(&mut value, &permit("b", 2, None), 2), Ok(Some(1)));
+    assert_eq!(take(&mut value, &permit("a", 2, Some(1)), 3), Err(None));
+    assert_eq!(take(&mut value, &permit("a", 2, None), 3), Ok(Some(2)));
 }
 
 /// Whatever replicas or files say.

@@ -2,6 +2,7 @@
 //! one that has closed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::lock_id::LockId;
 use super::queue::RequestId;
@@ -128,6 +129,29 @@ impl Connections {
     /// Whether the connection of that session has closed.
     pub(super) fn is_over(&self, session: &Session) -> bool {
         session.over || self.is_closed(session.client)
+    }
+
+    pub(super) fn closed(&self) -> usize {
+        self.closed.len()
+    }
+
+    /// The grants of a lock, after that fence, that connections kept alive which have closed: so many of each connection at most.
+    pub(super) fn closed_sessions(
+        &self,
+        id: &LockId,
+        seen: Option<Fence>,
+        most: usize,
+    ) -> impl Iterator<Item = Fence> {
+        let unseen = move |connection: &Connection| {
+            let after = match seen {
+                Some(seen) => Bound::Excluded((id.clone(), seen)),
+                None => Bound::Included((id.clone(), Fence::MIN)),
+            };
+            let sessions = connection.sessions.range((after, Bound::Unbounded));
+            let of_lock = sessions.take_while(|(other, _)| other == id);
+            of_lock.map(|(_, fence)| *fence).take(most).collect::<Vec<_>>()
+        };
+        self.closed.iter().filter_map(|client| self.by_client.get(client)).flat_map(unseen)
     }
 
     pub(super) fn has_closed(&self) -> bool {

@@ -98,6 +98,11 @@ impl GrantRecord {
         Some(hold)
     }
 
+    /// Whether the connection that kept the grant alive is known to have closed.
+    pub(super) fn has_session_over(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.over)
+    }
+
     pub(super) fn counts(&self) -> Counts {
         let listener = self.listener.as_deref();
         Counts {

@@ -1,7 +1,8 @@
 //! Records of the grants of one lock, for all that its key does not hold: its pending holds, who keeps a grant alive, who hears
 //! what becomes of it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use super::grant_record::{Counts, Expired, GrantRecord, Synced};
 use super::outgoing::{Message, MessageKind};
@@ -18,12 +19,14 @@ use crate::lock::{Fence, Millis};
 pub(super) struct GrantRecords {
     records: VecDeque<GrantRecord>,
     counts: Counts,
+    /// The grants whose sessions are over, though they have not been settled yet.
+    over: BTreeSet<Fence>,
 }
 
 impl GrantRecords {
     pub(super) const fn new() -> Self {
         let counts = Counts { undeliverable: 0, sessions: 0, listeners: 0, uninformed: 0, expired: 0 };
-        Self { records: VecDeque::new(), counts }
+        Self { records: VecDeque::new(), counts, over: BTreeSet::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -47,13 +50,13 @@ impl GrantRecords {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &GrantRecord> {
-        self.records.iter()
+        self.records.iter().inspect(|_| note_look())
     }
 
     /// Those with later fences.
     pub(super) fn after(&self, seen: Option<Fence>) -> impl Iterator<Item = &GrantRecord> {
         let first = self.records.partition_point(|record| Some(record.fence) <= seen);
-        self.records.range(first..)
+        self.records.range(first..).inspect(|_| note_look())
     }
 
     /// The session of that grant.
@@ -67,7 +70,13 @@ impl GrantRecords {
     /// The sessions of all grants.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &Session> {
         let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
-        self.records.iter().take(records).filter_map(|record| record.session.as_ref())
+        self.iter().take(records).filter_map(|record| record.session.as_ref())
+    }
+
+    /// The grants after that fence whose sessions are marked as over.
+    pub(super) fn over_after(&self, seen: Option<Fence>) -> impl Iterator<Item = Fence> {
+        let after = seen.map_or(Bound::Unbounded, Bound::Excluded);
+        self.over.range((after, Bound::Unbounded)).copied()
     }
 
     /// The message to the first holder who knows of its grant, and not of the queue behind it. From now on it does.
@@ -174,7 +183,7 @@ impl GrantRecords {
     pub(super) fn next_renewal(&self) -> Option<Millis> {
         let sessions = self.sessions().map(|session| session.renew_at);
         let records = if self.counts.sessions == 0 { 0 } else { self.records.len() };
-        let synced = self.records.iter().take(records).filter_map(|record| record.synced.as_deref());
+        let synced = self.iter().take(records).filter_map(|record| record.synced.as_deref());
         sessions.chain(synced.filter_map(|synced| Some(synced.unconfirmed?.1))).min()
     }
 
@@ -201,9 +210,15 @@ impl GrantRecords {
 
     fn change_at<R>(&mut self, number: usize, body: impl FnOnce(&mut GrantRecord) -> R) -> Option<R> {
         let record = self.records.get_mut(number)?;
+        let was_over = record.has_session_over();
         self.counts.remove(record.counts());
         let result = body(record);
         self.counts.add(record.counts());
+        match (was_over, record.has_session_over()) {
+            (false, true) => _ = self.over.insert(record.fence),
+            (true, false) => _ = self.over.remove(&record.fence),
+            _ => (),
+        }
         if record.is_over() {
             self.records.remove(number);
         }
@@ -226,7 +241,25 @@ impl GrantRecords {
         for record in &self.records {
             self.counts.add(record.counts());
         }
+        self.over = self.find_over().collect();
     }
+
+    fn find_over(&self) -> impl Iterator<Item = Fence> {
+        self.records.iter().filter(|record| record.has_session_over()).map(|record| record.fence)
+    }
+}
+
+/// A record is come across by going through all of them: tests count that.
+#[inline(always)]
+fn note_look() {
+    #[cfg(test)]
+    LOOKS.with(|looks| looks.set(looks.get() + 1));
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many records have been gone through.
+    pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(any(test, debug_assertions))]
@@ -236,6 +269,7 @@ impl GrantRecords {
         let mut counts = Counts::default();
         self.records.iter().for_each(|record| counts.add(record.counts()));
         assert_eq!(counts, self.counts);
+        assert!(self.find_over().eq(self.over.iter().copied()));
         assert!(self.records.iter().is_sorted_by(|one, next| one.fence < next.fence));
         for record in &self.records {
             assert!(!record.is_over(), "{record:?}");

@@ -65,6 +65,8 @@ use waiters::Waiters;
 pub(crate) use busiest::Busy;
 pub(crate) use entry::LockEntry;
 pub(crate) use grant_record::Expired;
+#[cfg(test)]
+pub(crate) use grants::LOOKS;
 pub(crate) use lock_id::{LockId, LockRef};
 pub(crate) use outgoing::{Message, MessageKind, Outgoing};
 pub(crate) use queue::RequestId;

@@ -72,10 +72,28 @@ impl<C: Copy> WaitTable<C> {
         Session { over: self.connections.is_over(session), ..*session }
     }
 
-    /// The next session of a lock, by its fence; of one whose connection has closed only, where not all are to be looked at.
-    pub(crate) fn next_session(&self, at: LockRef<'_>, seen: Option<Fence>, all: bool) -> Option<Session> {
-        let unseen = self.locks.lock(at).grants.after(seen).filter_map(|record| record.session.as_ref());
-        unseen.map(|session| self.as_it_is(session)).find(|session| all || session.over)
+    /// The next grants of a lock that have sessions, after that fence, so many at most; those of connections that have closed only, where
+    /// not all are to be looked at. A lock may have any number of sessions: they are not gone through for those few.
+    pub(crate) fn next_sessions(
+        &self,
+        at: LockRef<'_>,
+        seen: Option<Fence>,
+        all: bool,
+        most: usize,
+    ) -> Vec<Fence> {
+        let grants = &self.locks.lock(at).grants;
+        let (sessions, closed) = (grants.counts().sessions as usize, self.connections.closed());
+        if all || closed >= sessions {
+            let unseen = grants.after(seen).filter_map(|record| record.session.as_ref());
+            let wanted = unseen.filter(|session| all || self.connections.is_over(session));
+            return wanted.map(|session| session.fence).take(most).collect();
+        }
+        let marked = grants.over_after(seen).take(most);
+        if closed == 0 {
+            return marked.collect();
+        }
+        let unmarked = BTreeSet::from_iter(self.connections.closed_sessions(&self.locks.id(at), seen, most));
+        BTreeSet::from_iter(marked.chain(unmarked)).into_iter().take(most).collect()
     }
 
     /// The connection that keeps the grant with that fence alive.
@@ -85,7 +103,7 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether a connection that kept a grant of that lock alive has closed.
     pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
-        self.locks.lock(at).grants.sessions().any(|session| self.connections.is_over(session))
+        !self.next_sessions(at, None, false, 1).is_empty()
     }
 
     /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked

@@ -1,6 +1,6 @@
 //! What locks take of the server's memory.
 
-use crate::support::Server;
+use crate::support::{Server, wait_for};
 
 #[test]
 fn memory_usage_counts_the_value_and_a_long_owner() {
@@ -14,4 +14,23 @@ fn memory_usage_counts_the_value_and_a_long_owner() {
     assert!((24..=200).contains(&uuid), "{uuid}");
     assert!(short > uuid && short < large, "{uuid} {short} {large}");
     assert!((short + 100..=short + 200).contains(&large), "{short} {large}");
+}
+
+/// As the server does with its own values: one that takes long is freed by a background thread, if it is asked to.
+#[test]
+fn a_lock_with_many_holders_is_freed_in_the_background() {
+    let (_server, mut client) = Server::and_client();
+    client.acquire("plain", "").unwrap();
+    for holder in 0..100 {
+        client.acquire("shared", &format!("OWNER reader-{holder} SHARED")).unwrap();
+    }
+    let freed = |client: &mut crate::support::Client| {
+        let info: String = client.ask("INFO memory");
+        let line = info.lines().find_map(|line| line.strip_prefix("lazyfreed_objects:")).unwrap();
+        line.parse::<i64>().unwrap()
+    };
+    let before = freed(&mut client);
+    assert_eq!(client.ask::<i64>("UNLINK plain"), 1);
+    assert_eq!(client.ask::<i64>("UNLINK shared"), 1);
+    wait_for("the shared lock to be freed", || freed(&mut client) == before + 1);
 }

@@ -109,8 +109,13 @@ fn a_number_does_not_change_while_it_is_held() {
     slot(&mut client, "a", "LIMIT 5 SLOT 4");
     slot(&mut client, "b", "LIMIT 5");
     let before = client.snapshot();
-    for options in ["LIMIT 5 SLOT 3", "LIMIT 5 SLOT 1", "LIMIT 3", "LIMIT 1", "LIMIT 5 SLOT 2 BLOCK 0 ONCE"] {
+    for options in ["LIMIT 5 SLOT 3", "LIMIT 5 SLOT 1", "LIMIT 5 SLOT 2 BLOCK 0 ONCE"] {
         assert_eq!(client.refused(&format!("LOCK.ACQUIRE k OWNER a {options}")), OTHER_SLOT, "{options}");
+    }
+    for limit in [3, 1] {
+        let refused = client.refused(&format!("LOCK.ACQUIRE k OWNER a LIMIT {limit}"));
+        let above = format!("ERR this owner has permit number 4, above the LIMIT {limit} that it asks for");
+        assert_eq!(refused, above);
     }
     assert_eq!((client.snapshot(), slots(&mut client)), (before, vec![4, 1]));
     // Nor when it becomes exclusive.

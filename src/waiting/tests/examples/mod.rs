@@ -2,6 +2,7 @@
 
 mod departures;
 mod limits;
+mod looks;
 mod notify;
 mod reentry;
 
@@ -231,4 +232,35 @@ fn a_command_renews_the_sessions_that_the_server_refused_to_renew() {
     assert_eq!(reply, Reply::Null);
     let ends: Vec<_> = server.holders(NOW + 20).iter().map(|held| held.deadline).collect();
     assert_eq!(ends, [Deadline::after(NOW + 20, 30); 2]);
+}
+
+/// The lease of a grant beside a session's is seen to end, though nobody waits and nobody asks.
+#[test]
+fn a_grant_that_was_had_at_once_beside_a_session_ends_by_itself() {
+    let mut server = Server::new(2);
+    let session = AcquireRequest { room: Room::ANY, ..ask("session", 1_000, true) };
+    server.acquire(Rules::PLAIN, NOW, 0, &session, &WaitOptions::default());
+    server.acquire(Rules::PLAIN, NOW, 1, &read("brief", 100), &WaitOptions::default());
+    run_due(&mut server, Rules::PLAIN, NOW + 100);
+    assert_eq!(server.all_held().len(), 2);
+    run_due(&mut server, Rules::PLAIN, NOW + 101);
+    let held: Vec<_> = server.all_held().iter().map(|held| held.grant.owner().into_owned()).collect();
+    assert_eq!(held, [name("session")]);
+}
+
+/// An owner stands in one queue twice: for that lock alone, and for another one too.
+#[test]
+fn an_owner_that_leaves_gives_up_its_last_place() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    let mut server = Server::new(3);
+    for (lock, owner) in [(0, "holder"), (1, "other")] {
+        server.acquire_on(rules, NOW, 0, lock, &ask(owner, 1_000, false), &WaitOptions::default());
+    }
+    let (place, wish) = (place("a", false), ask("a", 1_000, false));
+    assert_eq!(server.acquire(rules, NOW, 1, &wish, &place), Reply::Queued);
+    assert_eq!(server.acquire_all(rules, NOW, 1, &[0, 1], &wish, &place), Reply::Queued);
+    server.leave(rules, NOW, &name("a"));
+    server.release(rules, NOW, &name("holder"), None, false);
+    run_due(&mut server, rules, NOW);
+    assert_eq!(server.held(NOW).map(|held| held.grant.owner().into_owned()), Some(name("a")));
 }

@@ -1,9 +1,9 @@
 //! Owners that wait for what they hold already, with as much room or less.
 
 use super::{BLOCKED, NOW, ask, granted, name, place, read, run_due};
-use crate::lock::Room;
+use crate::lock::{AcquireRequest, Room};
 use crate::waiting::WaitOptions;
-use crate::waiting::tests::server::{Reply, Rules, Server, Writes};
+use crate::waiting::tests::server::{Queued, Reply, Rules, Server, Writes};
 
 /// One step sees to one of them here; the others are not forgotten.
 #[test]
@@ -75,4 +75,24 @@ fn a_wait_behind_two_upgrades_of_its_owner_re_enters_with_them() {
     server.release(rules, NOW, &name("b"), None, false);
     assert_eq!(granted(&run_due(&mut server, rules, NOW)), [4, 5, 6]);
     assert_eq!(server.held(NOW).map(|held| held.grant.holds()), Some(4));
+}
+
+/// It stood in front, for two locks, since it wanted less room; and asks for them again as a reader.
+#[test]
+fn a_place_for_several_locks_that_asks_for_more_room_stands_in_front_no_more() {
+    let rules = Rules { claim: 100, ..Rules::PLAIN };
+    let mut server = Server::new(4);
+    let place = place("a", false);
+    for (conn, owner) in [(0, "a"), (1, "b")] {
+        server.acquire(rules, NOW, conn, &read(owner, 1_000), &WaitOptions::default());
+    }
+    server.acquire_on(rules, NOW, 1, 1, &ask("other", 1_000, false), &WaitOptions::default());
+    assert_eq!(server.acquire(rules, NOW, 2, &ask("writer", 1_000, false), &BLOCKED), Reply::Waits);
+    let once = |ask| AcquireRequest { once: true, ..ask };
+    let (alone, reader) = (once(ask("a", 1_000, false)), once(read("a", 1_000)));
+    assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &alone, &place), Reply::Queued);
+    assert_eq!(server.next_in(0), Some(Queued::Notified(name("a"))));
+    assert_eq!(server.acquire_all(rules, NOW, 0, &[0, 1], &reader, &place), Reply::Queued);
+    run_due(&mut server, rules, NOW);
+    assert_eq!(server.next_in(0), Some(Queued::Blocked(2)));
 }
