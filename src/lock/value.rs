@@ -199,7 +199,7 @@ impl Value {
     /// Has what it has on the heap, in one piece, moved by what there is for it.
     pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         match self {
-            Self::One(grant) => grant.relocate(|full| mover.moved(full)),
+            Self::One(grant) => grant.relocate(mover),
             Self::Several(several) => {
                 let stand_in = Box::new(Several::default());
                 *several = mover.moved(std::mem::replace(several, stand_in));
@@ -219,4 +219,6 @@ impl Value {
 /// Moves what is in a box to another place.
 pub(crate) trait Mover {
     fn moved<T>(&mut self, value: Box<T>) -> Box<T>;
+
+    fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]>;
 }

@@ -140,6 +140,10 @@ impl Mover for Boxes<'_> {
     fn moved<T>(&mut self, value: Box<T>) -> Box<T> {
         self.0.boxed(value)
     }
+
+    fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]> {
+        self.0.bytes(bytes)
+    }
 }
 
 fn save_one(grant: &Grant, rdb: &mut RdbWriter) {
