@@ -6,7 +6,7 @@
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
 use crate::error::Error;
-use crate::lock::{Grant, Held, Now, Room, Slot};
+use crate::lock::{Datum, FIELDS, Grant, Held, Now, Room};
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
 use crate::waiting::WaiterInfo;
@@ -56,11 +56,11 @@ impl Command for Info {
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
         match (grants.first(), serving::reserved_for(ctx, key)) {
             (Some(oldest), _) => {
-                ctx.reply_map(13 + more);
+                ctx.reply_map(11 + shown().count() + more);
                 held(ctx, key, *oldest, may_write, now);
                 // All holders have to bear each other: the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
-                slot_and_label(ctx, oldest.grant);
+                special(ctx, oldest.grant);
             }
             (None, Some(owner)) => {
                 ctx.reply_map(3 + more);
@@ -81,10 +81,10 @@ impl Command for Info {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len().min(SHOWN));
             for grant in grants.into_iter().take(SHOWN) {
-                ctx.reply_map(11);
+                ctx.reply_map(9 + shown().count());
                 held(ctx, key, grant, may_write, now);
                 mode(ctx, grant.grant.room());
-                slot_and_label(ctx, grant.grant);
+                special(ctx, grant.grant);
             }
             queue(ctx, &serving::queue_of(ctx, key, SHOWN, now), may_write);
         }
@@ -104,10 +104,19 @@ fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, may_wri
     session_client(ctx, client);
 }
 
-/// Two fields.
-fn slot_and_label(ctx: &Ctx<'_>, grant: &Grant) {
-    count(ctx, "slot", grant.slot().map_or(0, Slot::get).into());
-    field(ctx, "label", grant.label());
+/// What few grants have, by the name that it is shown by.
+fn shown() -> impl Iterator<Item = (&'static str, fn(&Grant) -> Datum<'_>)> {
+    FIELDS.iter().filter_map(|field| Some((field.name, field.shown?)))
+}
+
+/// Those fields of a grant.
+fn special(ctx: &Ctx<'_>, grant: &Grant) {
+    for (name, datum) in shown() {
+        match datum(grant) {
+            Datum::Number(number) => count(ctx, name, number.cast_signed()),
+            Datum::Bytes(bytes) => field(ctx, name, bytes),
+        }
+    }
 }
 
 fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo], may_write: bool) {

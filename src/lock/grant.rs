@@ -33,21 +33,32 @@ impl Repr {
     }
 }
 
-/// A grant that is not plain.
+/// All that a grant has; kept like this where the grant is not plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Full {
     owner: Owner<'static>,
     fence: Fence,
-    holds: u32,
-    room: Room,
+    pub(super) holds: u32,
+    pub(super) room: Room,
     /// Where the room does not say it.
-    slot: Option<Slot>,
-    made: Millis,
+    pub(super) slot: Option<Slot>,
+    pub(super) made: Millis,
     extras: Option<Arc<Extras>>,
 }
 
 impl Full {
+    /// With one hold, and as usual otherwise.
+    pub(crate) fn new(owner: Owner<'static>, fence: Fence) -> Self {
+        Self { owner, fence, holds: 1, room: Room::ONE, slot: None, made: fence.millis(), extras: None }
+    }
+
+    pub(super) fn change_extras(&mut self, change: impl FnOnce(&mut Extras)) {
+        let mut extras = self.extras.as_deref().cloned().unwrap_or_default();
+        change(&mut extras);
+        self.extras = extras.shared();
+    }
+
     /// The counts of a plain grant, if this one is plain.
     fn plain_counts(&self) -> Option<Counts> {
         let is_plain = self.extras.is_none()
@@ -55,6 +66,22 @@ impl Full {
             && self.room.is_exclusive()
             && self.slot.is_none();
         Counts::new(self.fence, self.holds).filter(|_| is_plain)
+    }
+
+    fn packed(self) -> Grant {
+        Grant(match self.plain_counts() {
+            Some(counts) => Repr::plain(self.owner, counts),
+            None => Repr::Full(Box::new(self)),
+        })
+    }
+
+    /// The grant of which a primary or a file tells at that time; none where the room does not bear the slot. If it was made ahead of
+    /// this clock by more than clocks differ, it was made now, as far as is known here.
+    pub(crate) fn told(mut self, now: Millis) -> Option<Grant> {
+        if self.made > now.saturating_add(SKEW) {
+            self.made = now;
+        }
+        Some(self).filter(|full| full.slot.is_none_or(|slot| slot.fits(full.room))).map(Self::packed)
     }
 }
 
@@ -96,8 +123,8 @@ impl Grant {
         Self(match (extras, Counts::new(fence, holds)) {
             (None, Some(counts)) if made == fence.millis() => Repr::plain(owner, counts),
             (extras, _) => {
-                let (owner, room, slot) = (owner.into_owned(), Room::ONE, None);
-                Repr::Full(Box::new(Full { owner, fence, holds, room, slot, made, extras }))
+                let full = Full { holds, made, extras, ..Full::new(owner.into_owned(), fence) };
+                Repr::Full(Box::new(full))
             }
         })
     }
@@ -115,14 +142,9 @@ impl Grant {
             Repr::Uuid { counts, uuid } => (Owner::Uuid(uuid), counts),
             Repr::Named { counts, name } => (Owner::Name(Cow::Owned(name.into())), counts),
         };
-        let (fence, holds) = (counts.fence(), counts.holds());
-        let (room, slot, made, extras) = (Room::ONE, None, fence.millis(), None);
-        let mut full = Full { owner, fence, holds, room, slot, made, extras };
+        let mut full = Full { holds: counts.holds(), ..Full::new(owner, counts.fence()) };
         change(&mut full);
-        Self(match full.plain_counts() {
-            Some(counts) => Repr::plain(full.owner, counts),
-            None => Repr::Full(Box::new(full)),
-        })
+        full.packed()
     }
 
     /// The grant with that room. Without this call, it has room for nobody else.
@@ -149,7 +171,7 @@ impl Grant {
         made: Option<Millis>,
         now: Millis,
     ) -> Self {
-        let made = made.unwrap_or(fence.millis());
+        let made = made.filter(|made| *made > 0).unwrap_or(fence.millis());
         Self::new(owner, fence, holds, extras, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
@@ -211,14 +233,13 @@ impl Grant {
             return;
         }
         let GrantChange { holds, room, slot, label } = change;
-        let max_hold = self.max_hold();
         let slot = slot.filter(|_| slot != self.slot());
         *self = self.take().with(|full| {
             full.holds = holds.unwrap_or(full.holds);
             full.room = room.unwrap_or(full.room);
             full.slot = slot.or(full.slot);
             if let Some(label) = label {
-                full.extras = Extras::new(max_hold, Some(label).filter(|label| !label.is_empty()));
+                full.change_extras(|extras| extras.label = Some(label.into()).filter(|_| !label.is_empty()));
             }
         });
     }

@@ -8,6 +8,7 @@ mod counts;
 mod decide;
 mod extras;
 mod fence;
+mod fields;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod grant;
@@ -28,7 +29,8 @@ pub(crate) use decide::{
 };
 pub(crate) use extras::{Extras, MAX_LABEL_LEN};
 pub(crate) use fence::{Fence, FenceClock};
-pub(crate) use grant::{Grant, GrantChange};
+pub(crate) use fields::{Datum, FIELDS};
+pub(crate) use grant::{Full, Grant, GrantChange};
 pub(crate) use others::Others;
 pub(crate) use owner::Owner;
 pub(crate) use room::Room;
