@@ -6,10 +6,11 @@
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
 use crate::error::Error;
+use crate::keyspace::LockKey;
 use crate::lock::{Datum, FIELDS, Grant, Held, Now, Room};
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::WaiterInfo;
+use crate::waiting::{LockRef, WaiterInfo};
 
 /// How many grants and how many waiters are shown. The counts tell how many there are, and `LOCK.WAITS KEY` shows all waiters.
 const SHOWN: usize = 1_000;
@@ -41,23 +42,26 @@ impl Command for Info {
             parse::set(&mut full, ())?;
         }
         let full = full.is_some();
-        let lock = serving::look(ctx, key)?;
+        let lock = LockKey::read(ctx, key)?;
+        let at = LockRef { db: ctx.db(), key: key.bytes() };
         let now = serving::now();
         let until = lock.deadline();
         let alive = lock.value().into_iter().flat_map(|value| value.alive(until, now.millis()));
-        let alive = alive.filter_map(|held| serving::confirmed(ctx, key, held, now));
+        let alive = alive
+            .filter_map(|held| serving::view(|table| table.locks.lock(at).confirmed(held, now.millis())));
         let outliving = serving::outliving(ctx, &lock, now);
         let outliving =
             outliving.iter().map(|holder| Held { grant: &holder.grant, deadline: holder.deadline });
         let mut grants: Vec<Held<'_>> = alive.chain(outliving).collect();
         grants.sort_by_key(|held| held.grant.fence());
         let may_write = ctx.may_write(key.bytes());
-        let (waiters, grace) = (serving::waiters_of(ctx, key), serving::grace(ctx));
+        let waiters = serving::view(|table| table.locks.lock(at).waiters());
+        let grace = serving::grace(ctx);
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
-        match (grants.first(), serving::reserved_for(ctx, key)) {
+        match (grants.first(), serving::view(|table| table.reserved_for(at))) {
             (Some(oldest), _) => {
                 ctx.reply_map(11 + shown().count() + more);
-                held(ctx, key, *oldest, may_write, now);
+                held(ctx, at, *oldest, may_write, now);
                 // All holders have to bear each other: the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
                 special(ctx, oldest.grant);
@@ -82,19 +86,20 @@ impl Command for Info {
             ctx.reply_array(grants.len().min(SHOWN));
             for grant in grants.into_iter().take(SHOWN) {
                 ctx.reply_map(9 + shown().count());
-                held(ctx, key, grant, may_write, now);
+                held(ctx, at, grant, may_write, now);
                 mode(ctx, grant.grant.room());
                 special(ctx, grant.grant);
             }
-            queue(ctx, &serving::queue_of(ctx, key, SHOWN, now), may_write);
+            let waiters = serving::view(|table| table.shown().queue_of(at, SHOWN, now));
+            queue(ctx, &waiters, may_write);
         }
         Ok(())
     }
 }
 
 /// Seven fields of a grant.
-fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, may_write: bool, now: Now) {
-    let client = serving::session_client(ctx, key, grant.fence());
+fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_write: bool, now: Now) {
+    let client = serving::view(|table| table.session_client(at, grant.fence()));
     fields::owner(ctx, "owner", &grant.owner(), may_write);
     count(ctx, "fence", grant.fence().get().cast_signed());
     count(ctx, "holds", grant.holds().into());

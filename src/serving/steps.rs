@@ -3,15 +3,15 @@
 use super::callers::{self, Client};
 use super::open_lock::{OpenLock, publish};
 use super::open_locks::{Keys, OpenLocks};
-use super::table::{TABLE, now};
-use super::{budget, host, listener, tick};
+use super::table::{BUDGET, TABLE, now};
+use super::{host, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{AcquireRequest, Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{
-    self, ExtendRequest, Grants, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest, RequestId,
-    WaitOptions,
+    self, Budget, ExtendRequest, Grants, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
+    RequestId, WaitOptions,
 };
 
 /// A step on what a command names, after which the timers are set for what is due.
@@ -21,7 +21,7 @@ fn step<'a, K: Keys<'a>, R>(
     keys: K,
     body: impl FnOnce(&mut K::Locks) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    budget::begin_turn();
+    BUDGET.with(Budget::begin_turn);
     keys.step(ctx, body, look_out)
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
         return Err(Error::NotAClientCommand);
     }
     let now = now();
-    budget::begin_step();
+    BUDGET.with(Budget::begin_step);
     let settled = match (waiter, keys) {
         (None, [key]) => {
             let settle = |lock: &mut OpenLock<'_>| {

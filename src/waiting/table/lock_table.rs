@@ -1,7 +1,7 @@
 //! The entries, by database and key.
 
+use std::cell::Cell;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use indexmap::map::raw_entry_v1::{RawEntryApiV1, RawEntryMut};
@@ -31,30 +31,8 @@ struct Table {
     first: Part,
     /// Part 1 and those after it.
     others: Box<[Part]>,
-    /// Where the entry was that was found last.
-    last: Last,
-}
-
-/// The number of a part, and of an entry in that.
-#[derive(Debug, Default)]
-struct Last(AtomicU64);
-
-impl Last {
-    fn get(&self) -> (usize, usize) {
-        let both = self.0.load(Ordering::Relaxed);
-        ((both >> 32) as usize, both as u32 as usize)
-    }
-
-    fn set(&self, number: usize, index: usize) {
-        self.0.store((number as u64) << 32 | index as u64, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-impl Clone for Last {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
+    /// Where the entry was that was found last: the number of its part, and its own in that.
+    last: Cell<(usize, usize)>,
 }
 
 /// Whoever asks brings the hash.
@@ -85,7 +63,7 @@ pub(super) struct Cursor {
 impl Table {
     fn new() -> Self {
         let others = (1..PARTS).map(|_| Part::default()).collect();
-        Self { hasher: HASHES.clone(), first: Part::default(), others, last: Last::default() }
+        Self { hasher: HASHES.clone(), first: Part::default(), others, last: Cell::default() }
     }
 
     #[inline(always)]
@@ -119,7 +97,7 @@ impl Table {
     fn look_up(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
         let (hash, number) = self.hash(at);
         let index = self.part(number).raw_entry_v1().index_from_hash(hash, |id| at.equivalent(id))?;
-        self.last.set(number, index);
+        self.last.set((number, index));
         Some((number, index))
     }
 
