@@ -1,6 +1,5 @@
 //! The entries, by database and key.
 
-use std::cell::Cell;
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
@@ -32,7 +31,7 @@ struct Table {
     /// Part 1 and those after it.
     others: Box<[Part]>,
     /// Where the entry was that was found last: the number of its part, and its own in that.
-    last: Cell<(usize, usize)>,
+    last: (usize, usize),
 }
 
 /// Whoever asks brings the hash.
@@ -63,7 +62,7 @@ pub(super) struct Cursor {
 impl Table {
     fn new() -> Self {
         let others = (1..PARTS).map(|_| Part::default()).collect();
-        Self { hasher: HASHES.clone(), first: Part::default(), others, last: Cell::default() }
+        Self { hasher: HASHES.clone(), first: Part::default(), others, last: (0, 0) }
     }
 
     #[inline(always)]
@@ -86,9 +85,8 @@ impl Table {
     /// Where an entry is: the number of its part, and its own in that. A step asks for the same one again and again.
     #[inline(always)]
     fn find(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
-        let last @ (number, index) = self.last.get();
-        match self.part(number).get_index(index) {
-            Some((id, _)) if at.equivalent(id) => Some(last),
+        match self.found(self.last) {
+            Some((id, _)) if at.equivalent(id) => Some(self.last),
             _ => self.look_up(at),
         }
     }
@@ -97,25 +95,23 @@ impl Table {
     fn look_up(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
         let (hash, number) = self.hash(at);
         let index = self.part(number).raw_entry_v1().index_from_hash(hash, |id| at.equivalent(id))?;
-        self.last.set((number, index));
         Some((number, index))
     }
 
     #[inline(always)]
-    fn entry(&self, at: LockRef<'_>) -> Option<(&LockId, &Entry)> {
-        let (number, index) = self.last.get();
-        if let Some(found @ (id, _)) = self.part(number).get_index(index)
-            && at.equivalent(id)
-        {
-            return Some(found);
-        }
-        let (number, index) = self.look_up(at)?;
+    fn found(&self, (number, index): (usize, usize)) -> Option<(&LockId, &Entry)> {
         self.part(number).get_index(index)
     }
 
     #[inline(always)]
+    fn entry(&self, at: LockRef<'_>) -> Option<(&LockId, &Entry)> {
+        self.found(self.find(at)?)
+    }
+
+    #[inline(always)]
     fn entry_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut Entry)> {
-        let (number, index) = self.find(at)?;
+        self.last = self.find(at)?;
+        let (number, index) = self.last;
         self.part_mut(number).get_index_mut(index)
     }
 }
