@@ -119,7 +119,7 @@ impl Value {
         several.into_iter().flatten()
     }
 
-    /// How many may hold the lock now, by the least room that one of the holders has.
+    /// How many may hold the lock now: the least room of all grants.
     pub(crate) fn room(&self) -> Room {
         match self {
             Self::One(grant) => grant.room(),

@@ -13,7 +13,7 @@ use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, Lock
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    /// Whether `idle` is known, and what it is.
+    /// What `idle` has answered; none where nobody has asked yet.
     idle: Option<bool>,
     /// Others lend it too.
     among_others: bool,
