@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::counts::Counts;
 use super::extras::Extras;
-use super::{Deadline, Fence, Millis, Mover, Owner, Room, Slot};
+use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
 /// A grant: who holds the lock, how often, with which fence, and how many it bears beside it.
 ///
@@ -102,6 +102,13 @@ impl GrantChange<'_> {
     pub(crate) fn holds(holds: u32) -> Self {
         Self { holds: Some(holds), ..Self::NONE }
     }
+}
+
+/// Moves what is in a box to another place.
+pub(crate) trait Mover {
+    fn moved<T>(&mut self, value: Box<T>) -> Box<T>;
+
+    fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]>;
 }
 
 /// By how many ms the clock of another server, which gave a fence, may be ahead of this one's.

@@ -1,7 +1,7 @@
 //! The grants of a lock: one, or several side by side.
 
 use super::several::Several;
-use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
+use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Mover, Others, Owner, Room, UsedSlots};
 
 /// What the key of a held lock holds: one grant, as most do, whose lease is the TTL of the key; or several.
 ///
@@ -214,11 +214,4 @@ impl Value {
             Self::Several(several) => size_of::<Several>() + several.heap_size(),
         }
     }
-}
-
-/// Moves what is in a box to another place.
-pub(crate) trait Mover {
-    fn moved<T>(&mut self, value: Box<T>) -> Box<T>;
-
-    fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]>;
 }

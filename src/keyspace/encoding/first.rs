@@ -29,8 +29,7 @@
 //! | label | its bytes, 0 to 128 |
 
 use super::ends::end_of;
-use super::grants::Grants;
-use super::{fence, truncated};
+use super::grants::{Grants, fence, truncated};
 use crate::keyspace::effects;
 use crate::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
 use crate::server::{self, RdbReader};

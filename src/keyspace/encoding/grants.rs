@@ -2,6 +2,7 @@
 
 use super::ends::latest;
 use crate::lock::{Deadline, Fence, Grant, Value};
+use crate::server::{RdbReader, Truncated};
 
 /// The grants that have been read so far.
 #[derive(Default)]
@@ -42,4 +43,13 @@ impl Grants {
         }
         Ok(value)
     }
+}
+
+pub(super) fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
+    let fence = rdb.unsigned().map_err(truncated)?;
+    Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))
+}
+
+pub(super) fn truncated(_: Truncated) -> &'static str {
+    "the data ends early or is of another kind"
 }

@@ -27,15 +27,13 @@ mod packed;
 use std::ffi::CStr;
 
 use ends::latest;
-use grants::Grants;
+use grants::{Grants, fence, truncated};
 use packed::{Unpacked, pack, unpack};
 
 use crate::keyspace::effects::{self, APPLY};
 use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
-use crate::lock::{Datum, Fence, Mover, Value};
-use crate::server::{
-    self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, Truncated, TypeHandle,
-};
+use crate::lock::{Datum, Mover, Value};
+use crate::server::{self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, TypeHandle};
 
 /// The encoding of earlier versions.
 const FIRST: i32 = 1;
@@ -137,15 +135,6 @@ fn load(rdb: &mut RdbReader) -> Result<Value, String> {
             return grants.value(endless);
         }
     }
-}
-
-fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
-    let fence = rdb.unsigned().map_err(truncated)?;
-    Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))
-}
-
-fn truncated(_: Truncated) -> &'static str {
-    "the data ends early or is of another kind"
 }
 
 struct Boxes<'a>(&'a mut Defrag);
