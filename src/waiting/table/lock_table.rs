@@ -1,6 +1,7 @@
 //! The entries, by database and key.
 
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use indexmap::map::raw_entry_v1::{RawEntryApiV1, RawEntryMut};
@@ -30,8 +31,30 @@ struct Table {
     first: Part,
     /// Part 1 and those after it.
     others: Box<[Part]>,
-    /// Where the entry was that was found last: the number of its part, and its own in that.
-    last: (usize, usize),
+    /// Where the entry was that was found last.
+    last: Last,
+}
+
+/// The number of a part, and of an entry in that.
+#[derive(Debug, Default)]
+struct Last(AtomicU64);
+
+impl Last {
+    fn get(&self) -> (usize, usize) {
+        let both = self.0.load(Ordering::Relaxed);
+        ((both >> 32) as usize, both as u32 as usize)
+    }
+
+    fn set(&self, number: usize, index: usize) {
+        self.0.store((number as u64) << 32 | index as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Clone for Last {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// Whoever asks brings the hash.
@@ -62,7 +85,7 @@ pub(super) struct Cursor {
 impl Table {
     fn new() -> Self {
         let others = (1..PARTS).map(|_| Part::default()).collect();
-        Self { hasher: HASHES.clone(), first: Part::default(), others, last: (0, 0) }
+        Self { hasher: HASHES.clone(), first: Part::default(), others, last: Last::default() }
     }
 
     #[inline(always)]
@@ -85,8 +108,9 @@ impl Table {
     /// Where an entry is: the number of its part, and its own in that. A step asks for the same one again and again.
     #[inline(always)]
     fn find(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
-        match self.found(self.last) {
-            Some((id, _)) if at.equivalent(id) => Some(self.last),
+        let last @ (number, index) = self.last.get();
+        match self.part(number).get_index(index) {
+            Some((id, _)) if at.equivalent(id) => Some(last),
             _ => self.look_up(at),
         }
     }
@@ -95,23 +119,25 @@ impl Table {
     fn look_up(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
         let (hash, number) = self.hash(at);
         let index = self.part(number).raw_entry_v1().index_from_hash(hash, |id| at.equivalent(id))?;
+        self.last.set(number, index);
         Some((number, index))
     }
 
     #[inline(always)]
-    fn found(&self, (number, index): (usize, usize)) -> Option<(&LockId, &Entry)> {
+    fn entry(&self, at: LockRef<'_>) -> Option<(&LockId, &Entry)> {
+        let (number, index) = self.last.get();
+        if let Some(found @ (id, _)) = self.part(number).get_index(index)
+            && at.equivalent(id)
+        {
+            return Some(found);
+        }
+        let (number, index) = self.look_up(at)?;
         self.part(number).get_index(index)
     }
 
     #[inline(always)]
-    fn entry(&self, at: LockRef<'_>) -> Option<(&LockId, &Entry)> {
-        self.found(self.find(at)?)
-    }
-
-    #[inline(always)]
     fn entry_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut Entry)> {
-        self.last = self.find(at)?;
-        let (number, index) = self.last;
+        let (number, index) = self.find(at)?;
         self.part_mut(number).get_index_mut(index)
     }
 }
