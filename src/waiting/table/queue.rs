@@ -72,7 +72,10 @@ impl Queue {
     /// Takes a waiter out, wherever it stands.
     pub(super) fn leave(&mut self, request: RequestId, owner: &Owner<'static>) {
         match self {
-            Self::Few(waiters) => waiters.retain(|(waits, _)| *waits != request),
+            Self::Few(waiters) => {
+                let place = waiters.iter().position(|(waits, _)| *waits == request);
+                place.map(|place| waiters.remove(place));
+            }
             Self::Many { arrivals, owners } => {
                 owners.remove(&(owner.clone(), request));
                 arrivals.remove(&request);
