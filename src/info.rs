@@ -13,20 +13,23 @@ pub(crate) fn write(info: &mut InfoWriter) {
     for (field, counter) in COUNTERS {
         info.field(field, counter.get());
     }
-    let (waiters, sessions) = serving::totals();
+    let gauges = serving::view(|table| {
+        let connections = &table.connections;
+        [table.waiters.queued(), connections.sessions(), connections.places(), table.replication.len()]
+    });
     info.field(c"keys", keyspace::locks());
-    info.field(c"waiters", waiters);
-    info.field(c"sessions", sessions);
-    info.field(c"places", serving::places());
-    info.field(c"syncing", serving::syncing());
+    for (field, gauge) in [c"waiters", c"sessions", c"places", c"syncing"].into_iter().zip(gauges) {
+        info.field(field, gauge as u64);
+    }
     for ((_, field), counter) in WAITS.iter().zip(&WAITED) {
         info.field(field, counter.get());
     }
     info.field(c"most_work", serving::most_work());
     info.field(c"waits_ms", WAITS_MS.get());
-    info.field(c"waits_ungranted", serving::ungranted());
+    info.field(c"waits_ungranted", serving::view(|table| table.shown().ungranted()));
     let now = serving::now();
-    info.field(c"oldest_wait_ms", serving::oldest_wait(now).unsigned_abs());
+    let oldest_wait = serving::view(|table| table.shown().oldest_wait(now.micros));
+    info.field(c"oldest_wait_ms", oldest_wait.unsigned_abs());
     info.field(c"longest_held_ms", serving::longest_held(&info.ctx(), now).unsigned_abs());
     info.field(c"grace_ms", serving::grace(&info.ctx()).unsigned_abs());
 }

@@ -30,13 +30,13 @@ use commands::{
     Acquire, Apply, Break, Extend, Info, Leave, Macquire, Mextend, Mrelease, Release, Settle, Waits,
 };
 use server::{CommandSpec, EventSpec, Module, TypeSpec};
-use serving::Listener;
+use serving::ServerEvents;
 
 /// Everything that the module adds to the server.
 static MODULE: Module = Module {
     name: c"lock",
     version: 100,
-    types: &[TypeSpec::of::<lock::Value, Listener>()],
+    types: &[TypeSpec::of::<lock::Value, ServerEvents>()],
     category: c"lock",
     commands: &[
         CommandSpec::of::<Acquire>(),
@@ -67,7 +67,7 @@ static MODULE: Module = Module {
         &config::MIN_SESSION_LEASE,
         &config::LOG_WAIT,
     ],
-    events: &[EventSpec::of::<Listener>()],
+    events: &[EventSpec::of::<ServerEvents>()],
     info: info::write,
 };
 

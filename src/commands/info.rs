@@ -6,10 +6,11 @@
 use super::fields::{self, count, field, mode, session_client};
 use super::parse;
 use crate::error::Error;
-use crate::lock::{Grant, Held, Now, Room, Slot};
+use crate::keyspace::LockKey;
+use crate::lock::{Datum, FIELDS, Grant, Held, Now, Room};
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting::WaiterInfo;
+use crate::waiting::{LockRef, WaiterInfo};
 
 /// How many grants and how many waiters are shown. The counts tell how many there are, and `LOCK.WAITS KEY` shows all waiters.
 const SHOWN: usize = 1_000;
@@ -41,26 +42,29 @@ impl Command for Info {
             parse::set(&mut full, ())?;
         }
         let full = full.is_some();
-        let lock = serving::look(ctx, key)?;
+        let lock = LockKey::read(ctx, key)?;
+        let at = LockRef { db: ctx.db(), key: key.bytes() };
         let now = serving::now();
         let until = lock.deadline();
         let alive = lock.value().into_iter().flat_map(|value| value.alive(until, now.millis()));
-        let alive = alive.filter_map(|held| serving::confirmed(ctx, key, held, now));
+        let alive = alive
+            .filter_map(|held| serving::view(|table| table.locks.lock(at).confirmed(held, now.millis())));
         let outliving = serving::outliving(ctx, &lock, now);
         let outliving =
             outliving.iter().map(|holder| Held { grant: &holder.grant, deadline: holder.deadline });
         let mut grants: Vec<Held<'_>> = alive.chain(outliving).collect();
         grants.sort_by_key(|held| held.grant.fence());
         let may_write = ctx.may_write(key.bytes());
-        let (waiters, grace) = (serving::waiters_of(ctx, key), serving::grace(ctx));
+        let waiters = serving::view(|table| table.locks.lock(at).waiters());
+        let grace = serving::grace(ctx);
         let more = if full { 2 } else { 0 } + if grace > 0 { 1 } else { 0 };
-        match (grants.first(), serving::reserved_for(ctx, key)) {
+        match (grants.first(), serving::view(|table| table.reserved_for(at))) {
             (Some(oldest), _) => {
-                ctx.reply_map(13 + more);
-                held(ctx, key, *oldest, may_write, now);
+                ctx.reply_map(11 + shown().count() + more);
+                held(ctx, at, *oldest, may_write, now);
                 // All holders have to bear each other: the least room counts.
                 mode(ctx, grants.iter().map(|held| held.grant.room()).min().unwrap_or(Room::ANY));
-                slot_and_label(ctx, oldest.grant);
+                special(ctx, oldest.grant);
             }
             (None, Some(owner)) => {
                 ctx.reply_map(3 + more);
@@ -81,20 +85,21 @@ impl Command for Info {
             ctx.reply_bytes(b"grants");
             ctx.reply_array(grants.len().min(SHOWN));
             for grant in grants.into_iter().take(SHOWN) {
-                ctx.reply_map(11);
-                held(ctx, key, grant, may_write, now);
+                ctx.reply_map(9 + shown().count());
+                held(ctx, at, grant, may_write, now);
                 mode(ctx, grant.grant.room());
-                slot_and_label(ctx, grant.grant);
+                special(ctx, grant.grant);
             }
-            queue(ctx, &serving::queue_of(ctx, key, SHOWN, now), may_write);
+            let waiters = serving::view(|table| table.shown().queue_of(at, SHOWN, now));
+            queue(ctx, &waiters, may_write);
         }
         Ok(())
     }
 }
 
 /// Seven fields of a grant.
-fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, may_write: bool, now: Now) {
-    let client = serving::session_client(ctx, key, grant.fence());
+fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_write: bool, now: Now) {
+    let client = serving::view(|table| table.session_client(at, grant.fence()));
     fields::owner(ctx, "owner", &grant.owner(), may_write);
     count(ctx, "fence", grant.fence().get().cast_signed());
     count(ctx, "holds", grant.holds().into());
@@ -104,10 +109,19 @@ fn held(ctx: &Ctx<'_>, key: Arg<'_>, Held { grant, deadline }: Held<'_>, may_wri
     session_client(ctx, client);
 }
 
-/// Two fields.
-fn slot_and_label(ctx: &Ctx<'_>, grant: &Grant) {
-    count(ctx, "slot", grant.slot().map_or(0, Slot::get).into());
-    field(ctx, "label", grant.label());
+/// What few grants have, by the name that it is shown by.
+fn shown() -> impl Iterator<Item = (&'static str, fn(&Grant) -> Datum<'_>)> {
+    FIELDS.iter().filter_map(|field| Some((field.name, field.shown?)))
+}
+
+/// Those fields of a grant.
+fn special(ctx: &Ctx<'_>, grant: &Grant) {
+    for (name, datum) in shown() {
+        match datum(grant) {
+            Datum::Number(number) => count(ctx, name, number.cast_signed()),
+            Datum::Bytes(bytes) => field(ctx, name, bytes),
+        }
+    }
 }
 
 fn queue(ctx: &Ctx<'_>, waiters: &[WaiterInfo], may_write: bool) {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::lock::Owner;
 use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving;
-use crate::waiting;
+use crate::waiting::{self, Refusal};
 
 /// All holds.
 pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");
@@ -50,7 +50,7 @@ impl<'a> Release<'a> {
     }
 
     fn apply(self, ctx: &Ctx<'_>) -> Result<(), Error> {
-        let left = serving::release(ctx, self.key, self.given.asked())?.ok_or(Error::NotHeld)?;
+        let left = serving::release(ctx, self.key, self.given.asked())?.ok_or(Refusal::NotHeld)?;
         ctx.reply_integer(left.into());
         Ok(())
     }

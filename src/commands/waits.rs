@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::lock::Now;
 use crate::server::{Arg, Args, Argument, Command, Ctx, Definition, KeyUse, Keys};
 use crate::serving::{self, HolderInfo, Holders};
-use crate::waiting::{Page, RequestId, WaitInfo};
+use crate::waiting::{LockRef, Page, RequestId, WaitInfo};
 
 /// How many waiters are shown where the client does not say.
 pub(super) const COUNT: usize = 10;
@@ -93,7 +93,13 @@ impl<'a> Waits<'a> {
             Some(Of::Top) => return show_top(ctx, self.cursor, self.count, now),
         };
         let after = NonZeroU64::new(self.cursor).map(RequestId);
-        let Page { waits, last } = serving::page(ctx, key, after, self.count, now);
+        let Page { waits, last } = serving::view(|table| match key {
+            None => table.shown().page(after, self.count, now),
+            Some(key) => {
+                let at = LockRef { db: ctx.db(), key: key.bytes() };
+                table.shown().page_of(at, after, self.count, now)
+            }
+        });
         // All that is to be known, before anything is said.
         let shown: Vec<_> = waits.into_iter().map(|waits| (holders_of(ctx, &waits, now), waits)).collect();
         begin(ctx, last.map_or(0, |last| last.0.get()), shown.len());
@@ -112,7 +118,7 @@ fn begin(ctx: &Ctx<'_>, next: u64, count: usize) {
 
 fn show_top(ctx: &Ctx<'_>, cursor: u64, many: usize, now: Now) {
     let after = usize::try_from(cursor).unwrap_or(usize::MAX);
-    let (top, more) = serving::busiest(after, many);
+    let (top, more) = serving::view(|table| table.shown().busiest(after, many));
     begin(ctx, if more { cursor.saturating_add(top.len() as u64) } else { 0 }, top.len());
     for (id, busy, waiters) in top {
         ctx.reply_map(6);

@@ -5,11 +5,13 @@ mod circle;
 use crate::keyspace::Malformed;
 use crate::lock::ReentryError;
 use crate::server::{self, Ctx, ErrorReply, WrongType};
-use crate::waiting::{Circle, Refusal};
+use crate::waiting::Refusal;
 
 /// Why a command was refused. Nothing has been changed then.
 #[derive(Debug)]
 pub(crate) enum Error {
+    /// The rules don't allow it.
+    Refused(Refusal),
     /// An unknown option, one given twice, two that exclude each other, or one without its value.
     Syntax,
     /// A number that is none, or does not fit.
@@ -52,44 +54,15 @@ pub(crate) enum Error {
     CountOutOfRange {
         max: usize,
     },
-    NotHeld,
     WrongType,
-    /// A re-entry with another slot than the grant has, or may have.
-    OtherSlot,
-    /// A re-entry with a `LIMIT` below the number that the grant has.
-    SlotAboveLimit {
-        slot: u32,
-        limit: u32,
-    },
-    TooManyHolds,
-    /// The queue is as long as `lock.max-waiters` allows.
-    MaxWaiters,
-    /// Another owner waits already to have its grant with less room.
-    Deadlock,
-    /// The wait would never end.
-    Circle(Circle),
     /// A `BLOCK` that is not a whole number.
     TimeoutNotAnInteger,
     TimeoutNegative,
-    /// 2^53 - 1 has been given as a fence.
-    NoMoreFences,
     /// A command that only a primary or the append-only file may send.
     NotAClientCommand,
-    /// Within `lock.failover-grace` of a start, a promotion or an awakening.
-    Grace {
-        /// In ms.
-        left: i64,
-    },
-    /// A lease cannot be set just after this server was away.
-    GraceOfLeases {
-        /// In ms.
-        left: i64,
-    },
     ChannelLength,
     /// The user has no right to the channel of `NOTIFY`.
     ChannelDenied,
-    /// More locks would hang on the connection, by its places and sessions, than `lock.max-places` allows.
-    MaxPlaces,
     /// `SYNC`: too few replicas have confirmed a grant in time.
     GrantUnconfirmed,
     /// Too few replicas have confirmed an extension in time.
@@ -125,18 +98,18 @@ impl ErrorReply for Error {
             Self::TooFewKeys => c"ERR Number of keys can't be greater than number of args",
             Self::KeyTwice => c"ERR a key is named twice",
             Self::InvalidCursor => c"ERR invalid cursor",
-            Self::NotHeld => c"NOTHELD the lock is not held by this owner",
+            Self::Refused(Refusal::NotHeld) => c"NOTHELD the lock is not held by this owner",
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
-            Self::OtherSlot => c"ERR the grant of this owner can't have that slot",
-            Self::TooManyHolds => c"ERR the lock is held too often: holds would overflow",
-            Self::MaxWaiters => c"MAXWAITERS the queue of this lock is full (lock.max-waiters)",
-            Self::Deadlock => c"DEADLOCK another owner waits already to upgrade its grant of this lock",
+            Self::Refused(Refusal::NoReentry(ReentryError::OtherSlot)) => c"ERR the grant of this owner can't have that slot",
+            Self::Refused(Refusal::NoReentry(ReentryError::TooManyHolds)) => c"ERR the lock is held too often: holds would overflow",
+            Self::Refused(Refusal::MaxWaiters) => c"MAXWAITERS the queue of this lock is full (lock.max-waiters)",
+            Self::Refused(Refusal::Deadlock) => c"DEADLOCK another owner waits already to upgrade its grant of this lock",
             Self::TimeoutNotAnInteger => c"ERR timeout is not an integer or out of range",
             Self::TimeoutNegative => c"ERR timeout is negative",
-            Self::NoMoreFences => c"ERR no more fences: the last one given is the greatest there is",
+            Self::Refused(Refusal::NoMoreFences) => c"ERR no more fences: the last one given is the greatest there is",
             Self::ChannelLength => c"ERR channel must be 1 to 512 bytes long",
             Self::ChannelDenied => c"NOPERM No permissions to access a channel",
-            Self::MaxPlaces => c"MAXPLACES too many places and sessions hang on this connection (lock.max-places)",
+            Self::Refused(Refusal::MaxPlaces) => c"MAXPLACES too many places and sessions hang on this connection (lock.max-places)",
             Self::GrantUnconfirmed => {
                 c"NOREPLICAS too few replicas confirmed in time: what this command added was taken back"
             }
@@ -151,21 +124,22 @@ impl ErrorReply for Error {
             Self::Nested => c"ERR not in the midst of another command on locks",
             Self::Disturbed => c"ERR not done: another module changed keys in the midst of this command",
             Self::NotAClientCommand => c"ERR this command is the module's own and not for clients",
-            Self::Grace { left } => {
+            Self::Refused(Refusal::Grace(left)) => {
                 return ctx.reply_error_text(&format!("GRACE new grants resume in {left} ms"));
             }
-            Self::GraceOfLeases { left } => {
+            Self::Refused(Refusal::GraceOfLeases(left)) => {
                 return ctx.reply_error_text(&format!("GRACE leases can be extended again in {left} ms"));
             }
             Self::InvalidExpire { command } => {
                 return ctx.reply_error_text(&format!("ERR invalid expire time in '{command}' command"));
             }
-            Self::SlotAboveLimit { slot, limit } => {
+            Self::Refused(Refusal::NoReentry(ReentryError::SlotAboveLimit { slot, limit })) => {
+                let slot = slot.get();
                 return ctx.reply_error_text(&format!(
                     "ERR this owner has permit number {slot}, above the LIMIT {limit} that it asks for"
                 ));
             }
-            Self::Circle(circle) => return circle::send(ctx, circle),
+            Self::Refused(Refusal::Circle(circle)) => return circle::send(ctx, circle),
             Self::LimitTooGreat { max } => {
                 return ctx.reply_error_text(&format!(
                     "ERR value is out of range, LIMIT must be between 1 and {max} (lock.max-holders)"
@@ -207,27 +181,9 @@ impl From<WrongType> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::NotHeld => Self::NotHeld,
-            Refusal::NoReentry(why) => why.into(),
             // None is given where somebody has disturbed the step.
             Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
-            Refusal::NoMoreFences => Self::NoMoreFences,
-            Refusal::MaxWaiters => Self::MaxWaiters,
-            Refusal::MaxPlaces => Self::MaxPlaces,
-            Refusal::Deadlock => Self::Deadlock,
-            Refusal::Circle(circle) => Self::Circle(circle),
-            Refusal::Grace(left) => Self::Grace { left },
-            Refusal::GraceOfLeases(left) => Self::GraceOfLeases { left },
-        }
-    }
-}
-
-impl From<ReentryError> for Error {
-    fn from(why: ReentryError) -> Self {
-        match why {
-            ReentryError::TooManyHolds => Self::TooManyHolds,
-            ReentryError::OtherSlot => Self::OtherSlot,
-            ReentryError::SlotAboveLimit { slot, limit } => Self::SlotAboveLimit { slot: slot.get(), limit },
+            refusal => Self::Refused(refusal),
         }
     }
 }

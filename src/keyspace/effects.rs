@@ -5,23 +5,27 @@
 //! | `LOCK.APPLY key` | free |
 //! | `LOCK.APPLY key deadline` | held as before, until then |
 //! | `LOCK.APPLY key deadline,fence,holds,max-hold,owner` | held by that grant alone, which bears no other |
-//! | `LOCK.APPLY key =deadline,fence,holds,max-hold,room,owner` | held by that grant alone |
-//! | `LOCK.APPLY key +deadline,fence,holds,max-hold,room,owner` | held by that grant among others: those that there are |
-//! | the last two with `room/slot` | the same, and the grant has that slot |
-//! | the last two with `room/slot/length` | the same, with a label: so many bytes in front of the owner. A slot of 0: none |
+//! | `LOCK.APPLY key @deadline,fence,fields,=owner` | held by that grant alone |
+//! | `LOCK.APPLY key &deadline,fence,fields,=owner` | held by that grant among others: those that there are |
 //! | `LOCK.APPLY key ~fence` | not held by that grant any more |
 //! | `LOCK.APPLY key <time` | not held any more by those of several grants whose leases ended before that |
 //!
 //! `deadline` and `time` in ms since 1970, a deadline of -1: none; `max-hold` in ms, 0: none, and behind it, where the fence does
-//! not say that, when the grant was made: `max-hold/made`, in ms since 1970; `room` is how many may hold the lock while this grant
-//! does, 0: any number. The owner is last: it may hold any byte, as the label may. All in one argument, since each more costs some 1,000 instructions
-//! to make and to append to a file (Redis 7.0). Of a lock with many grants, only what has changed is told.
+//! not say that, when the grant was made: `max-hold/made`, in ms since 1970. `fields` are those of `lock::FIELDS` that are not as usual,
+//! each as `name:number`; where a field is bytes, the number is their length, and they stand in front of the owner. The owner is
+//! last: it may hold any byte, as the label may. All in one argument, since each more costs some 1,000 instructions to make and to
+//! append to a file (Redis 7.0). Of a lock with many grants, only what has changed is told.
+//!
+//! Earlier versions wrote, where a grant was not plain, `=` (alone) or `+` (among others) and then
+//! `deadline,fence,holds,max-hold,room,owner`, with `room/slot` or `room/slot/length` where it had a slot, or a label of that length
+//! in front of the owner.
 
 use std::ffi::CStr;
 use std::str;
 
 use crate::lock::{
-    Deadline, Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Micros, Millis, Owner, Room, Slot,
+    Datum, Deadline, Extras, FIELDS, Fence, Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Micros, Millis, Owner,
+    Room, Slot,
 };
 use crate::server::{Arg, Ctx, LogLevel};
 
@@ -61,6 +65,8 @@ impl Effect {
             None => Ok(Self::Free),
             Some([b'~', fence @ ..]) => self::fence(fence).map(Self::Ended),
             Some([b'<', time @ ..]) => number(time).map(Self::Lapsed),
+            Some([b'@', state @ ..]) => any_grant(state, now).map(Self::alone),
+            Some([b'&', state @ ..]) => any_grant(state, now).map(Self::among),
             Some([b'=', state @ ..]) => grant(state, true, now)?.map(Self::alone).ok_or(Malformed::Syntax),
             Some([b'+', state @ ..]) => grant(state, true, now)?.map(Self::among).ok_or(Malformed::Syntax),
             Some(state) => match grant(state, false, now)? {
@@ -77,6 +83,49 @@ impl Effect {
     fn among((grant, deadline): (Grant, Deadline)) -> Self {
         Self::Among(grant, deadline)
     }
+}
+
+/// Reads `deadline,fence,fields,=owner`.
+fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadline), Malformed> {
+    let (deadline, rest) = part(state)?;
+    let (fence, mut rest) = part(rest)?;
+    let (deadline, fence) = (self::deadline(deadline)?, self::fence(fence)?);
+    let mut fields = Vec::new();
+    while !rest.starts_with(b"=") {
+        let (field, others) = part(rest)?;
+        let colon = field.iter().position(|&byte| byte == b':').ok_or(Malformed::Syntax)?;
+        let (name, value) = field.split_at_checked(colon).ok_or(Malformed::Syntax)?;
+        let field = FIELDS.iter().find(|field| field.name.as_bytes() == name).ok_or(Malformed::Syntax)?;
+        let value = u64::try_from(number(value.get(1..).unwrap_or_default())?);
+        fields.push((field, value.map_err(|_| Malformed::NotAnInteger)?));
+        rest = others;
+    }
+    let mut bytes = rest.get(1..).unwrap_or_default();
+    let mut data = Vec::with_capacity(fields.len());
+    for (field, value) in fields {
+        data.push((
+            field,
+            match field.usual {
+                Datum::Number(_) => Datum::Number(value),
+                Datum::Bytes(_) => {
+                    let len = usize::try_from(value).map_err(|_| Malformed::Syntax)?;
+                    let (its, others) = bytes.split_at_checked(len).ok_or(Malformed::Syntax)?;
+                    bytes = others;
+                    Datum::Bytes(its)
+                }
+            },
+        ));
+    }
+    let mut full = Full::new(Owner::new(bytes).ok_or(Malformed::OwnerLength)?.into_owned(), fence);
+    let set = data.into_iter().try_for_each(|(field, datum)| field.set(&mut full, datum));
+    let grant = set.and_then(|()| full.told(now() / 1000)).ok_or(Malformed::NotAnInteger)?;
+    Ok((grant, deadline))
+}
+
+/// What is in front of the next comma, and what is behind it.
+fn part(text: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let mut parts = text.splitn(2, |&byte| byte == b',');
+    parts.next().zip(parts.next()).ok_or(Malformed::Syntax)
 }
 
 /// Reads `deadline,fence,holds,max-hold,owner`, with the room before the owner or without; none where it is a deadline only.
@@ -153,11 +202,10 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
-    let (slot, label) = (grant.slot_apart(), grant.label());
-    let is_plain = grant.room().is_exclusive() && slot.is_none() && label.is_empty();
-    let room = Some(grant.room()).filter(|_| !alone || !is_plain);
-    if room.is_some() {
-        state.push(if alone { b'=' } else { b'+' });
+    let is_plain = grant.room().is_exclusive() && grant.slot_apart().is_none() && grant.label().is_empty();
+    let in_short = alone && is_plain;
+    if !in_short {
+        state.push(if alone { b'@' } else { b'&' });
     }
     let mut add = |number: &str, end: u8| {
         state.extend_from_slice(number.as_bytes());
@@ -165,26 +213,34 @@ pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     };
     add(digits.format(number_of(deadline)), b',');
     add(digits.format(grant.fence().get()), b',');
-    add(digits.format(grant.holds()), b',');
-    let max_hold = grant.max_hold().unwrap_or(0);
-    match grant.made_apart() {
-        None => add(digits.format(max_hold), b','),
-        Some(made) => {
-            add(digits.format(max_hold), b'/');
-            add(digits.format(made), b',');
+    if in_short {
+        add(digits.format(grant.holds()), b',');
+        let max_hold = grant.max_hold().unwrap_or(0);
+        match grant.made_apart() {
+            None => add(digits.format(max_hold), b','),
+            Some(made) => {
+                add(digits.format(max_hold), b'/');
+                add(digits.format(made), b',');
+            }
         }
+    } else {
+        let mut bytes = Vec::new();
+        for (_, field, datum) in grant.unusual() {
+            add(field.name, b':');
+            add(
+                digits.format(match datum {
+                    Datum::Number(number) => number,
+                    Datum::Bytes(its) => {
+                        bytes.extend_from_slice(its);
+                        its.len() as u64
+                    }
+                }),
+                b',',
+            );
+        }
+        add("", b'=');
+        state.extend_from_slice(&bytes);
     }
-    if let Some(room) = room {
-        let (has_label, has_more) = (!label.is_empty(), slot.is_some() || !label.is_empty());
-        add(digits.format(room.most().unwrap_or(0)), if has_more { b'/' } else { b',' });
-        if has_more {
-            add(digits.format(slot.map_or(0, Slot::get)), if has_label { b'/' } else { b',' });
-        }
-        if has_label {
-            add(digits.format(label.len()), b',');
-        }
-    }
-    state.extend_from_slice(label);
     state.extend_from_slice(grant.owner().text().as_ref());
     state
 }

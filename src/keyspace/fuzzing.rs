@@ -23,9 +23,11 @@ pub(crate) fn grant(bytes: &[u8]) {
     let Ok(value) = loaded else { return };
     let soonest = server::now() + CLOCKS_DIFFER;
     assert!(!from_client || latest.is_some_and(|fence| fence.granted_at() <= soonest));
-    assert_eq!(encoding, Value::ENCODING);
     check(&value);
-    assert_eq!(said(&value), spelt(stream.taken()));
+    match encoding {
+        1 => assert_eq!(said(&value), spelt(stream.taken())),
+        known => assert_eq!(known, Value::ENCODING),
+    }
     let mut saved = Stream::default();
     saved.write(|rdb| value.save(rdb));
     assert_eq!(Stream::new(saved.items).read(|rdb| Value::load(rdb, Value::ENCODING)), Ok(value));
@@ -85,7 +87,9 @@ pub(crate) fn aux(bytes: &[u8]) {
         let rest: Vec<Item> = items.iter().skip(begin).take(2).cloned().collect();
         let loaded = Stream::new(rest.clone()).read(|rdb| Value::load_aux(rdb, encoding.into()));
         let said = match rest.first() {
-            Some(Item::Number(number)) if i32::from(encoding) == Value::ENCODING => Fence::new(*number),
+            Some(Item::Number(number)) if (1..=Value::ENCODING).contains(&encoding.into()) => {
+                Fence::new(*number)
+            }
             _ => None,
         };
         assert_eq!(loaded.is_ok(), said.is_some());

@@ -2,8 +2,8 @@
 
 use super::Fence;
 
-/// A fence, which leaves 3 of 56 bits, and in those bits the holds. One byte short of a word, so that the type around it has one to
-/// tell it from something else.
+/// A fence takes 53 of the 56 bits, and the number of holds the other 3. An enum around this type tells its variants apart by the eighth
+/// byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Counts([u8; 7]);
@@ -11,7 +11,7 @@ pub(super) struct Counts([u8; 7]);
 impl Counts {
     const MOST_HOLDS: u32 = (1 << (u64::BITS - 8 - Fence::BITS)) - 1;
 
-    /// Of the fence 0, which there is none of.
+    /// Stands for no grant: no fence is 0.
     pub(super) const NONE: Self = Self([0; 7]);
 
     /// None where there are more than 7 holds.

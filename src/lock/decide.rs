@@ -62,7 +62,7 @@ impl AcquireRequest<'_> {
         self.extras.as_ref()?.label.as_deref()
     }
 
-    /// The grant that is made of it, with that fence, and with that slot where it asks for one.
+    /// The grant that this request leads to, with that fence, and with that slot if the request asks for one.
     #[inline(always)]
     pub(crate) fn grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         if self.room.is_exclusive() && self.extras.is_none() {
@@ -71,7 +71,7 @@ impl AcquireRequest<'_> {
         self.rare_grant(fence, slot, now)
     }
 
-    /// Apart, so that a plain lock does not pay for it.
+    /// A function of its own, so that a plain lock does not pay for this code.
     #[inline(never)]
     fn rare_grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         let extras = Extras::granted(&self.extras);
@@ -135,13 +135,13 @@ impl Limits {
 pub(crate) enum Acquired {
     /// There is room: a new grant, with one hold, until then.
     Granted { slot: Option<Slot>, deadline: Deadline },
-    /// The owner held it already: so many holds, until then. Both may be what they were (`ONCE`).
+    /// The owner held the lock already: so many holds, until then. Both may be what they were (`ONCE`).
     Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
     /// The owner re-enters with less room from now on, which is enough for the others that hold the lock; or with a slot from now on.
     Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
     /// Others hold the lock, and leave no room.
     Refused,
-    /// The owner holds it already, and wants less room than the others that hold it need, or a slot that one of them has.
+    /// The owner holds the lock already, and asks for less room than the other holders need, or for a slot that another holder has.
     UpgradeRefused,
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn acquire(
     acquire_held(held, others, ask, limits, now)
 }
 
-/// Apart, so that a free lock does not pay for it.
+/// A function of its own, so that a free lock does not pay for this code.
 #[inline(never)]
 fn acquire_held(
     held: Option<Held<'_>>,
@@ -209,8 +209,8 @@ fn acquire_held(
     })
 }
 
-/// The deadline of a grant whose holder stays (a re-entry, a session): that lease from now, but never earlier than it
-/// was, and within the grant's limits.
+/// The deadline of a grant whose holder stays (a re-entry, a session): that lease from now, within the grant's limits, and never earlier
+/// than the deadline was.
 pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Millis) -> Deadline {
     if !limits.may_lengthen {
         return held.deadline;
@@ -232,7 +232,7 @@ pub(crate) enum Released {
     Ended,
 }
 
-/// Decides a release of one hold of an owner's grant, or of all; `None`: it holds the lock not, or not with this fence.
+/// Decides a release of one hold of an owner's grant, or of all. `None`: the owner does not hold the lock, or has another fence.
 pub(crate) fn release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
     let grant = grant.filter(|grant| is_meant(grant, fence))?;
     Some(if all { Released::Ended } else { take_back(grant, 1) })
@@ -246,11 +246,11 @@ pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     }
 }
 
-/// Decides an extension of an owner's grant: the new deadline; `None`: it holds the lock not, or not with this fence, or has held
-/// it for as long as it may.
+/// Decides an extension of an owner's grant: the new deadline. `None`: the owner does not hold the lock, has another fence, or has held
+/// the lock for as long as it may.
 ///
-/// A grant in whose last millisecond the clock moves on is held for as long as the server has its key: it may be extended to
-/// the end that it has.
+/// The server may keep the key of a grant that has reached its maximum age for another millisecond. The owner holds the lock until
+/// then, so an extension that leaves the end where it is succeeds.
 pub(crate) fn extend(
     held: Option<Held<'_>>,
     fence: Option<u64>,
@@ -263,8 +263,8 @@ pub(crate) fn extend(
     within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
-/// The end of that lease from now; `None`: the grant has been held for as long as it may be. The last millisecond counts,
-/// as it does for the key.
+/// The end of that lease from now. `None`: the grant has been held for as long as it may be. The last millisecond counts, as the last
+/// millisecond of a key's TTL does.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
     Some(lease_from(now, lease, grant, limits))
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))

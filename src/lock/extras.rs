@@ -9,7 +9,7 @@ pub(crate) const MAX_LABEL_LEN: usize = 128;
 
 /// What few ask for, and few grants have: behind one pointer, so that the others pay for no more than that. A waiter and the grant
 /// that comes of it share it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Extras {
     /// The greatest age in ms that the grant may reach.
@@ -20,10 +20,12 @@ pub(crate) struct Extras {
 
 impl Extras {
     pub(crate) fn new(max_hold: Option<Millis>, label: Option<&[u8]>) -> Option<Arc<Self>> {
-        match (max_hold, label) {
-            (None, None) => None,
-            (max_hold, label) => Some(Arc::new(Self { max_hold, label: label.map(Into::into) })),
-        }
+        Self { max_hold, label: label.map(Into::into) }.shared()
+    }
+
+    /// None where there is nothing in it.
+    pub(super) fn shared(self) -> Option<Arc<Self>> {
+        (self != Self::default()).then(|| Arc::new(self))
     }
 
     /// What a grant has of which a primary or a file tells. An age of 0: none of its own.

@@ -1,5 +1,6 @@
 //! One stretch of ownership, from the moment a lock goes to an owner until it is free again.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::counts::Counts;
@@ -8,8 +9,9 @@ use super::{Deadline, Fence, Millis, Owner, Room, Slot};
 
 /// A grant: who holds the lock, how often, with which fence, and how many it bears beside it.
 ///
-/// Its lease is not here: `Value` says where. 24 bytes where the owner is a UUID, nothing unusual is asked and the fence says when
-/// the grant was made, so that a held lock costs no more memory than a string with the same token; the rest is boxed.
+/// Its lease is not here: `Value` says where. A plain grant takes 24 bytes, and the bytes of its owner's name where that is no UUID:
+/// so a held lock costs hardly more memory than a string with the same token. A grant is plain if nothing unusual is asked and its
+/// fence says when it was made. The others are boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Grant(Repr);
@@ -17,42 +19,69 @@ pub(crate) struct Grant(Repr);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 enum Repr {
-    Compact { counts: Counts, uuid: [u8; 16] },
+    Uuid { counts: Counts, uuid: [u8; 16] },
+    Named { counts: Counts, name: Box<[u8]> },
     Full(Box<Full>),
 }
 
-/// A grant that is not `Compact`.
+impl Repr {
+    fn plain(owner: Owner<'_>, counts: Counts) -> Self {
+        match owner {
+            Owner::Uuid(uuid) => Self::Uuid { counts, uuid },
+            Owner::Name(name) => Self::Named { counts, name: name.into() },
+        }
+    }
+}
+
+/// All that a grant has; kept like this where the grant is not plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Full {
     owner: Owner<'static>,
     fence: Fence,
-    holds: u32,
-    room: Room,
+    pub(super) holds: u32,
+    pub(super) room: Room,
     /// Where the room does not say it.
-    slot: Option<Slot>,
-    made: Millis,
+    pub(super) slot: Option<Slot>,
+    pub(super) made: Millis,
     extras: Option<Arc<Extras>>,
 }
 
 impl Full {
-    /// No number of holds makes it `Compact`.
-    fn has_more_than_counts(&self) -> bool {
-        self.extras.is_some()
-            || self.made != self.fence.millis()
-            || !self.room.is_exclusive()
-            || self.slot.is_some()
-            || matches!(self.owner, Owner::Name(_))
+    /// With one hold, and as usual otherwise.
+    pub(crate) fn new(owner: Owner<'static>, fence: Fence) -> Self {
+        Self { owner, fence, holds: 1, room: Room::ONE, slot: None, made: fence.millis(), extras: None }
+    }
+
+    pub(super) fn change_extras(&mut self, change: impl FnOnce(&mut Extras)) {
+        let mut extras = self.extras.as_deref().cloned().unwrap_or_default();
+        change(&mut extras);
+        self.extras = extras.shared();
+    }
+
+    /// The counts of a plain grant, if this one is plain.
+    fn plain_counts(&self) -> Option<Counts> {
+        let is_plain = self.extras.is_none()
+            && self.made == self.fence.millis()
+            && self.room.is_exclusive()
+            && self.slot.is_none();
+        Counts::new(self.fence, self.holds).filter(|_| is_plain)
     }
 
     fn packed(self) -> Grant {
-        let Self { fence, holds, .. } = self;
-        Grant(match (&self.owner, Counts::new(fence, holds)) {
-            (Owner::Uuid(uuid), Some(counts)) if !self.has_more_than_counts() => {
-                Repr::Compact { counts, uuid: *uuid }
-            }
-            _ => Repr::Full(Box::new(self)),
+        Grant(match self.plain_counts() {
+            Some(counts) => Repr::plain(self.owner, counts),
+            None => Repr::Full(Box::new(self)),
         })
+    }
+
+    /// The grant of which a primary or a file tells at that time; none where the room does not bear the slot. If it was made ahead of
+    /// this clock by more than clocks differ, it was made now, as far as is known here.
+    pub(crate) fn told(mut self, now: Millis) -> Option<Grant> {
+        if self.made > now.saturating_add(SKEW) {
+            self.made = now;
+        }
+        Some(self).filter(|full| full.slot.is_none_or(|slot| slot.fits(full.room))).map(Self::packed)
     }
 }
 
@@ -75,6 +104,13 @@ impl GrantChange<'_> {
     }
 }
 
+/// Moves what is in a box to another place.
+pub(crate) trait Mover {
+    fn moved<T>(&mut self, value: Box<T>) -> Box<T>;
+
+    fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]>;
+}
+
 /// By how many ms the clock of another server, which gave a fence, may be ahead of this one's.
 const SKEW: Millis = 1000;
 
@@ -91,32 +127,31 @@ impl Grant {
         extras: Option<Arc<Extras>>,
         made: Millis,
     ) -> Self {
-        Self(match (owner, extras, Counts::new(fence, holds)) {
-            (Owner::Uuid(uuid), None, Some(counts)) if made == fence.millis() => {
-                Repr::Compact { counts, uuid }
-            }
-            (owner, extras, _) => {
-                let (owner, room, slot) = (owner.into_owned(), Room::ONE, None);
-                Repr::Full(Box::new(Full { owner, fence, holds, room, slot, made, extras }))
+        Self(match (extras, Counts::new(fence, holds)) {
+            (None, Some(counts)) if made == fence.millis() => Repr::plain(owner, counts),
+            (extras, _) => {
+                let full = Full { holds, made, extras, ..Full::new(owner.into_owned(), fence) };
+                Repr::Full(Box::new(full))
             }
         })
     }
 
     /// The grant, changed, in as little memory as it then needs.
     fn with(self, change: impl FnOnce(&mut Full)) -> Self {
-        match self.0 {
+        let (owner, counts) = match self.0 {
             Repr::Full(mut full) => {
                 change(&mut full);
-                if full.has_more_than_counts() { Self(Repr::Full(full)) } else { full.packed() }
+                return match full.plain_counts() {
+                    Some(counts) => Self(Repr::plain(full.owner, counts)),
+                    None => Self(Repr::Full(full)),
+                };
             }
-            Repr::Compact { counts, uuid } => {
-                let (owner, fence, holds) = (Owner::Uuid(uuid), counts.fence(), counts.holds());
-                let (room, slot, made, extras) = (Room::ONE, None, fence.millis(), None);
-                let mut full = Full { owner, fence, holds, room, slot, made, extras };
-                change(&mut full);
-                full.packed()
-            }
-        }
+            Repr::Uuid { counts, uuid } => (Owner::Uuid(uuid), counts),
+            Repr::Named { counts, name } => (Owner::Name(Cow::Owned(name.into())), counts),
+        };
+        let mut full = Full { holds: counts.holds(), ..Full::new(owner, counts.fence()) };
+        change(&mut full);
+        full.packed()
     }
 
     /// The grant with that room. Without this call, it has room for nobody else.
@@ -143,7 +178,7 @@ impl Grant {
         made: Option<Millis>,
         now: Millis,
     ) -> Self {
-        let made = made.unwrap_or(fence.millis());
+        let made = made.filter(|made| *made > 0).unwrap_or(fence.millis());
         Self::new(owner, fence, holds, extras, if made > now.saturating_add(SKEW) { now } else { made })
     }
 
@@ -162,25 +197,33 @@ impl Grant {
         self.with(|full| full.made = made)
     }
 
+    /// What a plain grant counts; the error is a grant that is not plain.
+    #[inline(always)]
+    fn counts(&self) -> Result<Counts, &Full> {
+        match &self.0 {
+            Repr::Uuid { counts, .. } | Repr::Named { counts, .. } => Ok(*counts),
+            Repr::Full(full) => Err(full),
+        }
+    }
+
+    fn full(&self) -> Option<&Full> {
+        self.counts().err()
+    }
+
     pub(crate) fn owner(&self) -> Owner<'_> {
         match &self.0 {
-            Repr::Compact { uuid, .. } => Owner::Uuid(*uuid),
+            Repr::Uuid { uuid, .. } => Owner::Uuid(*uuid),
+            Repr::Named { name, .. } => Owner::Name(Cow::Borrowed(name)),
             Repr::Full(full) => full.owner.borrowed(),
         }
     }
 
     pub(crate) fn fence(&self) -> Fence {
-        match &self.0 {
-            Repr::Compact { counts, .. } => counts.fence(),
-            Repr::Full(full) => full.fence,
-        }
+        self.counts().map_or_else(|full| full.fence, Counts::fence)
     }
 
     pub(crate) fn holds(&self) -> u32 {
-        match &self.0 {
-            Repr::Compact { counts, .. } => counts.holds(),
-            Repr::Full(full) => full.holds,
-        }
+        self.counts().map_or_else(|full| full.holds, Counts::holds)
     }
 
     /// Whether the change changes nothing.
@@ -197,30 +240,26 @@ impl Grant {
             return;
         }
         let GrantChange { holds, room, slot, label } = change;
-        let max_hold = self.max_hold();
         let slot = slot.filter(|_| slot != self.slot());
         *self = self.take().with(|full| {
             full.holds = holds.unwrap_or(full.holds);
             full.room = room.unwrap_or(full.room);
             full.slot = slot.or(full.slot);
             if let Some(label) = label {
-                full.extras = Extras::new(max_hold, Some(label).filter(|label| !label.is_empty()));
+                full.change_extras(|extras| extras.label = Some(label.into()).filter(|_| !label.is_empty()));
             }
         });
     }
 
     /// The grant; something without a heap stands in for it.
     fn take(&mut self) -> Self {
-        let stand_in = Repr::Compact { counts: Counts::NONE, uuid: [0; 16] };
+        let stand_in = Repr::Uuid { counts: Counts::NONE, uuid: [0; 16] };
         Self(std::mem::replace(&mut self.0, stand_in))
     }
 
     /// How many may hold the lock while it does.
     pub(crate) fn room(&self) -> Room {
-        match &self.0 {
-            Repr::Compact { .. } => Room::ONE,
-            Repr::Full(full) => full.room,
-        }
+        self.full().map_or(Room::ONE, |full| full.room)
     }
 
     /// The number of its permit, which no other holder has. Who holds the lock alone has the first, if it had no other before.
@@ -230,17 +269,11 @@ impl Grant {
 
     /// The number of its permit, where its room does not say it.
     pub(crate) fn slot_apart(&self) -> Option<Slot> {
-        match &self.0 {
-            Repr::Compact { .. } => None,
-            Repr::Full(full) => full.slot,
-        }
+        self.full()?.slot
     }
 
     fn extras(&self) -> Option<&Extras> {
-        match &self.0 {
-            Repr::Compact { .. } => None,
-            Repr::Full(full) => full.extras.as_deref(),
-        }
+        self.full()?.extras.as_deref()
     }
 
     /// The greatest age in ms that the grant may reach, where it has one of its own.
@@ -255,10 +288,7 @@ impl Grant {
 
     /// When the grant was made.
     fn made(&self) -> Millis {
-        match &self.0 {
-            Repr::Compact { counts, .. } => counts.fence().millis(),
-            Repr::Full(full) => full.made,
-        }
+        self.counts().map_or_else(|full| full.made, |counts| counts.fence().millis())
     }
 
     /// When the grant was made, where its fence does not say that.
@@ -279,22 +309,20 @@ impl Grant {
         now.saturating_sub(self.made()).max(0)
     }
 
-    /// Has what the grant has on the heap moved by `relocate`.
-    pub(crate) fn relocate(&mut self, relocate: impl FnOnce(Box<Full>) -> Box<Full>) {
+    /// Has what the grant has on the heap moved by `mover`; of one that is not plain, all in one piece.
+    pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         self.0 = match self.take().0 {
-            Repr::Full(full) => Repr::Full(relocate(full)),
-            compact => compact,
+            Repr::Full(full) => Repr::Full(mover.moved(full)),
+            Repr::Named { counts, name } => Repr::Named { counts, name: mover.moved_bytes(name) },
+            uuid => uuid,
         };
     }
 
     /// Bytes on the heap beyond the grant's own.
     pub(crate) fn heap_size(&self) -> usize {
-        match &self.0 {
-            Repr::Compact { .. } => 0,
-            Repr::Full(full) => {
-                let extras = full.extras.as_ref().map_or(0, |extras| extras.heap_size());
-                size_of::<Full>() + full.owner.heap_size() + extras
-            }
-        }
+        let full = self.full().map_or(0, |full| {
+            size_of::<Full>() + full.extras.as_ref().map_or(0, |extras| extras.heap_size())
+        });
+        full + self.owner().heap_size()
     }
 }

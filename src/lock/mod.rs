@@ -8,6 +8,7 @@ mod counts;
 mod decide;
 mod extras;
 mod fence;
+mod fields;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod grant;
@@ -28,10 +29,11 @@ pub(crate) use decide::{
 };
 pub(crate) use extras::{Extras, MAX_LABEL_LEN};
 pub(crate) use fence::{Fence, FenceClock};
-pub(crate) use grant::{Grant, GrantChange};
+pub(crate) use fields::{Datum, FIELDS};
+pub(crate) use grant::{Full, Grant, GrantChange, Mover};
 pub(crate) use others::Others;
 pub(crate) use owner::Owner;
 pub(crate) use room::Room;
 pub(crate) use slots::{Slot, SlotRequest, UsedSlots};
 pub(crate) use time::{Deadline, LONGEST_LEASE, Micros, Millis, Now};
-pub(crate) use value::{Mover, Value};
+pub(crate) use value::Value;

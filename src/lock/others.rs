@@ -6,7 +6,7 @@ use super::{Room, UsedSlots};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Others<'a> {
     pub(crate) count: usize,
-    /// The least room that one of them has.
+    /// The least room of all their grants.
     pub(crate) room: Room,
     pub(crate) slots: UsedSlots<'a>,
 }
@@ -14,8 +14,7 @@ pub(crate) struct Others<'a> {
 impl Others<'_> {
     pub(crate) const NONE: Self = Self { count: 0, room: Room::ANY, slots: UsedSlots::NONE };
 
-    /// Whether one with that room may hold the lock with them: they are fewer than its own room, and than the room of each of
-    /// them.
+    /// Whether another holder with that room may join them: each of them and the newcomer has room for all.
     pub(crate) fn bear(self, room: Room) -> bool {
         self.count < room.min(self.room).holders()
     }

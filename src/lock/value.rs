@@ -1,7 +1,7 @@
 //! The grants of a lock: one, or several side by side.
 
 use super::several::Several;
-use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Others, Owner, Room, UsedSlots};
+use super::{Deadline, Fence, Grant, GrantChange, Held, Millis, Mover, Others, Owner, Room, UsedSlots};
 
 /// What the key of a held lock holds: one grant, as most do, whose lease is the TTL of the key; or several.
 ///
@@ -119,7 +119,7 @@ impl Value {
         several.into_iter().flatten()
     }
 
-    /// How many may hold the lock now, by the least room that one of the holders has.
+    /// How many may hold the lock now: the least room of all grants.
     pub(crate) fn room(&self) -> Room {
         match self {
             Self::One(grant) => grant.room(),
@@ -199,7 +199,7 @@ impl Value {
     /// Has what it has on the heap, in one piece, moved by what there is for it.
     pub(crate) fn relocate(&mut self, mover: &mut impl Mover) {
         match self {
-            Self::One(grant) => grant.relocate(|full| mover.moved(full)),
+            Self::One(grant) => grant.relocate(mover),
             Self::Several(several) => {
                 let stand_in = Box::new(Several::default());
                 *several = mover.moved(std::mem::replace(several, stand_in));
@@ -214,9 +214,4 @@ impl Value {
             Self::Several(several) => size_of::<Several>() + several.heap_size(),
         }
     }
-}
-
-/// Moves what is in a box to another place.
-pub(crate) trait Mover {
-    fn moved<T>(&mut self, value: Box<T>) -> Box<T>;
 }

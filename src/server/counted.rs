@@ -1,9 +1,9 @@
-//! An allocator for unit tests: it counts what the thread that asks has.
+//! An allocator for unit tests: it counts the bytes that each thread has allocated.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator. It counts blocks as large as the server's own would make them, which is jemalloc mostly.
+/// The system's allocator, with a count of what each block would take in the server's allocator, which is jemalloc as a rule.
 pub(crate) struct Counted;
 
 thread_local! {
@@ -11,7 +11,7 @@ thread_local! {
     static USED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many bytes more this thread has after that than before; and what came of that.
+/// Runs `body`. Returns its result, and how many bytes this thread has allocated and kept meanwhile.
 pub(crate) fn taken_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
     let before = USED.get();
     let result = body();

@@ -291,6 +291,18 @@ impl Defrag {
         unsafe { Box::from_raw(new.cast()) }
     }
 
+    /// Returns the bytes, which the server may have moved.
+    pub(crate) fn bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]> {
+        let len = bytes.len();
+        if len == 0 {
+            // Nothing is allocated for none.
+            return bytes;
+        }
+        let new = self.moved(Box::into_raw(bytes).cast());
+        // SAFETY: as in `boxed`; there are as many bytes as there were.
+        unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(new.cast(), len)) }
+    }
+
     /// Where an allocation of the server's allocator is now: the server copies it and frees the old one, or leaves it.
     fn moved(&mut self, old: *mut c_void) -> *mut c_void {
         // SAFETY: made by `defrag` from the server's own, for as long as it runs; `old` is what the caller owns.

@@ -9,8 +9,8 @@
 //! - whoever decides something new asks `is_disturbed` first;
 //! - nobody begins a step within another one.
 //!
-//! The server tells us before it frees a value: of each one of ours that is taken out of the keyspace (`NativeType`), of what expires,
-//! and of databases that are about to be emptied or have been swapped (`events`).
+//! The server tells the module of each lock that leaves the keyspace before it frees the value (`NativeType`). It also tells the module of
+//! what expires, of databases that are swapped, and of a flush (`events`), but of that only when the values are gone.
 
 use std::cell::Cell;
 use std::ffi::c_void;

@@ -45,8 +45,7 @@ impl Caller<OpenLock<'_>> for Client<'_> {
     }
 }
 
-/// Whether the client of the running command has a connection that a session can live as long as, on a server that
-/// renews and releases.
+/// Refuses `SESSION` to a client without a connection of its own (a script), and on a server that renews and releases nothing.
 pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.is_replica() {
         Err(Error::SessionOnReplica)
@@ -70,7 +69,7 @@ pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>
     }
 }
 
-/// Whether the client of the running command can be told when replicas have confirmed something.
+/// Refuses `SYNC` to a client that can't be told later that replicas have confirmed something.
 pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.may_block() {
         Ok(())

@@ -3,13 +3,13 @@
 use std::ffi::CStr;
 
 use super::open_lock::OpenLock;
-use super::table::{TABLE, now};
-use super::{budget, heartbeat, messages};
+use super::table::{BUDGET, TABLE, now};
+use super::{heartbeat, messages};
 use crate::keyspace::LockKey;
 use crate::lock::{Deadline, Fence, Limits, Micros, Millis, Now, Owner};
 use crate::server::{Blocked, Called, Ctx, ServerCell, client_exists, ticks};
 use crate::waiting::{
-    self, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
+    self, Budget, Deferral, Environment, Host, LockId, Message, Replicas, RequestId, Settled, WaitTable,
 };
 
 /// The command that a timer runs, so that the server applies to a handover by timer what it applies to every write:
@@ -64,11 +64,11 @@ impl Environment for Server<'_> {
     }
 
     fn pay(&mut self, work: u32) -> bool {
-        budget::pay(work)
+        BUDGET.with(|budget| budget.pay(work))
     }
 
     fn spend(&mut self, work: u32) {
-        budget::spend(work);
+        BUDGET.with(|budget| budget.spend(work));
     }
 }
 
@@ -92,7 +92,7 @@ impl Host for Server<'_> {
     }
 
     fn is_turn_over(&mut self) -> bool {
-        budget::is_turn_over()
+        BUDGET.with(|budget| budget.is_turn_over())
     }
 
     fn settle(&mut self, waiter: Option<RequestId>, ids: &[LockId]) -> Settled {
@@ -113,7 +113,7 @@ impl Host for Server<'_> {
 
     fn settle_arriving(&mut self, id: &LockId) {
         if self.ctx.select_db(id.db) {
-            budget::begin_step();
+            BUDGET.with(Budget::begin_step);
             let now = now();
             let settle = |lock: &mut OpenLock<'_>| {
                 waiting::settle(lock, now);

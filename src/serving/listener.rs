@@ -12,13 +12,13 @@ use crate::lock::{Grant, Value};
 use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
 use crate::waiting::{self, LockRef, WaitTable};
 
-/// Listens for all of it.
-pub(crate) struct Listener;
+/// Listens to all these events.
+pub(crate) struct ServerEvents;
 
 /// `lock.max-holders` as it was when settings changed last.
 static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 
-impl ValueEvents<Value> for Listener {
+impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
         // A session may outlive it, or somebody is to hear of it.
@@ -43,12 +43,13 @@ impl ValueEvents<Value> for Listener {
     }
 }
 
-/// Has the server tell of changed keys from now on. Most servers never need to know: there is no other sign only of a lease that is
-/// cut short under a waiter or a session, and of a client's payload that has become a key.
+/// Has the server tell the module of changed keys from now on. The module needs these events for two things that it learns in no other
+/// way: somebody cuts a lease short on which a waiter or a session depends, or a client's payload becomes a key. So a server on which
+/// nobody waits is never asked for them.
 pub(super) fn listen(ctx: &Ctx<'_>) {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if !LISTENING.swap(true, Ordering::Relaxed) {
-        listen_to_keys::<Listener>(ctx);
+        listen_to_keys::<ServerEvents>(ctx);
     }
 }
 
@@ -65,7 +66,7 @@ fn rouse(at: LockRef<'_>) {
     }
 }
 
-impl KeyspaceEvents for Listener {
+impl KeyspaceEvents for ServerEvents {
     fn expired(ctx: &Ctx<'_>, key: Arg<'_>) {
         let Some(lapse) = keyspace::expired(ctx, key) else { return };
         let at = LockRef { db: ctx.db(), key: key.bytes() };

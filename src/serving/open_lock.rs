@@ -1,8 +1,8 @@
 //! One lock, open for one step: where the rules of `waiting` meet the keyspace.
 
+use super::heartbeat;
 use super::notices;
-use super::table::{TABLE, now};
-use super::{budget, heartbeat};
+use super::table::{BUDGET, TABLE, now};
 use crate::error::Error;
 use crate::keyspace::{self, LockKey, Signal};
 use crate::lock::{Deadline, Fence, Grant, GrantChange, Limits, Millis, Now, Value};
@@ -13,7 +13,7 @@ use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, Lock
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    /// Whether `idle` is known, and what it is.
+    /// What `idle` has answered; none where nobody has asked yet.
     idle: Option<bool>,
     /// Others lend it too.
     among_others: bool,
@@ -129,15 +129,15 @@ impl Environment for OpenLock<'_> {
 
     fn pay(&mut self, work: u32) -> bool {
         if work < CHANGE {
-            return budget::pay(work);
+            return BUDGET.with(|budget| budget.pay(work));
         }
         // For a change, the server reads the name of the key again.
         let weight = LockRef { db: self.db(), key: self.key().as_ref() }.weight();
-        budget::pay(work.saturating_mul(weight as u32))
+        BUDGET.with(|budget| budget.pay(work.saturating_mul(weight as u32)))
     }
 
     fn spend(&mut self, work: u32) {
-        budget::spend(work);
+        BUDGET.with(|budget| budget.spend(work));
     }
 }
 

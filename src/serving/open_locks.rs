@@ -6,11 +6,11 @@ use crate::server::{self, Arg, Ctx, Step};
 use crate::waiting::LocksAccess;
 
 /// What a command names: a key, or several.
-pub(crate) trait Keys<'a> {
+pub(crate) trait LockNames<'a> {
     type Locks: LocksAccess<One = OpenLock<'a>>;
 
-    /// Opens these locks and runs a step on them. What others are to hear of it they hear afterwards; then `due` runs, if something may
-    /// have fallen due.
+    /// Opens these locks and runs a step on them. Afterwards others hear what the step has done. Then `due` runs, if something may have
+    /// fallen due.
     fn step<R>(
         self,
         ctx: &'a Ctx<'a>,
@@ -19,7 +19,7 @@ pub(crate) trait Keys<'a> {
     ) -> Result<R, Error>;
 }
 
-impl<'a> Keys<'a> for Arg<'a> {
+impl<'a> LockNames<'a> for Arg<'a> {
     type Locks = OpenLock<'a>;
 
     #[inline(always)]
@@ -51,7 +51,7 @@ impl<'a> OpenLocks<'a> {
     }
 }
 
-impl<'a> Keys<'a> for &[Arg<'a>] {
+impl<'a> LockNames<'a> for &[Arg<'a>] {
     type Locks = OpenLocks<'a>;
 
     fn step<R>(

@@ -2,30 +2,31 @@
 
 use super::callers::{self, Client};
 use super::open_lock::{OpenLock, publish};
-use super::open_locks::{Keys, OpenLocks};
-use super::table::{TABLE, now};
-use super::{budget, host, listener, tick};
+use super::open_locks::{LockNames, OpenLocks};
+use super::table::{BUDGET, TABLE, now};
+use super::{host, listener, tick};
 use crate::error::Error;
 use crate::keyspace::LockKey;
 use crate::lock::{AcquireRequest, Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{
-    self, ExtendRequest, Grants, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest, RequestId,
-    WaitOptions,
+    self, Budget, ExtendRequest, Grants, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
+    RequestId, WaitOptions,
 };
 
 /// A step on what a command names, after which the timers are set for what is due.
 #[inline(always)]
-fn step<'a, K: Keys<'a>, R>(
+fn step<'a, K: LockNames<'a>, R>(
     ctx: &'a Ctx<'a>,
     keys: K,
     body: impl FnOnce(&mut K::Locks) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    budget::begin_turn();
-    keys.step(ctx, body, look_out)
+    BUDGET.with(Budget::begin_turn);
+    keys.step(ctx, body, after_step)
 }
 
-fn look_out(ctx: &Ctx<'_>) {
+/// Sets the timers for what has fallen due. Once anything is known of a lock, the server also tells the module of changed keys.
+fn after_step(ctx: &Ctx<'_>) {
     if !TABLE.with(|table| table.locks.is_empty()) {
         listener::listen(ctx);
     }
@@ -35,7 +36,7 @@ fn look_out(ctx: &Ctx<'_>) {
 /// Takes these locks for the client of the running command, or has it wait: what is granted of each, and the end of the lease that ends
 /// first.
 #[inline(always)]
-pub(crate) fn acquire<'a, K: Keys<'a>>(
+pub(crate) fn acquire<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
     ask: &AcquireRequest<'_>,
@@ -46,7 +47,7 @@ pub(crate) fn acquire<'a, K: Keys<'a>>(
     step(ctx, keys, |locks| Ok(waiting::acquire(locks, &mut Client(ctx), ask, wait, now)?))
 }
 
-/// Whether the client may have what is to hang on its connection or its user.
+/// Refuses what can't hang on the client's connection, or what its user has no right to.
 #[inline(always)]
 fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) -> Result<(), Error> {
     if ask.session {
@@ -73,7 +74,7 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
 
 /// Releases one hold of each of these locks, or all: the holds left; none where the owner does not hold it.
 #[inline(always)]
-pub(crate) fn release<'a, K: Keys<'a>>(
+pub(crate) fn release<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
     given: ReleaseRequest<'_>,
@@ -82,7 +83,7 @@ pub(crate) fn release<'a, K: Keys<'a>>(
 }
 
 /// Sets the leases of all these locks to that long from now, or of none: the end of the one that ends first.
-pub(crate) fn extend<'a, K: Keys<'a>>(
+pub(crate) fn extend<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
     longer: &ExtendRequest<'_>,
@@ -105,14 +106,14 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
         return Err(Error::NotAClientCommand);
     }
     let now = now();
-    budget::begin_step();
+    BUDGET.with(Budget::begin_step);
     let settled = match (waiter, keys) {
         (None, [key]) => {
             let settle = |lock: &mut OpenLock<'_>| {
                 waiting::settle(lock, now);
                 Ok(())
             };
-            key.step(ctx, settle, look_out)
+            key.step(ctx, settle, after_step)
         }
         (None, _) => Err(Error::Syntax),
         (Some(request), keys) => {
@@ -120,7 +121,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
                 waiting::settle_together(locks, request, now);
                 Ok(())
             };
-            keys.step(ctx, settle, look_out)
+            keys.step(ctx, settle, after_step)
         }
     };
     match settled {
@@ -142,7 +143,7 @@ pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> 
         waiting::leave_others(locks, &owner, now());
         Ok(())
     };
-    keys.step(ctx, leave, look_out)
+    keys.step(ctx, leave, after_step)
 }
 
 /// The key holds something else.

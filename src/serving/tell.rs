@@ -10,7 +10,7 @@ use crate::lock::Got;
 use crate::reply::{reply_grant, reply_grants};
 use crate::server::{BlockedEvents, Ctx, ErrorReply, answer_arrived};
 use crate::stats;
-use crate::waiting::{self, Answer, RequestId, RequestedLock, RequestedLocks};
+use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
 
 /// Listens for all of it.
 pub(super) struct Telling;
@@ -33,11 +33,11 @@ impl BlockedEvents for Telling {
                 }
             }
             Answer::WrongType => Error::WrongType.send(ctx),
-            Answer::NoReentry(why) => Error::from(why).send(ctx),
-            Answer::Deadlock => Error::Deadlock.send(ctx),
+            Answer::NoReentry(why) => Error::Refused(Refusal::NoReentry(why)).send(ctx),
+            Answer::Deadlock => Error::Refused(Refusal::Deadlock).send(ctx),
             Answer::TimedOut | Answer::Gone => ctx.reply_null_array(),
             Answer::Extended { until } => ctx.reply_integer(until.left(now.start)),
-            Answer::NotHeld => Error::NotHeld.send(ctx),
+            Answer::NotHeld => Error::Refused(Refusal::NotHeld).send(ctx),
             Answer::GrantUnconfirmed => Error::GrantUnconfirmed.send(ctx),
             Answer::ExtensionUnconfirmed => Error::ExtensionUnconfirmed.send(ctx),
         }

@@ -11,13 +11,12 @@
 
 use std::ffi::CStr;
 
-use super::budget;
 use super::host::Server;
-use super::table::{TABLE, now};
+use super::table::{BUDGET, TABLE, now};
 use crate::lock::Millis;
 use crate::server::{self, AFTER_PANIC, AckEvents, Acks, Ctx, ServerCell, Timer, TimerTask};
 use crate::stats;
-use crate::waiting;
+use crate::waiting::{self, Budget};
 
 struct Tick {
     /// For what is due next.
@@ -149,7 +148,7 @@ pub(super) fn is_running() -> bool {
 }
 
 fn answer(ctx: &Ctx<'_>) {
-    budget::begin_turn();
+    BUDGET.with(Budget::begin_turn);
     TICK.with(|tick| tick.answering = true);
     waiting::answer(&mut Server::new(ctx));
     TICK.with(|tick| tick.answering = false);
@@ -188,7 +187,7 @@ impl TimerTask for Replicas {
 
     fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.replicas = None);
-        budget::begin_turn();
+        BUDGET.with(Budget::begin_turn);
         let again = waiting::confirm(&mut Server::new(ctx), now());
         answer(ctx);
         if let Some(delay) = again {
@@ -215,7 +214,7 @@ impl TimerTask for DueWork {
             tick.due_work = None;
             tick.running = true;
         });
-        budget::begin_turn();
+        BUDGET.with(Budget::begin_turn);
         let timeouts = waiting::run_due(&mut Server::new(ctx), now());
         stats::TIMEOUTS.add(timeouts);
         TICK.with(|tick| tick.running = false);

@@ -86,7 +86,7 @@ pub(crate) trait LockAccess: Environment {
         32
     }
 
-    /// Lends the state, and says where in it this lock is.
+    /// Runs `body` on the table, with the name of this lock.
     fn here<R>(&mut self, body: impl FnOnce(&mut WaitTable<Self::Client>, LockRef<'_>) -> R) -> R {
         let (db, key) = (self.db(), self.key());
         self.table(|table| body(table, LockRef { db, key: key.as_ref() }))

@@ -59,7 +59,7 @@ pub(crate) fn extend<B: LocksAccess>(
     Ok(Outcome::Waits)
 }
 
-/// Whether the lease may be set to that long from now. Nothing has been done yet.
+/// Decides an extension, and changes nothing yet: the error says why the lease can't be set.
 fn may_extend<S: LockAccess>(
     lock: &mut S,
     longer: &ExtendRequest<'_>,

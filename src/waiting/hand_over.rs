@@ -132,8 +132,8 @@ pub(super) fn serve<B: LocksAccess>(
     }
 }
 
-/// Whether a waiter may have that lock now, and how. If not, it waits, for its turn or for one lock of several; or it can't have it at
-/// all, and is told so.
+/// Decides if a waiter is granted this lock now, and how. A waiter that is not waits on, for its turn or for one lock of several; or it
+/// hears that it can't have the lock at all.
 #[inline(always)]
 fn may_have<S: LockAccess>(
     lock: &mut S,

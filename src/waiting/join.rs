@@ -115,7 +115,7 @@ fn may_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<()
     Ok(())
 }
 
-/// Whether the wait could ever end.
+/// Refuses a wait that could never end.
 fn may_end<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -192,7 +192,7 @@ pub(super) fn block<B: LocksAccess>(locks: &mut B, caller: &mut impl Caller<B::O
     Some((request, caller.block(lock, request)?))
 }
 
-/// Whether the connection of a client that asks for `SESSION` may keep these locks alive.
+/// Refuses a `SESSION` whose connection would keep too many locks alive with these.
 pub(super) fn may_keep<B: LocksAccess>(
     locks: &mut B,
     caller: &impl Caller<B::One>,
@@ -210,7 +210,7 @@ pub(super) fn may_keep<B: LocksAccess>(
     may_hang(locks, caller.id(), new, most)
 }
 
-/// Whether so many more locks may hang on a connection.
+/// Refuses so many more locks where too many would hang on the connection.
 fn may_hang<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
     let hang = |table: &mut WaitTable<_>| table.connections.weight_of(client).saturating_add(new);
     if new > 0 && locks.first().table(hang) > most { Err(Refusal::MaxPlaces) } else { Ok(()) }

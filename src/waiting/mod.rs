@@ -70,7 +70,7 @@ pub(crate) use run_due::{answer, run_due};
 pub(crate) use sessions::{outlives, outliving};
 pub(crate) use settle::settle;
 pub(crate) use table::{
-    Answer, Busy, Channel, Confirm, LockId, LockRef, LongWaits, Message, MessageKind, Page, RequestId,
+    Answer, Channel, Confirm, LockId, LockRef, LongWaits, Message, MessageKind, Page, RequestId,
     RequestedLock, RequestedLocks, WaitInfo, WaitTable, WaiterInfo,
 };
 pub(crate) use together::settle_together;

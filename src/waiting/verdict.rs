@@ -46,11 +46,11 @@ impl GrantKind {
 /// Why a lock can't be granted now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conflict {
-    /// There is room, but nothing new is granted for so many ms: the error for a client that does not wait. None: there is no room, and
-    /// the answer is null.
+    /// The server grants nothing new for so many ms, though there is room: a client that does not wait gets an error. None: there is no
+    /// room, and such a client gets null.
     pub(super) grace: Option<Millis>,
-    /// The grant by which the owner holds the lock, where it is to have it with less room: it waits in front of the queue. None where
-    /// the lock is not settled: another one that waits in front may be over.
+    /// The owner's own grant, if the owner asks for less room than that grant has: such a request waits in front of the queue. None if
+    /// the lock is not settled, since another request that waits in front may be over.
     pub(super) upgrade: Option<Fence>,
     /// Some of the grants that are over have not been ended yet: the lock is looked at again at once.
     pub(super) unsettled: bool,
@@ -123,8 +123,8 @@ pub(super) fn judge<S: LockAccess>(
     })
 }
 
-/// Whether a request for which there is room may be granted now; otherwise, for how long nothing new is granted (see `Conflict`). In a grace,
-/// nobody is granted it. And not before those who wait, for whom a grace may have ended only just now.
+/// Decides if a request for which there is room may be granted now. The error says for how long nothing new is granted (see `Conflict`). In
+/// a grace nobody is granted a lock. A grace may have ended only just now, so those who wait come first.
 #[inline(always)]
 fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Millis>> {
     match (lock.grace().grants, standing) {

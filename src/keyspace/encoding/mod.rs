@@ -1,33 +1,16 @@
 //! How a lock is written to RDB files, `DUMP` payloads and rewritten append-only files.
 //!
-//! Encoding 1, all numbers in the server's own variable-length form:
+//! Encoding 2 has each grant in one string of bytes, the oldest first; `first.rs` has encoding 1.
 //!
-//! | field | what |
+//! | bytes | what |
 //! |---|---|
-//! | grants | how many follow: 1. 0: a wider form, of which the next number says which |
-//! | owner | its bytes, 1 to 128 |
-//! | fence | 1 to 2^53 - 1 |
-//! | holds | 1 to 2^32 - 1 |
-//! | max-hold | the greatest age that the grant may reach, in ms; 0: none of its own |
+//! | flags | bit 0: the owner is a UUID; 1: another grant follows; 2: the latest lease of all has no end; 3: there is an end. From bit 4 on, which of `lock::FIELDS` follow: the others are as usual |
+//! | fence | 7 bytes, the lowest first: 1 to 2^53 - 1 |
+//! | end | if there is one: by how many ms the lease is shorter than the latest; where that has no end, the end in ms since 1970. Without: it is the latest |
+//! | fields | each a number; or a number of bytes, and those |
+//! | owner | a UUID in 16 bytes, or the name |
 //!
-//! The wider form 1 has one grant, and behind it when that was made, in ms since 1970, where its fence does not say that. The wider
-//! form 2 is for grants with room for several:
-//!
-//! | field | what |
-//! |---|---|
-//! | grants | how many follow, at least 1 |
-//! | endless | 1: the latest lease has no end; else 0 |
-//! | owner, fence, holds, max-hold | as above, for each grant, the oldest first |
-//! | made | as above; 0: the fence says it |
-//! | room | how many may hold the lock while it does; 0: any number |
-//! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
-//!
-//! The wider form 3 is for grants of which one has a slot or a label. It is form 2 with two fields more at the end of each grant:
-//!
-//! | field | what |
-//! |---|---|
-//! | slot | the number of its permit; 0: none, or the one that its room says. No two are the same, and none is above the room, unless the grant has become exclusive |
-//! | label | its bytes, 0 to 128 |
+//! Numbers, the flags among them, have seven bits in each byte, the lowest first, and the highest bit says that another byte follows.
 //!
 //! The latest lease is the key's TTL, which the server writes itself. Ends, and how much shorter a lease is, go up to 2^63 - 1, as the
 //! server's own TTLs do: `PEXPIRE` brings leases as far away as that.
@@ -37,37 +20,44 @@
 //! module can be loaded without it.
 
 mod ends;
-mod load;
+mod first;
+mod grants;
+mod packed;
 
 use std::ffi::CStr;
 
-use ends::{latest, number_of};
+use ends::latest;
+use grants::{Grants, fence, truncated};
+use packed::{Unpacked, pack, unpack};
 
 use crate::keyspace::effects::{self, APPLY};
 use crate::keyspace::fences::{self, CLOCKS_DIFFER, last_fence, observe_fence};
-use crate::lock::{Grant, Mover, Slot, Value};
+use crate::lock::{Datum, Mover, Value};
 use crate::server::{self, AofRewrite, Arg, Defrag, Digest, NativeType, RdbReader, RdbWriter, TypeHandle};
+
+/// The encoding of earlier versions.
+const FIRST: i32 = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
 impl NativeType for Value {
     const NAME: &'static CStr = c"lockstate";
-    const ENCODING: i32 = 1;
+    const ENCODING: i32 = 2;
 
     fn handle() -> &'static TypeHandle {
         &HANDLE
     }
 
     fn save(&self, rdb: &mut RdbWriter) {
-        match self {
-            Self::One(grant) if grant.room().is_exclusive() && !has_more(grant) => save_one(grant, rdb),
-            _ => save_several(self, rdb),
+        let (endless, count) = (self.is_endless(), self.count());
+        for (number, held) in self.all(latest(endless)).enumerate() {
+            rdb.bytes(&pack(held, endless, number + 1 < count));
         }
     }
 
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String> {
         check_encoding(encoding)?;
-        let value = load::value(rdb)?;
+        let value = if encoding == FIRST { first::value(rdb) } else { load(rdb) }?;
         fences::loaded(&value, rdb.is_from_client())?;
         Ok(value)
     }
@@ -88,17 +78,15 @@ impl NativeType for Value {
             let grant = held.grant;
             digest.bytes(grant.owner().text().as_ref());
             digest.integer(grant.fence().get().cast_signed());
-            digest.integer(grant.holds().into());
-            digest.integer(grant.max_hold().unwrap_or(0));
-            if !grant.room().is_exclusive() {
-                digest.integer(grant.room().most().unwrap_or(0).into());
+            if !self.is_one() {
                 digest.integer(held.deadline.left(0));
             }
-            if let Some(slot) = grant.slot_apart() {
-                digest.integer(slot.get().into());
-            }
-            if !grant.label().is_empty() {
-                digest.bytes(grant.label());
+            for (number, datum) in grant.agreed() {
+                digest.integer(number as i64);
+                match datum {
+                    Datum::Number(number) => digest.integer(number.cast_signed()),
+                    Datum::Bytes(bytes) => digest.bytes(bytes),
+                }
             }
         }
         digest.end();
@@ -113,7 +101,7 @@ impl NativeType for Value {
 
     fn load_aux(rdb: &mut RdbReader, encoding: i32) -> Result<(), String> {
         check_encoding(encoding)?;
-        observe_fence(load::fence(rdb)?);
+        observe_fence(fence(rdb)?);
         Ok(())
     }
 
@@ -132,10 +120,25 @@ impl NativeType for Value {
 
 fn check_encoding(encoding: i32) -> Result<(), String> {
     let known = Value::ENCODING;
-    if encoding == known {
+    if (FIRST..=known).contains(&encoding) {
         return Ok(());
     }
-    Err(format!("it is in encoding {encoding}; this version of the module reads encoding {known}"))
+    Err(format!(
+        "it is in encoding {encoding}; this version of the module reads encodings {FIRST} to {known}"
+    ))
+}
+
+/// Reads what `save` wrote.
+fn load(rdb: &mut RdbReader) -> Result<Value, String> {
+    let mut grants = Grants::default();
+    loop {
+        let bytes = rdb.bytes().map_err(truncated)?;
+        let Unpacked { grant, end, endless, more } = unpack(&bytes, server::now() / 1000)?;
+        grants.add(grant, end)?;
+        if !more {
+            return grants.value(endless);
+        }
+    }
 }
 
 struct Boxes<'a>(&'a mut Defrag);
@@ -144,47 +147,8 @@ impl Mover for Boxes<'_> {
     fn moved<T>(&mut self, value: Box<T>) -> Box<T> {
         self.0.boxed(value)
     }
-}
 
-fn save_one(grant: &Grant, rdb: &mut RdbWriter) {
-    let made = grant.made_apart();
-    if made.is_some() {
-        rdb.unsigned(0);
+    fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]> {
+        self.0.bytes(bytes)
     }
-    rdb.unsigned(1);
-    save_parts(grant, rdb);
-    if let Some(made) = made {
-        rdb.unsigned(made.unsigned_abs());
-    }
-}
-
-fn save_parts(grant: &Grant, rdb: &mut RdbWriter) {
-    rdb.bytes(grant.owner().text().as_ref());
-    rdb.unsigned(grant.fence().get());
-    rdb.unsigned(grant.holds().into());
-    rdb.unsigned(grant.max_hold().unwrap_or(0).unsigned_abs());
-}
-
-fn save_several(value: &Value, rdb: &mut RdbWriter) {
-    let endless = value.is_endless();
-    let has_more = value.all(latest(endless)).any(|held| has_more(held.grant));
-    rdb.unsigned(0);
-    rdb.unsigned(if has_more { 3 } else { 2 });
-    rdb.unsigned(value.count() as u64);
-    rdb.unsigned(endless.into());
-    for held in value.all(latest(endless)) {
-        save_parts(held.grant, rdb);
-        rdb.unsigned(held.grant.made_apart().unwrap_or(0).unsigned_abs());
-        rdb.unsigned(held.grant.room().most().unwrap_or(0).into());
-        rdb.unsigned(number_of(held.deadline, endless));
-        if has_more {
-            rdb.unsigned(held.grant.slot_apart().map_or(0, Slot::get).into());
-            rdb.bytes(held.grant.label());
-        }
-    }
-}
-
-/// Whether a grant has what only form 3 has.
-fn has_more(grant: &Grant) -> bool {
-    grant.slot_apart().is_some() || !grant.label().is_empty()
 }

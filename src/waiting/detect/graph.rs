@@ -83,7 +83,7 @@ impl Graph {
         }
     }
 
-    /// Whether a wait gets that lock in the end, beside those who never go.
+    /// Whether a wait gets this lock in the end, while the requests that are `stuck` keep all that they hold and wait for.
     fn is_met(&self, wait: &WaitNode, need: &Need, stuck: &[bool]) -> bool {
         let acquired = self.acquire(wait, need, |other| other.stays(stuck));
         let fits = !matches!(acquired, Ok(Acquired::Refused | Acquired::UpgradeRefused));

@@ -16,15 +16,15 @@ pub(crate) struct Listeners<'a> {
 }
 
 impl Listeners<'_> {
-    /// The holder of that grant hears on that channel what becomes of it, and on no other. If somebody waits it is told so, again
-    /// if need be: it may ask since it doubts that it heard.
+    /// From now on, the holder of this grant hears on this channel what becomes of the grant, and on no other channel. If somebody waits,
+    /// the holder is told at once, even if it has been told before: a holder asks again when it may have missed a message.
     pub(crate) fn watch(&mut self, at: LockRef<'_>, fence: Fence, owner: Owner<'static>, channel: Channel) {
         self.set(at, fence, Listener { owner, channel, claimed: true, told: false });
         self.tell_wanted(at);
     }
 
-    /// The holder hears what becomes of a grant of which it does not know yet. Until it does, it is not told that somebody waits: it can't
-    /// know what it is to give up.
+    /// The holder hears what becomes of a grant that it has not claimed yet. Until the claim, the holder is not told that somebody waits:
+    /// it does not know yet what to give up.
     pub(crate) fn watch_unclaimed(
         &mut self,
         at: LockRef<'_>,

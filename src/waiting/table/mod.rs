@@ -62,7 +62,6 @@ use sessions::Sessions;
 use shown::{Observers, Shown};
 use waiters::Waiters;
 
-pub(crate) use busiest::Busy;
 pub(crate) use entry::LockEntry;
 pub(crate) use grant_record::Expired;
 #[cfg(test)]

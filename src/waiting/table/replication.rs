@@ -39,14 +39,18 @@ struct Pending {
     offset: Option<Offset>,
 }
 
+impl Pending {
+    fn target(&self) -> Option<(NonZeroU32, Offset)> {
+        Some((self.replicas, self.offset?))
+    }
+}
+
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Replication {
     pending: BTreeMap<Awaited, Pending>,
-    /// What the replicas are still to be asked for.
-    unasked: BTreeSet<Awaited>,
-    /// The others: by the number of replicas, and the offset that they are to come to.
-    asked: BTreeSet<(NonZeroU32, Offset, Awaited)>,
+    /// The same by the number of replicas, and the offset that they are to come to; first what they are still to be asked for.
+    by_offset: BTreeSet<(Option<(NonZeroU32, Offset)>, Awaited)>,
     /// A question is on its way: those who come meanwhile share the next one.
     question: bool,
 }
@@ -72,7 +76,7 @@ impl Confirm {
 
 impl Replication {
     pub(super) const fn new() -> Self {
-        Self { pending: BTreeMap::new(), unasked: BTreeSet::new(), asked: BTreeSet::new(), question: false }
+        Self { pending: BTreeMap::new(), by_offset: BTreeSet::new(), question: false }
     }
 
     /// Whether replicas have nothing to confirm.
@@ -87,18 +91,19 @@ impl Replication {
 
     /// Whether replicas are to be asked now.
     pub(crate) fn is_to_ask(&self) -> bool {
-        !self.unasked.is_empty() && !self.question
+        !self.question && self.by_offset.first().is_some_and(|(target, _)| target.is_none())
     }
 
     /// Replicas are asked: what has changed so far is in front of that offset.
     pub(crate) fn asked(&mut self, offset: Offset) {
         self.question = true;
-        for awaited in std::mem::take(&mut self.unasked) {
-            let pending = self.pending.get_mut(&awaited);
+        while let Some((None, awaited)) = self.by_offset.first() {
+            let pending = self.pending.get_mut(awaited);
             debug_assert!(pending.is_some(), "{awaited:?}");
+            let Some((_, awaited)) = self.by_offset.pop_first() else { break };
             let Some(pending) = pending else { continue };
             pending.offset = Some(offset);
-            self.asked.insert((pending.replicas, offset, awaited));
+            self.by_offset.insert((pending.target(), awaited));
         }
     }
 
@@ -109,7 +114,7 @@ impl Replication {
 
     /// So many replicas are to confirm that.
     pub(super) fn add(&mut self, awaited: Awaited, replicas: NonZeroU32) {
-        self.unasked.insert(awaited.clone());
+        self.by_offset.insert((None, awaited.clone()));
         let earlier = self.pending.insert(awaited, Pending { replicas, offset: None });
         debug_assert!(earlier.is_none(), "{earlier:?}");
     }
@@ -121,10 +126,7 @@ impl Replication {
             return;
         }
         let Some((awaited, pending)) = self.pending.remove_entry(awaited) else { return };
-        match pending.offset {
-            None => _ = self.unasked.remove(&awaited),
-            Some(offset) => _ = self.asked.remove(&(pending.replicas, offset, awaited)),
-        }
+        self.by_offset.remove(&(pending.target(), awaited));
     }
 
     /// Takes something that enough replicas have. `acks`: how far each is, the one that is farthest first.
@@ -138,11 +140,12 @@ impl Replication {
         let mut replicas = NonZeroU32::MIN;
         loop {
             // For each number of replicas, the one that comes first in the stream.
-            let from = (replicas, Offset::MIN, Awaited::Answer(RequestId::MIN));
-            let (needed, offset, awaited) = self.asked.range(from..).next()?;
+            let from = (Some((replicas, Offset::MIN)), Awaited::Answer(RequestId::MIN));
+            let (target, awaited) = self.by_offset.range(from..).next()?;
+            let (needed, offset) = (*target)?;
             let last = (needed.get() - 1) as usize;
             // One that has not said anything yet stands at 0.
-            if acks.get(last).is_some_and(|ack| *ack > 0 && ack >= offset) {
+            if acks.get(last).is_some_and(|ack| *ack > 0 && *ack >= offset) {
                 return Some(awaited);
             }
             replicas = needed.checked_add(1)?;
@@ -152,16 +155,10 @@ impl Replication {
 
 #[cfg(any(test, debug_assertions))]
 impl Replication {
-    /// All that is pending is in one of the two indexes.
+    /// All that is pending is in the index, and nothing else.
     pub(super) fn check(&self) {
-        let (asked, unasked): (Vec<_>, Vec<_>) =
-            self.pending.iter().partition(|(_, pending)| pending.offset.is_some());
-        assert!(unasked.into_iter().map(|(awaited, _)| awaited).eq(&self.unasked));
-        let asked = asked.into_iter();
-        let asked: BTreeSet<_> = asked
-            .filter_map(|(awaited, pending)| Some((pending.replicas, pending.offset?, awaited.clone())))
-            .collect();
-        assert_eq!(asked, self.asked);
+        let indexed = self.pending.iter().map(|(awaited, pending)| (pending.target(), awaited.clone()));
+        assert_eq!(indexed.collect::<BTreeSet<_>>(), self.by_offset);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Awaited> {
@@ -178,8 +175,7 @@ impl Replication {
         };
         self.pending =
             self.pending.iter().map(|(awaited, pending)| (new(awaited), pending.clone())).collect();
-        self.unasked = self.unasked.iter().map(new).collect();
-        self.asked = self.asked.iter().map(|(count, offset, old)| (*count, *offset, new(old))).collect();
+        self.by_offset = self.by_offset.iter().map(|(target, old)| (*target, new(old))).collect();
     }
 
     /// Counts offsets from another one on; those before it are alike, and so are those from `most` on.
@@ -188,7 +184,7 @@ impl Replication {
         for pending in self.pending.values_mut() {
             pending.offset = pending.offset.map(shift);
         }
-        let asked = self.asked.iter();
-        self.asked = asked.map(|(count, offset, old)| (*count, shift(*offset), old.clone())).collect();
+        let shifted = |target: &Option<_>| target.map(|(replicas, offset)| (replicas, shift(offset)));
+        self.by_offset = self.by_offset.iter().map(|(target, old)| (shifted(target), old.clone())).collect();
     }
 }

@@ -60,7 +60,8 @@ impl RequestTimers {
         Some(request)
     }
 
-    /// How many locks of the request whose time was up first have been looked at for the last time.
+    /// How many of its locks this request has had looked at a last time before it is told that its time is up. The last look may take
+    /// several turns.
     pub(super) fn last_looks(&self, request: RequestId) -> usize {
         self.timing_out.filter(|(last, _)| *last == request).map_or(0, |(_, seen)| seen)
     }

@@ -97,7 +97,7 @@ impl<C: Copy> Waiters<C> {
         true
     }
 
-    /// Somebody who stands in no queue any more goes on, or away: its time is limited no more.
+    /// Moves a waiter that has left its queues to its next phase. Its timeout counts no longer.
     pub(super) fn go_on(&mut self, request: RequestId, next: Phase) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
             waiter.phase = next;

@@ -45,7 +45,7 @@ fn a_refused_payload_leaves_the_clock_of_fences_alone() {
         let mut shorter = plain.clone();
         shorter.items.pop();
         refused(&mut client, "an end too early", &shorter.encode());
-        let wrong = plain.clone().with_encoding(2);
+        let wrong = plain.clone().with_encoding(3);
         refused(&mut client, "another encoding", &wrong.encode());
     }
 }

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use crate::input::soak_payloads::in_range;
-use crate::support::{Client, Item, Payload, Server, Setup, restore_from_primary};
+use crate::support::{Client, Item, Part, Payload, Server, Setup, reader, restore_from_primary};
 
 pub(crate) const BAD: &str = "ERR Bad data format";
 
@@ -26,7 +26,8 @@ fn a_lock_is_dumped_in_the_documented_encoding_and_comes_back() {
     let grant = client.acquire("k", "OWNER alice").unwrap();
     client.acquire("k", "OWNER alice").unwrap();
     let dump: Vec<u8> = client.ask("DUMP k");
-    let payload = Payload::lock(&mut client, b"alice", grant.fence as u64, 2).encode();
+    let alice = Part { room: 1, holds: 2, ..reader(b"alice", grant.fence as u64) };
+    let payload = Payload::lock(&mut client, b"x", 1, 1).packed(false, &[alice]).encode();
     assert_eq!(dump, payload);
     client.ask::<()>("DEL k");
     restore(&mut client, &payload).unwrap();
@@ -124,17 +125,74 @@ fn parts_of_another_kind_too_few_or_too_many() {
 }
 
 #[test]
+fn packed_grants_out_of_range() {
+    let (_server, mut client) = Server::and_client();
+    let any = Payload::lock(&mut client, b"x", 1, 1);
+    let (plain, most) = (Part { room: 1, ..reader(b"alice", 5) }, [b'x'; 129]);
+    let widest = Part { holds: (1 << 32) - 1, max_hold: (1 << 53) - 1, made: 1, label: &most[1..], ..plain };
+    restore(&mut client, &any.packed(false, &[widest]).encode()).unwrap();
+    client.ask::<()>("DEL k");
+    for (what, part) in [
+        ("no holds", Part { holds: 0, ..plain }),
+        ("too many holds", Part { holds: 1 << 32, ..plain }),
+        ("a fence of 0", Part { fence: 0, ..plain }),
+        ("a fence beyond 2^53 - 1", Part { fence: 1 << 53, ..plain }),
+        ("no owner", Part { owner: b"", ..plain }),
+        ("a long owner", Part { owner: &most, ..plain }),
+        ("a long label", Part { label: &most, ..plain }),
+        ("a greatest age beyond 2^53 - 1", Part { max_hold: 1 << 53, ..plain }),
+        ("room beyond that of LIMIT", Part { room: u64::from(u32::MAX), ..plain }),
+        ("made in no year", Part { made: 1 << 63, ..plain }),
+        ("a slot above the room", Part { room: 3, slot: 4, ..plain }),
+        ("a slot beyond LIMIT", Part { room: 1, slot: u64::from(u32::MAX), ..plain }),
+        ("not the latest lease", Part { shorter: 1, ..plain }),
+    ] {
+        refused(&mut client, what, &any.packed(false, &[part]).encode());
+    }
+    let (a, b) = (reader(b"a", 5), reader(b"b", 6));
+    for (what, two) in [
+        ("a plain one beside a reader", [plain, b]),
+        ("two of one owner", [a, Part { owner: b"a", ..b }]),
+        ("fences that fall", [b, a]),
+        ("a slot twice", [a, b].map(|part| Part { room: 3, slot: 2, ..part })),
+    ] {
+        refused(&mut client, what, &any.packed(false, &two).encode());
+    }
+    let good = any.packed(false, &[a, b]);
+    restore(&mut client, &good.encode()).unwrap();
+    client.ask::<()>("DEL k");
+    let altered = |items: Vec<Item>| {
+        let mut payload = good.clone();
+        payload.items = items;
+        payload.encode()
+    };
+    refused(&mut client, "a grant that is missing", &altered(good.items[..1].to_vec()));
+    refused(&mut client, "one too many", &altered([&good.items[..], &good.items[1..]].concat()));
+    refused(&mut client, "a number", &altered(vec![Item::Number(1)]));
+    let Item::Bytes(first) = &good.items[0] else { panic!("no bytes") };
+    let odd: [&[u8]; 4] = [b"", &first[..5], &[0x80; 11], b"\x80\x08\x05\0\0\0\0\0\0a"];
+    for bytes in odd {
+        refused(&mut client, &format!("{bytes:?}"), &altered(vec![Item::Bytes(bytes.to_vec())]));
+    }
+    // A UUID has 16 bytes.
+    for len in [15, 17] {
+        let bytes = [&b"\x01\x05\0\0\0\0\0\0"[..], &most[..len]].concat();
+        refused(&mut client, &format!("a UUID of {len} bytes"), &altered(vec![Item::Bytes(bytes)]));
+    }
+}
+
+#[test]
 fn a_later_encoding_is_refused_and_the_log_says_why() {
     let (server, mut client) = Server::and_client();
-    for version in [0, 2, 1023] {
+    for version in [0, 3, 1023] {
         let payload = Payload::lock(&mut client, b"alice", 5, 1).with_encoding(version).encode();
         refused(&mut client, &format!("encoding {version}"), &payload);
         let line =
             format!("cannot load a lockstate: it is in encoding {version}; this version of the module reads");
         assert!(server.log().contains(&line), "no {line}");
     }
-    let same = Payload::lock(&mut client, b"alice", 5, 1).with_encoding(1).encode();
-    restore(&mut client, &same).unwrap();
+    let earlier = Payload::lock(&mut client, b"alice", 5, 1).encode();
+    restore(&mut client, &earlier).unwrap();
 }
 
 /// Restores one that may be nonsense or, by chance, good: an error and nothing stored, or a lock in range. Whether it

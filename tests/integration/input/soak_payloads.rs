@@ -31,6 +31,10 @@ fn samples(client: &mut Client) -> Vec<Payload> {
     samples.push(any.with_grants(0, &[alice]));
     samples.push(any.with_grants(0, &[alice, bob, carol]));
     samples.push(any.with_grants(1, &[alice, Part { shorter: 4_000_000_000_000, ..bob }]));
+    let labelled = Part { slot: 2, label: b"a label", ..bob };
+    samples.push(any.packed(false, &[Part { room: 1, ..alice }]));
+    samples.push(any.packed(false, &[alice, labelled, carol]));
+    samples.push(any.packed(true, &[alice, Part { shorter: 4_000_000_000_000, ..labelled }]));
     samples
 }
 

@@ -112,9 +112,10 @@ fn the_farthest_of_all() {
     let mut client = server.client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let far = Part { shorter: GREATEST, ..reader(b"b", 6) };
-    for (endless, held) in [(0, vec!["a"]), (1, vec!["a", "b"])] {
-        let payload = any.with_grants(endless, &[reader(b"a", 5), far]).encode();
-        restore(&mut client, &payload).unwrap();
+    for (endless, held) in [(false, vec!["a"]), (true, vec!["a", "b"])] {
+        let earlier = any.with_grants(endless.into(), &[reader(b"a", 5), far]).encode();
+        restore(&mut client, &earlier).unwrap();
+        let payload = any.packed(endless, &[reader(b"a", 5), far]).encode();
         assert_eq!(client.holding("k"), held);
         assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
         // It is in nobody's way.

@@ -1,7 +1,7 @@
 //! Who may hold a lock beside whom: the others are fewer than one's own room, and than the room of each of them.
 
 use super::{count, gets_null, holds, readers, release, shown, take, waits};
-use crate::support::{Server, Setup, queue, soon};
+use crate::support::{Part, Payload, Server, Setup, queue, reader, soon};
 
 /// What one may ask for, and for how many that has room.
 const KINDS: [(&str, usize); 6] =
@@ -101,7 +101,8 @@ fn limit_1_is_a_plain_lock() {
     let mut client = server.client();
     let fence = holds(&mut client, "alice", "LIMIT 1").fence;
     assert_eq!((shown(&mut client, "mode"), shown(&mut client, "limit")), ("exclusive".into(), "1".into()));
-    let payload = crate::support::Payload::lock(&mut client, b"alice", fence as u64, 1).encode();
+    let alice = Part { room: 1, ..reader(b"alice", fence as u64) };
+    let payload = Payload::lock(&mut client, b"x", 1, 1).packed(false, &[alice]).encode();
     assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
     assert_eq!(count(&mut client, "lock_grants_shared"), 0);
     gets_null(&mut client, "bob", "SHARED");

@@ -25,7 +25,7 @@ fn it_is_dumped_in_the_documented_encoding_and_comes_back() {
     client.ask::<()>("PERSIST k");
     holds(&mut client, "b", "SHARED");
     let [a, b] = [a, b].map(|grant| grant.fence as u64);
-    let payload = any(&server).with_grants(1, &[reader(b"a", a), Part { holds: 2, ..reader(b"b", b) }]);
+    let payload = any(&server).packed(true, &[reader(b"a", a), Part { holds: 2, ..reader(b"b", b) }]);
     assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload.encode());
     client.ask::<()>("DEL k");
     restore(&mut client, &payload.encode()).unwrap();

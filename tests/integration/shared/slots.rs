@@ -280,7 +280,7 @@ fn a_payload_comes_back_as_it_was() {
     client.ask::<()>("LOCK.ACQUIRE k OWNER b LIMIT 3");
     let permit = |owner, fence, slot| Part { room: 3, slot, ..reader(owner, fence) };
     let any = Payload::lock(&mut client, b"x", 1, 1);
-    let payload = any.with_slots(1, &[permit(b"a", a, 1), Part { holds: 2, ..permit(b"b", b, 3) }]).encode();
+    let payload = any.packed(true, &[permit(b"a", a, 1), Part { holds: 2, ..permit(b"b", b, 3) }]).encode();
     assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
     client.ask::<()>("DEL k");
     restore(&mut client, &payload).unwrap();

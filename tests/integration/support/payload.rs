@@ -47,6 +47,43 @@ pub(crate) struct Part<'a> {
     pub(crate) label: &'a [u8],
 }
 
+impl Part<'_> {
+    /// In the bytes of encoding 2.
+    fn packed(&self, endless: bool, more: bool) -> Vec<u8> {
+        let numbers = [(self.holds, 1), (self.max_hold, 0), (self.room, 1), (self.made, 0), (self.slot, 0)];
+        let fields = numbers.into_iter().chain([(self.label.len() as u64, 0)]);
+        let flags = fields.enumerate().filter(|(_, (number, usual))| number != usual);
+        let flags = flags.fold(0, |flags, (field, _)| flags | 16 << field);
+        let mut bytes = Vec::new();
+        let end = self.shorter > 0;
+        varint(&mut bytes, flags | u64::from(more) << 1 | u64::from(endless) << 2 | u64::from(end) << 3);
+        bytes.extend(&self.fence.to_le_bytes()[..7]);
+        if end {
+            varint(&mut bytes, self.shorter);
+        }
+        numbers
+            .iter()
+            .filter(|(number, usual)| number != usual)
+            .for_each(|(number, _)| varint(&mut bytes, *number));
+        if !self.label.is_empty() {
+            varint(&mut bytes, self.label.len() as u64);
+            bytes.extend(self.label);
+        }
+        bytes.extend(self.owner);
+        bytes
+    }
+}
+
+/// A number of encoding 2.
+fn varint(to: &mut Vec<u8>, number: u64) {
+    if number > 0x7f {
+        to.push(number as u8 | 0x80);
+        varint(to, number >> 7);
+    } else {
+        to.push(number as u8);
+    }
+}
+
 /// A reader with the latest lease.
 pub(crate) fn reader(owner: &[u8], fence: u64) -> Part<'_> {
     Part { owner, fence, holds: 1, max_hold: 0, made: 0, room: 0, shorter: 0, slot: 0, label: b"" }
@@ -61,7 +98,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// A lock with that owner, fence and holds, as this server dumps one.
+    /// A lock with that owner, fence and holds, in encoding 1, as an earlier version of the module has dumped it on such a server.
     pub(crate) fn lock(client: &mut Client, owner: &[u8], fence: u64, holds: u64) -> Self {
         client.ask::<()>("LOCK.ACQUIRE payload:sample");
         let dump: Vec<u8> = client.ask("DUMP payload:sample");
@@ -72,7 +109,7 @@ impl Payload {
             items: Vec::new(),
             rdb_version: dump[dump.len() - FOOTER..][..2].try_into().unwrap(),
         };
-        any.with_lock(owner, fence, holds)
+        any.with_encoding(1).with_lock(owner, fence, holds)
     }
 
     /// A payload of that server for another lock, which has no greatest age of its own.
@@ -102,6 +139,14 @@ impl Payload {
             }
         }
         Self { items, ..self.clone() }
+    }
+
+    /// A payload of that server with those grants, as this version of the module dumps them: in encoding 2.
+    pub(crate) fn packed(&self, endless: bool, grants: &[Part<'_>]) -> Self {
+        let more = |number: usize| number + 1 < grants.len();
+        let pack = |(number, part): (usize, &Part<'_>)| Item::Bytes(part.packed(endless, more(number)));
+        let items = grants.iter().enumerate().map(pack).collect();
+        Self { items, ..self.clone() }.with_encoding(2)
     }
 
     /// In place of the encoding version of the type, which is in the last ten bits of the head.

@@ -1,11 +1,38 @@
-//! Reading what the encoding has written. Nothing that is out of range becomes a lock.
+//! Encoding 1, which earlier versions of the module wrote. It is read, and not written any more. All numbers are in the server's own
+//! variable-length form:
+//!
+//! | field | what |
+//! |---|---|
+//! | grants | how many follow: 1. 0: a wider form, of which the next number says which |
+//! | owner | its bytes, 1 to 128 |
+//! | fence | 1 to 2^53 - 1 |
+//! | holds | 1 to 2^32 - 1 |
+//! | max-hold | the greatest age that the grant may reach, in ms; 0: none of its own |
+//!
+//! The wider form 1 has one grant, and behind it when that was made, in ms since 1970, where its fence does not say that. The wider
+//! form 2 is for grants with room for several:
+//!
+//! | field | what |
+//! |---|---|
+//! | grants | how many follow, at least 1 |
+//! | endless | 1: the latest lease has no end; else 0 |
+//! | owner, fence, holds, max-hold | as above, for each grant, the oldest first |
+//! | made | as above; 0: the fence says it |
+//! | room | how many may hold the lock while it does; 0: any number |
+//! | end | by how many ms its lease is shorter than the latest; where that has no end, the end in ms since 1970, or 0: none |
+//!
+//! The wider form 3 is for grants of which one has a slot or a label. It is form 2 with two fields more at the end of each grant:
+//!
+//! | field | what |
+//! |---|---|
+//! | slot | the number of its permit; 0: none, or the one that its room says. No two are the same, and none is above the room, unless the grant has become exclusive |
+//! | label | its bytes, 0 to 128 |
 
-use super::ends::{end_of, latest};
+use super::ends::end_of;
+use super::grants::{Grants, fence, truncated};
 use crate::keyspace::effects;
-use crate::lock::{
-    Deadline, Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value,
-};
-use crate::server::{self, RdbReader, Truncated};
+use crate::lock::{Extras, Fence, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slot, Value};
+use crate::server::{self, RdbReader};
 
 /// What a key holds; the error says what is wrong with the data.
 pub(super) fn value(rdb: &mut RdbReader) -> Result<Value, String> {
@@ -64,9 +91,7 @@ fn several(rdb: &mut RdbReader, has_more: bool) -> Result<Value, String> {
         1 => true,
         other => return Err(format!("the number {other} for whether there is no end")),
     };
-    let mut value: Option<Value> = None;
-    let mut until = Deadline::Never;
-    let mut last = None;
+    let mut grants = Grants::default();
     for _ in 0..count {
         let parts = Parts::load(rdb)?;
         let made = Some(made(rdb)?).filter(|&made| made > 0);
@@ -75,31 +100,11 @@ fn several(rdb: &mut RdbReader, has_more: bool) -> Result<Value, String> {
             i64::try_from(room).ok().and_then(effects::room).ok_or_else(|| format!("room for {room}"))?;
         let end = rdb.unsigned().map_err(truncated)?;
         let end = end_of(end, endless).ok_or_else(|| format!("the end {end}"))?;
-        if last.replace(parts.fence) >= Some(parts.fence) {
-            return Err(format!("the fence {} behind another", parts.fence.get()));
-        }
         let (slot, label) = if has_more { (slot(rdb, room)?, label(rdb)?) } else { (None, Vec::new()) };
-        if let Some(twice) = slot.filter(|slot| value.as_ref().is_some_and(|value| value.slots().has(*slot)))
-        {
-            return Err(format!("the slot {} twice", twice.get()));
-        }
-        let grant = parts.grant(made, room, &label).with_slot(slot);
-        until = match &mut value {
-            None => {
-                value = Some(Value::One(grant));
-                end
-            }
-            Some(value) => value.put(grant, end, until),
-        };
+        grants.add(parts.grant(made, room, &label).with_slot(slot), end)?;
     }
-    let value = value.filter(|value| value.count() as u64 == count).ok_or("two grants of one owner")?;
-    if until != latest(endless) {
-        return Err("no lease that is the latest".into());
-    }
-    if value.room().most().is_some_and(|most| u64::from(most) < count) {
-        return Err(format!("{count} grants where one has not the room"));
-    }
-    Ok(value)
+    let value = grants.value(endless)?;
+    if value.count() as u64 == count { Ok(value) } else { Err("two grants of one owner".into()) }
 }
 
 /// The slot of a grant with that room.
@@ -121,13 +126,4 @@ fn label(rdb: &mut RdbReader) -> Result<Vec<u8>, String> {
 fn made(rdb: &mut RdbReader) -> Result<Millis, String> {
     let made = rdb.unsigned().map_err(truncated)?;
     i64::try_from(made).map_err(|_| format!("a grant made at {made} ms"))
-}
-
-pub(super) fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
-    let fence = rdb.unsigned().map_err(truncated)?;
-    Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))
-}
-
-fn truncated(_: Truncated) -> &'static str {
-    "the data ends early or is of another kind"
 }

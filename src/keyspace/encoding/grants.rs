@@ -1,0 +1,55 @@
+//! The grants of a lock, as they are read one after the other. What can't be held together becomes no lock.
+
+use super::ends::latest;
+use crate::lock::{Deadline, Fence, Grant, Value};
+use crate::server::{RdbReader, Truncated};
+
+/// The grants that have been read so far.
+#[derive(Default)]
+pub(super) struct Grants {
+    /// And the end of the latest lease.
+    value: Option<(Value, Deadline)>,
+    last: Option<Fence>,
+    count: usize,
+}
+
+impl Grants {
+    pub(super) fn add(&mut self, grant: Grant, end: Deadline) -> Result<(), String> {
+        self.count += 1;
+        let fence = grant.fence();
+        if self.last.replace(fence) >= Some(fence) {
+            return Err(format!("the fence {} behind another", fence.get()));
+        }
+        let Some((value, until)) = &mut self.value else {
+            self.value = Some((Value::One(grant), end));
+            return Ok(());
+        };
+        if let Some(twice) = grant.slot_apart().filter(|slot| value.slots().has(*slot)) {
+            return Err(format!("the slot {} twice", twice.get()));
+        }
+        *until = value.put(grant, end, *until);
+        Ok(())
+    }
+
+    /// What they make up, where the latest lease has no end or, by the TTL of the key, some end.
+    pub(super) fn value(self, endless: bool) -> Result<Value, String> {
+        let (value, until) =
+            self.value.filter(|(value, _)| value.count() == self.count).ok_or("two grants of one owner")?;
+        if until != latest(endless) {
+            return Err("no lease that is the latest".into());
+        }
+        if value.room().most().is_some_and(|most| (most as usize) < self.count) {
+            return Err(format!("{} grants where one has not the room", self.count));
+        }
+        Ok(value)
+    }
+}
+
+pub(super) fn fence(rdb: &mut RdbReader) -> Result<Fence, String> {
+    let fence = rdb.unsigned().map_err(truncated)?;
+    Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))
+}
+
+pub(super) fn truncated(_: Truncated) -> &'static str {
+    "the data ends early or is of another kind"
+}

@@ -1,0 +1,135 @@
+//! A grant in one string of bytes: see the table in `mod.rs`.
+
+use super::ends::{end_of, number_of};
+use crate::lock::{Datum, Deadline, FIELDS, Fence, Full, Grant, Held, Millis, Owner};
+
+const UUID: u64 = 1;
+const MORE: u64 = 1 << 1;
+const ENDLESS: u64 = 1 << 2;
+const END: u64 = 1 << 3;
+/// That of the first field; the others follow.
+const FIRST: u32 = 4;
+
+/// A grant that was read.
+pub(super) struct Unpacked {
+    pub(super) grant: Grant,
+    pub(super) end: Deadline,
+    pub(super) endless: bool,
+    /// Another grant follows.
+    pub(super) more: bool,
+}
+
+/// How a grant is written; `endless`: the latest lease of all that are written has no end.
+pub(super) fn pack(Held { grant, deadline }: Held<'_>, endless: bool, more: bool) -> Vec<u8> {
+    let owner = grant.owner();
+    let end = number_of(deadline, endless);
+    let is_uuid = matches!(owner, Owner::Uuid(_));
+    let flags = [(is_uuid, UUID), (more, MORE), (endless, ENDLESS), (end > 0, END)];
+    let flags = flags.into_iter().filter_map(|(is_set, flag)| is_set.then_some(flag));
+    let fields = grant.unusual().map(|(number, _, _)| 1 << (FIRST + number as u32));
+    let mut bytes = Vec::with_capacity(64);
+    push(&mut bytes, flags.chain(fields).sum());
+    let [fence @ .., _] = grant.fence().get().to_le_bytes();
+    bytes.extend(fence);
+    if end > 0 {
+        push(&mut bytes, end);
+    }
+    for (_, _, datum) in grant.unusual() {
+        match datum {
+            Datum::Number(number) => push(&mut bytes, number),
+            Datum::Bytes(its) => {
+                push(&mut bytes, its.len() as u64);
+                bytes.extend(its);
+            }
+        }
+    }
+    match owner {
+        Owner::Uuid(uuid) => bytes.extend(uuid),
+        Owner::Name(name) => bytes.extend_from_slice(&name),
+    }
+    bytes
+}
+
+/// Reads what `pack` wrote; the error says what is wrong with it.
+pub(super) fn unpack(bytes: &[u8], now: Millis) -> Result<Unpacked, String> {
+    let mut rest = Rest(bytes);
+    let flags = rest.number()?;
+    if flags >> (FIRST + FIELDS.len() as u32) > 0 {
+        return Err(format!("the flags {flags:#x}"));
+    }
+    let [a, b, c, d, e, f, g] = *rest.array()?;
+    let fence = u64::from_le_bytes([a, b, c, d, e, f, g, 0]);
+    let fence = Fence::new(fence).ok_or_else(|| format!("the fence {fence}"))?;
+    let endless = flags & ENDLESS > 0;
+    let end = if flags & END > 0 { rest.number()? } else { 0 };
+    let end = end_of(end, endless).ok_or_else(|| format!("the end {end}"))?;
+    let mut data = Vec::new();
+    let has = |number: usize| flags >> (FIRST + number as u32) & 1 > 0;
+    for field in FIELDS.iter().enumerate().filter_map(|(number, field)| has(number).then_some(field)) {
+        let number = rest.number()?;
+        data.push((
+            field,
+            match field.usual {
+                Datum::Number(_) => Datum::Number(number),
+                Datum::Bytes(_) => Datum::Bytes(rest.take(number)?),
+            },
+        ));
+    }
+    let owner = match flags & UUID > 0 {
+        true => rest.array().ok().filter(|_| rest.0.is_empty()).map(|uuid| Owner::Uuid(*uuid)),
+        false => Owner::new(rest.0),
+    };
+    let owner = owner.ok_or_else(|| format!("an owner in {} bytes", rest.0.len()))?;
+    let mut full = Full::new(owner.into_owned(), fence);
+    for (field, datum) in data {
+        field.set(&mut full, datum).ok_or_else(|| format!("{} of {datum:?}", field.name))?;
+    }
+    let grant = full.told(now).ok_or("a slot above the room")?;
+    Ok(Unpacked { grant, end, endless, more: flags & MORE > 0 })
+}
+
+/// Seven bits in each byte, the lowest first; all but the last have the highest bit set.
+fn push(bytes: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// What is still to be read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], &'static str> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(CUT_OFF)?;
+        self.0 = rest;
+        Ok(first)
+    }
+
+    fn take(&mut self, len: u64) -> Result<&'a [u8], &'static str> {
+        let len = usize::try_from(len).map_err(|_| CUT_OFF)?;
+        let (first, rest) = self.0.split_at_checked(len).ok_or(CUT_OFF)?;
+        self.0 = rest;
+        Ok(first)
+    }
+
+    /// Reads what `push` wrote.
+    fn number(&mut self) -> Result<u64, &'static str> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let [byte] = *self.array()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            number |= bits << shift;
+            if byte <= 0x7f {
+                return Ok(number);
+            }
+        }
+        Err("a number of more than 64 bits")
+    }
+}
+
+const CUT_OFF: &str = "a grant that ends early";

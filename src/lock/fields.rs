@@ -1,0 +1,146 @@
+//! What a grant has beside its owner and its fence, a row for each field. Files, what replicas are told, digests and `LOCK.INFO` follow
+//! from these rows: a new field needs its row here, and nothing in any of them.
+
+use super::{Full, Grant, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Room, Slot};
+
+/// What a field says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Datum<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// One field of a grant.
+pub(crate) struct Field {
+    /// The name in `LOCK.APPLY` and in `LOCK.INFO`.
+    pub(crate) name: &'static str,
+    /// What most grants have. It is not written.
+    pub(crate) usual: Datum<'static>,
+    get: fn(&Grant) -> Datum<'_>,
+    /// None where the datum is out of range.
+    set: fn(&mut Full, Datum<'_>) -> Option<()>,
+    /// Whether each server knows the same of a grant, so that it belongs in digests.
+    is_agreed: bool,
+    /// What `LOCK.INFO` shows, where that is by this name.
+    pub(crate) shown: Option<fn(&Grant) -> Datum<'_>>,
+}
+
+impl Field {
+    /// One that is a number, 0 as a rule.
+    const NUMBER: Self = Self {
+        name: "",
+        usual: Datum::Number(0),
+        get: |_| Datum::Number(0),
+        set: |_, _| None,
+        is_agreed: true,
+        shown: None,
+    };
+
+    /// Gives the grant that is made the datum; none where it is out of range.
+    pub(crate) fn set(&self, full: &mut Full, datum: Datum<'_>) -> Option<()> {
+        (self.set)(full, datum)
+    }
+}
+
+/// In the order in which files have them: a new one comes last.
+pub(crate) const FIELDS: [Field; 6] = [
+    Field {
+        name: "holds",
+        usual: Datum::Number(1),
+        get: |grant| Datum::Number(grant.holds().into()),
+        set: |full, datum| {
+            full.holds = small(datum).filter(|holds| *holds > 0)?;
+            Some(())
+        },
+        ..Field::NUMBER
+    },
+    Field {
+        name: "max-hold",
+        get: |grant| Datum::Number(grant.max_hold().unwrap_or(0).unsigned_abs()),
+        set: |full, datum| {
+            let age = millis(datum).filter(|age| *age <= LONGEST_LEASE)?;
+            full.change_extras(|extras| extras.max_hold = Some(age).filter(|age| *age > 0));
+            Some(())
+        },
+        ..Field::NUMBER
+    },
+    // For how many there is room; 0: any number.
+    Field {
+        name: "room",
+        usual: Datum::Number(1),
+        get: |grant| Datum::Number(grant.room().most().unwrap_or(0).into()),
+        set: |full, datum| {
+            full.room = match small(datum)? {
+                0 => Room::ANY,
+                most => Room::limit(most)?,
+            };
+            Some(())
+        },
+        ..Field::NUMBER
+    },
+    // When the grant was made, where its fence does not say that.
+    Field {
+        name: "made",
+        get: |grant| Datum::Number(grant.made_apart().unwrap_or(0).unsigned_abs()),
+        set: |full, datum| {
+            full.made = millis(datum).filter(|made| *made > 0)?;
+            Some(())
+        },
+        is_agreed: false,
+        ..Field::NUMBER
+    },
+    Field {
+        name: "slot",
+        get: |grant| Datum::Number(grant.slot_apart().map_or(0, Slot::get).into()),
+        set: |full, datum| {
+            full.slot = Some(Slot::new(small(datum)?)?);
+            Some(())
+        },
+        shown: Some(|grant| Datum::Number(grant.slot().map_or(0, Slot::get).into())),
+        ..Field::NUMBER
+    },
+    Field {
+        name: "label",
+        usual: Datum::Bytes(b""),
+        get: label,
+        set: |full, datum| {
+            let Datum::Bytes(label) = datum else { return None };
+            let label = Some(label).filter(|label| label.len() <= MAX_LABEL_LEN)?;
+            full.change_extras(|extras| extras.label = Some(label.into()).filter(|_| !label.is_empty()));
+            Some(())
+        },
+        shown: Some(label),
+        ..Field::NUMBER
+    },
+];
+
+fn label(grant: &Grant) -> Datum<'_> {
+    Datum::Bytes(grant.label())
+}
+
+fn small(datum: Datum<'_>) -> Option<u32> {
+    u32::try_from(millis(datum)?).ok()
+}
+
+fn millis(datum: Datum<'_>) -> Option<Millis> {
+    match datum {
+        Datum::Number(number) => number.try_into().ok(),
+        Datum::Bytes(_) => None,
+    }
+}
+
+impl Grant {
+    /// What the grant has that is not as usual, each with the number of its field.
+    pub(crate) fn unusual(&self) -> impl Iterator<Item = (usize, &'static Field, Datum<'_>)> {
+        const { &FIELDS }.iter().enumerate().filter_map(|(number, field)| {
+            let datum = (field.get)(self);
+            (datum != field.usual).then_some((number, field, datum))
+        })
+    }
+
+    /// The part of `unusual` on which all servers agree.
+    pub(crate) fn agreed(&self) -> impl Iterator<Item = (usize, Datum<'_>)> {
+        let unusual = self.unusual().filter(|(_, field, _)| field.is_agreed);
+        unusual.map(|(number, _, datum)| (number, datum))
+    }
+}
