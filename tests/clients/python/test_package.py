@@ -3,6 +3,9 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import redis
@@ -137,3 +140,37 @@ def test_a_session_lives_on_in_a_child_unless_that_one_closes_the_connection(ser
     finally:
         os.kill(child, signal.SIGKILL)
     wait_for(lambda: info(other, "door") is None, "the lock is free")
+
+
+PROGRAM = """
+import sys, redis, redislock
+locks = redislock.Locks(redis.Redis.from_url(sys.argv[1]))
+locks.lock("renewed").acquire()
+locks.lock("kept", renew=False).acquire()
+{more}
+"""
+
+
+@pytest.mark.parametrize("more", ["", "raise SystemExit(3)", "raise ValueError"])
+def test_a_program_that_ends_gives_back_what_it_renews(server, other, more):
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", PROGRAM.format(more=more), server.url], stderr=subprocess.DEVNULL, timeout=60)
+    assert info(other, "renewed") is None
+    assert info(other, "kept") is not None
+    assert time.monotonic() - began < 29, "it may have ended with its lease"
+
+
+def test_a_program_ends_without_its_server(server):
+    """A server that stands still keeps it for a second, not for as long as the client waits for answers."""
+    more = f"import os, signal; os.kill({server.process.pid}, signal.SIGSTOP)"
+    try:
+        subprocess.run([sys.executable, "-c", PROGRAM.format(more=more), server.url], timeout=60, check=True)
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+
+
+def test_a_child_gives_back_nothing_of_its_parent(server, other):
+    more = "import os\nif (child := os.fork()): os.waitpid(child, 0); print(info(), flush=True); os._exit(0)"
+    more = "import os\nif not os.fork(): sys.exit()\nos.wait()\nos._exit(0)"
+    subprocess.run([sys.executable, "-c", PROGRAM.format(more=more), server.url], timeout=60, check=True)
+    assert info(other, "renewed") is not None

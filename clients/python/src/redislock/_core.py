@@ -427,6 +427,14 @@ class Core:
             else:
                 await self._part(handle)
 
+    async def give_back(self) -> None:
+        """At the end of the program. What is not renewed was meant to last as long as its lease."""
+        with self.mutex:
+            handles = [handle for those in self.handles.values() for handle in those if handle._state == "held"]
+        for handle in handles:
+            if handle._request.renew or handle._request.session:
+                await self._part(handle)
+
     # The messages
 
     async def subscribe(self) -> None:

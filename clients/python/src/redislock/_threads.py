@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import weakref
 from collections.abc import Coroutine
 from contextlib import suppress
 from queue import SimpleQueue
 from time import monotonic, sleep
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 import redis
 from redis import exceptions
@@ -28,6 +30,7 @@ Client = Union["redis.Redis", "redis.RedisCluster"]
 
 
 A_LOOK = 1.0  # s: so long a thread that reads may miss that its wait has ended, if the server is silent
+AT_EXIT = 1.0  # s: the end of the program waits no longer for a server that does not answer
 REST = 0.01  # s: so late a loss may be heard when nobody waits any more
 
 
@@ -36,6 +39,14 @@ def run(work: Coroutine[Any, Any, object]) -> None:
     with suppress(StopIteration):
         work.send(None)
         raise AssertionError("it suspended")
+
+
+@atexit.register
+def _give_back() -> None:
+    """At the program's orderly end. No thread can be started any more, but those of the locks still run."""
+    ends = monotonic() + AT_EXIT
+    for given in [io.give_back() for io in list(_Threads.all) if io.started() and not io.core.closed]:
+        given.wait(max(0, ends - monotonic()))
 
 
 class _Signal(threading.Event):
@@ -135,7 +146,10 @@ class _Threads:
     """IO that blocks. Three threads serve the process: one hears messages where nobody else does, one is the clock, and one sends what the
     clock wants sent."""
 
+    all: ClassVar[weakref.WeakSet[_Threads]] = weakref.WeakSet()
+
     def __init__(self, client: Client) -> None:
+        self.all.add(self)
         self.client, self.core = client, Core(self)
         self._reset()
 
@@ -239,6 +253,19 @@ class _Threads:
                 run(job)
             except Exception:
                 log.exception("a renewal or a release failed")
+
+    def give_back(self) -> threading.Event:
+        """What is renewed would stay for the rest of its lease."""
+        given = threading.Event()
+
+        async def work() -> None:
+            try:
+                await self.core.give_back()
+            finally:
+                given.set()
+
+        self.spawn(work())
+        return given
 
     def close(self) -> None:
         if self.process != os.getpid():
