@@ -15,7 +15,7 @@ use rustix::process::{
 };
 
 use crate::options::Run;
-use crate::run::{Event, Tell, signals};
+use crate::run::{Event, Tell};
 
 /// What this program is called with to become the command.
 pub(crate) const WORD: &str = "__become";
@@ -51,9 +51,6 @@ impl Child {
     }
 
     pub(crate) fn signal(&self, number: i32) {
-        if signals::comes_from_the_terminal(number) {
-            return;
-        }
         if let Some(signal) = Signal::from_named_raw(number) {
             let _ = kill_process(pid(self.0.id()), signal); // it has ended
         }

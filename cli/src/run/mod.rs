@@ -25,7 +25,11 @@ use crate::text;
 
 /// What happens while it waits, or while the command runs.
 pub(crate) enum Event {
-    Signal(i32),
+    /// From the terminal, the command gets it as well.
+    Signal {
+        number: i32,
+        of_terminal: bool,
+    },
     Lost(String),
     Ended,
 }
@@ -47,7 +51,7 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
         Ok(held) => held,
         Err(redislock::Error::Cancelled) => {
             let signal = events.try_iter().find_map(|event| match event {
-                Event::Signal(number) => Some(number),
+                Event::Signal { number, .. } => Some(number),
                 _ => None,
             });
             return Ok(code_of_signal(signal.unwrap_or_default()));
@@ -166,7 +170,8 @@ fn watch(
             None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match event {
-            Ok(Event::Signal(number)) => child.signal(number),
+            Ok(Event::Signal { of_terminal: true, .. }) => {}
+            Ok(Event::Signal { number, .. }) => child.signal(number),
             Ok(Event::Lost(why)) if lost.is_none() => {
                 lost = Some(why);
                 child.signal(signals::TERM);

@@ -7,7 +7,7 @@ use crate::support::{Server, queue, wait_for};
 
 /// A process of the shell that tells its number, and what it was sent.
 const TELLS: &str =
-    "trap 'echo term; exit 5' TERM; trap 'echo usr1' USR1; echo $$; while :; do sleep 0.05; done";
+    "trap 'echo term; exit 5' TERM; trap 'echo usr1' USR1; trap 'echo int' INT; echo $$; while :; do sleep 0.05; done";
 
 /// Reads a line.
 fn line(running: &mut Running) -> String {
@@ -27,6 +27,8 @@ fn signals_reach_the_command_which_says_how_it_ends() {
     line(&mut running);
     running.signal(Signal::USR1);
     assert_eq!(line(&mut running), "usr1");
+    running.signal(Signal::INT);
+    assert_eq!(line(&mut running), "int");
     running.signal(Signal::TERM);
     let ran = running.end();
     assert_eq!((ran.code, ran.out.as_str()), (Some(5), "term\n"));
