@@ -33,11 +33,13 @@ fn an_eviction_is_not_counted_and_the_lock_is_free() {
 #[test]
 fn a_deleted_lock_goes_to_the_waiter() {
     let (server, mut client) = server();
-    for callback in ["key-event", "unlink", "free"] {
+    let deletions =
+        [("key-event", "DEL k"), ("unlink", "DEL k"), ("free", "DEL k"), ("free-effort", "UNLINK k")];
+    for (callback, line) in deletions {
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut waiter = Waiter::new(&server, "k", "OWNER bob");
         arm(&mut client, callback);
-        client.ask::<()>("DEL k");
+        client.ask::<()>(line);
         assert_eq!(grant(waiter.client.finish().unwrap()).unwrap().owner, "bob");
         struck(&server, &mut client, callback);
         client.ask::<i64>("LOCK.RELEASE k bob");

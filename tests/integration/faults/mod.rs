@@ -35,6 +35,7 @@ const CALLBACKS: &[&str] = &[
     "flush-event",
     "free",
     "free-client",
+    "free-effort",
     "heartbeat",
     "info",
     "key-event",

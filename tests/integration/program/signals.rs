@@ -6,8 +6,7 @@ use super::{Running, children, is_alive};
 use crate::support::{Server, queue, wait_for};
 
 /// A process of the shell that tells its number, and what it was sent.
-const TELLS: &str =
-    "trap 'echo term; exit 5' TERM; trap 'echo usr1' USR1; trap 'echo int' INT; echo $$; while :; do sleep 0.05; done";
+const TELLS: &str = "trap 'echo term; exit 5' TERM; trap 'echo usr1' USR1; trap 'echo int' INT; echo $$; while :; do sleep 0.05; done";
 
 /// Reads a line.
 fn line(running: &mut Running) -> String {
