@@ -180,13 +180,13 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
         .iter()
         .filter(|grant| asked.fence.is_none_or(|fence| number(grant, "fence") == fence))
         .collect();
-    let Some(first) = meant.first() else {
+    if meant.is_empty() {
         print(&format!(
             "{key}: nothing to end: {}\n",
             if grants.is_empty() { "it is free" } else { "no grant has that fence" }
         ))?;
         return Ok(0);
-    };
+    }
     let list: Vec<String> = meant
         .iter()
         .map(|grant| {
@@ -202,14 +202,13 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
         print("nothing was ended\n")?;
         return Ok(0);
     }
-    // What is ended is what was shown: a grant that was made since has another fence.
-    let fence = asked.fence.or_else(|| (meant.len() == 1).then(|| number(first, "fence")));
-    let mut command = redis::cmd("LOCK.BREAK");
-    command.arg(&asked.key);
-    if let Some(fence) = fence {
-        command.arg("FENCE").arg(fence);
+    // What is ended is what was shown, one by one: a grant that was made since has another fence.
+    let mut ended = 0;
+    for fence in meant.iter().map(|grant| number(grant, "fence")) {
+        let mut command = redis::cmd("LOCK.BREAK");
+        command.arg(&asked.key).arg("FENCE").arg(fence);
+        ended += count(&mut link, target, &command)?;
     }
-    let ended = ended(&mut link, target, &command)?;
     print(&match ended {
         0 => format!("{key}: it had ended by itself\n"),
         _ => format!("{key}: ended {ended} of {}:\n{}\n", meant.len(), list.join("\n")),
@@ -217,7 +216,7 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
     Ok(0)
 }
 
-fn ended(link: &mut Link, target: &Target, command: &redis::Cmd) -> Result<u64, Failure> {
+fn count(link: &mut Link, target: &Target, command: &redis::Cmd) -> Result<u64, Failure> {
     Ok(lock::ask(link, target, command, "breaking the lock")?.as_u64().unwrap_or_default())
 }
 

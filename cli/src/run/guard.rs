@@ -5,7 +5,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::process::{ChildStdin, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,6 @@ enum Message {
 
 pub(crate) struct Guard {
     pipe: ChildStdin,
-    process: Child,
 }
 
 impl Guard {
@@ -48,7 +47,7 @@ impl Guard {
                 .process_group(0) // what the terminal sends is not for it
                 .spawn()?;
             let pipe = process.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
-            let mut guard = Self { pipe, process };
+            let mut guard = Self { pipe };
             guard.write(target)?;
             Ok(guard)
         };
@@ -76,11 +75,9 @@ impl Guard {
         self.tell(&Message::Runs(process));
     }
 
+    /// It ends by itself then; nobody waits for one that is stopped.
     pub(crate) fn done(mut self) {
         self.tell(&Message::Done);
-        let Self { pipe, mut process } = self;
-        drop(pipe);
-        drop(process.wait());
     }
 }
 

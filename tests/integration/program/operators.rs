@@ -75,6 +75,9 @@ fn a_lock_is_broken_only_by_who_says_so() {
     assert!(ran.out.starts_with(&format!("a: ended 1 of 1:\n  nightly (fence {fence})")), "{}", ran.out);
     assert_eq!(client.holders("a").remove(0).owner, "bob");
     drop(waiter);
+    let ran = redislock(&server, &["break", "r", "--yes"]);
+    assert!(ran.out.starts_with("r: ended 2 of 2:\n  one (fence "), "{}", ran.out);
+    assert!(client.holders("r").is_empty());
     assert_eq!(redislock(&server, &["break", "free", "--yes"]).out, "free: nothing to end: it is free\n");
 }
 

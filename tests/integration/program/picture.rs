@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::top::Screen;
-use super::{Running, redislock};
+use super::{Running, redislock, url};
 use crate::support::{Server, root, wait_for};
 
 /// A character's size, in the units of the picture.
@@ -36,7 +36,7 @@ fn make() {
     });
     // Others take turns meanwhile.
     let load: Vec<Running> = (0..2).map(|_| Running::start(&server, &["bench", "--time", "20s"])).collect();
-    let screen = Screen::start(&server, &["top", "--every", "500ms"]);
+    let screen = Screen::start(&url(&server), &["top", "--every", "500ms"]);
     wait_for("handovers", || screen.text().contains("handovers ") && !screen.text().contains("handovers 0 "));
     wait_for("a moment of it", || client.holders("backup").first().is_some_and(|holder| holder.held > 4_200));
     let picture = screen.with(drawn);

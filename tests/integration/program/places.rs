@@ -1,5 +1,6 @@
 //! Clusters, sockets and passwords in files: where a server may be.
 
+use super::top::Screen;
 use super::{Running, command, ended};
 use crate::cluster::Cluster;
 use crate::support::{Server, Setup, wait_for};
@@ -20,6 +21,10 @@ fn a_cluster_of_three() {
     wait_for("three holders", || list().out.lines().count() == 4);
     let shown = ended(command(&url, &["show", "b", "--cluster"]));
     assert!(shown.out.contains("sleep 60"), "{shown:?}");
+    let screen = Screen::start(&url, &["top", "--cluster", "--every", "100ms"]);
+    screen.shows("locks 3");
+    wait_for("all three on the screen", || screen.text().matches("sleep 60").count() == 3);
+    drop(screen);
     let refused = ended(command(&url, &["run", "c", "--cluster", "--no-wait", "--", "true"]));
     assert_eq!(refused.code, Some(75), "{}", refused.err);
     let doctor = ended(command(&url, &["doctor", "--cluster"]));

@@ -30,7 +30,7 @@ impl Drop for Screen {
 }
 
 impl Screen {
-    pub(super) fn start(server: &Server, words: &[&str]) -> Self {
+    pub(super) fn start(url: &str, words: &[&str]) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -42,7 +42,7 @@ impl Screen {
             Stdio::from(File::options().read(true).write(true).open(path).unwrap())
         };
         let mut command = Command::new(program_path());
-        command.args(words).env("REDIS_URL", url(server)).env("TERM", "xterm");
+        command.args(words).env("REDIS_URL", url).env("TERM", "xterm");
         let process = command.stdin(other()).stdout(other()).stderr(other()).spawn().unwrap();
         let keys = File::from(terminal);
         let mut said = keys.try_clone().unwrap();
@@ -66,7 +66,7 @@ impl Screen {
     }
 
     #[track_caller]
-    fn shows(&self, part: &str) {
+    pub(super) fn shows(&self, part: &str) {
         wait_for(&format!("{part} on the screen"), || self.text().contains(part));
     }
 
@@ -80,7 +80,7 @@ fn locks_are_watched_sorted_filtered_and_looked_into() {
     let (server, mut client) = Server::and_client();
     client.ask::<()>("LOCK.ACQUIRE quiet OWNER alice LABEL the-oldest");
     client.ask::<()>("LOCK.ACQUIRE busy OWNER carol");
-    let mut screen = Screen::start(&server, &["top", "--every", "100ms"]);
+    let mut screen = Screen::start(&url(&server), &["top", "--every", "100ms"]);
     screen.shows("the-oldest");
     let _waiter = Waiter::new(&server, "busy", "OWNER bob");
     screen.shows("waiters 1");
