@@ -11,7 +11,7 @@ class RawTest < Test
     assert_operator fence, :>, 10**15
     exact = @other.eval("return string.format('%.0f', redis.call('LOCK.INFO', 'door')[4])")
     assert_equal exact, fence.to_s
-    assert_equal ["alice", fence, 2], @redis.call("LOCK.ACQUIRE", "door", "OWNER", "alice")[0, 3]
+    assert_equal ["alice", fence, 2], @redis.call("LOCK.ACQUIRE", "door", "OWNER", "alice", "PX", 30_000)[0, 3]
     assert_equal ["alice", fence, 2, 40_000], @redis.call("LOCK.ACQUIRE", "door", "OWNER", "alice", "PX", 40_000, "ONCE")
     assert_equal 60_000, @redis.call("LOCK.EXTEND", "door", "alice", "EX", 60, "FENCE", fence)
     assert_nil @redis.call("LOCK.ACQUIRE", "door", "OWNER", "bob")

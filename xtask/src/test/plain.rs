@@ -34,12 +34,8 @@ pub(super) fn command(kind: &Kind, target: &str) -> Option<Command> {
         Kind::Shellcheck => lints::shellcheck(),
         Kind::Workflows => lints::workflows(target),
         Kind::Packages => lints::packages(),
-        Kind::Tools => {
-            let mut command = Command::new("cargo");
-            command.args(["test", "--locked", "--package", "xtask"]);
-            command
-        }
-        Kind::Command => cargo("test --locked --package redislock-cli"),
+        Kind::Tools => tests_of("xtask"),
+        Kind::Command => tests_of("redislock-cli"),
         Kind::Script([script, arguments @ ..]) => {
             let mut command = Command::new(format!("scripts/{script}"));
             command.args(arguments);
@@ -54,4 +50,11 @@ pub(super) fn command(kind: &Kind, target: &str) -> Option<Command> {
         _ => return None,
     };
     Some(command)
+}
+
+/// The tests of another package of the workspace.
+fn tests_of(package: &str) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--locked", "--package", package]);
+    command
 }
