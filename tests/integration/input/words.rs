@@ -43,6 +43,11 @@ fn an_unknown_word() {
         ("LOCK.RELEASE held alice PX 5", SYNTAX),
         ("LOCK.RELEASE held alice bob", SYNTAX),
         ("LOCK.RELEASE held alice ONCE", SYNTAX),
+        ("LOCK.RELEASE held alice SESSION", SYNTAX),
+        ("LOCK.RELEASE held alice BLOCK 0", SYNTAX),
+        ("LOCK.EXTEND held alice BLOCK 0", SYNTAX),
+        ("LOCK.MACQUIRE 2 held free OWNER alice LABEL", SYNTAX),
+        ("LOCK.MACQUIRE 1 free OWNER bob BLOCK 0 NOTIFY ch START 1", SYNTAX),
         ("LOCK.EXTEND held alice 5000", SYNTAX),
         ("LOCK.EXTEND held alice ALL", SYNTAX),
         ("LOCK.BREAK held alice", SYNTAX),
@@ -50,6 +55,43 @@ fn an_unknown_word() {
         ("LOCK.INFO held ALL", SYNTAX),
         ("LOCK.INFO held FULL FULL", SYNTAX),
     ]);
+}
+
+#[test]
+fn an_option_without_its_value_twice_or_out_of_range() {
+    const NO_TIMEOUT: &str = "ERR timeout is not an integer or out of range";
+    let long = format!("LABEL {}", "x".repeat(129));
+    each_is_refused(["held", "free"].iter().flat_map(|key| {
+        [
+            ("BLOCK -1", "ERR timeout is negative"),
+            ("BLOCK -9223372036854775808", "ERR timeout is negative"),
+            ("BLOCK soon", NO_TIMEOUT),
+            ("BLOCK 1.5", NO_TIMEOUT),
+            ("BLOCK 9007199254740992", NO_TIMEOUT),
+            ("BLOCK 9223372036854775808", NO_TIMEOUT),
+            ("BLOCK", SYNTAX),
+            ("BLOCK 10 block 0", SYNTAX),
+            ("SESSION session", SYNTAX),
+            ("BLOCK 0 START 1", SYNTAX),
+            ("BLOCK 0 NOTIFY ch START", SYNTAX),
+            ("BLOCK 0 NOTIFY ch START 1 START 2", SYNTAX),
+            ("BLOCK 0 NOTIFY ch START 1 SESSION", SYNTAX),
+            ("BLOCK 0 NOTIFY ch START 1 SYNC 1 100", SYNTAX),
+            ("BLOCK 0 NOTIFY ch START WANTED", NO_INTEGER),
+            ("BLOCK 0 NOTIFY ch START 9223372036854775808", NO_INTEGER),
+            ("BLOCK 0 NOTIFY ch START 0", NOT_POSITIVE),
+            ("MAXHOLD", SYNTAX),
+            ("MAXHOLD 5 MAXHOLD 5", SYNTAX),
+            ("MAXHOLD 0", NOT_POSITIVE),
+            ("MAXHOLD -1", NOT_POSITIVE),
+            ("MAXHOLD long", NO_INTEGER),
+            ("MAXHOLD 9223372036854775808", NO_INTEGER),
+            ("LABEL", SYNTAX),
+            ("LABEL a LABEL b", SYNTAX),
+            (&long, "ERR label must be at most 128 bytes long"),
+        ]
+        .map(|(options, error)| (format!("LOCK.ACQUIRE {key} OWNER alice {options}"), error))
+    }));
 }
 
 /// What is no whole number of 64 bits in Redis's own spelling.

@@ -52,14 +52,21 @@ fn a_replica_refuses_to_change_a_lock_and_shows_it() {
     assert_eq!(client.holder("k").unwrap().owner, "alice");
 }
 
+/// It keeps no sessions, hands nothing over, and asks no other replicas.
 #[test]
-fn a_writable_replica_keeps_no_sessions_and_takes_none() {
+fn a_writable_replica_grants_only_what_it_grants_at_once() {
     let primary = Server::start();
     let replica = primary.replica_with(Setup::new().set("replica-read-only", "no"));
+    primary.client().acquire("k", "OWNER alice").unwrap();
+    replica.wait_for_sync_with(&primary);
     let mut client = replica.client();
-    assert_eq!(client.refused("LOCK.ACQUIRE own SESSION"), "ERR SESSION is not allowed on replicas");
+    for (options, what) in [("SESSION", "SESSION"), ("BLOCK 0 NOTIFY ch", "NOTIFY"), ("SYNC 1 100", "SYNC")] {
+        let error = client.refused(&format!("LOCK.ACQUIRE own {options}"));
+        assert_eq!(error, format!("ERR {what} is not allowed on replicas"));
+    }
     assert!(client.lock_info("own").is_none(), "refused, but granted");
     assert!(client.acquire("own", "OWNER alice").is_some());
+    assert_eq!(client.acquire("k", "OWNER bob BLOCK 0"), None);
 }
 
 #[test]

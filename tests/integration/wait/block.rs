@@ -3,42 +3,14 @@
 use redis::{Value, from_redis_value};
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, grant, is_left_of, lease_end_after, owners, queue, transaction,
-    wait_for,
+    Client, Server, Waiter, blocked_clients, grant, lease_end_after, owners, queue, transaction, wait_for,
 };
 
-#[test]
-fn wrong_times_to_wait_are_refused_and_change_nothing() {
-    let (_server, mut client) = Server::held();
-    let before = client.snapshot();
-    for key in ["k", "free"] {
-        for (options, error) in [
-            ("BLOCK -1", "ERR timeout is negative"),
-            ("BLOCK -9223372036854775808", "ERR timeout is negative"),
-            ("BLOCK soon", "ERR timeout is not an integer or out of range"),
-            ("BLOCK 1.5", "ERR timeout is not an integer or out of range"),
-            ("BLOCK 0x10", "ERR timeout is not an integer or out of range"),
-            ("BLOCK 9007199254740992", "ERR timeout is not an integer or out of range"),
-            ("BLOCK 9223372036854775807", "ERR timeout is not an integer or out of range"),
-            ("BLOCK 9223372036854775808", "ERR timeout is not an integer or out of range"),
-            ("BLOCK", "ERR syntax error"),
-            ("OWNER bob BLOCK", "ERR syntax error"),
-            ("BLOCK 10 BLOCK 10", "ERR syntax error"),
-            ("BLOCK 10 block 0", "ERR syntax error"),
-        ] {
-            assert_eq!(client.refused(&format!("LOCK.ACQUIRE {key} {options}")), error, "{options}");
-        }
-    }
-    for line in ["LOCK.RELEASE k alice BLOCK 0", "LOCK.EXTEND k alice BLOCK 0"] {
-        assert_eq!(client.refused(line), "ERR syntax error");
-    }
-    assert_eq!(client.snapshot(), before);
-}
-
+/// In RESP3, too.
 #[test]
 fn the_longest_time_to_wait_is_taken() {
     let (server, mut client) = Server::held();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob BLOCK 9007199254740991");
+    let mut bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob BLOCK 9007199254740991");
     assert_eq!(queue(&mut client, "k")[0].timeout, 9_007_199_254_740_991);
     client.ask::<()>("LOCK.RELEASE k alice");
     assert_eq!(bob.granted().owner, "bob");
@@ -46,42 +18,26 @@ fn the_longest_time_to_wait_is_taken() {
 
 /// Whoever must not wait is told so at once, and what comes after it in the same step is done.
 #[test]
-fn in_a_transaction_it_answers_at_once() {
+fn in_a_transaction_a_script_and_a_function_it_answers_at_once() {
     let (_server, mut client) = Server::held();
     let lines = ["LOCK.ACQUIRE k OWNER bob BLOCK 0", "LOCK.ACQUIRE l OWNER bob BLOCK 0", "PING"];
     let replies = transaction(&mut client, &lines);
-    assert_eq!(replies[0], Ok(Value::Nil));
+    assert_eq!((&replies[0], replies.len()), (&Ok(Value::Nil), 3));
     assert_eq!(grant(replies[1].clone().unwrap()).unwrap().owner, "bob");
-    assert_eq!(replies.len(), 3);
-    assert_eq!(owners(&mut client, "k"), [""; 0]);
-    assert_eq!(blocked_clients(&mut client), 0);
-}
-
-#[test]
-fn in_a_script_and_a_function_it_answers_at_once() {
-    let (_server, mut client) = Server::held();
     let acquire = "redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'bob', 'BLOCK', '0')";
-    let script = format!("return {acquire}");
-    assert_eq!(client.ask_words::<Value, _>(["EVAL", &script, "1", "k"]), Value::Nil);
     let library = format!(
         "#!lua name=locks
          redis.register_function('acquire', function(KEYS, args) return {acquire} end)"
     );
     client.ask_words::<(), _>(["FUNCTION", "LOAD", &library]);
-    assert_eq!(client.ask_words::<Value, _>(["FCALL", "acquire", "1", "k"]), Value::Nil);
-    let free = client.send_words(["FCALL", "acquire", "1", "free"]).unwrap();
-    assert_eq!(grant(free).unwrap().owner, "bob");
+    let script = format!("return {acquire}");
+    for (call, what, free) in [("EVAL", &script[..], "free"), ("FCALL", "acquire", "other")] {
+        assert_eq!(client.ask_words::<Value, _>([call, what, "1", "k"]), Value::Nil);
+        let granted = client.send_words([call, what, "1", free]).unwrap();
+        assert_eq!(grant(granted).unwrap().owner, "bob");
+    }
     assert_eq!(owners(&mut client, "k"), [""; 0]);
     assert_eq!(blocked_clients(&mut client), 0);
-}
-
-#[test]
-fn on_a_writable_replica_it_answers_at_once() {
-    let primary = Server::start();
-    let replica = primary.replica_with(crate::support::Setup::new().set("replica-read-only", "no"));
-    primary.client().acquire("k", "OWNER alice").unwrap();
-    replica.wait_for_sync_with(&primary);
-    assert_eq!(replica.client().acquire("k", "OWNER bob BLOCK 0"), None);
 }
 
 #[test]
@@ -101,18 +57,6 @@ fn info_full_shows_who_waits_since_when_and_how_long() {
     assert_eq!(info["waiters"], "3");
     assert!(!info.contains_key("queue"), "{info:?}");
     assert_eq!(blocked_clients(&mut client), 3);
-}
-
-#[test]
-fn in_resp3_a_waiter_is_answered_as_in_resp2() {
-    let (server, mut client) = Server::held();
-    let mut late = Waiter::of(&server, server.client_resp3(), "k", "OWNER late BLOCK 1000");
-    let mut bob = Waiter::of(&server, server.client_resp3(), "k", "OWNER bob PX 5000");
-    assert_eq!(late.client.finish(), Ok(Value::Nil));
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let granted = bob.granted();
-    assert_eq!((&granted.owner[..], granted.holds), ("bob", 1));
-    assert!(is_left_of(5000, &granted));
 }
 
 #[test]

@@ -36,15 +36,6 @@ fn rename_of_a_lock_with_waiters_onto_another_with_waiters() {
 }
 
 #[test]
-fn rename_brings_the_lease_of_the_other_lock_with_it() {
-    let (_server, mut client, mut bob) = Server::waited_for();
-    let lines = ["LOCK.ACQUIRE other OWNER carol PX 150", "RENAME other k"];
-    let ends = lease_end_after(&mut client, "k", &lines);
-    let grant = bob.granted();
-    assert!(grant.granted_at() >= ends, "{grant:?} {ends}");
-}
-
-#[test]
 fn move_into_the_database_makes_another_the_holder() {
     let (_server, mut client, mut bob) = Server::waited_for();
     client.ask::<()>("SELECT 1");
@@ -90,32 +81,19 @@ fn swapdb_changes_the_holders_of_both_and_the_waiters_stay() {
 }
 
 #[test]
-fn swapdb_with_a_lapsed_and_a_free_lock_serves_both_queues() {
-    let (server, [mut zero, mut one]) = Server::and_clients();
-    one.ask::<()>("SELECT 1");
-    zero.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 150");
-    zero.ask::<()>("SWAPDB 0 1");
-    assert_eq!(bob.granted().owner, "bob");
-    let mut client = server.client();
-    client.ask::<()>("SELECT 1");
-    let mut carol = Waiter::of(&server, client, "k", "OWNER carol");
-    assert_eq!(one.ask::<i64>("LOCK.EXTEND k alice PX 20"), 20);
-    assert_eq!(carol.granted().owner, "carol");
-}
-
-#[test]
-fn a_restored_lease_ends_when_it_ends() {
-    let (server, mut client) = Server::and_client();
-    client.acquire("other", "OWNER carol").unwrap();
-    let dump: Vec<u8> = client.ask("DUMP other");
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
+fn a_lease_that_comes_with_a_renamed_or_restored_key_ends_when_it_ends() {
+    let (server, mut client, mut bob) = Server::waited_for();
+    let lines = ["LOCK.ACQUIRE other OWNER carol PX 150", "RENAME other k"];
+    let renamed = lease_end_after(&mut client, "k", &lines);
+    let granted = bob.granted();
+    assert!(granted.granted_at() >= renamed, "{granted:?} {renamed}");
+    let mut carol = Waiter::of(&server, bob.client, "k", "OWNER carol");
+    let dump: Vec<u8> = client.ask("DUMP k");
     let ends = server_time(&mut client) + 150;
     let deadline = ends.to_string();
     client.ask_words::<(), _>([b"RESTORE", &b"k"[..], deadline.as_bytes(), &dump, b"REPLACE", b"ABSTTL"]);
-    let grant = bob.granted();
-    assert!(grant.granted_at() >= ends, "{grant:?} {ends}");
+    let granted = carol.granted();
+    assert!(granted.granted_at() >= ends, "{granted:?} {ends}");
 }
 
 /// All who wait for `k` are told that it is no lock any more, and the next ones start anew.

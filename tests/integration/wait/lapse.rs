@@ -1,8 +1,7 @@
 //! When a waiter gets a lock whose lease ends: never early, and soon after; and when its own lease begins.
 
 use crate::support::{
-    Client, Grant, Server, Setup, Stopwatch, Waiter, convert, grant, is_left_of, owners, server_time,
-    wait_for,
+    Client, Server, Setup, Stopwatch, Waiter, convert, grant, is_left_of, server_time, wait_for,
 };
 
 /// A fence is the time of its grant in microseconds. Redis 8, when it looks for keys to expire, also deletes those that are in
@@ -109,38 +108,6 @@ fn a_waiter_that_is_told_after_its_lease_holds_nothing() {
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         client.ask::<()>("LOCK.RELEASE k alice");
     }
-}
-
-#[test]
-fn a_waiter_with_the_holders_own_owner_does_not_wait() {
-    let (server, mut client) = Server::and_client();
-    let first = client.acquire("k", "OWNER alice PX 60000").unwrap();
-    let _bob = Waiter::new(&server, "k", "OWNER bob");
-    let again = client.acquire("k", "OWNER alice PX 90000 BLOCK 0").unwrap();
-    assert_eq!(again, Grant { holds: 2, lease: 90_000, ..first.clone() });
-    let again = client.acquire("k", "OWNER alice ONCE PX 90000 BLOCK 0").unwrap();
-    assert_eq!((again.fence, again.holds), (first.fence, 2));
-}
-
-#[test]
-fn waiters_of_one_owner_are_all_granted_when_the_first_of_them_is() {
-    let (server, mut client) = Server::held();
-    let mut first = Waiter::new(&server, "k", "OWNER bob PX 10000");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let mut second = Waiter::new(&server, "k", "OWNER bob PX 20000");
-    let mut once = Waiter::new(&server, "k", "OWNER bob ONCE PX 5000");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let granted = first.granted();
-    assert!(granted.holds == 1 && is_left_of(10_000, &granted), "{granted:?}");
-    for granted_again in [second.granted(), once.granted()] {
-        assert_eq!((granted_again.fence, granted_again.holds), (granted.fence, 2));
-        assert!(is_left_of(20_000, &granted_again), "{granted_again:?}");
-    }
-    assert_eq!(owners(&mut client, "k"), ["carol"]);
-    assert_eq!(client.holder("k").unwrap().holds, 2);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 1);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-    assert_eq!(carol.granted().owner, "carol");
 }
 
 #[test]

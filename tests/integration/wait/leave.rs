@@ -42,84 +42,30 @@ fn a_timeout_answers_null_not_early_and_soon() {
 }
 
 #[test]
-fn client_unblock_timeout_answers_null() {
-    the_next_one_gets_it("OWNER bob", |server, mut bob| {
-        for line in [format!("CLIENT UNBLOCK {}", bob.id), format!("CLIENT UNBLOCK {} TIMEOUT", bob.id)] {
-            let unblocked: i64 = server.client().ask(&line);
-            assert_eq!(unblocked, 1);
-            assert_eq!(bob.reply(), Ok(Value::Nil));
-            let client = std::mem::replace(&mut bob.client, server.client());
-            bob = Waiter::of(server, client, "k", "OWNER bob");
+fn an_operator_sends_it_away_or_its_connection_closes() {
+    for options in ["OWNER bob", "OWNER bob SESSION BLOCK 60000"] {
+        for (how, reply) in [
+            ("UNBLOCK {}", Some(Ok(Value::Nil))),
+            ("UNBLOCK {} TIMEOUT", Some(Ok(Value::Nil))),
+            ("UNBLOCK {} ERROR", Some(Err("UNBLOCKED client unblocked via CLIENT UNBLOCK".into()))),
+            ("KILL ID {}", None),
+        ] {
+            the_next_one_gets_it(options, |server, mut bob| {
+                let line = format!("CLIENT {}", how.replace("{}", &bob.id.to_string()));
+                assert_eq!(server.client().ask::<i64>(&line), 1, "{line}");
+                if let Some(reply) = reply {
+                    assert_eq!(bob.reply(), reply, "{line}");
+                    assert_eq!(server.client().ask::<i64>(&line), 0, "{line}, once more");
+                }
+            });
         }
-        server.client().ask::<()>(&format!("CLIENT UNBLOCK {} TIMEOUT", bob.id));
-    });
-}
-
-#[test]
-fn client_unblock_error_answers_unblocked() {
-    the_next_one_gets_it("OWNER bob BLOCK 60000", |server, mut bob| {
-        assert_eq!(server.client().ask::<i64>(&format!("CLIENT UNBLOCK {} ERROR", bob.id)), 1);
-        assert_eq!(bob.refused(), "UNBLOCKED client unblocked via CLIENT UNBLOCK");
-        assert_eq!(server.client().ask::<i64>(&format!("CLIENT UNBLOCK {} ERROR", bob.id)), 0);
-    });
-}
-
-#[test]
-fn client_kill() {
-    the_next_one_gets_it("OWNER bob", |server, bob| {
-        assert_eq!(server.client().ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);
-    });
-    the_next_one_gets_it("OWNER bob SESSION", |server, bob| {
-        assert_eq!(server.client().ask::<i64>(&format!("CLIENT KILL ID {}", bob.id)), 1);
-    });
-}
-
-#[test]
-fn a_connection_that_closes() {
-    the_next_one_gets_it("OWNER bob", |_, bob| drop(bob));
-    the_next_one_gets_it("OWNER bob SESSION BLOCK 60000", |_, bob| drop(bob));
-}
-
-#[test]
-fn all_of_one_user_are_sent_away_with_it() {
-    let (server, mut client) = Server::and_client();
-    client.ask::<()>("ACL SETUSER guest on nopass +@all ~*");
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut guest = server.client();
-    guest.ask::<()>("AUTH guest any");
-    let _guest = Waiter::of(&server, guest, "k", "OWNER guest");
-    let mut bob = Waiter::new(&server, "k", "OWNER bob");
-    client.ask::<()>("ACL DELUSER guest");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    assert_eq!(bob.granted().owner, "bob");
-}
-
-/// The first of many leaves in each way, with the lock handed on in between.
-#[test]
-fn in_any_order_and_mixture() {
-    let (server, mut client) = Server::held();
-    let mut waiters: Vec<_> =
-        (0..12).map(|number| Waiter::new(&server, "k", &format!("OWNER w{number}"))).collect();
-    for number in [3, 4, 0, 11, 7] {
-        let id = waiters[number].id;
-        match number % 3 {
-            0 => client.ask::<()>(&format!("CLIENT KILL ID {id}")),
-            1 => client.ask::<()>(&format!("CLIENT UNBLOCK {id} ERROR")),
-            _ => client.ask::<()>(&format!("CLIENT UNBLOCK {id}")),
-        }
-    }
-    let left = [1, 2, 5, 6, 8, 9, 10];
-    assert_eq!(owners(&mut client, "k"), left.map(|number| format!("w{number}")));
-    for number in left {
-        client.ask::<()>("LOCK.BREAK k");
-        assert_eq!(waiters[number].granted().owner, format!("w{number}"));
+        the_next_one_gets_it(options, |_, bob| drop(bob));
     }
 }
 
 #[test]
 fn a_demoted_server_sends_them_all_away_and_a_promoted_one_begins_anew() {
-    let (server, mut client) = Server::and_client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, mut client) = Server::held();
     let mut waiters = ["bob", "carol"].map(|owner| Waiter::new(&server, "k", &format!("OWNER {owner}")));
     let mut session = Waiter::new(&server, "k", "OWNER session SESSION");
     let lines = ["LOCK.EXTEND k alice PX 1000", "PEXPIRETIME k", "REPLICAOF 127.0.0.1 1"];

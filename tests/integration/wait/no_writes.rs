@@ -116,23 +116,6 @@ fn once_a_replica_is_there_the_waiter_gets_it() {
     assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
 }
 
-/// Nobody renews a lease in a pause: a session whose lease ends meanwhile is over, and the next one gets the lock after it.
-#[test]
-fn a_pause_longer_than_a_sessions_lease_ends_the_session() {
-    let (server, mut client) = Server::and_client();
-    let mut holder = server.client();
-    let first = holder.acquire("k", "OWNER alice PX 300 SESSION").unwrap();
-    let mut waiter = Waiter::new(&server, "k", "OWNER bob PX 600000");
-    client.ask::<()>("CLIENT PAUSE 100000 WRITE");
-    wait_until(&mut client, server_time(&mut server.client()) + 1_000);
-    assert!(waiter.is_blocked(&mut client), "granted in a pause");
-    client.ask::<()>("CLIENT UNPAUSE");
-    let granted = crate::support::grant(waiter.client.finish().unwrap()).unwrap();
-    assert!(granted.fence > first.fence);
-    assert_eq!(client.info("lock", "lock_sessions"), "0");
-    assert!(holder.refused("LOCK.RELEASE k alice").starts_with("NOTHELD"));
-}
-
 #[test]
 fn a_disk_that_fails_only_delays_the_handover() {
     let (server, mut client) = Setup::new().set("save", "3600 1").start_and_client();

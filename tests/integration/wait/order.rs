@@ -2,35 +2,7 @@
 
 use redis::Value;
 
-use crate::support::{
-    Client, Grant, Server, Waiter, grant, lease_end_after, owners, soon, transaction, wait_until,
-};
-
-#[test]
-fn fifty_waiters_get_it_in_their_order_over_releases_and_lapses() {
-    let (server, mut client) = Server::held();
-    let mut waiters: Vec<_> = (0..50)
-        .map(|number| {
-            let lease = if number % 3 == 0 { 20 } else { 60_000 };
-            Waiter::new(&server, "k", &format!("OWNER w{number} PX {lease}"))
-        })
-        .collect();
-    let names: Vec<_> = (0..50).map(|number| format!("w{number}")).collect();
-    assert_eq!(owners(&mut client, "k"), names);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let mut last = 0;
-    for (number, waiter) in waiters.iter_mut().enumerate() {
-        let Grant { owner, fence, holds, lease, .. } = waiter.granted();
-        assert_eq!((&owner, holds), (&names[number], 1));
-        assert!(fence > last);
-        last = fence;
-        if lease > 20 {
-            assert_eq!(owners(&mut client, "k"), names[number + 1..]);
-            assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE k {owner}")), 0);
-        }
-    }
-    assert_eq!(client.holder("k"), None);
-}
+use crate::support::{Client, Server, Waiter, grant, lease_end_after, owners, soon, transaction, wait_until};
 
 #[test]
 fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {

@@ -4,7 +4,7 @@ use redis::Value;
 
 use crate::support::{
     Client, Server, Setup, Waiter, blocked_clients, grant, is_closed_by_client, lease_end_after, owners,
-    soon, transaction, wait_for, wait_until, wall_clock, while_stopped,
+    transaction, wait_for, wall_clock, while_stopped,
 };
 
 struct Queue {
@@ -69,60 +69,6 @@ fn nobody_asks_for_what_a_killed_one_had_got() {
     }
 }
 
-/// One that is told of that hold, too, and has no session keeps it, whether the one that is gone had one or not.
-#[test]
-fn another_asks_for_what_a_killed_one_had_got() {
-    for options in OPTIONS {
-        let mut queue = queue_of(options);
-        let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-        let lines = ["LOCK.RELEASE k alice", "LOCK.ACQUIRE k OWNER bob PX 60000 ONCE", &kill];
-        let told = grant(transaction(&mut queue.client, &lines)[1].clone().unwrap()).unwrap();
-        assert_eq!((&told.owner[..], told.holds), ("bob", 1));
-        wait_for("the killed one to be gone", || blocked_clients(&mut queue.client) == 1);
-        assert_eq!(queue.client.holder("k").unwrap().fence, told.fence);
-        assert_eq!(queue.client.lock_info("k").unwrap()["session"], "0");
-        assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
-        assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0);
-        carol_has_it(queue, options);
-    }
-}
-
-/// An operator has had the killed one told before.
-#[test]
-fn another_asks_for_what_a_killed_one_had_been_told_of() {
-    for options in OPTIONS {
-        let mut queue = queue_of(options);
-        let [tell, kill] = ["UNBLOCK", "KILL ID"].map(|how| format!("CLIENT {how} {}", queue.bob.id));
-        let ask = format!("LOCK.ACQUIRE k OWNER bob PX 60000 ONCE {options}");
-        let lines = ["LOCK.RELEASE k alice", &tell, &ask, &kill];
-        let told = grant(transaction(&mut queue.client, &lines)[2].clone().unwrap()).unwrap();
-        wait_until(&mut queue.client, told.granted_at() + 50);
-        let holder = queue.client.holder("k").unwrap();
-        assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", told.fence, 1), "{options}");
-        assert_eq!(queue.client.ask::<i64>("LOCK.RELEASE k bob"), 0, "{options}");
-        carol_has_it(queue, options);
-    }
-}
-
-/// Two of one owner wait with sessions. The one that is killed before it is told has none, so the other keeps the grant.
-#[test]
-fn the_session_of_one_that_was_never_told() {
-    for away in ["CLIENT KILL ID", "CLIENT UNBLOCK"] {
-        let mut queue = queue_of("SESSION");
-        let second = Waiter::new(&queue.server, "k", "OWNER bob PX 60000 SESSION");
-        let away = format!("{away} {}{}", second.id, if away.ends_with("UNBLOCK") { " ERROR" } else { "" });
-        transaction(&mut queue.client, &["LOCK.RELEASE k alice", &away]);
-        let granted = queue.bob.granted();
-        wait_for("one hold", || {
-            queue.client.holder("k").is_some_and(|k| (k.fence, k.holds) == (granted.fence, 1))
-        });
-        assert_eq!(queue.client.lock_info("k").unwrap()["session"], "1");
-        assert_eq!(owners(&mut queue.client, "k"), ["carol"]);
-        drop(queue.bob);
-        assert_eq!(queue.carol.granted().owner, "carol");
-    }
-}
-
 #[test]
 fn sent_away_with_an_error_after_it_got_the_lock() {
     for options in OPTIONS {
@@ -172,36 +118,6 @@ fn gone_before_the_lock_was_released() {
     }
 }
 
-#[test]
-fn sent_away_twice_in_one_step() {
-    for (first, second) in [("ERROR", "TIMEOUT"), ("TIMEOUT", "ERROR"), ("ERROR", "ERROR")] {
-        let mut queue = queue_of("");
-        let [first, second] = [first, second].map(|how| format!("CLIENT UNBLOCK {} {how}", queue.bob.id));
-        let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-        let replies = transaction(&mut queue.client, &["LOCK.RELEASE k alice", &first, &second, &kill]);
-        assert_eq!(replies[1], Ok(Value::Int(1)), "{first}");
-        // What it was told does not matter: it is gone before it could read it.
-        let _ = second;
-        carol_has_it(queue, &first);
-    }
-}
-
-/// Without a transaction: the commands have come together, and are done one after the other.
-#[test]
-fn killed_or_sent_away_in_a_pipeline() {
-    for how in ["CLIENT KILL ID", "CLIENT UNBLOCK"] {
-        let mut queue = queue_of("");
-        let error = if how == "CLIENT UNBLOCK" { "ERROR" } else { "" };
-        let mut words = format!("LOCK.RELEASE k alice\r\n{how} {} {error}\r\nPING", queue.bob.id);
-        words.push_str("\r\n");
-        // Inline commands, in one packet.
-        let mut socket = std::net::TcpStream::connect(("127.0.0.1", queue.server.port())).unwrap();
-        std::io::Write::write_all(&mut socket, words.as_bytes()).unwrap();
-        wait_for("carol's grant", || queue.client.holder("k").is_some_and(|holder| holder.owner == "carol"));
-        carol_has_it(queue, how);
-    }
-}
-
 /// The release has come and bob's connection has closed, in either order, when the server looks.
 #[test]
 fn closed_in_the_same_moment() {
@@ -231,42 +147,6 @@ fn closed_in_the_same_moment() {
             assert_eq!(blocked_clients(&mut client), 0);
         }
     }
-}
-
-#[test]
-fn all_of_the_queue_in_one_step() {
-    let mut queue = queue_of("");
-    let lines = [
-        "LOCK.RELEASE k alice".into(),
-        format!("CLIENT KILL ID {}", queue.bob.id),
-        format!("CLIENT UNBLOCK {} ERROR", queue.carol.id),
-    ];
-    transaction(&mut queue.client, &lines.each_ref().map(|line| &line[..]));
-    assert!(queue.carol.refused().starts_with("UNBLOCKED "));
-    soon("a free lock", || queue.client.holder("k").is_none());
-    assert_eq!(blocked_clients(&mut queue.client), 0);
-    assert_eq!(queue.client.acquire("k", "OWNER dave").unwrap().holds, 1);
-}
-
-/// The dead one's grant may have gone on already when it is taken back.
-#[test]
-fn handed_on_by_the_same_step_that_killed_it() {
-    let mut queue = queue_of("");
-    let kill = format!("CLIENT KILL ID {}", queue.bob.id);
-    let lines = ["LOCK.RELEASE k alice", &kill, "LOCK.RELEASE k bob"];
-    let replies = transaction(&mut queue.client, &lines);
-    assert!(replies[2].is_ok() || replies[2].as_ref().is_err_and(|error| error.starts_with("NOTHELD")));
-    carol_has_it(queue, "");
-}
-
-#[test]
-fn granted_and_broken_in_one_step_it_is_told_of_its_grant_and_the_next_one_has_it() {
-    let mut queue = queue_of("");
-    transaction(&mut queue.client, &["LOCK.RELEASE k alice", "LOCK.BREAK k"]);
-    let granted = queue.bob.granted();
-    assert_eq!(granted.owner, "bob");
-    assert!(queue.client.holder("k").unwrap().fence > granted.fence);
-    carol_has_it(queue, "");
 }
 
 /// Redis 7 with threads for input runs what they have read after the timers, and asks again for an answer that it has sent for

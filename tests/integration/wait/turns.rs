@@ -55,52 +55,6 @@ fn a_flushed_database() {
     others_are_served(&mut holder, "lock_handovers", 0, MANY);
 }
 
-/// Whoever asks in between finds them gone already.
-#[test]
-fn a_session_is_over_for_whoever_asks_before_its_turn() {
-    let (_server, [mut client, mut other]) = Server::and_clients();
-    client.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600 SESSION".into()));
-    let id: i64 = client.ask("CLIENT ID");
-    // All in one go: the connection closes, and its last lock is asked for.
-    let last = format!("lock:{}", MANY - 1);
-    let taken = [
-        "MULTI".to_string(),
-        format!("CLIENT KILL ID {id}"),
-        format!("LOCK.ACQUIRE {last} OWNER bob"),
-        "EXEC".into(),
-    ];
-    let replies = other.send_all(&taken);
-    let Some(Ok(Value::Array(replies))) = replies.last().cloned() else { panic!("{replies:?}") };
-    assert!(matches!(&replies[1], Value::Array(grant) if grant.len() == 4), "{replies:?}");
-}
-
-#[test]
-fn an_owner_that_waits_many_times() {
-    let server = patient();
-    let (mut holder, mut waiter) = (server.client(), server.client());
-    holder.acquire("k", "OWNER alice EX 600").unwrap();
-    let asks: Vec<String> =
-        (0..1_000).map(|_| "LOCK.ACQUIRE k OWNER bob EX 600 BLOCK 0 NOTIFY told".into()).collect();
-    waiter.ask_all::<Value, _>(&asks);
-    waiter.ask::<Value>("CONFIG SET lock.claim 60000");
-    let _told = Mailbox::of(&server, "told");
-    holder.ask::<i64>("LOCK.RELEASE k alice");
-    // A few at a time, until their owner says that it knows of them.
-    let holds = |client: &mut Client| client.lock_info("k").unwrap()["holds"].parse::<usize>().unwrap();
-    let mut given = 1;
-    while given < 1_000 {
-        let before = given;
-        wait_for("more grants", || {
-            given = holds(&mut holder);
-            given > before
-        });
-        assert!(given - before <= 32, "{before} and then {given}");
-        holder.ask::<Value>("LOCK.ACQUIRE k OWNER bob EX 600 ONCE");
-    }
-    assert_eq!(holds(&mut holder), 1_000);
-    assert_eq!(holder.info("lock", "lock_waiters"), "0");
-}
-
 /// The server stands still for longer than any lease here. What a connection keeps alive goes on; the rest is handed over.
 #[test]
 fn a_late_turn_lapses_no_session() {
