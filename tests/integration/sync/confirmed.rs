@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::{in_step, pair, wait_for_syncing};
-use crate::support::{Mailbox, Server, Waiter, convert, freeze, grant, queue, soon, wake};
+use super::{pair, wait_for_syncing};
+use crate::support::{Mailbox, Waiter, convert, freeze, grant, queue, soon, wake};
 
 #[test]
 fn the_replica_has_a_grant_when_its_owner_is_told() {
@@ -65,22 +65,6 @@ fn extensions_shared_grants_and_several_locks_wait_too() {
 }
 
 #[test]
-fn a_waiter_waits_for_the_lock_and_then_for_the_replica() {
-    let (primary, replica, mut client, mut there) = pair();
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = Waiter::new(&primary, "k", "OWNER bob BLOCK 0 SYNC 1 60000");
-    soon("bob waits", || !queue(&mut client, "k").is_empty());
-    freeze(&replica);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    wait_for_syncing(&mut client, 1);
-    assert_eq!(client.holder("k").unwrap().owner, "bob");
-    assert!(queue(&mut client, "k").is_empty());
-    wake(&replica);
-    let told = bob.granted();
-    assert_eq!(there.holder("k").unwrap().fence, told.fence);
-}
-
-#[test]
 fn a_claim_waits_for_the_replica() {
     let (primary, replica, mut client, mut there) = pair();
     let mut mail = Mailbox::of(&primary, "ch");
@@ -118,29 +102,6 @@ fn a_holder_hears_that_it_is_wanted_after_its_grant() {
     assert_eq!(mail.next(), format!("wanted {} alice", told.fence));
 }
 
-#[test]
-fn as_many_replicas_as_were_asked_for() {
-    let primary = Server::start();
-    let (first, second) = (primary.replica(), primary.replica());
-    let mut client = primary.client();
-    in_step(&primary, 2);
-    for replicas in [1, 2] {
-        assert!(client.acquire("k", &format!("OWNER a SYNC {replicas} 60000")).is_some());
-    }
-    for server in [&first, &second] {
-        assert_eq!(server.client().holder("k").unwrap().holds, 2);
-    }
-    freeze(&second);
-    // The other one will do.
-    assert!(client.acquire("k", "OWNER a SYNC 1 60000").is_some());
-    let mut waiter = Waiter::new(&primary, "k", "OWNER a SYNC 2 60000");
-    wait_for_syncing(&mut client, 1);
-    soon("one has it", || first.client().holder("k").unwrap().holds == 4);
-    assert_eq!(client.info("lock", "lock_syncing"), "1");
-    wake(&second);
-    assert_eq!(waiter.granted().holds, 4);
-}
-
 /// Many are confirmed by few questions.
 #[test]
 fn many_wait_together() {
@@ -155,16 +116,4 @@ fn many_wait_together() {
         let told = waiter.granted();
         assert_eq!(there.holder(&format!("k{number}")).unwrap().fence, told.fence);
     }
-}
-
-#[test]
-fn the_answer_tells_the_lease_as_it_is_then() {
-    let (primary, replica, mut client, _) = pair();
-    freeze(&replica);
-    let mut waiter = Waiter::new(&primary, "k", "OWNER alice PX 60000 SYNC 1 60000");
-    wait_for_syncing(&mut client, 1);
-    client.ask::<i64>("LOCK.EXTEND k alice PX 20000");
-    wake(&replica);
-    let told = waiter.granted();
-    assert!(told.lease <= 20_000, "{told:?}");
 }

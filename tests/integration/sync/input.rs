@@ -1,7 +1,7 @@
 //! Numbers, and where a client can't be told later.
 
 use super::pair;
-use crate::support::{Server, Setup, transaction};
+use crate::support::{Server, transaction};
 
 #[test]
 fn it_takes_two_numbers_among_other_options_in_any_case() {
@@ -14,8 +14,7 @@ fn it_takes_two_numbers_among_other_options_in_any_case() {
 
 #[test]
 fn what_it_does_not_take() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("held", "OWNER a").unwrap();
     let syntax = "ERR syntax error";
     let number = "ERR value is not an integer or out of range";
@@ -59,12 +58,4 @@ fn not_where_the_client_can_not_be_told_later() {
         assert!(refused.starts_with("ERR SYNC is not allowed in scripts"), "{refused}");
     }
     assert_eq!(client.ask::<i64>("EXISTS k"), 0);
-}
-
-#[test]
-fn not_on_a_replica_that_may_be_written_to() {
-    let primary = Server::start();
-    let replica = primary.replica_with(Setup::new().set("replica-read-only", "no"));
-    let refused = replica.client().refused("LOCK.ACQUIRE k SYNC 1 100");
-    assert_eq!(refused, "ERR SYNC is not allowed on replicas");
 }

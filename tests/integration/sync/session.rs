@@ -1,12 +1,11 @@
 //! Sessions whose renewals replicas confirm.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
 use super::{NO_REPLICAS, confirmed, in_step, pair};
 use crate::support::{
-    Client, Mailbox, Proxy, Server, Setup, Stopwatch, Waiter, convert, freeze, held, server_time, soon,
-    wait_for, wait_until, wake,
+    Client, Mailbox, Proxy, Server, Setup, Stopwatch, Waiter, convert, freeze, server_time, soon, wait_for,
+    wake,
 };
 
 /// A primary whose effects can get lost, and its replica.
@@ -68,23 +67,6 @@ fn a_session_ends_with_the_lease_that_the_replica_has() {
     assert_eq!(bob.granted().owner, "bob");
 }
 
-#[test]
-fn a_session_goes_on_when_the_replica_is_back_in_time() {
-    let (_primary, replica, mut alice, _) = pair();
-    let fence = confirmed(&mut alice, "OWNER alice PX 4000 SESSION SYNC 1 800").fence;
-    let first = end(&mut alice);
-    freeze(&replica);
-    // It is renewed, and that is undone. Meanwhile the holder is shown what it can count on.
-    wait_for("a renewal", || end(&mut alice) > first);
-    let now = server_time(&mut alice);
-    let shown = alice.holder("k").unwrap().lease;
-    assert!(shown <= first - now, "{shown} ms are shown, {} are sure", first - now);
-    wait_for("the renewal to be undone", || end(&mut alice) == first);
-    wake(&replica);
-    wait_until(&mut alice, first + 1000);
-    assert_eq!(alice.holder("k").map(|held| held.fence), Some(fence));
-}
-
 /// A server that stands still keeps its sessions: nobody else could have been granted anything. Here somebody was.
 #[test]
 fn a_session_does_not_outlive_a_failover_that_its_server_slept_through() {
@@ -100,66 +82,12 @@ fn a_session_does_not_outlive_a_failover_that_its_server_slept_through() {
     assert_eq!(shown, None, "alice is told that she still has it");
 }
 
-/// The last renewal, which the replica does not have, would still run: the session is over nevertheless.
-#[test]
-fn an_unconfirmed_renewal_keeps_nothing_beyond_the_replicas_copy() {
-    let lossy = Lossy::start();
-    let mut alice = lossy.primary.client();
-    alice.acquire("k", "OWNER alice PX 6000 SESSION SYNC 1 6000").unwrap();
-    let first = end(&mut alice);
-    lossy.relay.lose_effects(true);
-    wait_for("a renewal", || end(&mut alice) > first);
-    let second = end(&mut alice);
-    freeze(&lossy.primary);
-    let mut new = lossy.replica.client();
-    new.ask::<()>("REPLICAOF NO ONE");
-    wait_for("the next grant", || new.acquire("k", "OWNER bob PX 60000").is_some());
-    let now = server_time(&mut new);
-    alice.begin("LOCK.INFO k");
-    wake(&lossy.primary);
-    let shown: Option<HashMap<String, String>> = convert(alice.finish().unwrap());
-    assert!(now < second, "too late to tell");
-    assert_eq!(shown, None, "alice is told that she still has it");
-}
-
 #[test]
 fn a_session_begins_when_it_is_confirmed_and_never_where_it_is_not() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(client.refused("LOCK.ACQUIRE k OWNER alice SESSION SYNC 1 50"), NO_REPLICAS);
     assert_eq!(client.info("lock", "lock_sessions"), "0");
     assert_eq!(client.holder("k"), None);
-}
-
-/// One without `SYNC` takes it over: from then on nobody is asked.
-#[test]
-fn a_session_is_what_the_last_one_asked_for() {
-    let (primary, replica, mut client, _) = pair();
-    let told = confirmed(&mut client, "OWNER alice PX 600 SESSION SYNC 1 100");
-    let mut other = primary.client();
-    other.acquire("k", "OWNER alice PX 600 ONCE SESSION").unwrap();
-    freeze(&replica);
-    let end = Instant::now() + Duration::from_millis(1800);
-    while Instant::now() < end {
-        assert_eq!(held(&mut client, "k").fence, told.fence);
-    }
-    wake(&replica);
-}
-
-/// Its holder asks for its grant again and again, in doubt: that makes the lease no longer than the replicas know.
-#[test]
-fn asking_again_does_not_keep_a_session_alive_that_replicas_do_not_confirm() {
-    let (primary, replica, mut client, _) = pair();
-    let words = "OWNER alice PX 1500 ONCE SESSION SYNC 1 100";
-    confirmed(&mut client, words);
-    freeze(&replica);
-    let mut other = primary.client();
-    let end = Instant::now() + Duration::from_secs(10);
-    while other.holder("k").is_some_and(|held| held.owner == "alice") {
-        assert!(Instant::now() < end, "it goes on for ever");
-        assert!(client.send(&format!("LOCK.ACQUIRE k {words}")).is_err());
-    }
-    wake(&replica);
 }
 
 /// Whose connection has closed waits for the one that comes after it, and does so without spinning.

@@ -63,17 +63,6 @@ fn an_operator_ends_the_wait_for_an_extension() {
 }
 
 #[test]
-fn one_that_is_killed_has_nothing() {
-    for line in ASKS {
-        let pair = Pair::stopped();
-        let mut client = pair.primary.client();
-        let alice = unconfirmed(&pair.primary, line);
-        assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {}", alice.id)), 1);
-        becomes_free(&mut client, "k");
-    }
-}
-
-#[test]
 fn one_that_closes_its_connection_has_nothing() {
     for line in ASKS {
         let pair = Pair::stopped();

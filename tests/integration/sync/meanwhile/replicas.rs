@@ -1,21 +1,7 @@
 //! Replicas that go and come.
 
 use super::{NO_REPLICAS, Pair, becomes_free, in_step, told, unconfirmed};
-use crate::support::{
-    Proxy, Server, Setup, Waiter, freeze, is_left_of, server_time, wait_for, wait_until, wake,
-};
-
-#[test]
-fn one_that_goes_on_confirms_what_it_finds() {
-    let pair = Pair::stopped();
-    let mut alice = unconfirmed(&pair.primary, "LOCK.ACQUIRE k OWNER alice PX 20000 SYNC 1 15000");
-    let mut client = pair.primary.client();
-    assert_eq!(client.holder("k").unwrap().owner, "alice");
-    wake(&pair.replica);
-    let granted = alice.granted();
-    assert!(is_left_of(20_000, &granted));
-    assert_eq!(pair.replica.client().holder("k").unwrap().fence, granted.fence);
-}
+use crate::support::{Proxy, Server, Setup, Waiter, freeze, server_time, wait_for, wait_until, wake};
 
 #[test]
 fn one_that_is_killed_confirms_nothing() {
