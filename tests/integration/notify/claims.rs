@@ -1,20 +1,14 @@
 //! From the message to the claim; and grants that nobody claims.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Value;
 
 use super::{ask, queue_up};
 use crate::support::{
     Client, Mailbox, SOON, Server, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, wait_for,
+    wait_until,
 };
-
-/// A server on which a grant is to be claimed within so many ms, a client, and the mail of `ch`.
-fn with_claim(ms: u32) -> (Server, Client, Mailbox) {
-    let server = Setup::new().module_args(&format!("claim {ms}")).start();
-    let (client, mail) = (server.client(), Mailbox::of(&server, "ch"));
-    (server, client, mail)
-}
 
 /// Bob waits for `k` on this connection, gets it from alice, and is told.
 #[track_caller]
@@ -28,7 +22,7 @@ fn grant_to_bob(client: &mut Client, mail: &mut Mailbox) {
 
 #[test]
 fn a_claim_gets_the_lease_that_it_asks_for() {
-    let (_server, mut client, mut mail) = with_claim(5000);
+    let (_server, mut client, mut mail) = super::heard("claim 5000");
     grant_to_bob(&mut client, &mut mail);
     let held = client.holder("k").unwrap();
     assert!(is_left_of(5000, &held), "{held:?}");
@@ -40,20 +34,8 @@ fn a_claim_gets_the_lease_that_it_asks_for() {
 }
 
 #[test]
-fn a_short_lease_is_not_made_longer_by_the_time_to_claim() {
-    let (_server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "PX 2000");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let held = client.holder("k").unwrap();
-    assert!(is_left_of(2000, &held), "{held:?}");
-    mail.next();
-}
-
-#[test]
 fn what_is_not_claimed_goes_to_the_next() {
-    let (server, mut client, mut mail) = with_claim(300);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client, mut mail) = super::held("claim 300");
     queue_up(&mut client, "bob", "PX 60000");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     let watch = Stopwatch::start();
@@ -72,7 +54,7 @@ fn what_is_not_claimed_goes_to_the_next() {
 
 #[test]
 fn a_hold_that_is_not_claimed_is_taken_back() {
-    let (_server, mut client, mut mail) = with_claim(1500);
+    let (_server, mut client, mut mail) = super::heard("claim 1500");
     grant_to_bob(&mut client, &mut mail);
     // Another hold, which says nothing of the first.
     assert_eq!(client.acquire("k", "OWNER bob PX 60000").unwrap().holds, 2);
@@ -80,13 +62,13 @@ fn a_hold_that_is_not_claimed_is_taken_back() {
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k bob"), 0);
 }
 
+/// With `START`, too.
 #[test]
 fn a_grant_that_nobody_hears_of_goes_to_the_next_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Setup::new().module_args("claim 600000").start_and_client();
     client.acquire("k", "OWNER alice").unwrap();
-    for owner in ["bob", "carol", "dave"] {
-        queue_up(&mut client, owner, "PX 60000");
+    for (owner, options) in [("bob", "PX 60000"), ("carol", "PX 60000 START 1"), ("dave", "PX 60000")] {
+        queue_up(&mut client, owner, options);
     }
     let mut erin = Waiter::new(&server, "k", "OWNER erin");
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -98,7 +80,7 @@ fn a_grant_that_nobody_hears_of_goes_to_the_next_at_once() {
 
 #[test]
 fn a_process_that_dies_between_message_and_claim_holds_nothing() {
-    let (server, mut client, mut mail) = with_claim(60_000);
+    let (server, mut client, mut mail) = super::heard("claim 60000");
     let mut bob = server.client();
     client.acquire("k", "OWNER alice").unwrap();
     queue_up(&mut bob, "bob", "PX 60000");
@@ -112,7 +94,7 @@ fn a_process_that_dies_between_message_and_claim_holds_nothing() {
 
 #[test]
 fn what_is_claimed_outlives_the_connection_that_waited() {
-    let (server, mut client, mut mail) = with_claim(1500);
+    let (server, mut client, mut mail) = super::heard("claim 1500");
     let mut bob = server.client();
     client.acquire("k", "OWNER alice").unwrap();
     queue_up(&mut bob, "bob", "PX 60000");
@@ -122,16 +104,14 @@ fn what_is_claimed_outlives_the_connection_that_waited() {
     let id: i64 = bob.ask("CLIENT ID");
     drop(bob);
     soon("bob's connection to be gone", || client.ask::<String>(&format!("CLIENT LIST ID {id}")).is_empty());
-    let end = Instant::now() + Duration::from_millis(1700);
-    while Instant::now() < end {
-        assert_eq!(client.holder("k").unwrap().fence, claimed.fence);
-    }
+    // Beyond the time to claim it.
+    wait_until(&mut client, claimed.granted_at() + 1700);
+    assert_eq!(client.holder("k").map(|holder| holder.fence), Some(claimed.fence));
 }
 
 #[test]
 fn an_unclaimed_grant_is_given_up_by_leave() {
-    let (server, mut client, mut mail) = with_claim(60_000);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client, mut mail) = super::held("claim 60000");
     queue_up(&mut client, "bob", "PX 60000");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -143,7 +123,7 @@ fn an_unclaimed_grant_is_given_up_by_leave() {
 
 #[test]
 fn an_extension_is_a_claim() {
-    let (_server, mut client, mut mail) = with_claim(5000);
+    let (_server, mut client, mut mail) = super::heard("claim 5000");
     grant_to_bob(&mut client, &mut mail);
     assert_eq!(client.ask::<i64>("LOCK.EXTEND k bob PX 60000"), 60_000);
     assert_eq!(client.info("lock", "lock_places"), "0");
@@ -151,7 +131,7 @@ fn an_extension_is_a_claim() {
 
 #[test]
 fn a_session_begins_with_the_claim() {
-    let (server, mut client, mut mail) = with_claim(5000);
+    let (server, mut client, mut mail) = super::heard("claim 5000");
     let mut bob = server.client();
     client.acquire("k", "OWNER alice").unwrap();
     queue_up(&mut bob, "bob", "SESSION PX 60000");
@@ -178,16 +158,6 @@ fn a_lease_that_is_claimed_is_told_to_replicas() {
     client.acquire("k", "OWNER bob ONCE PX 60000").unwrap();
     replica.wait_for_sync_with(&server);
     assert!(replica.client().holder("k").unwrap().lease > 5000);
-}
-
-#[test]
-fn a_session_of_another_hold_outlives_an_unclaimed_one() {
-    let (_server, mut client, mut mail) = with_claim(1500);
-    grant_to_bob(&mut client, &mut mail);
-    // On the connection that waited, but another hold.
-    assert_eq!(client.acquire("k", "OWNER bob SESSION PX 60000").unwrap().holds, 2);
-    wait_for("the first hold to be taken back", || client.holder("k").unwrap().holds == 1);
-    assert_eq!(client.lock_info("k").unwrap()["session"], "1");
 }
 
 /// By whatever ends the grant: the connection may have another place at once.

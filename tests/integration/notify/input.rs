@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::support::{Client, Mailbox, Server, Setup, transaction};
+use crate::support::{Client, Server, Setup, transaction};
 
 const QUEUED: &str = "QUEUED";
 
@@ -12,9 +12,7 @@ fn queued() -> Result<Value, String> {
 
 #[test]
 fn a_channel_is_1_to_512_bytes_and_said_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client) = Server::held();
     let long = |len: usize| format!("LOCK.ACQUIRE k OWNER bob BLOCK 9 NOTIFY {}", "c".repeat(len));
     const LENGTH: &str = "ERR channel must be 1 to 512 bytes long";
     assert_eq!(client.refused("LOCK.ACQUIRE k NOTIFY"), "ERR syntax error");
@@ -35,8 +33,7 @@ fn a_channel_is_1_to_512_bytes_and_said_once() {
 
 #[test]
 fn names_are_of_any_bytes() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let (key, owner, channel) = (b"\0 \r\n\xff", b"a \0\xfe\r\nb %s", b"\xfdc h\0");
     let mut mail = server.client();
     mail.begin_words([&b"SUBSCRIBE"[..], channel]);
@@ -60,8 +57,7 @@ fn user(server: &Server, channels: &str) -> Client {
 
 #[test]
 fn a_channel_needs_the_right_to_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("ACL LOG RESET");
     let mut guest = user(&server, "&grants:*");
     let refused = guest.refused("LOCK.ACQUIRE k OWNER bob NOTIFY secrets");
@@ -79,9 +75,7 @@ fn a_channel_needs_the_right_to_it() {
 
 #[test]
 fn it_may_be_said_in_a_transaction_and_not_in_a_script() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("");
     let replies =
         transaction(&mut client, &["LOCK.ACQUIRE k OWNER bob BLOCK 0 NOTIFY ch", "LOCK.RELEASE k alice"]);
     assert_eq!(replies, [queued(), Ok(Value::Int(0))]);
@@ -89,15 +83,6 @@ fn it_may_be_said_in_a_transaction_and_not_in_a_script() {
     let script = ["EVAL", "return redis.call('LOCK.ACQUIRE', 'l', 'NOTIFY', 'ch')", "0"];
     assert!(client.send_words(script).unwrap_err().contains("NOTIFY is not allowed in scripts"));
     assert_eq!(client.holder("l"), None);
-}
-
-#[test]
-fn a_writable_replica_refuses_it() {
-    let server = Server::start();
-    let replica = server.replica_with(Setup::new().set("replica-read-only", "no"));
-    replica.wait_for_sync_with(&server);
-    let refused = replica.client().refused("LOCK.ACQUIRE k NOTIFY ch");
-    assert_eq!(refused, "ERR NOTIFY is not allowed on replicas");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::queue_up;
-use crate::support::{Mailbox, Server, Setup, lease_end_after, owners, wait_for};
+use crate::support::{Mailbox, Server, lease_end_after, owners, wait_for};
 
 #[test]
 fn whatever_frees_the_lock_serves_the_first_place() {
@@ -20,19 +20,8 @@ fn whatever_frees_the_lock_serves_the_first_place() {
 }
 
 #[test]
-fn a_lapse_serves_the_first_place() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice PX 1000").unwrap();
-    queue_up(&mut client, "bob", "");
-    assert!(mail.next().starts_with("granted "));
-}
-
-#[test]
 fn a_key_that_holds_something_else_sends_places_away() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("");
     queue_up(&mut client, "bob", "");
     queue_up(&mut client, "carol", "");
     client.ask::<()>("SET k something");
@@ -45,8 +34,7 @@ fn a_key_that_holds_something_else_sends_places_away() {
 
 #[test]
 fn in_a_grace_places_wait_for_its_end() {
-    let server = Setup::new().module_args("failover-grace 4000 max-lease 1000").start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (_server, mut client, mut mail) = super::heard("failover-grace 4000 max-lease 1000");
     queue_up(&mut client, "bob", "PX 1000");
     assert_eq!(client.holder("k"), None);
     assert!(mail.next().starts_with("granted "));
@@ -54,9 +42,7 @@ fn in_a_grace_places_wait_for_its_end() {
 
 #[test]
 fn a_server_that_refuses_writes_serves_places_later() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("");
     queue_up(&mut client, "bob", "");
     let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET min-replicas-to-write 1"];
     lease_end_after(&mut client, "k", &lines);

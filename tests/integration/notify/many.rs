@@ -8,9 +8,7 @@ use crate::support::{Mailbox, Server, Setup, grant, soon, wait_for};
 #[test]
 fn many_places_on_one_lock_are_served_in_their_order() {
     const PLACES: usize = 10_000;
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (_server, mut client, mut mail) = super::held("");
     let ask = |owner: usize| format!("LOCK.ACQUIRE k OWNER {owner} ONCE PX 600000 BLOCK 0 NOTIFY ch");
     let lines: Vec<String> = (0..PLACES).map(ask).collect();
     let queued: Vec<String> = client.ask_all(&lines);
@@ -54,8 +52,7 @@ fn a_process_that_dies_with_many_places_leaves_none() {
 #[test]
 fn many_places_of_one_owner_end_in_a_moment() {
     const PLACES: usize = 20_000;
-    let server = Server::start();
-    let (mut client, mut dies) = (server.client(), server.client());
+    let (server, [mut client, mut dies]) = Server::and_clients();
     let mut mail = Mailbox::of(&server, "ch");
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let lines = vec!["LOCK.ACQUIRE k OWNER bob PX 600000 BLOCK 0 NOTIFY ch"; PLACES];
@@ -73,9 +70,7 @@ fn many_places_of_one_owner_end_in_a_moment() {
 #[test]
 fn many_unheard_grants_are_handed_on_in_a_moment() {
     const UNHEARD: usize = 2000;
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (_server, mut client, mut mail) = super::held("");
     let ask = |owner: usize| format!("LOCK.ACQUIRE k OWNER {owner} BLOCK 0 NOTIFY nobody");
     client.ask_all::<Value, _>(&(0..UNHEARD).map(ask).collect::<Vec<_>>());
     client.ask::<Value>("LOCK.ACQUIRE k OWNER heard BLOCK 0 NOTIFY ch");

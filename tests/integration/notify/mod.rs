@@ -12,7 +12,23 @@ mod watches;
 
 use redis::Value;
 
-use crate::support::Client;
+use crate::support::{Client, Mailbox, Server, Setup};
+
+/// A server with those settings, a client, and the mail of `ch`.
+#[track_caller]
+fn heard(settings: &str) -> (Server, Client, Mailbox) {
+    let (server, client) = Setup::new().module_args(settings).start_and_client();
+    let mail = Mailbox::of(&server, "ch");
+    (server, client, mail)
+}
+
+/// `heard`, and alice holds `k`.
+#[track_caller]
+fn held(settings: &str) -> (Server, Client, Mailbox) {
+    let (server, mut client, mail) = heard(settings);
+    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    (server, client, mail)
+}
 
 /// Takes a place in the queue of `k`.
 #[track_caller]

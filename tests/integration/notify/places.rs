@@ -4,32 +4,12 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::{ask, queue_up};
-use crate::support::{Mailbox, Server, Waiter, all_along, grant, owners, queue, soon, wait_for};
-
-#[test]
-fn a_free_lock_is_granted_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    let granted = grant(ask(&mut client, "alice", "PX 20000")).unwrap();
-    assert_eq!((&granted.owner[..], granted.holds, granted.lease), ("alice", 1, 20_000));
-    assert_eq!(client.info("lock", "lock_places"), "0");
-}
-
-#[test]
-fn without_block_a_taken_lock_is_answered_with_null() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(client.send("LOCK.ACQUIRE k OWNER bob NOTIFY ch"), Ok(Value::Nil));
-    assert!(owners(&mut client, "k").is_empty());
-}
+use super::queue_up;
+use crate::support::{Mailbox, Server, Waiter, all_along, owners, queue, soon, wait_for};
 
 #[test]
 fn a_place_leaves_the_connection_free_and_is_shown() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let id: i64 = client.ask("CLIENT ID");
     queue_up(&mut client, "bob", "BLOCK 5000");
     let blocked = Waiter::new(&server, "k", "OWNER carol BLOCK 7000");
@@ -43,8 +23,7 @@ fn a_place_leaves_the_connection_free_and_is_shown() {
 
 #[test]
 fn both_kinds_of_waiters_are_served_as_they_came() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = super::heard("");
     let first = client.acquire("k", "OWNER alice").unwrap();
     queue_up(&mut client, "bob", "PX 60000");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
@@ -65,8 +44,7 @@ fn both_kinds_of_waiters_are_served_as_they_came() {
 
 #[test]
 fn asking_again_keeps_the_place_with_new_terms() {
-    let server = Server::start();
-    let (mut client, mut other) = (server.client(), server.client());
+    let (server, [mut client, mut other]) = Server::and_clients();
     let mut mail = Mailbox::of(&server, "elsewhere");
     client.acquire("k", "OWNER alice").unwrap();
     queue_up(&mut client, "bob", "BLOCK 1000");
@@ -87,9 +65,7 @@ fn asking_again_keeps_the_place_with_new_terms() {
 
 #[test]
 fn without_once_each_ask_is_a_place_and_a_hold() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("");
     for _ in 0..2 {
         let asked = client.send("LOCK.ACQUIRE k OWNER bob BLOCK 0 NOTIFY ch");
         assert_eq!(asked, Ok(Value::SimpleString("QUEUED".into())));
@@ -103,9 +79,7 @@ fn without_once_each_ask_is_a_place_and_a_hold() {
 
 #[test]
 fn a_wait_that_is_over_is_told_and_not_early() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("");
     let began = Instant::now();
     queue_up(&mut client, "bob", "BLOCK 150");
     assert_eq!(mail.next(), "timeout bob");
@@ -116,24 +90,8 @@ fn a_wait_that_is_over_is_told_and_not_early() {
 }
 
 #[test]
-fn a_place_ends_with_its_connection() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
-    let mut bob = server.client();
-    queue_up(&mut bob, "bob", "");
-    queue_up(&mut client, "carol", "");
-    drop(bob);
-    soon("bob's leave", || owners(&mut client, "k") == ["carol"]);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    assert!(mail.next().ends_with(" carol"));
-}
-
-#[test]
 fn a_place_is_given_up_by_leave() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client, mut mail) = super::held("");
     queue_up(&mut client, "bob", "");
     queue_up(&mut client, "carol", "");
     assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
@@ -151,9 +109,7 @@ fn a_place_is_given_up_by_leave() {
 
 #[test]
 fn owners_of_places_re_enter_wherever_they_stand() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client, mut mail) = super::held("");
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");
     queue_up(&mut client, "carol", "");
     queue_up(&mut client, "bob", "");

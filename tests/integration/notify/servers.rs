@@ -1,7 +1,7 @@
 //! Servers that are demoted.
 
 use super::queue_up;
-use crate::support::{Mailbox, SOON, Server, Setup, Stopwatch, all_along};
+use crate::support::{Mailbox, SOON, Server, Stopwatch, all_along};
 
 #[test]
 fn a_demotion_sends_places_and_holders_away() {
@@ -20,9 +20,7 @@ fn a_demotion_sends_places_and_holders_away() {
 /// What was told and not claimed is the next primary's: nothing of it is taken back here when this server is a primary again.
 #[test]
 fn a_demotion_forgets_what_was_to_be_claimed() {
-    let server = Setup::new().module_args("claim 1500").start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("claim 1500");
     queue_up(&mut client, "bob", "PX 60000");
     client.ask::<()>("LOCK.RELEASE k alice");
     assert!(mail.next().starts_with("granted "));

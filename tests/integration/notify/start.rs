@@ -6,16 +6,8 @@ use redis::Value;
 
 use super::{ask, queue_up};
 use crate::support::{
-    Client, Mailbox, SOON, Server, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, transaction,
-    wait_for,
+    Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, transaction, wait_for,
 };
-
-/// A server on which a grant is to be claimed within so many ms, a client, and the mail of `ch`.
-fn with_claim(ms: u32) -> (Server, Client, Mailbox) {
-    let server = Setup::new().module_args(&format!("claim {ms}")).start();
-    let (client, mail) = (server.client(), Mailbox::of(&server, "ch"));
-    (server, client, mail)
-}
 
 /// Alice gives `k` back, and bob is told to start: the fence.
 #[track_caller]
@@ -28,8 +20,7 @@ fn start_bob(client: &mut Client, mail: &mut Mailbox, rest: &str) -> i64 {
 
 #[test]
 fn a_handover_is_a_message_and_a_release() {
-    let (_server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("claim 5000");
     queue_up(&mut client, "bob", "PX 60000 START 7");
     queue_up(&mut client, "carol", "PX 60000 START 9223372036854775807 WANTED");
     let bobs = start_bob(&mut client, &mut mail, "5000 0 7");
@@ -66,7 +57,7 @@ fn the_message_says_how_long_it_lasts_and_the_slot() {
         let held = client.holder("k").unwrap();
         assert!(is_left_of(rest.split_once(' ').unwrap().0.parse().unwrap(), &held), "{options}: {held:?}");
     }
-    let (_server, mut client, mut mail) = with_claim(5000);
+    let (_server, mut client, mut mail) = super::heard("claim 5000");
     for owner in ["alice", "zoe"] {
         client.acquire("k", &format!("OWNER {owner} LIMIT 2")).unwrap();
     }
@@ -79,8 +70,7 @@ fn the_message_says_how_long_it_lasts_and_the_slot() {
 /// An operator has made the longest lease shorter than the time to claim a grant, while somebody waited.
 #[test]
 fn the_message_says_no_more_than_the_longest_lease() {
-    let (_server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("claim 5000");
     queue_up(&mut client, "bob", "PX 60000 START 1");
     client.ask::<()>("CONFIG SET lock.max-lease 1000");
     start_bob(&mut client, &mut mail, "1000 0 1");
@@ -88,8 +78,7 @@ fn the_message_says_no_more_than_the_longest_lease() {
 
 #[test]
 fn the_claim_behind_the_work_gets_the_whole_lease() {
-    let (_server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("claim 5000");
     queue_up(&mut client, "bob", "PX 60000 START 1");
     let fence = start_bob(&mut client, &mut mail, "5000 0 1");
     assert_eq!(client.ask::<i64>(&format!("LOCK.EXTEND k bob PX 60000 FENCE {fence}")), 60_000);
@@ -101,7 +90,7 @@ fn the_claim_behind_the_work_gets_the_whole_lease() {
 /// It does not hang on the connection that asked; without a claim, the next one gets it when it lapses.
 #[test]
 fn what_has_started_outlives_the_connection_and_lapses() {
-    let (server, mut client, mut mail) = with_claim(1500);
+    let (server, mut client, mut mail) = super::heard("claim 1500");
     let mut bob = server.client();
     client.acquire("k", "OWNER alice").unwrap();
     queue_up(&mut bob, "bob", "PX 60000 START 1");
@@ -122,24 +111,10 @@ fn what_has_started_outlives_the_connection_and_lapses() {
     );
 }
 
-#[test]
-fn a_start_that_nobody_hears_goes_to_the_next_at_once() {
-    let server = Setup::new().module_args("claim 600000").start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "PX 60000 START 1");
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    carol.granted();
-    assert!(owners(&mut client, "k").is_empty());
-    assert_eq!(client.info("lock", "lock_places"), "0");
-}
-
 /// Whether it starts, and with which number, is as it said last.
 #[test]
 fn the_last_request_counts() {
-    let (_server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("claim 5000");
     for options in ["START 1", "", "START 3"] {
         queue_up(&mut client, "bob", options);
     }
@@ -154,8 +129,7 @@ fn the_last_request_counts() {
 /// It gives up: it leaves, or if its grant has been made, it releases that.
 #[test]
 fn giving_up_leaves_nothing() {
-    let (server, mut client, mut mail) = with_claim(600_000);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client, mut mail) = super::held("claim 600000");
     queue_up(&mut client, "bob", "START 1");
     assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
     queue_up(&mut client, "bob", "START 2");
@@ -167,21 +141,10 @@ fn giving_up_leaves_nothing() {
     assert_eq!(mail.rest(&mut client), [""; 0]);
 }
 
-#[test]
-fn a_break_is_told() {
-    let (_server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut client, "bob", "START 1");
-    let fence = start_bob(&mut client, &mut mail, "5000 0 1");
-    client.ask::<Value>("LOCK.BREAK k");
-    assert_eq!(mail.next(), format!("lost {fence} bob"));
-}
-
 /// The reply is the same in both protocols and in a transaction, and the message comes after it.
 #[test]
 fn the_reply_is_queued_everywhere() {
-    let (server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client, mut mail) = super::held("claim 5000");
     queue_up(&mut server.client_resp3(), "zoe", "START 1");
     soon("her leave", || owners(&mut client, "k").is_empty());
     let asks = "LOCK.ACQUIRE k OWNER bob ONCE BLOCK 0 NOTIFY ch START 2";
@@ -192,41 +155,10 @@ fn the_reply_is_queued_everywhere() {
     assert!(client.send_words(script).unwrap_err().contains("NOTIFY is not allowed in scripts"));
 }
 
-#[test]
-fn what_is_refused_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    const SYNTAX: &str = "ERR syntax error";
-    const INTEGER: &str = "ERR value is not an integer or out of range";
-    const POSITIVE: &str = "ERR value is out of range, must be positive";
-    let cases = [
-        ("START 1", SYNTAX),
-        ("NOTIFY ch START", SYNTAX),
-        ("NOTIFY ch START 1 START 2", SYNTAX),
-        ("NOTIFY ch START 1 SESSION", SYNTAX),
-        ("NOTIFY ch START 1 SYNC 1 100", SYNTAX),
-        ("NOTIFY ch START WANTED", INTEGER),
-        ("NOTIFY ch START 9223372036854775808", INTEGER),
-        ("NOTIFY ch START 0", POSITIVE),
-        ("NOTIFY ch START -1", POSITIVE),
-    ];
-    for (options, error) in cases {
-        for key in ["k", "free"] {
-            let line = format!("LOCK.ACQUIRE {key} OWNER bob ONCE BLOCK 0 {options}");
-            assert_eq!(client.refused(&line), error, "{line}");
-        }
-    }
-    assert_eq!(client.refused("LOCK.MACQUIRE 1 free OWNER bob BLOCK 0 NOTIFY ch START 1"), SYNTAX);
-    assert!(client.holder("free").is_none() && owners(&mut client, "k").is_empty());
-    assert_eq!(client.holder("k").unwrap().owner, "alice");
-}
-
 /// The server grants the lock though it takes no more acquires, and the claim behind the work goes through.
 #[test]
 fn a_server_out_of_memory_has_it_start_and_extend() {
-    let (_server, mut client, mut mail) = with_claim(5000);
-    client.acquire("k", "OWNER alice").unwrap();
+    let (_server, mut client, mut mail) = super::held("claim 5000");
     queue_up(&mut client, "bob", "START 1");
     client.ask::<()>("CONFIG SET maxmemory 1");
     let fence = start_bob(&mut client, &mut mail, "5000 0 1");

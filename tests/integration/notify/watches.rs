@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{ask, queue_up};
-use crate::support::{Client, Grant, Mailbox, Server, Setup, Waiter, blocked_clients, grant, owners, soon};
+use crate::support::{Client, Grant, Mailbox, Server, Waiter, blocked_clients, grant, owners, soon};
 
 /// Alice holds `k`, and hears of it, also that somebody waits.
 #[track_caller]
@@ -37,19 +37,8 @@ fn a_grant_that_is_lost_is_told() {
 }
 
 #[test]
-fn a_lapse_is_told_when_it_comes() {
-    let server = Setup::new().set("active-expire-effort", "1").start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    let fence = holds(&mut client, "PX 200").fence;
-    assert_eq!(mail.next(), format!("lost {fence} alice"));
-    assert_eq!(client.holder("k"), None);
-    assert_eq!(client.info("lock", "lock_lapses"), "1");
-}
-
-#[test]
 fn an_own_release_is_not_told() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (_server, mut client, mut mail) = super::heard("");
     holds(&mut client, "");
     client.ask::<()>("LOCK.RELEASE k alice");
     client.acquire("k", "OWNER bob").unwrap();
@@ -59,8 +48,7 @@ fn an_own_release_is_not_told() {
 
 #[test]
 fn a_wish_is_told_once_for_each_queue() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = super::heard("");
     let fence = holds(&mut client, "PX 60000").fence;
     let wanted = format!("wanted {fence} alice");
     assert!(mail.rest(&mut client).is_empty());
@@ -82,8 +70,7 @@ fn a_wish_is_told_once_for_each_queue() {
 /// One message less for each handover to a place that has others behind it.
 #[test]
 fn a_wish_is_told_only_to_those_who_ask_for_it() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = super::heard("");
     let fence = grant(ask(&mut client, "alice", "PX 60000")).unwrap().fence;
     queue_up(&mut client, "bob", "");
     let _carol = Waiter::new(&server, "k", "OWNER carol");
@@ -102,9 +89,7 @@ fn a_wish_is_told_only_to_those_who_ask_for_it() {
 
 #[test]
 fn a_claim_hears_of_those_behind_it() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client, mut mail) = super::held("");
     queue_up(&mut client, "bob", "WANTED");
     let _carol = Waiter::new(&server, "k", "OWNER carol");
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -119,8 +104,7 @@ fn a_claim_hears_of_those_behind_it() {
 
 #[test]
 fn the_channel_named_last_counts() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let (mut mail, mut elsewhere) = (Mailbox::of(&server, "ch"), Mailbox::of(&server, "elsewhere"));
     let fence = holds(&mut client, "PX 60000").fence;
     client.acquire("k", "OWNER alice ONCE NOTIFY elsewhere").unwrap();
@@ -128,36 +112,6 @@ fn the_channel_named_last_counts() {
     client.acquire("k", "OWNER alice ONCE").unwrap();
     client.ask::<()>("LOCK.BREAK k");
     assert_eq!(elsewhere.next(), format!("lost {fence} alice"));
-    assert!(mail.rest(&mut client).is_empty());
-}
-
-/// A lock is kept for many uses without a round trip, and given up when somebody else wants it.
-#[test]
-fn a_lock_is_kept_until_it_is_wanted() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    for _ in 0..20 {
-        let fence = holds(&mut client, "PX 60000").fence;
-        let mut bob = Waiter::new(&server, "k", "OWNER bob");
-        assert_eq!(mail.next(), format!("wanted {fence} alice"));
-        client.ask::<()>(&format!("LOCK.RELEASE k alice FENCE {fence}"));
-        let granted = bob.granted();
-        bob.client.ask::<()>(&format!("LOCK.RELEASE k bob FENCE {}", granted.fence));
-    }
-}
-
-#[test]
-fn a_wish_is_not_told_of_a_grant_that_is_taken_back() {
-    let server = Server::start();
-    let (mut client, mut dies, mut mail) = (server.client(), server.client(), Mailbox::of(&server, "ch"));
-    client.acquire("k", "OWNER alice").unwrap();
-    queue_up(&mut dies, "bob", "WANTED");
-    queue_up(&mut client, "carol", "WANTED");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    assert!(mail.next().ends_with(" bob"));
-    drop(dies);
-    assert!(mail.next().starts_with("granted "));
-    assert_eq!(client.holder("k").unwrap().owner, "carol");
     assert!(mail.rest(&mut client).is_empty());
 }
 
