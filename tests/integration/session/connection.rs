@@ -3,8 +3,7 @@
 use redis::Value;
 
 use crate::support::{
-    Client, Server, Waiter, blocked_clients, grant, owners, server_time, soon, transaction, wait_until,
-    wait_until_gone,
+    Client, Server, Waiter, grant, owners, server_time, soon, transaction, wait_until, wait_until_gone,
 };
 
 #[track_caller]
@@ -24,8 +23,7 @@ pub(super) fn has_session(client: &mut Client, key: &str) -> bool {
 /// Alice holds `k` in a session, bob waits, and her connection ends in that way: he gets the lock at once.
 #[track_caller]
 fn ends_with(options: &str, end: impl FnOnce(&mut Client, Client)) {
-    let server = Server::start();
-    let (mut alice, mut client) = (server.client(), server.client());
+    let (server, [mut alice, mut client]) = Server::and_clients();
     let first = alice.acquire("k", &format!("OWNER alice PX 600000 SESSION {options}")).unwrap();
     alice.acquire("free", "OWNER alice PX 600000 SESSION").unwrap();
     let mut bob = Waiter::new(&server, "k", "OWNER bob");
@@ -38,14 +36,10 @@ fn ends_with(options: &str, end: impl FnOnce(&mut Client, Client)) {
 }
 
 #[test]
-fn a_connection_that_closes_releases_its_locks() {
-    ends_with("", |_, alice| drop(alice));
-    ends_with("ONCE", |_, alice| drop(alice));
-    ends_with("BLOCK 0", |_, alice| drop(alice));
-}
-
-#[test]
-fn a_connection_that_is_killed_or_quits_releases_its_locks() {
+fn a_connection_that_closes_is_killed_or_quits_releases_its_locks() {
+    for options in ["", "ONCE", "BLOCK 0"] {
+        ends_with(options, |_, alice| drop(alice));
+    }
     ends_with("", |client, mut alice| {
         let id = id(&mut alice);
         assert_eq!(client.ask::<i64>(&format!("CLIENT KILL ID {id}")), 1);
@@ -62,26 +56,8 @@ fn all_holds_go_with_the_connection() {
 }
 
 #[test]
-fn a_thousand_locks_of_one_connection_are_released_at_once() {
-    let server = Server::start();
-    let (mut alice, mut client) = (server.client(), server.client());
-    for number in 0..1000 {
-        alice.begin(&format!("LOCK.ACQUIRE k{number} PX 600000 SESSION"));
-    }
-    for _ in 0..1000 {
-        alice.finish().unwrap();
-    }
-    assert_eq!(client.ask::<i64>("DBSIZE"), 1000);
-    let mut bob = Waiter::new(&server, "k500", "OWNER bob");
-    drop(alice);
-    assert_eq!(bob.granted().owner, "bob");
-    soon("the others free", || client.ask::<i64>("DBSIZE") == 1);
-}
-
-#[test]
 fn in_another_database_too() {
-    let server = Server::start();
-    let (mut alice, mut client) = (server.client(), server.client());
+    let (_server, [mut alice, mut client]) = Server::and_clients();
     for (db, key) in [(0, "k"), (7, "k"), (7, "l")] {
         alice.ask::<()>(&format!("SELECT {db}"));
         alice.acquire(key, "OWNER alice PX 450 SESSION").unwrap();
@@ -99,8 +75,7 @@ fn in_another_database_too() {
 
 #[test]
 fn a_lock_renamed_away_is_no_longer_the_sessions() {
-    let server = Server::start();
-    let (mut alice, mut client) = (server.client(), server.client());
+    let (_server, [mut alice, mut client]) = Server::and_clients();
     let first = alice.acquire("k", "OWNER alice PX 1000 SESSION").unwrap();
     client.ask::<()>("RENAME k other");
     let ends: i64 = client.ask("PEXPIRETIME other");
@@ -115,8 +90,7 @@ fn a_lock_renamed_away_is_no_longer_the_sessions() {
 #[test]
 fn what_ends_the_grant_ends_the_session() {
     for line in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k", "FLUSHALL", "MOVE k 1", "SWAPDB 0 1"] {
-        let server = Server::start();
-        let (mut alice, mut client) = (server.client(), server.client());
+        let (server, [mut alice, mut client]) = Server::and_clients();
         let alice_id = id(&mut alice);
         let first = alice.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
         server.client().ask::<Value>(line);
@@ -133,9 +107,7 @@ fn what_ends_the_grant_ends_the_session() {
 
 #[test]
 fn a_waiter_can_ask_for_a_session() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
+    let (server, mut client) = Server::held();
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 450 SESSION");
     let mut carol = Waiter::new(&server, "k", "OWNER carol");
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -150,37 +122,8 @@ fn a_waiter_can_ask_for_a_session() {
 }
 
 #[test]
-fn a_waiter_with_a_session_that_closes_in_the_queue_gets_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice").unwrap();
-    let bob = Waiter::new(&server, "k", "OWNER bob SESSION");
-    let bob_id = bob.id;
-    drop(bob);
-    wait_until_gone(&mut client, bob_id);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    assert_eq!(client.holder("k"), None);
-}
-
-#[test]
-fn nothing_is_held_for_a_waiter_that_dies_in_the_step_of_its_grant() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let bob = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
-    let kill = format!("CLIENT KILL ID {}", bob.id);
-    transaction(&mut client, &["LOCK.RELEASE k alice", &kill]);
-    soon("a free lock", || client.holder("k").is_none());
-    assert_eq!(blocked_clients(&mut client), 0);
-    let carol = client.acquire("k", "OWNER bob PX 600000").unwrap();
-    assert_eq!(carol.holds, 1);
-    assert!(!has_session(&mut client, "k"));
-}
-
-#[test]
 fn a_script_has_no_connection_for_a_session() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let call = "redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'alice', 'SESSION')";
     let script = format!("return {call}");
     let error = client.send_words(["EVAL", &script, "1", "k"]).unwrap_err();
@@ -195,8 +138,7 @@ fn a_script_has_no_connection_for_a_session() {
 
 #[test]
 fn in_a_transaction_a_session_is_the_connections() {
-    let server = Server::start();
-    let (mut alice, mut client) = (server.client(), server.client());
+    let (_server, [mut alice, mut client]) = Server::and_clients();
     let replies = transaction(&mut alice, &["LOCK.ACQUIRE k OWNER alice PX 600000 SESSION"]);
     assert_eq!(grant(replies[0].clone().unwrap()).unwrap().holds, 1);
     assert!(has_session(&mut client, "k"));
@@ -205,18 +147,8 @@ fn in_a_transaction_a_session_is_the_connections() {
 }
 
 #[test]
-fn session_given_twice_is_an_error() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(client.refused("LOCK.ACQUIRE k SESSION session"), "ERR syntax error");
-    assert_eq!(client.refused("LOCK.RELEASE k alice SESSION"), "ERR syntax error");
-    assert_eq!(client.ask::<i64>("EXISTS k"), 0);
-}
-
-#[test]
 fn a_lock_overwritten_with_another_type_leaves_no_session() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut holder = server.client();
     holder.acquire("k", "OWNER alice PX 60000 SESSION").unwrap();
     assert_eq!(client.ask::<String>("SET k v"), "OK");

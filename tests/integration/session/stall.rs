@@ -110,29 +110,21 @@ impl Scene {
     }
 }
 
-#[track_caller]
-fn goes_on_after(then: &[&str]) {
+/// Whoever asks for the lock, or looks at its key.
+#[test]
+fn a_session_goes_on_whatever_is_asked_right_afterwards() {
     for how in STALLS {
-        let scene = Scene::new();
-        let mut other = scene.server.client();
-        stall(&scene.server, how, &mut other, then);
-        scene.goes_on(&format!("{how:?}, {then:?}"));
+        for then in [
+            &[][..],
+            &["LOCK.ACQUIRE k OWNER dave", "LOCK.RELEASE k dave", "LOCK.ACQUIRE k OWNER alice ONCE"],
+            &["EXISTS k", "LOCK.INFO k", "PTTL k"],
+        ] {
+            let scene = Scene::new();
+            let mut other = scene.server.client();
+            stall(&scene.server, how, &mut other, then);
+            scene.goes_on(&format!("{how:?}, {then:?}"));
+        }
     }
-}
-
-#[test]
-fn a_session_goes_on_where_nothing_else_is_asked() {
-    goes_on_after(&[]);
-}
-
-#[test]
-fn a_session_goes_on_where_another_asks_for_the_lock() {
-    goes_on_after(&["LOCK.ACQUIRE k OWNER dave", "LOCK.RELEASE k dave", "LOCK.ACQUIRE k OWNER alice ONCE"]);
-}
-
-#[test]
-fn a_session_goes_on_where_another_command_looks_at_the_key() {
-    goes_on_after(&["EXISTS k", "LOCK.INFO k", "PTTL k"]);
 }
 
 #[test]
@@ -164,16 +156,6 @@ fn a_release_right_afterwards_is_one() {
 }
 
 #[test]
-fn an_extension_right_afterwards_is_one() {
-    for how in STALLS {
-        let mut scene = Scene::new();
-        let replies = stall(&scene.server, how, &mut scene.alice, &["LOCK.EXTEND k alice PX 900"]);
-        assert_eq!(replies, [Ok(Value::Int(900))], "{how:?}");
-        scene.goes_on(&format!("{how:?}"));
-    }
-}
-
-#[test]
 fn a_session_whose_connection_closed_meanwhile_is_over() {
     let scene = Scene::new();
     let Scene { server, alice, first, mut bob, mut client, .. } = scene;
@@ -183,31 +165,6 @@ fn a_session_whose_connection_closed_meanwhile_is_over() {
     });
     assert!(bob.granted().fence > first.fence);
     assert_eq!(client.holder("k").unwrap().owner, "bob");
-}
-
-#[test]
-fn a_greatest_age_that_was_reached_meanwhile_ends_the_session() {
-    for how in STALLS {
-        let mut scene = Scene::new();
-        let mut carol = scene.server.client();
-        carol.acquire("capped", "OWNER carol PX 1000 SESSION MAXHOLD 1200").unwrap();
-        let mut dave = Waiter::new(&scene.server, "capped", "OWNER dave");
-        stall(&scene.server, how, &mut scene.client, &["LOCK.ACQUIRE capped OWNER erin"]);
-        assert_eq!(dave.granted().owner, "dave", "{how:?}");
-    }
-}
-
-#[test]
-fn a_lease_without_a_session_lapses() {
-    for how in STALLS {
-        let mut scene = Scene::new();
-        scene.client.acquire("plain", "OWNER carol PX 1200").unwrap();
-        let mut dave = Waiter::new(&scene.server, "plain", "OWNER dave");
-        let mut other = scene.server.client();
-        stall(&scene.server, how, &mut other, &["LOCK.RELEASE plain carol"]);
-        assert_eq!(dave.granted().owner, "dave", "{how:?}");
-        wait_for("the event", || scene.lapsed().contains(&"plain".into()));
-    }
 }
 
 /// The server runs, and only refuses the renewals: that is a lapse, as for any lock.

@@ -98,15 +98,3 @@ fn nobody_who_has_lost_it() {
     let replies = stall(&server, STALLS[1], &mut client, &["EXISTS k", &kill, "LOCK.INFO k"]);
     assert_eq!(replies[2], Ok(Value::Nil));
 }
-
-/// What is done to the key right after the stall is done to a lock that has lapsed.
-#[test]
-fn nothing_of_a_key_that_has_been_touched_since() {
-    for then in [&["EXISTS k", "FLUSHALL", "LOCK.INFO k"][..], &["SET k text", "DEL k", "LOCK.INFO k"]] {
-        let server = server();
-        let (mut alice, mut client) = (server.client(), server.client());
-        alice.acquire("k", "OWNER alice PX 1000 SESSION").unwrap();
-        let replies = stall(&server, STALLS[1], &mut client, then);
-        assert_eq!(replies.last(), Some(&Ok(Value::Nil)), "{then:?}");
-    }
-}

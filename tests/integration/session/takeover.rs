@@ -15,8 +15,7 @@ struct Taken {
 /// Alice held `k` in a session of her first connection, and has taken it over with the second.
 #[track_caller]
 fn taken_over() -> Taken {
-    let server = Server::start();
-    let (mut first, mut second, client) = (server.client(), server.client(), server.client());
+    let (server, [mut first, mut second, client]) = Server::and_clients();
     let id = first.ask("CLIENT ID");
     let fence = first.acquire("k", "OWNER alice PX 900 SESSION").unwrap().fence;
     let again = second.acquire("k", "OWNER alice ONCE PX 900 SESSION").unwrap();
@@ -51,39 +50,8 @@ fn after_a_takeover_the_end_of_the_second_connection_releases() {
 }
 
 #[test]
-fn a_session_can_come_to_a_grant_that_had_none() {
-    let server = Server::start();
-    let (mut first, mut second, mut client) = (server.client(), server.client(), server.client());
-    let granted = first.acquire("k", "OWNER alice PX 600000").unwrap();
-    let again = second.acquire("k", "OWNER alice ONCE SESSION").unwrap();
-    assert_eq!((again.fence, again.holds), (granted.fence, 1));
-    drop(second);
-    soon("a free lock", || client.holder("k").is_none());
-}
-
-#[test]
-fn a_reentry_without_session_leaves_the_session_as_it_is() {
-    let server = Server::start();
-    let (mut first, mut second, mut client) = (server.client(), server.client(), server.client());
-    let second_id = second.ask("CLIENT ID");
-    first.acquire("k", "OWNER alice PX 900 SESSION").unwrap();
-    assert_eq!(second.acquire("k", "OWNER alice PX 1").unwrap().holds, 2);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 1);
-    assert_eq!(client.lock_info("k").unwrap()["session"], "1");
-    drop(second);
-    wait_until_gone(&mut client, second_id);
-    let later = server_time(&mut client) + 1300;
-    wait_until(&mut client, later);
-    assert_eq!(client.holder("k").unwrap().holds, 1);
-    drop(first);
-    soon("a free lock", || client.holder("k").is_none());
-}
-
-#[test]
 fn a_waiting_reentry_takes_the_session_over_when_it_is_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (server, mut client) = Server::held();
     let mut first = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
     let mut second = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
     client.ask::<()>("LOCK.RELEASE k alice");
@@ -101,8 +69,7 @@ fn a_waiting_reentry_takes_the_session_over_when_it_is_granted() {
 #[test]
 fn a_session_is_taken_over_from_a_waiter_that_is_still_to_be_told() {
     for options in ["SESSION", "SESSION ONCE"] {
-        let server = Server::start();
-        let (mut client, mut second) = (server.client(), server.client());
+        let (server, [mut client, mut second]) = Server::and_clients();
         client.acquire("k", "OWNER alice PX 600000").unwrap();
         let mut first = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
         let again = format!("LOCK.ACQUIRE k OWNER bob PX 600000 {options}");
@@ -118,59 +85,16 @@ fn a_session_is_taken_over_from_a_waiter_that_is_still_to_be_told() {
     }
 }
 
-/// Two wait with sessions and are granted in one step, in which an operator has one of them told, and kills it.
-#[test]
-fn a_session_whose_connection_closed_is_taken_over_by_a_waiter_that_is_still_to_be_told() {
-    for (place, options) in [(0, ""), (1, ""), (0, "ONCE"), (1, "ONCE")] {
-        let server = Server::start();
-        let mut client = server.client();
-        client.acquire("k", "OWNER alice PX 600000").unwrap();
-        let what = format!("{place} {options}");
-        let asks = format!("OWNER bob PX 600000 SESSION {options}");
-        let mut bobs = vec![Waiter::new(&server, "k", &asks), Waiter::new(&server, "k", &asks)];
-        let mut carol = Waiter::new(&server, "k", "OWNER carol");
-        let dead = bobs.remove(place);
-        let [tell, kill] = ["UNBLOCK", "KILL ID"].map(|how| format!("CLIENT {how} {}", dead.id));
-        transaction(&mut client, &["LOCK.RELEASE k alice", &tell, &kill]);
-        let granted = bobs[0].granted();
-        wait_until(&mut client, granted.granted_at() + 50);
-        let holder = client.holder("k").unwrap();
-        assert_eq!((&holder.owner[..], holder.fence, holder.holds), ("bob", granted.fence, 1), "{what}");
-        assert_eq!(client.lock_info("k").unwrap()["session"], "1", "{what}");
-        drop(bobs);
-        assert_eq!(carol.granted().owner, "carol", "{what}");
-    }
-}
-
 /// A waiter is told of a grant that has ended in the same step: there is nothing for its connection to keep alive.
 #[test]
 fn a_grant_that_ended_before_its_waiter_was_told_has_no_session() {
     for next in ["PING", "LOCK.ACQUIRE k OWNER carol PX 600000"] {
-        let server = Server::start();
-        let mut client = server.client();
-        client.acquire("k", "OWNER alice PX 600000").unwrap();
+        let (server, mut client) = Server::held();
         let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
         transaction(&mut client, &["LOCK.RELEASE k alice", "LOCK.RELEASE k bob", next]);
         bob.granted();
         soon("no session", || client.info("lock", "lock_sessions") == "0");
     }
-}
-
-/// The old connection closes after the lock was released and taken again by the same owner in another's session.
-#[test]
-fn an_old_session_does_not_end_a_new_one() {
-    let server = Server::start();
-    let (mut first, mut second, mut client) = (server.client(), server.client(), server.client());
-    let id = first.ask("CLIENT ID");
-    first.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
-    first.ask::<()>("LOCK.RELEASE k alice");
-    let granted = second.acquire("k", "OWNER alice PX 600000 SESSION").unwrap();
-    drop(first);
-    wait_until_gone(&mut client, id);
-    assert_eq!(client.ask::<String>("PING"), "PONG");
-    assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
-    drop(second);
-    soon("a free lock", || client.holder("k").is_none());
 }
 
 fn with_files() -> [Setup; 2] {
