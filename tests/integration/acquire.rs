@@ -3,52 +3,6 @@
 use crate::support::{Payload, Server};
 
 #[test]
-fn without_an_owner_the_server_makes_one_that_is_a_uuid_of_version_4() {
-    let (_server, mut client) = Server::and_client();
-    let first = client.acquire("a", "").unwrap().owner;
-    let second = client.acquire("b", "").unwrap().owner;
-    assert_ne!(first, second);
-    for owner in [first, second] {
-        assert_eq!(owner.len(), 36);
-        for (place, character) in owner.chars().enumerate() {
-            let right = match place {
-                8 | 13 | 18 | 23 => character == '-',
-                14 => character == '4',
-                19 => "89ab".contains(character),
-                _ => "0123456789abcdef".contains(character),
-            };
-            assert!(right, "{owner} at {place}");
-        }
-    }
-}
-
-#[test]
-fn a_reentry_never_shortens_the_lease_and_may_lengthen_it() {
-    let (_server, mut client) = Server::and_client();
-    client.acquire("k", "OWNER alice PX 60000").unwrap();
-    let ends: i64 = client.ask("PEXPIRETIME k");
-    let shorter = client.acquire("k", "OWNER alice PX 1000").unwrap();
-    assert!(shorter.lease > 50_000 && shorter.lease <= 60_000, "{shorter:?}");
-    assert_eq!(client.ask::<i64>("PEXPIRETIME k"), ends);
-    let longer = client.acquire("k", "OWNER alice PX 90000").unwrap();
-    assert_eq!(longer.lease, 90_000);
-    assert!(client.ask::<i64>("PEXPIRETIME k") >= ends + 30_000);
-}
-
-#[test]
-fn once_gives_a_holder_its_grant_back_without_another_hold() {
-    let (_server, mut client) = Server::and_client();
-    let first = client.acquire("k", "OWNER alice ONCE PX 60000").unwrap();
-    assert_eq!(first.holds, 1);
-    let before = client.snapshot();
-    let again = client.acquire("k", "once OWNER alice PX 1000").unwrap();
-    assert_eq!((again.fence, again.holds), (first.fence, 1));
-    assert_eq!(client.snapshot(), before);
-    assert_eq!(client.acquire("k", "OWNER alice ONCE PX 90000").unwrap().lease, 90_000);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice"), 0);
-}
-
-#[test]
 fn an_options_word_can_be_an_owner_or_a_key() {
     let (_server, mut client) = Server::and_client();
     assert_eq!(client.acquire("OWNER", "OWNER OWNER PX 60000").unwrap().owner, "OWNER");

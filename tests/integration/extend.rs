@@ -2,8 +2,6 @@
 
 use crate::support::Server;
 
-const NOT_HELD: &str = "NOTHELD the lock is not held by this owner";
-
 #[test]
 fn the_owner_sets_the_lease_longer_or_shorter() {
     let (_server, mut client) = Server::and_client();
@@ -22,18 +20,4 @@ fn the_owner_sets_the_lease_longer_or_shorter() {
     }
     let holder = client.holder("k").unwrap();
     assert_eq!((holder.fence, holder.holds), (fence, 1));
-}
-
-#[test]
-fn an_extension_by_anybody_else_or_of_a_free_lock_is_refused() {
-    let (_server, mut client) = Server::and_client();
-    assert_eq!(client.refused("LOCK.EXTEND k alice"), NOT_HELD);
-    assert_eq!(client.ask::<i64>("EXISTS k"), 0);
-    let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
-    let before = client.snapshot();
-    assert_eq!(client.refused("LOCK.EXTEND k bob PX 90000"), NOT_HELD);
-    for other in [1, fence - 1, fence + 1, 1 << 53, i64::MAX] {
-        assert_eq!(client.refused(&format!("LOCK.EXTEND k alice PX 90000 FENCE {other}")), NOT_HELD);
-    }
-    assert_eq!(client.snapshot(), before);
 }

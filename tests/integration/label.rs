@@ -27,8 +27,7 @@ fn labels(client: &mut Client, part: &str) -> Vec<String> {
 
 #[test]
 fn a_holder_has_the_label_that_it_gave_last() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("k", "OWNER a LABEL one").unwrap();
     assert_eq!(label(&mut client, "k"), "one");
     let before = client.snapshot();
@@ -69,34 +68,6 @@ fn those_who_wait_have_theirs_too() {
     assert_eq!(labels(&mut client, "grants"), ["second", "again"]);
     grant(client.ask(&place("claimed"))).unwrap();
     assert_eq!(labels(&mut client, "grants"), ["second", "claimed"]);
-}
-
-#[test]
-fn several_locks_have_it_each() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.ask::<Value>("LOCK.MACQUIRE 2 a b OWNER x LABEL both");
-    assert_eq!([label(&mut client, "a"), label(&mut client, "b")], ["both", "both"]);
-}
-
-#[test]
-fn words_that_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER a LABEL one").unwrap();
-    let before = client.snapshot();
-    let long = "x".repeat(129);
-    for (options, error) in [
-        ("LABEL", "ERR syntax error"),
-        ("LABEL a LABEL b", "ERR syntax error"),
-        (&format!("LABEL {long}")[..], "ERR label must be at most 128 bytes long"),
-    ] {
-        for command in ["LOCK.ACQUIRE k", "LOCK.MACQUIRE 2 k l"] {
-            assert_eq!(client.refused(&format!("{command} OWNER a {options}")), error, "{options}");
-        }
-    }
-    assert_eq!((client.snapshot(), label(&mut client, "k")), (before, "one".into()));
-    client.acquire("k", &format!("OWNER a LABEL {}", &long[1..])).unwrap();
 }
 
 /// Takes `odd` with any bytes, and `k` with one of three holders labelled.
@@ -143,8 +114,7 @@ fn replicas_and_payloads_have_them() {
 
 #[test]
 fn payloads_that_no_server_of_ours_would_write() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let (label, long) = ([b'x'; 128], [b'x'; 129]);
     let good = Part { room: 1, ..reader(b"a", 5) };
@@ -161,8 +131,7 @@ fn payloads_that_no_server_of_ours_would_write() {
 /// A plain lock with a label is exclusive still, and nothing of it is left when the label is taken away.
 #[test]
 fn without_a_label_it_is_what_it_was() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("k", "EX 600").unwrap();
     let owner = client.holder("k").unwrap().owner;
     let look = |client: &mut Client| (client.ask("DUMP k"), client.ask("MEMORY USAGE k"));
@@ -177,8 +146,7 @@ fn without_a_label_it_is_what_it_was() {
 /// Owners are what it takes to release a lock, and so no secret to those only who may write to it.
 #[test]
 fn owners_are_shown_to_those_who_may_write_and_labels_to_all_who_may_read() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("k", "OWNER secret PX 600000 SHARED LABEL web-1").unwrap();
     client.acquire("{k}l", "OWNER secret PX 600000").unwrap();
     let _waiter = Waiter::new(&server, "k", "OWNER hidden LABEL web-2");

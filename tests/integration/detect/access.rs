@@ -5,8 +5,7 @@ use crate::support::{Server, Waiter};
 
 #[test]
 fn keys_are_named_to_those_who_may_read_them() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("ACL SETUSER guest on nopass +@all ~bs ~cs");
     hold(&mut client, "a b c");
     let _a = waits(&server, "bs", "a");
@@ -21,8 +20,7 @@ fn keys_are_named_to_those_who_may_read_them() {
 /// An owner is shown by the locks on both sides of it: by the one that it holds, and by the one that it waits for.
 #[test]
 fn owners_are_named_to_those_who_may_write_to_a_lock_beside_them() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     hold(&mut client, "a b c d e f");
     let _waiters = ["bc", "cd", "de", "ef", "fa"].map(|link| {
         let (owner, next) = link.split_at(1);
@@ -65,8 +63,7 @@ fn owners_are_named_to_those_who_may_write_to_a_lock_beside_them() {
 /// A session's owner is shown by the lock that it holds alone, and who waits on its connection by the other lock.
 #[test]
 fn owners_on_one_connection_are_named_each_by_its_own_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     hold(&mut client, "a b");
     let mut holder = server.client();
     holder.acquire("session", "OWNER holder SESSION PX 600000").unwrap();

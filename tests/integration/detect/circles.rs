@@ -30,8 +30,7 @@ fn is_told(client: &mut Client, line: &str, circle: &str) {
 
 #[test]
 fn two_that_wait_for_each_other() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     hold(&mut client, "a b");
     let mut a = waits(&server, "bs", "a");
     is_told(
@@ -47,8 +46,7 @@ fn two_that_wait_for_each_other() {
 
 #[test]
 fn only_where_it_is_asked_for_and_would_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     hold(&mut client, "a b");
     let mut a = Waiter::new(&server, "bs", "OWNER a");
     for line in ["LOCK.ACQUIRE as OWNER b DETECT", "LOCK.ACQUIRE as OWNER b DETECT NOTIFY c"] {
@@ -70,8 +68,7 @@ fn only_where_it_is_asked_for_and_would_wait() {
 
 #[test]
 fn a_long_circle_is_told_in_part() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let owners: Vec<String> = (0..12).map(|number| format!("t{number}")).collect();
     hold(&mut client, &owners.join(" "));
     let _waiters: Vec<Waiter> =
@@ -84,8 +81,7 @@ fn a_long_circle_is_told_in_part() {
 /// A waiter in front that waits for another lock too.
 #[test]
 fn through_those_who_came_before() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     hold(&mut client, "a b");
     let words = "LOCK.MACQUIRE 2 as free OWNER c BLOCK 0";
     let mut c = Waiter::of_words(&server, server.client(), words.split(' '));
@@ -104,48 +100,9 @@ fn through_those_who_came_before() {
     c.reply().unwrap();
 }
 
-/// Of three holders any may go.
-#[test]
-fn one_of_several_that_goes_on_is_enough() {
-    let server = Server::start();
-    let mut client = server.client();
-    hold(&mut client, "a");
-    for owner in ["b", "c", "d"] {
-        client.acquire("three", &format!("OWNER {owner} LIMIT 3 PX 600000")).unwrap();
-    }
-    let _b = waits(&server, "as", "b");
-    let _c = waits(&server, "as", "c");
-    let mut a = Waiter::new(&server, "three", "OWNER a LIMIT 3 DETECT");
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE three d"), 0);
-    assert_eq!(a.granted().owner, "a");
-    client.acquire("free", "OWNER e PX 600000").unwrap();
-    is_told(
-        &mut client,
-        "LOCK.ACQUIRE three OWNER a BLOCK 0 DETECT",
-        r#"a waits for "three" held by b, b waits for "as" held by a"#,
-    );
-}
-
-#[test]
-fn a_reader_that_wants_to_write() {
-    let server = Server::start();
-    let mut client = server.client();
-    for owner in ["a", "b"] {
-        client.acquire("read", &format!("OWNER {owner} SHARED PX 600000")).unwrap();
-    }
-    hold(&mut client, "a");
-    let _b = waits(&server, "as", "b");
-    is_told(
-        &mut client,
-        "LOCK.ACQUIRE read OWNER a BLOCK 0 DETECT",
-        r#"a waits for "read" held by b, b waits for "as" held by a"#,
-    );
-}
-
 #[test]
 fn places_of_notify_are_waits_too() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let _listener = crate::support::Mailbox::of(&server, "box");
     hold(&mut client, "a b");
     let place = "LOCK.ACQUIRE bs OWNER a BLOCK 0 NOTIFY box ONCE DETECT";
@@ -166,8 +123,7 @@ fn places_of_notify_are_waits_too() {
 /// A connection that is blocked gives nothing back, under whatever names it has taken it.
 #[test]
 fn a_session_waits_with_its_connection() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("one", "OWNER mine PX 600000 SESSION").unwrap();
     is_told(
         &mut client,
@@ -193,8 +149,7 @@ fn a_session_waits_with_its_connection() {
 
 #[test]
 fn through_other_databases_and_back() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut other = server.client();
     other.ask::<()>("SELECT 3");
     hold(&mut client, "a");
@@ -212,25 +167,10 @@ fn through_other_databases_and_back() {
     assert_eq!(third.holder("cs").unwrap().owner, "c", "the database is still selected");
 }
 
-/// Whose lease is over waits for nobody's sake.
-#[test]
-fn a_holder_whose_lease_is_over_holds_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    hold(&mut client, "a");
-    client.acquire("bs", "OWNER b PX 1").unwrap();
-    wait_for("the lease to end", || client.holder("bs").is_none());
-    let mut b = waits(&server, "as", "b");
-    assert_eq!(client.acquire("bs", "OWNER a BLOCK 0 DETECT").unwrap().owner, "a");
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE as a"), 0);
-    assert_eq!(b.granted().owner, "b");
-}
-
 /// An error is one line.
 #[test]
 fn names_can_hold_any_byte() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let (key, long) = (&b"line\r\nbreak \"\xff"[..], vec![b'x'; 100]);
     client.ask_words::<Value, _>([&b"LOCK.ACQUIRE"[..], key, b"OWNER", b"a"]);
     client.ask_words::<Value, _>([&b"LOCK.ACQUIRE"[..], &long, b"OWNER", b"b \n"]);
@@ -242,44 +182,4 @@ fn names_can_hold_any_byte() {
     let circle =
         format!(r#"a waits for "{long}..." held by b \n, b \n waits for "line\r\nbreak \"\xff" held by a"#);
     assert_eq!(told, format!("{WOULD}{circle}"));
-}
-
-/// A new wait that stands in front of those who came before: its owner is to have a lock with less room.
-#[test]
-fn through_those_who_came_before_and_are_overtaken() {
-    let server = Server::start();
-    let mut client = server.client();
-    for line in ["x OWNER a LIMIT 2", "x OWNER d LIMIT 2", "u OWNER e"] {
-        client.ask::<Value>(&format!("LOCK.ACQUIRE {line} PX 600000"));
-    }
-    let words = "LOCK.MACQUIRE 2 x u OWNER b LIMIT 2 BLOCK 0 DETECT";
-    let mut b = Waiter::of_words(&server, server.client(), words.split(' '));
-    is_told(
-        &mut client,
-        "LOCK.MACQUIRE 2 u x OWNER a BLOCK 0 DETECT",
-        r#"a waits for "u" behind b, b waits for "x" held by a"#,
-    );
-    // The one that is told gives back what it has, and the other goes on.
-    for line in ["x a", "x d", "u e"] {
-        assert_eq!(client.ask::<i64>(&format!("LOCK.RELEASE {line}")), 0);
-    }
-    b.reply().unwrap();
-}
-
-/// What waits on a connection that has closed waits no more, even before its places have been cleared up.
-#[test]
-fn places_of_a_closed_connection_are_no_waits() {
-    let server = Server::start();
-    let mut client = server.client();
-    let _listener = crate::support::Mailbox::of(&server, "box");
-    hold(&mut client, "a b");
-    let mut gone = server.client();
-    assert_eq!(gone.ask::<String>("LOCK.ACQUIRE bs OWNER a BLOCK 0 NOTIFY box"), "QUEUED");
-    let id = gone.ask::<u64>("CLIENT ID");
-    // In one step.
-    client.ask::<()>("MULTI");
-    client.ask::<()>(&format!("CLIENT KILL ID {id}"));
-    client.ask::<()>("LOCK.ACQUIRE as OWNER b BLOCK 0 NOTIFY box DETECT");
-    let told = client.ask::<Vec<Value>>("EXEC");
-    assert_eq!(told.last(), Some(&Value::SimpleString("QUEUED".into())));
 }

@@ -23,8 +23,7 @@ impl Scene {
 
     #[track_caller]
     fn with(options: &str) -> Self {
-        let server = Server::start();
-        let (mut writer, other) = (server.client(), server.client());
+        let (server, [mut writer, other]) = Server::and_clients();
         let grant = writer.acquire("k", options).unwrap();
         Self { server, writer, other, grant }
     }
@@ -111,19 +110,6 @@ fn nothing_is_written_once_somebody_has_ended_the_grant() {
     }
 }
 
-#[test]
-fn nothing_is_written_once_the_lock_has_gone_to_the_next() {
-    for end in ["LOCK.RELEASE k alice", "LOCK.BREAK k", "DEL k"] {
-        let mut scene = Scene::new();
-        let mut bob = Waiter::new(&scene.server, "k", "OWNER bob");
-        assert!(scene.watch());
-        scene.other.ask::<()>(end);
-        assert!(bob.granted().fence > scene.grant.fence);
-        assert!(!scene.write(), "{end}");
-        assert!(!scene.watch(), "{end}");
-    }
-}
-
 /// A lease too short for more than one round trip begins, and is watched, in one. When it ends.
 #[track_caller]
 fn watch_a_short_lease(client: &mut Client) -> i64 {
@@ -137,20 +123,10 @@ fn watch_a_short_lease(client: &mut Client) -> i64 {
     convert(client.finish().unwrap())
 }
 
-#[test]
-fn nothing_is_written_once_the_lease_is_over() {
-    let server = Server::start();
-    let (mut writer, mut other) = (server.client(), server.client());
-    let ends = watch_a_short_lease(&mut writer);
-    wait_until(&mut other, ends);
-    assert!(!write(&mut writer));
-}
-
 /// The server deletes a key some time after its end, or when somebody looks at it.
 #[test]
 fn nothing_is_written_once_the_lease_is_over_though_the_key_is_still_there() {
-    let server = Server::start();
-    let (mut writer, mut other) = (server.client(), server.client());
+    let (_server, [mut writer, mut other]) = Server::and_clients();
     other.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     let ends = watch_a_short_lease(&mut writer);
     wait_until(&mut other, ends);
@@ -158,21 +134,11 @@ fn nothing_is_written_once_the_lease_is_over_though_the_key_is_still_there() {
     assert!(!write(&mut writer));
 }
 
-#[test]
-fn nothing_is_written_once_a_lapsed_lock_has_gone_to_the_next() {
-    let server = Server::start();
-    let (mut writer, mut bob) = (server.client(), server.client());
-    watch_a_short_lease(&mut writer);
-    bob.acquire("k", "OWNER bob BLOCK 0").unwrap();
-    assert!(!write(&mut writer));
-}
-
 /// The server fails no transaction for a key whose time was over when it was first watched. What tells is the look at the lock,
 /// so it comes after `WATCH`.
 #[test]
 fn a_lease_that_is_over_before_it_is_watched_is_told_by_the_look_at_the_lock() {
-    let server = Server::start();
-    let (mut writer, mut other) = (server.client(), server.client());
+    let (_server, [mut writer, mut other]) = Server::and_clients();
     other.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
     let lapsed = |writer: &mut Client, other: &mut Client| {
         let ends = watch_a_short_lease(writer);
@@ -277,19 +243,6 @@ fn a_sessions_renewal_fails_the_transaction_and_a_later_try_goes_through() {
 }
 
 #[test]
-fn the_end_of_a_session_fails_the_transaction() {
-    let mut scene = Scene::new();
-    let mut session = scene.server.client();
-    let id: i64 = session.ask("CLIENT ID");
-    session.acquire("k", "OWNER alice ONCE SESSION").unwrap();
-    assert!(scene.watch());
-    drop(session);
-    wait_until_gone(&mut scene.other, id);
-    wait_for("the end of the session", || scene.other.holder("k").is_none());
-    assert!(!scene.write());
-}
-
-#[test]
 fn where_several_hold_the_lock_each_who_comes_or_goes_fails_the_transaction() {
     let mut scene = Scene::with("OWNER alice PX 600000 SHARED");
     for (line, passes) in [
@@ -312,8 +265,7 @@ fn where_several_hold_the_lock_each_who_comes_or_goes_fails_the_transaction() {
 /// is let in by such a write, so none has come in between.
 #[test]
 fn the_end_of_one_of_several_leases_fails_the_transaction_only_once_somebody_writes_to_the_lock() {
-    let server = Server::start();
-    let (mut writer, mut other) = (server.client(), server.client());
+    let (_server, [mut writer, mut other]) = Server::and_clients();
     let watch_both = |writer: &mut Client, other: &mut Client| {
         other.acquire("k", "OWNER bob PX 600000 SHARED").unwrap();
         other.acquire("k", "OWNER alice PX 200 SHARED").unwrap();

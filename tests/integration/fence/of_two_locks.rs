@@ -10,8 +10,7 @@ const HAND_OVER_AND_COPY: &str = "EVAL redis.call('LOCK.RELEASE','x','alice')\
 
 /// Alice's lock `x`, which bob waits for.
 fn scene(options: &str) -> (Server, Client, Waiter) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("x", "OWNER alice PX 600000").unwrap();
     let bob = Waiter::new(&server, "x", &format!("OWNER bob {options}"));
     (server, client, bob)
@@ -34,19 +33,6 @@ fn the_grant_of_a_waiter_that_died_is_taken_back_though_the_other_lock_was_asked
     let y = client.holder("y").unwrap();
     soon("x to be free, whose waiter was never told", || client.holder("x").is_none());
     assert_eq!(client.holder("y").map(|holder| (holder.fence, holder.holds)), Some((y.fence, 1)));
-}
-
-#[test]
-fn the_grant_of_a_waiter_that_died_is_no_other_locks_waiters() {
-    let (server, mut client, bob) = scene("PX 600000");
-    client.acquire("y", "OWNER carol PX 600000").unwrap();
-    let mut heir = Waiter::new(&server, "y", "OWNER bob ONCE PX 600000");
-    let kill = format!("CLIENT KILL ID {}", bob.id);
-    // Before an acquire is decided, the lock's queue is looked at.
-    step(&mut client, &["LOCK.ACQUIRE y OWNER dave", &kill]);
-    let told = heir.granted();
-    soon("x to be free, whose waiter was never told", || client.holder("x").is_none());
-    assert_eq!(client.holder("y").map(|holder| (holder.fence, holder.holds)), Some((told.fence, 1)));
 }
 
 #[test]

@@ -31,8 +31,7 @@ fn refused(client: &mut Client, what: &str, payload: &[u8]) {
 /// Whatever is wrong with it, and wherever.
 #[test]
 fn a_refused_payload_leaves_the_clock_of_fences_alone() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for fence in [GREATEST, ahead(5 * MINUTE)] {
         let plain = Payload::lock(&mut client, b"alice", fence, 1);
         let last = Part { shorter: 5, ..reader(b"alice", fence) };
@@ -53,8 +52,7 @@ fn a_refused_payload_leaves_the_clock_of_fences_alone() {
 /// The server takes the payload to pieces before it looks at its time.
 #[test]
 fn a_payload_that_has_expired_leaves_it_alone_too() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let payload = Payload::lock(&mut client, b"alice", ahead(5 * MINUTE), 1).encode();
     client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"1", &payload, b"ABSTTL"]);
     assert_eq!(client.ask::<i64>("EXISTS k"), 0);
@@ -63,8 +61,7 @@ fn a_payload_that_has_expired_leaves_it_alone_too() {
 
 #[test]
 fn a_payload_too_far_ahead_is_refused_and_the_log_says_why() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for fence in [ahead(11 * MINUTE), GREATEST] {
         let plain = Payload::lock(&mut client, b"alice", fence, 1);
         refused(&mut client, "a plain lock", &plain.encode());
@@ -81,8 +78,7 @@ fn a_payload_too_far_ahead_is_refused_and_the_log_says_why() {
 #[test]
 fn of_many_that_are_refused_ten_a_second_are_warnings() {
     const MANY: usize = 300;
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let payload = Payload::lock(&mut client, b"alice", GREATEST, 1).encode();
     (0..MANY).for_each(|_| assert_eq!(restore(&mut client, &payload), Err(BAD.into())));
     let lines = |what: &str| {
@@ -101,8 +97,7 @@ fn of_many_that_are_refused_ten_a_second_are_warnings() {
 
 #[test]
 fn the_next_fence_is_above_that_of_a_payload() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let sample = Payload::lock(&mut client, b"x", 1, 1);
     for minutes in 1..4 {
         let fence = ahead(minutes * MINUTE);
@@ -120,8 +115,7 @@ fn the_next_fence_is_above_that_of_a_payload() {
 /// It does not push the clock, so it may be as far ahead as the clock is.
 #[test]
 fn a_fence_that_the_server_has_seen_may_come_back() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let payload = Payload::lock(&mut client, b"alice", ahead(60 * MINUTE), 1).encode();
     restore_from_primary(&mut client, "k", 60_000, &payload);
     client.ask::<()>("DEL k");
@@ -131,8 +125,7 @@ fn a_fence_that_the_server_has_seen_may_come_back() {
 
 #[test]
 fn in_a_transaction_and_in_a_script() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let sample = Payload::lock(&mut client, b"x", 1, 1);
     let first = ahead(MINUTE);
     client.ask::<()>("MULTI");

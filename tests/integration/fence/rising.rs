@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::support::{Client, Payload, Server, Setup, Waiter, restore_from_primary, wait_for};
+use crate::support::{Client, Payload, Server, Setup, Waiter, restore_from_primary};
 
 /// A fence given in the year 2200, as a server with a clock far ahead gives them.
 const AHEAD: u64 = 7_258_118_400_000_000;
@@ -15,8 +15,7 @@ fn restore(client: &mut Client, key: &str, fence: u64) {
 
 #[test]
 fn fences_rise_over_all_locks_however_fast_they_are_given() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for number in 0..2000 {
         client.begin(&format!("LOCK.ACQUIRE k{}", number % 700));
         client.begin(&format!("LOCK.BREAK k{}", number % 700));
@@ -33,8 +32,7 @@ fn fences_rise_over_all_locks_however_fast_they_are_given() {
 
 #[test]
 fn a_fence_is_about_the_time_of_the_grant_in_microseconds() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let micros = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64;
     let earliest = micros() - 1_000_000;
     let fence = client.acquire("k", "").unwrap().fence;
@@ -42,23 +40,8 @@ fn a_fence_is_about_the_time_of_the_grant_in_microseconds() {
 }
 
 #[test]
-fn fences_rise_across_release_lapse_and_break() {
-    let server = Server::start();
-    let mut client = server.client();
-    let released = client.acquire("k", "OWNER alice").unwrap().fence;
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let lapsed = client.acquire("k", "OWNER alice PX 1").unwrap().fence;
-    wait_for("a lapse", || client.holder("k").is_none());
-    let broken = client.acquire("k", "OWNER alice").unwrap().fence;
-    client.ask::<()>("LOCK.BREAK k");
-    let last = client.acquire("k", "OWNER alice").unwrap().fence;
-    assert!(released < lapsed && lapsed < broken && broken < last);
-}
-
-#[test]
 fn fences_rise_across_flushes_even_where_the_clock_is_behind() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     restore(&mut client, "k", AHEAD);
     let mut last = AHEAD as i64;
     for flush in ["DEL k", "FLUSHALL", "FLUSHDB ASYNC", "FLUSHALL SYNC"] {
@@ -66,19 +49,6 @@ fn fences_rise_across_flushes_even_where_the_clock_is_behind() {
         let fence = client.acquire("k", "").unwrap().fence;
         assert_eq!(fence, last + 1, "{flush}");
         last = fence;
-    }
-}
-
-#[test]
-fn fences_rise_across_a_restart_without_data() {
-    let mut server = Server::start();
-    let mut last = 0;
-    for _ in 0..3 {
-        let fence = server.client().acquire("k", "").unwrap().fence;
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
-        server.kill_and_restart();
-        assert_eq!(server.client().ask::<i64>("DBSIZE"), 0);
     }
 }
 
@@ -102,8 +72,7 @@ fn fences_rise_across_a_restart_from_a_file_that_holds_a_greater_one() {
 
 #[test]
 fn fences_rise_from_a_primary_to_its_promoted_replica() {
-    let primary = Server::start();
-    let mut client = primary.client();
+    let (primary, mut client) = Server::and_client();
     restore(&mut client, "k", AHEAD);
     let replica = primary.replica();
     client.ask::<()>("DEL k");
@@ -117,8 +86,7 @@ fn fences_rise_from_a_primary_to_its_promoted_replica() {
 
 #[test]
 fn the_greatest_fence_is_no_other_grants() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     restore(&mut client, "k", GREATEST);
     let before = client.snapshot();
     for beyond in [GREATEST + 1, i64::MAX as u64] {
@@ -136,8 +104,7 @@ fn the_greatest_fence_is_no_other_grants() {
 
 #[test]
 fn once_the_greatest_fence_is_given_nothing_more_is_granted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     restore(&mut client, "k", GREATEST - 1);
     assert_eq!(client.acquire("l", "").unwrap().fence as u64, GREATEST);
     let before = client.snapshot();
@@ -153,8 +120,7 @@ fn once_the_greatest_fence_is_given_nothing_more_is_granted() {
 #[test]
 fn without_more_fences_a_lock_that_somebody_waits_for_can_be_given_back() {
     for end in ["LOCK.RELEASE k alice ALL", "LOCK.BREAK k"] {
-        let server = Server::start();
-        let mut client = server.client();
+        let (server, mut client) = Server::and_client();
         restore(&mut client, "k", GREATEST - 1);
         client.acquire("l", "").unwrap();
         let bob = Waiter::new(&server, "k", "OWNER bob");

@@ -110,8 +110,7 @@ const WAYS: [(&str, i64); 3] = [("MAXHOLD 1500", 0), ("", AGE), ("MAXHOLD 600000
 #[track_caller]
 fn no_effort_keeps_it(options: &str, effort: &str) {
     for (own, of_all) in WAYS {
-        let server = Server::start();
-        let mut session = server.client();
+        let (server, mut session) = Server::and_client();
         session.ask::<()>(&format!("CONFIG SET lock.max-hold {of_all}"));
         for key in KEYS {
             if key == "ahead" {
@@ -148,8 +147,7 @@ fn no_session_keeps_a_grant_beyond_it() {
 
 #[test]
 fn the_first_lease_is_cut_to_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for (greatest, options, lease) in [
         (0, "PX 60000 MAXHOLD 5000", 5000),
         (0, "PX 4000 MAXHOLD 5000", 4000),
@@ -168,8 +166,7 @@ fn the_first_lease_is_cut_to_it() {
 
 #[test]
 fn an_extension_answers_what_is_left() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let made = take(&mut client, "PX 10000 MAXHOLD 20000");
     are_extended_to(LONG, &mut client, &made);
     wait_until(&mut client, made[1].before + 500);
@@ -180,8 +177,7 @@ fn an_extension_answers_what_is_left() {
 
 #[test]
 fn the_age_is_shown() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let made = take(&mut client, "");
     show_their_age(&mut client, &made);
     wait_until(&mut client, made[1].before + 300);
@@ -202,8 +198,7 @@ fn the_age_is_shown() {
 
 #[test]
 fn a_waiters_age_begins_when_it_is_granted() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for key in KEYS {
         if key == "ahead" {
             run_ahead(&mut client);
@@ -218,24 +213,6 @@ fn a_waiters_age_begins_when_it_is_granted() {
         assert!(bob.granted().lease <= AGE);
         ends_at(AGE, &server, key, made, "LOCK.EXTEND KEY alice-2 EX 1000");
     }
-}
-
-#[test]
-fn wrong_ages_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
-    for (options, error) in [
-        ("MAXHOLD", "ERR syntax error"),
-        ("MAXHOLD 5 MAXHOLD 5", "ERR syntax error"),
-        ("MAXHOLD 0", "ERR value is out of range, must be positive"),
-        ("MAXHOLD -1", "ERR value is out of range, must be positive"),
-        ("MAXHOLD long", "ERR value is not an integer or out of range"),
-        ("MAXHOLD 9223372036854775808", "ERR value is not an integer or out of range"),
-    ] {
-        assert_eq!(client.refused(&format!("LOCK.ACQUIRE k {options}")), error, "{options}");
-    }
-    assert_eq!(client.ask::<i64>("EXISTS k"), 0);
-    assert_eq!(client.acquire("k", "MAXHOLD 9007199254740991").unwrap().lease, 30_000);
 }
 
 /// The grants, after they have gone by way of a replica, a file or a payload.
@@ -264,23 +241,13 @@ fn a_replica_that_was_told_of_the_grant_keeps_it() {
 }
 
 #[test]
-fn a_replica_that_copied_the_grant_keeps_it() {
-    let primary = Server::start();
-    let made = take(&mut primary.client(), KEPT);
-    let replica = primary.replica();
-    replica.client().ask::<()>("REPLICAOF NO ONE");
-    are_kept(&replica, made);
-}
-
-#[test]
 fn files_keep_it() {
     in_each_kind_of_file(|client| take(client, KEPT), are_kept);
 }
 
 #[test]
 fn a_payload_keeps_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let made = take(&mut client, KEPT);
     for key in KEYS {
         let dump: Vec<u8> = client.ask(&format!("DUMP {key}"));

@@ -7,8 +7,7 @@ use crate::support::{Server, convert, grant};
 #[test]
 fn an_extension_finds_the_grant_as_long_as_its_owner_gets_it_back() {
     const GRANTS: usize = 30;
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let step: Vec<Vec<&str>> =
         ["MULTI", "LOCK.EXTEND k alice PX 10000", "LOCK.ACQUIRE k OWNER alice PX 10000 ONCE", "EXEC"]
             .map(|line| line.split(' ').collect())

