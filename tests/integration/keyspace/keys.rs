@@ -15,24 +15,6 @@ fn a_scan_by_type_finds_the_held_locks_and_only_them() {
     assert_eq!(found, ["k1", "k2"]);
 }
 
-#[test]
-fn del_unlink_expire_and_overwriting_free_a_lock() {
-    let (_server, mut client) = Server::and_client();
-    for line in
-        ["DEL k", "UNLINK k", "PEXPIRE k -1", "EXPIREAT k 1", "FLUSHDB", "FLUSHALL ASYNC", "SWAPDB 0 1"]
-    {
-        client.acquire("k", "OWNER alice").unwrap();
-        client.ask::<redis::Value>(line);
-        assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1, "{line}");
-        client.ask::<()>("LOCK.BREAK k");
-    }
-    client.acquire("k", "OWNER alice").unwrap();
-    client.ask::<()>("SET k text");
-    assert!(client.refused("LOCK.RELEASE k alice").starts_with("WRONGTYPE"));
-    client.ask::<()>("DEL k");
-    assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1);
-}
-
 /// A copy would be a second holder of one grant.
 #[test]
 fn a_copy_of_a_held_lock_is_refused() {

@@ -3,16 +3,6 @@
 use crate::support::Server;
 
 #[test]
-fn a_break_ends_the_grant_whoever_holds_it_and_however_often() {
-    let (_server, mut client) = Server::held();
-    client.acquire("k", "OWNER alice").unwrap();
-    assert_eq!(client.ask::<i64>("LOCK.BREAK k"), 1);
-    assert_eq!(client.ask::<i64>("EXISTS k"), 0);
-    assert_eq!(client.refused("LOCK.RELEASE k alice"), "NOTHELD the lock is not held by this owner");
-    assert_eq!(client.acquire("k", "OWNER bob").unwrap().holds, 1);
-}
-
-#[test]
 fn a_break_with_a_fence_ends_only_that_grant() {
     let (server, mut client) = Server::and_client();
     let fence = client.acquire("k", "OWNER alice").unwrap().fence;

@@ -69,33 +69,23 @@ fn latency_event(parts: Vec<Value>) -> (String, i64, i64, i64) {
     (convert(next()), convert(next()), convert(next()), convert(next()))
 }
 
+/// Waits that are granted by a release and by a lapse, which is a handover by timer, and waits in vain.
 #[test]
-fn a_wait_that_is_granted_is_not_slow() {
+fn a_wait_is_not_slow_however_it_ends() {
     let (server, mut client) = setup().start_and_client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();
-    let mut waiters =
-        [1, 2, 3].map(|n| Waiter::new(&server, "k", &format!("OWNER a{n} PX 600000 BLOCK 600000")));
-    let_wait(&mut client);
-    client.ask::<()>("LOCK.RELEASE k alice");
-    for (n, waiter) in waiters.iter_mut().enumerate() {
-        waiter.granted();
-        client.ask::<()>(&format!("LOCK.RELEASE k a{}", n + 1));
-    }
-    assert_eq!(stat(&mut client, "lock.acquire", "calls"), 4);
-    assert_eq!(stat(&mut client, "lock.acquire", "failed_calls"), 0);
-    check_nothing_was_slow(&mut client);
-}
-
-#[test]
-fn a_wait_in_vain_is_not_slow() {
-    let (server, mut client) = setup().start_and_client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    client.acquire("lapses", &format!("OWNER alice PX {WAIT}")).unwrap();
+    let mut by_timer = server.client();
+    by_timer.begin("LOCK.ACQUIRE lapses OWNER bob BLOCK 600000");
     let mut timed_out = server.client();
     timed_out.begin(&format!("LOCK.ACQUIRE k OWNER bob BLOCK {WAIT}"));
+    let mut waiters =
+        [1, 2, 3].map(|n| Waiter::new(&server, "k", &format!("OWNER a{n} PX 600000 BLOCK 600000")));
     let mut sent_away = Waiter::new(&server, "k", "OWNER carol");
     let killed = Waiter::new(&server, "k", "OWNER dave");
     let closed = Waiter::new(&server, "k", "OWNER erin");
     let_wait(&mut client);
+    assert_ne!(by_timer.finish(), Ok(Value::Nil));
     assert_eq!(timed_out.finish(), Ok(Value::Nil));
     client.ask::<()>(&format!("CLIENT UNBLOCK {} ERROR", sent_away.id));
     sent_away.refused();
@@ -104,20 +94,12 @@ fn a_wait_in_vain_is_not_slow() {
     let id = closed.id;
     drop(closed);
     wait_until_gone(&mut client, id);
-    wait_for("an empty queue", || client.lock_info("k").unwrap()["waiters"] == "0");
+    wait_for("three to wait", || client.lock_info("k").unwrap()["waiters"] == "3");
     client.ask::<()>("LOCK.RELEASE k alice");
-    check_nothing_was_slow(&mut client);
-}
-
-/// A handover by timer is nobody's slow command either.
-#[test]
-fn a_wait_that_ends_with_a_lapse_is_not_slow() {
-    let (server, mut client) = setup().start_and_client();
-    client.acquire("k", &format!("OWNER alice PX {WAIT}")).unwrap();
-    let mut waiter = server.client();
-    waiter.begin("LOCK.ACQUIRE k OWNER bob BLOCK 600000");
-    let_wait(&mut client);
-    assert_ne!(waiter.finish(), Ok(Value::Nil));
-    client.ask::<()>("LOCK.RELEASE k bob");
+    for (n, waiter) in waiters.iter_mut().enumerate() {
+        waiter.granted();
+        client.ask::<()>(&format!("LOCK.RELEASE k a{}", n + 1));
+    }
+    assert_eq!(stat(&mut client, "lock.acquire", "calls"), 10);
     check_nothing_was_slow(&mut client);
 }

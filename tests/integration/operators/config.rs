@@ -46,19 +46,14 @@ fn arguments_of_loadmodule_set_in_any_case_and_order() {
 }
 
 #[test]
-fn the_configuration_file_sets_and_goes_before_an_argument() {
-    let server = Setup::new().set("lock.default-lease", "7000").module_args("default-lease 5000").start();
-    assert_eq!(server.client().acquire("k", "").unwrap().lease, 7000);
-}
-
-#[test]
-fn a_rewritten_configuration_file_keeps_the_settings_over_a_restart() {
-    let mut server = Server::start();
+fn a_rewritten_configuration_file_goes_before_an_argument_over_a_restart() {
+    let mut server = Setup::new().module_args("default-lease 5000").start();
     let mut client = server.client();
     client.ask::<()>("CONFIG SET lock.default-lease 7000 lock.max-lease 8000");
     client.ask::<()>("CONFIG REWRITE");
     server.kill_and_restart();
     let mut client = server.client();
+    assert_eq!(client.acquire("k", "").unwrap().lease, 7000);
     assert_eq!(setting(&mut client, "lock.default-lease"), 7000);
     assert_eq!(setting(&mut client, "lock.max-lease"), 8000);
 }

@@ -1,30 +1,9 @@
 //! Looking at a lock.
 
-use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use redis::Value;
-
-use crate::support::{Client, PATIENCE, Server, convert, wait_for};
-
-#[test]
-fn a_held_lock_shows_its_owner_fence_holds_lease_and_age() {
-    let (_server, mut client) = Server::and_client();
-    let fence = client.acquire("k", "OWNER alice PX 60000").unwrap().fence;
-    client.acquire("k", "OWNER alice").unwrap();
-    let info = client.lock_info("k").unwrap();
-    assert_eq!(info["owner"], "alice");
-    assert_eq!(info["fence"], fence.to_string());
-    assert_eq!(info["holds"], "2");
-    let lease: i64 = info["lease-ms"].parse().unwrap();
-    assert!(lease > 50_000 && lease <= 60_000, "{lease}");
-    let first: i64 = info["held-ms"].parse().unwrap();
-    assert!((0..10_000).contains(&first), "{first}");
-    wait_for("the lock to have been held for 20 ms more", || {
-        client.lock_info("k").unwrap()["held-ms"].parse::<i64>().unwrap() >= first + 20
-    });
-}
+use crate::support::{Client, PATIENCE, Server, wait_for};
 
 /// The bytes on the wire, for clients that tell a null array from a null string.
 #[test]
@@ -63,17 +42,4 @@ fn the_client_is_the_connection_that_took_the_session_last() {
     assert_eq!(client_of(&mut client, "k"), ("1".into(), ids[1]));
     client.ask::<i64>(&format!("CLIENT KILL ID {}", ids[1]));
     wait_for("the end of the session", || client.lock_info("k").is_none());
-}
-
-#[test]
-fn each_of_several_grants_has_a_client_of_its_own() {
-    let (_server, [mut client, mut session]) = Server::and_clients();
-    let id: i64 = session.ask("CLIENT ID");
-    client.acquire("k", "OWNER alice SHARED PX 600000").unwrap();
-    session.acquire("k", "OWNER bob SHARED SESSION PX 600000").unwrap();
-    let info: HashMap<String, Value> = client.ask("LOCK.INFO k FULL");
-    let grants: Vec<HashMap<String, Value>> = convert(info["grants"].clone());
-    let ids: Vec<i64> = grants.iter().map(|grant| convert(grant["client-id"].clone())).collect();
-    assert_eq!(ids, [0, id]);
-    assert_eq!(client_of(&mut client, "k"), ("0".into(), 0), "the oldest");
 }

@@ -43,24 +43,6 @@ fn an_rdb_file_without_a_lock_keeps_the_last_fence() {
 }
 
 #[test]
-fn an_rdb_file_with_another_lock_keeps_the_last_fence() {
-    let mut server = Server::start();
-    if !has_room(&mut server.client(), "an_rdb_file_with_another_lock_keeps_the_last_fence") {
-        return;
-    }
-    let mut client = server.client();
-    let earlier = client.acquire("earlier", "PX 600000").unwrap().fence;
-    client.ask::<()>("SELECT 3");
-    let payload = Payload::lock(&mut client, b"alice", AHEAD as u64, 1).encode();
-    restore_from_primary(&mut client, "k", 60000, &payload);
-    client.ask::<()>("FLUSHDB");
-    server.save_and_restart();
-    let mut client = server.client();
-    assert_eq!(client.holder("earlier").unwrap().fence, earlier);
-    assert_eq!(client.acquire("next", "").unwrap().fence, AHEAD + 1);
-}
-
-#[test]
 fn a_rewritten_append_only_file_keeps_the_last_fence() {
     let mut server = Setup::new().set("appendonly", "yes").set("appendfsync", "always").start();
     let mut client = server.client();

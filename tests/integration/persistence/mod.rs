@@ -4,5 +4,4 @@ mod files;
 mod golden;
 mod last_fence;
 mod soak_altered;
-mod soak_files;
 mod soak_kill;

@@ -58,24 +58,6 @@ fn each_field_is_a_name_and_a_whole_number_and_documented() {
 }
 
 #[test]
-fn locks_are_counted_as_they_come_and_go() {
-    let (_server, mut client) = Server::and_client();
-    assert_eq!(locks(&mut client), 0);
-    take(&mut client, 4);
-    client.acquire("k1", "OWNER alice").unwrap();
-    assert_eq!(client.acquire("k1", "OWNER bob"), None);
-    assert_eq!(locks(&mut client), 4);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k1 alice"), 1);
-    assert_eq!(locks(&mut client), 4);
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE k1 alice"), 0);
-    assert_eq!(locks(&mut client), 3);
-    assert_eq!(client.ask::<i64>("LOCK.BREAK k0"), 1);
-    assert_eq!(locks(&mut client), 2);
-    client.acquire("k3", "OWNER alice ONCE").unwrap();
-    assert_eq!(locks(&mut client), 2);
-}
-
-#[test]
 fn a_lapsed_lock_counts_until_it_is_deleted() {
     let (_server, mut client) = Server::and_client();
     client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
@@ -134,23 +116,6 @@ fn a_payload_counts_where_it_is_taken_only() {
 }
 
 #[test]
-fn many_locks_flushed_in_the_background_are_gone_in_the_end() {
-    const MANY: usize = 20_000;
-    let (_server, mut client) = Server::and_client();
-    for how in ["ASYNC", "SYNC"] {
-        take(&mut client, MANY);
-        assert_eq!(locks(&mut client), MANY as i64);
-        client.ask::<()>(&format!("FLUSHALL {how}"));
-        // While others come and go.
-        for n in 0..100 {
-            client.acquire("other", &format!("OWNER a{n}")).unwrap();
-            client.ask::<()>(&format!("LOCK.RELEASE other a{n}"));
-        }
-        wait_for("the end of the locks", || locks(&mut client) == 0);
-    }
-}
-
-#[test]
 fn a_restart_counts_what_the_file_has() {
     for setup in [Setup::new(), Setup::new().set("appendonly", "yes").set("appendfsync", "always")] {
         let mut server = setup.start();
@@ -165,8 +130,7 @@ fn a_restart_counts_what_the_file_has() {
 
 #[test]
 fn a_replica_counts_its_own() {
-    let primary = Server::start();
-    let mut client = primary.client();
+    let (primary, mut client) = Server::and_client();
     take(&mut client, 10);
     for load in ["disabled", "swapdb"] {
         let replica = primary.replica_with(Setup::new().set("repl-diskless-load", load));

@@ -163,9 +163,7 @@ fn one_who_waits_for_several_is_shown_once_with_what_keeps_it_waiting() {
 
 #[test]
 fn on_a_replica_nobody_waits() {
-    let primary = Server::start();
-    let mut client = primary.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    let (primary, mut client) = Server::held();
     let _bob = Waiter::new(&primary, "k", "OWNER bob");
     let replica = primary.replica();
     assert_eq!(waits(&mut replica.client(), "").len(), 0);
