@@ -133,8 +133,16 @@ impl<'a> Mix<'a> {
                 let mut waiter = self.primary.client();
                 let line = format!("{} BLOCK {}", self.acquire(), 1 + self.rng.below(20));
                 waiter.ask::<()>(&format!("SELECT {}", self.rng.below(DATABASES)));
+                let id: i64 = waiter.ask("CLIENT ID");
                 waiter.begin(&line);
-                self.waiters.push(waiter);
+                match self.rng.below(8) {
+                    0 => self.leaves(&format!("CLIENT KILL ID {id}")),
+                    way @ 1..4 => {
+                        self.leaves(&format!("CLIENT UNBLOCK {id} {}", ["ERROR", "TIMEOUT"][way % 2]));
+                        self.waiters.push(waiter);
+                    }
+                    _ => self.waiters.push(waiter),
+                }
             }
             18..22 => {
                 let mut client = self.primary.client();
@@ -157,6 +165,14 @@ impl<'a> Mix<'a> {
                 let line = self.line();
                 let _ = self.client.send(&line);
             }
+        }
+    }
+
+    /// A waiter is sent away in the very step in which a lock may come to it.
+    fn leaves(&mut self, how: &str) {
+        let broken = format!("LOCK.BREAK {}", self.key());
+        for line in ["MULTI", &broken, how, "EXEC"] {
+            let _ = self.client.send(line);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A waiter that is told of its grant later than it was granted: the lease that it is told is what is left then.
 
-use crate::support::{Client, Server, Waiter, busy_script, server_time, transaction};
+use crate::support::{Client, Server, Waiter, server_time, transaction};
 
 /// How long the step goes on after the handover, in ms.
 const STEP: i64 = 300;
@@ -28,15 +28,6 @@ fn in_a_transaction_that_goes_on() {
     told_what_is_left(|client| {
         let replies = transaction(client, &["LOCK.RELEASE k alice", "DEBUG SLEEP 0.3"]);
         assert_eq!(replies[0], Ok(redis::Value::Int(0)));
-    });
-}
-
-#[test]
-fn in_a_script_that_goes_on() {
-    told_what_is_left(|client| {
-        let busy = busy_script(client, 0.3);
-        let script = format!("redis.call('LOCK.RELEASE', 'k', 'alice') {busy}");
-        client.ask_words::<i64, _>(["EVAL", &script, "0"]);
     });
 }
 

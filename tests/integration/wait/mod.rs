@@ -10,7 +10,6 @@ mod leave;
 mod many;
 mod no_writes;
 mod order;
-mod random;
 mod same_owner;
 mod same_step;
 mod turns;

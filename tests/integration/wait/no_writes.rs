@@ -105,18 +105,6 @@ fn without_the_replicas_that_writes_need_nothing_is_granted() {
 }
 
 #[test]
-fn once_a_replica_is_there_the_waiter_gets_it() {
-    let (server, mut client, mut bob) = Server::waited_for();
-    let lines = ["LOCK.EXTEND k alice PX 300", "CONFIG SET min-replicas-to-write 1"];
-    let ends = lease_end_after(&mut client, "k", &lines);
-    wait_until(&mut client, ends + 50);
-    let replica = server.replica();
-    let granted = crate::support::grant(bob.client.finish().unwrap()).unwrap();
-    replica.wait_for_sync_with(&server);
-    assert_eq!(replica.client().holder("k").unwrap().fence, granted.fence);
-}
-
-#[test]
 fn a_disk_that_fails_only_delays_the_handover() {
     let (server, mut client) = Setup::new().set("save", "3600 1").start_and_client();
     client.acquire("k", "OWNER alice PX 600000").unwrap();

@@ -20,21 +20,6 @@ fn a_newcomer_cannot_slip_in_behind_a_release_in_the_same_step() {
 }
 
 #[test]
-fn nor_in_a_script_nor_in_a_pipeline() {
-    let (server, mut client, mut bob) = Server::waited_for();
-    let mut carol = Waiter::new(&server, "k", "OWNER carol");
-    let script = "redis.call('LOCK.RELEASE', KEYS[1], 'alice')
-                  return redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'newcomer')";
-    assert_eq!(client.ask_words::<Value, _>(["EVAL", script, "1", "k"]), Value::Nil);
-    assert_eq!(bob.granted().owner, "bob");
-    client.begin("LOCK.RELEASE k bob");
-    client.begin("LOCK.ACQUIRE k OWNER newcomer");
-    assert_eq!(client.finish(), Ok(Value::Int(0)));
-    assert_eq!(client.finish(), Ok(Value::Nil));
-    assert_eq!(carol.granted().owner, "carol");
-}
-
-#[test]
 fn the_old_holder_that_comes_back_is_a_newcomer() {
     let (server, mut client, mut bob) = Server::waited_for();
     client.begin("LOCK.RELEASE k alice");

@@ -101,23 +101,6 @@ fn sent_away_as_timed_out_after_it_got_the_lock() {
     }
 }
 
-#[test]
-fn gone_before_the_lock_was_released() {
-    for options in OPTIONS {
-        for (how, end) in [("KILL ID", ""), ("UNBLOCK", "ERROR"), ("UNBLOCK", "TIMEOUT")] {
-            let mut queue = queue_of(options);
-            let leave = format!("CLIENT {how} {} {end}", queue.bob.id);
-            transaction(&mut queue.client, &[leave.trim_end(), "LOCK.RELEASE k alice"]);
-            match end {
-                "ERROR" => assert!(queue.bob.refused().starts_with("UNBLOCKED ")),
-                "TIMEOUT" => assert_eq!(queue.bob.reply(), Ok(Value::Nil)),
-                _ => {}
-            }
-            carol_has_it(queue, options);
-        }
-    }
-}
-
 /// The release has come and bob's connection has closed, in either order, when the server looks.
 #[test]
 fn closed_in_the_same_moment() {

@@ -12,18 +12,6 @@ const MANY: usize = 30_000;
 /// So many leases can be made short long before the first of them ends.
 const FEWER: usize = 5_000;
 
-/// Watches a field of `INFO lock` until it is `end`. Others have been served in between if it was seen on its way there.
-#[track_caller]
-fn others_are_served(client: &mut Client, field: &str, begin: usize, end: usize) {
-    let mut between = 0;
-    wait_for("all is done", || {
-        let now: usize = client.info("lock", field).parse().unwrap();
-        between += usize::from(now != begin && now != end);
-        now == end
-    });
-    assert!(between > 2, "all is done in one go: {field} was seen {between} times on its way");
-}
-
 /// How many ms to leave for something to be done to all locks, where something like it has been done to them since then.
 fn room(since: Instant) -> i64 {
     3000.max(3 * since.elapsed().as_millis() as i64)
@@ -44,15 +32,6 @@ fn waited_for(server: &Server) -> (Client, Client) {
     holder.ask_all::<Value, _>(&acquires(|_| "OWNER alice EX 600".into()));
     waiter.ask_all::<Value, _>(&acquires(|_| "OWNER bob EX 600 BLOCK 0 NOTIFY told ONCE".into()));
     (holder, waiter)
-}
-
-#[test]
-fn a_flushed_database() {
-    let server = patient();
-    let (mut holder, _waiter) = waited_for(&server);
-    let _told = Mailbox::of(&server, "told");
-    holder.ask::<Value>("FLUSHALL");
-    others_are_served(&mut holder, "lock_handovers", 0, MANY);
 }
 
 /// The server stands still for longer than any lease here. What a connection keeps alive goes on; the rest is handed over.

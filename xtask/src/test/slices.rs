@@ -1,7 +1,7 @@
 //! Which tests of those that a server, or the module alone, has: by what is in their names.
 
 /// What takes long is not for `scripts/test`: long sleeps, failovers, crowds and floods, wide worlds, and what random clients do.
-pub(super) const LONG: [&str; 13] = [
+pub(super) const LONG: [&str; 12] = [
     "worlds::promotion::",
     "worlds::wide::",
     "soak_",
@@ -10,7 +10,6 @@ pub(super) const LONG: [&str; 13] = [
     "under_load",
     "cost::",
     "transfers::",
-    "wait::random::",
     "many::",
     "flood::",
     "threads::",
