@@ -3,20 +3,6 @@
 use super::circles::{WOULD, hold, waits};
 use crate::support::{Server, Waiter};
 
-#[test]
-fn keys_are_named_to_those_who_may_read_them() {
-    let (server, mut client) = Server::and_client();
-    client.ask::<()>("ACL SETUSER guest on nopass +@all ~bs ~cs");
-    hold(&mut client, "a b c");
-    let _a = waits(&server, "bs", "a");
-    let _c = waits(&server, "as", "c");
-    let mut guest = server.client();
-    guest.ask::<()>("AUTH guest any");
-    let told = guest.refused("LOCK.ACQUIRE cs OWNER b BLOCK 0 DETECT");
-    let circle = r#"b waits for "cs" held by c, c waits for a lock held by a, a waits for "bs" held by b"#;
-    assert_eq!(told, format!("{WOULD}{circle}"));
-}
-
 /// An owner is shown by the locks on both sides of it: by the one that it holds, and by the one that it waits for.
 #[test]
 fn owners_are_named_to_those_who_may_write_to_a_lock_beside_them() {

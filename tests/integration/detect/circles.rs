@@ -29,22 +29,6 @@ fn is_told(client: &mut Client, line: &str, circle: &str) {
 }
 
 #[test]
-fn two_that_wait_for_each_other() {
-    let (server, mut client) = Server::and_client();
-    hold(&mut client, "a b");
-    let mut a = waits(&server, "bs", "a");
-    is_told(
-        &mut client,
-        "LOCK.ACQUIRE as OWNER b BLOCK 0 DETECT",
-        r#"b waits for "as" held by a, a waits for "bs" held by b"#,
-    );
-    assert_eq!(client.info("lock", "lock_deadlocks"), "1");
-    // The one that is told gives back what it has, and the other goes on.
-    assert_eq!(client.ask::<i64>("LOCK.RELEASE bs b"), 0);
-    assert_eq!(a.granted().owner, "a");
-}
-
-#[test]
 fn only_where_it_is_asked_for_and_would_wait() {
     let (server, mut client) = Server::and_client();
     hold(&mut client, "a b");

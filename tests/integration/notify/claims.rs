@@ -6,8 +6,7 @@ use redis::Value;
 
 use super::{ask, queue_up};
 use crate::support::{
-    Client, Mailbox, SOON, Server, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, wait_for,
-    wait_until,
+    Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, wait_for, wait_until,
 };
 
 /// Bob waits for `k` on this connection, gets it from alice, and is told.
@@ -143,21 +142,6 @@ fn a_session_begins_with_the_claim() {
     drop(bob);
     soon("the end of the session", || client.holder("k").is_none());
     assert!(mail.next().starts_with("lost "));
-}
-
-#[test]
-fn a_lease_that_is_claimed_is_told_to_replicas() {
-    let server = Server::start();
-    let replica = server.replica();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    grant_to_bob(&mut client, &mut mail);
-    replica.wait_for_sync_with(&server);
-    let seen = replica.client().holder("k").unwrap();
-    assert_eq!(&seen.owner, "bob");
-    assert!((1..=5000).contains(&seen.lease), "{}", seen.lease);
-    client.acquire("k", "OWNER bob ONCE PX 60000").unwrap();
-    replica.wait_for_sync_with(&server);
-    assert!(replica.client().holder("k").unwrap().lease > 5000);
 }
 
 /// By whatever ends the grant: the connection may have another place at once.

@@ -8,20 +8,6 @@ use super::queue_up;
 use crate::support::{Mailbox, Server, Waiter, all_along, owners, queue, soon, wait_for};
 
 #[test]
-fn a_place_leaves_the_connection_free_and_is_shown() {
-    let (server, mut client) = Server::held();
-    let id: i64 = client.ask("CLIENT ID");
-    queue_up(&mut client, "bob", "BLOCK 5000");
-    let blocked = Waiter::new(&server, "k", "OWNER carol BLOCK 7000");
-    let shown = queue(&mut client, "k");
-    let shown = shown.iter().map(|waiter| (&waiter.owner[..], waiter.id, waiter.timeout, &waiter.by[..]));
-    let expected = [("bob", id, 5000, "notify"), ("carol", blocked.id, 7000, "block")];
-    assert_eq!(shown.collect::<Vec<_>>(), expected);
-    assert_eq!(client.info("lock", "lock_places"), "1");
-    assert_eq!(client.info("lock", "lock_waiters"), "2");
-}
-
-#[test]
 fn both_kinds_of_waiters_are_served_as_they_came() {
     let (server, mut client, mut mail) = super::heard("");
     let first = client.acquire("k", "OWNER alice").unwrap();

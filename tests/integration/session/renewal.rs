@@ -1,7 +1,7 @@
 //! The lease of a session is renewed as long as its connection is open.
 
 use super::connection::has_session;
-use crate::support::{Server, all_along, server_time, soon, wait_for};
+use crate::support::{Server, all_along, server_time, wait_for};
 
 #[test]
 fn a_session_keeps_the_lease_alive() {
@@ -48,19 +48,4 @@ fn a_session_keeps_to_a_cap_on_leases_that_is_set_later() {
     wait_for("a renewal within the cap", || (1..=most).contains(&client.ask::<i64>("PTTL k")));
     all_along(&mut client, 900, |client| assert!(client.ask::<i64>("PTTL k") <= most));
     assert!(has_session(&mut client, "k"));
-}
-
-#[test]
-fn renewals_are_replicated_and_the_replica_lets_nothing_lapse() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    let (mut alice, mut there) = (primary.client(), replica.client());
-    let granted = alice.acquire("k", "OWNER alice PX 4500 SESSION").unwrap();
-    wait_for("the lock on the replica", || there.holder("k").is_some());
-    all_along(&mut there, 5500, |there| {
-        assert_eq!(there.holder("k").map(|holder| holder.fence), Some(granted.fence));
-    });
-    assert!(!has_session(&mut there, "k"));
-    drop(alice);
-    soon("the release on the replica", || there.ask::<i64>("DBSIZE") == 0);
 }

@@ -37,34 +37,6 @@ fn after_a_takeover_the_end_of_the_first_connection_changes_nothing() {
     assert_eq!(client.lock_info("k").unwrap()["session"], "1");
 }
 
-#[test]
-fn after_a_takeover_the_end_of_the_second_connection_releases() {
-    let Taken { server, mut client, first, second, fence } = taken_over();
-    let mut bob = Waiter::new(&server, "k", "OWNER bob PX 600000");
-    drop(second);
-    assert!(bob.granted().fence > fence);
-    let id = first.id;
-    drop(first);
-    wait_until_gone(&mut client, id);
-    assert_eq!(client.holder("k").unwrap().owner, "bob");
-}
-
-#[test]
-fn a_waiting_reentry_takes_the_session_over_when_it_is_granted() {
-    let (server, mut client) = Server::held();
-    let mut first = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
-    let mut second = Waiter::new(&server, "k", "OWNER bob PX 600000 SESSION");
-    client.ask::<()>("LOCK.RELEASE k alice");
-    let granted = first.granted();
-    assert_eq!((second.granted().fence, client.holder("k").unwrap().holds), (granted.fence, 2));
-    let id = first.id;
-    drop(first);
-    wait_until_gone(&mut client, id);
-    assert_eq!(client.holder("k").map(|holder| holder.fence), Some(granted.fence));
-    drop(second);
-    soon("a free lock", || client.holder("k").is_none());
-}
-
 /// The second connection comes in the very step in which the first is granted, which is told only after it.
 #[test]
 fn a_session_is_taken_over_from_a_waiter_that_is_still_to_be_told() {

@@ -37,10 +37,6 @@ fn sent_away(how: &str, answer: &str) {
 #[test]
 fn an_operator_ends_the_wait() {
     sent_away("TIMEOUT", NO_REPLICAS);
-}
-
-#[test]
-fn an_operator_ends_the_wait_by_an_error() {
     sent_away("ERROR", "UNBLOCKED ");
 }
 

@@ -1,7 +1,7 @@
 //! The primary becomes a replica.
 
 use super::{Pair, unconfirmed};
-use crate::support::{Setup, Waiter, freeze, grant, wait_for, wake};
+use crate::support::{Setup, Waiter, freeze, grant, wait_for};
 
 const ASKS: [&str; 4] = [
     "LOCK.ACQUIRE k0 OWNER alice PX 60000 SYNC 1 25000",
@@ -35,26 +35,6 @@ fn a_demotion_sends_them_away() {
     let replica = pair.primary.replica();
     let again = client.acquire("k9", "OWNER alice SYNC 1 25000").unwrap();
     assert_eq!(replica.client().holder("k9").unwrap().fence, again.fence);
-}
-
-#[test]
-fn a_planned_failover_gives_each_an_answer() {
-    let (pair, waiters) = waiting();
-    let mut client = pair.primary.client();
-    client.ask::<()>("FAILOVER");
-    wake(&pair.replica);
-    let mut new = pair.replica.client();
-    wait_for("the replica to take over", || new.info("replication", "role") == "master");
-    for mut waiter in waiters {
-        if let Err(error) = waiter.client.finish() {
-            assert!(error.starts_with("UNBLOCKED "), "{error}");
-        }
-    }
-    wait_for("the old primary as a replica", || client.info("replication", "master_link_status") == "up");
-    // What the one was told, the other has.
-    let mut alice = new;
-    let granted = grant(alice.send("LOCK.ACQUIRE k9 OWNER alice SYNC 1 25000").unwrap()).unwrap();
-    assert_eq!(client.holder("k9").unwrap().fence, granted.fence);
 }
 
 /// Nothing of that is lost: who was told that it has a lock has it on the next primary.
