@@ -105,18 +105,6 @@ fn info_has_the_same_fields_in_every_way() {
 }
 
 #[test]
-fn a_script_sees_null_as_false_and_a_refusal_as_an_error() {
-    let (_server, mut client) = Server::held();
-    let script = "return tostring(redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'bob'))";
-    assert_eq!(client.ask_words::<String, _>(["EVAL", script, "1", "k"]), "false");
-    let script = "return redis.pcall('LOCK.RELEASE', KEYS[1], 'bob').err";
-    assert_eq!(client.ask_words::<String, _>(["EVAL", script, "1", "k"]), NOT_HELD);
-    let script = "redis.call('LOCK.RELEASE', KEYS[1], 'bob')";
-    let error = client.send_words(["EVAL", script, "1", "k"]).unwrap_err();
-    assert!(error.starts_with("NOTHELD "), "{error}");
-}
-
-#[test]
 fn a_read_only_script_may_look_at_a_lock_and_not_change_it() {
     let (_server, mut client) = Server::held();
     let script = "return redis.call('LOCK.INFO', KEYS[1])[2]";

@@ -11,13 +11,6 @@ attacks! {
         until lock_handovers 1000
         until lock_waiters 4000
     ";
-    a_release_of_many_locks_to_many_readers: "
-        1 l SUBSCRIBE told
-        1 a LOCK.MACQUIRE 100 k*100 OWNER h PX 3600000
-        6400 n LOCK.ACQUIRE k$%100 OWNER w$/100 SHARED BLOCK 0 NOTIFY told
-        1 a LOCK.MRELEASE 100 k*100 h
-        until lock_handovers 6400
-    ";
     a_release_of_as_many_as_can_be: "
         1 l SUBSCRIBE told
         1 a CONFIG SET lock.max-keys 1000
@@ -25,15 +18,6 @@ attacks! {
         9000 n LOCK.ACQUIRE k$%1000 OWNER w$/1000 SHARED BLOCK 0 NOTIFY told
         1 a LOCK.MRELEASE 1000 k*1000 h
         until lock_handovers 9000
-    ";
-    an_acquire_of_locks_with_lapsed_holders: "
-        1 l SUBSCRIBE told
-        1 a LOCK.MACQUIRE 100 k*100 OWNER keeper SHARED PX 3600000
-        200 a LOCK.MACQUIRE 100 k*100 OWNER o$ SHARED PX 600000
-        100 a PEXPIRE k$ 1000000
-        1 a LOCK.MACQUIRE 100 k*100 OWNER new SHARED PX 3600000 BLOCK 0 NOTIFY told
-        until lock_lapses 20000
-        until lock_waiters 0
     ";
     an_acquire_of_as_many_as_can_be_with_lapsed_holders: "
         1 l SUBSCRIBE told

@@ -155,14 +155,6 @@ attacks! {
         1 a EXEC
         until lock_waiters 0
     ";
-    a_lock_is_touched_whose_holders_wait_for_more: "
-        1 l SUBSCRIBE told
-        1 a LOCK.ACQUIRE z OWNER h PX 3600000
-        1000 a LOCK.ACQUIRE k OWNER o$ SHARED PX 3600000
-        16000 n$/4000 LOCK.MACQUIRE 2 k z OWNER o$%1000 SHARED BLOCK 0 NOTIFY told
-        1 a PEXPIRE k 3000000
-        until lock_waiters 16000
-    ";
     several_locks_are_touched_whose_holders_wait_for_more: "
         1 l SUBSCRIBE told
         1 a LOCK.ACQUIRE z OWNER h PX 3600000

@@ -36,23 +36,13 @@ fn the_answer_to_a_release_comes_after_a_panic_of_the_timer() {
     goes_on(&server);
 }
 
+/// The look for listeners goes on as long as somebody may listen: here a file.
 #[test]
-fn the_heart_beats_on() {
-    let (server, mut client) = server();
-    for _ in 0..3 {
-        arm(&mut client, "heartbeat");
-        struck(&server, &mut client, "heartbeat");
-    }
-    goes_on(&server);
-}
-
-/// It looks as long as somebody may listen: here a file.
-#[test]
-fn the_look_for_listeners_goes_on() {
+fn the_heart_beats_on_and_the_look_for_listeners_goes_on() {
     let (server, mut client) = Setup::new().with_faults().set("appendonly", "yes").start_and_client();
-    for _ in 0..3 {
-        arm(&mut client, "look");
-        struck(&server, &mut client, "look");
+    for callback in ["heartbeat", "look"].repeat(3) {
+        arm(&mut client, callback);
+        struck(&server, &mut client, callback);
     }
     goes_on(&server);
 }

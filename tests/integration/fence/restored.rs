@@ -123,25 +123,6 @@ fn a_fence_that_the_server_has_seen_may_come_back() {
     assert_eq!(client.holder("k").unwrap().owner, "alice");
 }
 
-#[test]
-fn in_a_transaction_and_in_a_script() {
-    let (_server, mut client) = Server::and_client();
-    let sample = Payload::lock(&mut client, b"x", 1, 1);
-    let first = ahead(MINUTE);
-    client.ask::<()>("MULTI");
-    let payload = sample.with_lock(b"alice", first, 1).encode();
-    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"60000", &payload]);
-    client.ask::<()>("LOCK.ACQUIRE next");
-    let (_, (_, fence, _, _)): (String, (String, u64, i64, i64)) = client.ask("EXEC");
-    assert_eq!(fence, first + 1);
-    let second = ahead(2 * MINUTE);
-    let payload = sample.with_lock(b"alice", second, 1).encode();
-    let script = "redis.call('RESTORE', KEYS[1], 60000, ARGV[1]); return redis.call('LOCK.ACQUIRE', KEYS[2])";
-    let (_, fence, _, _): (String, u64, i64, i64) =
-        client.ask_words([b"EVAL", script.as_bytes(), b"2", b"l", b"later", &payload]);
-    assert_eq!(fence, second + 1);
-}
-
 /// The lock moves, or stays where it was.
 #[test]
 fn a_migrated_lock() {

@@ -170,30 +170,3 @@ fn altered_at_random() {
     assert_eq!(client.ask::<i64>("LOCK.RELEASE k alice ALL"), 0);
     figure("altered RESTORE payloads", format_args!("{count}, of which {taken} were a lock in range"));
 }
-
-#[test]
-fn altered_at_each_byte() {
-    let (_server, mut client) = Server::and_client();
-    let samples = samples(&mut client);
-    let (mut count, mut taken) = (0, 0);
-    for sample in &samples {
-        let body = sample.body();
-        let mut payloads = Vec::new();
-        for place in KIND..body.len() {
-            payloads.push(sample.seal(&body[..place]));
-            for value in (0..=u8::MAX).step_by(size(51, 1)) {
-                let mut body = body.clone();
-                body[place] = value;
-                payloads.push(sample.seal(&body));
-            }
-        }
-        count += payloads.len();
-        for some in payloads.chunks(AT_ONCE) {
-            taken += restore_all(&mut client, some);
-        }
-    }
-    figure(
-        "RESTORE payloads altered at each byte",
-        format_args!("{count}, of which {taken} were a lock in range"),
-    );
-}

@@ -118,20 +118,6 @@ fn a_break_and_a_lapse_say_so_before_the_next_acquire() {
 }
 
 #[test]
-fn heads_that_come_together_are_one_each() {
-    let (server, mut client) = Server::and_client();
-    holds(&mut client, "w", "");
-    let mut waiters = ["a", "b", "c"].map(|owner| waits(&server, owner, "SHARED"));
-    let mut listener = Listener::new(&server, "Ed");
-    client.ask::<()>("LOCK.RELEASE k w");
-    for waiter in &mut waiters {
-        waiter.granted();
-    }
-    assert_eq!(listener.next(), of_k(["released", "acquired", "acquired", "acquired"]));
-    listener.nothing_but(&server, &[]);
-}
-
-#[test]
 fn a_lapse_with_nobody_waiting_is_told_when_the_key_goes() {
     let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Edx");

@@ -58,8 +58,8 @@ fn nothing_stays(name: &str, mut work: impl FnMut(&Server, usize)) {
 }
 
 #[test]
-fn acquire_and_release() {
-    nothing_stays("acquire and release", |server, rounds| {
+fn acquire_and_release_and_lapse() {
+    nothing_stays("acquire, release and lapse", |server, rounds| {
         let mut client = server.client();
         let lines: Vec<String> = (0..rounds)
             .flat_map(|round| {
@@ -67,21 +67,10 @@ fn acquire_and_release() {
                 [
                     format!("LOCK.ACQUIRE k{key} OWNER name{key} MAXHOLD 60000"),
                     format!("LOCK.RELEASE k{key} name{key}"),
+                    format!("LOCK.ACQUIRE lapse{round} OWNER alice PX 1"),
                 ]
             })
             .collect();
-        for reply in client.send_all(&lines) {
-            reply.unwrap();
-        }
-    });
-}
-
-#[test]
-fn lapse() {
-    nothing_stays("lapse", |server, rounds| {
-        let mut client = server.client();
-        let lines: Vec<String> =
-            (0..rounds).map(|round| format!("LOCK.ACQUIRE k{round} OWNER alice PX 1")).collect();
         for reply in client.send_all(&lines) {
             reply.unwrap();
         }
@@ -162,21 +151,6 @@ fn place_and_claim_and_leave() {
 }
 
 #[test]
-fn places_and_a_close() {
-    nothing_stays("places and a close", |server, rounds| {
-        let mut holder = server.client();
-        holder.acquire("k", "OWNER alice PX 600000").unwrap();
-        for _ in 0..rounds / 1000 {
-            let mut client = server.client();
-            let ask = |owner| format!("LOCK.ACQUIRE k OWNER o{owner} BLOCK 0 NOTIFY ch ONCE");
-            client.ask_all::<redis::Value, _>(&(0..1000).map(ask).collect::<Vec<_>>());
-        }
-        wait_for("no places", || holder.info("lock", "lock_places") == "0");
-        holder.ask::<i64>("LOCK.RELEASE k alice");
-    });
-}
-
-#[test]
 fn wait_and_kill() {
     nothing_stays("wait and kill", |server, rounds| {
         let mut holder = server.client();
@@ -219,16 +193,22 @@ fn wait_and_kill() {
 }
 
 #[test]
-fn session_and_close() {
-    nothing_stays("session and close", |server, rounds| {
+fn sessions_and_places_and_a_close() {
+    nothing_stays("sessions, places and a close", |server, rounds| {
+        let mut holder = server.client();
+        holder.acquire("k", "OWNER alice PX 600000").unwrap();
         for round in 0..rounds / CLIENTS {
             let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
             for (number, client) in clients.iter_mut().enumerate() {
                 client.begin(&format!("LOCK.ACQUIRE k{round}:{number} SESSION PX 600000"));
+                client.begin(&format!("LOCK.ACQUIRE k OWNER o{number} BLOCK 0 NOTIFY ch ONCE"));
             }
             for client in &mut clients {
                 client.finish().unwrap();
+                client.finish().unwrap();
             }
         }
+        wait_for("no places", || holder.info("lock", "lock_places") == "0");
+        holder.ask::<i64>("LOCK.RELEASE k alice");
     });
 }

@@ -3,21 +3,6 @@
 use crate::support::Server;
 
 #[test]
-fn a_break_with_a_fence_ends_only_that_grant() {
-    let (server, mut client) = Server::and_client();
-    let fence = client.acquire("k", "OWNER alice").unwrap().fence;
-    let before = client.snapshot();
-    for other in [1, fence - 1, fence + 1, 1 << 53, i64::MAX] {
-        assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {other}")), 0, "{other}");
-    }
-    assert_eq!(client.snapshot(), before);
-    assert_eq!(client.ask::<i64>("LOCK.BREAK free FENCE 1"), 0);
-    assert!(!server.log().contains("lock broken"));
-    assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k fence {fence}")), 1);
-    assert_eq!(client.holder("k"), None);
-}
-
-#[test]
 fn the_log_says_who_broke_what() {
     let (server, mut client) = Server::and_client();
     let fence = client.acquire("jobs:42", "OWNER alice").unwrap().fence;

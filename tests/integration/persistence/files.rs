@@ -125,12 +125,3 @@ fn a_server_without_the_module_refuses_a_file_with_locks() {
     server.kill_and_restart();
     assert_eq!(server.client().holder("k").unwrap().owner, "alice");
 }
-
-#[test]
-fn a_file_without_locks_loads_without_the_module() {
-    let (server, mut client) = Server::and_client();
-    client.ask::<()>("SET string text");
-    client.ask::<()>("SAVE");
-    let plain = Setup::new().without_module().with_rdb(&server.folder().join("dump.rdb")).start();
-    assert_eq!(plain.client().ask::<String>("GET string"), "text");
-}

@@ -153,15 +153,6 @@ fn a_waiter_whose_user_is_deleted_leaves_the_queue() {
     assert_eq!(carol.granted().owner, "carol");
 }
 
-/// The session of a deleted user ends, and the next waiter has its lock.
-#[test]
-fn a_session_of_a_user_that_is_deleted_ends() {
-    let (_server, mut client, mut guest) = scene("+@all ~*");
-    guest.acquire("k", "SESSION PX 600000").unwrap();
-    client.ask::<i64>("ACL DELUSER guest");
-    soon("the end of the session", || client.holder("k").is_none());
-}
-
 /// Rights are looked at when a command arrives: one who waited already is granted the lock, and can do no more with it.
 /// `CLIENT KILL USER` sends such waiters away.
 #[test]

@@ -39,21 +39,6 @@ fn of_many_holders_ten_are_shown_and_all_are_counted() {
     assert_eq!(shown.holding(), first);
 }
 
-/// Of another database, too: of the same name, another lock.
-#[test]
-fn the_holder_is_that_of_the_waiters_database() {
-    let (_server, [mut client, mut places]) = Server::and_clients();
-    for db in [0, 1, 2] {
-        places.ask::<()>(&format!("SELECT {db}"));
-        places.acquire("k", &format!("OWNER holder{db} PX 600000")).unwrap();
-        queue_up(&mut places, "k", &format!("w{db}"), "");
-    }
-    client.ask::<()>("SELECT 1");
-    let held: Vec<_> = waits(&mut client, "").iter().map(super::Shown::holding).collect();
-    assert_eq!(held, [["holder0"], ["holder1"], ["holder2"]]);
-    assert_eq!(client.holder("k").unwrap().owner, "holder1", "the client's database is what it was");
-}
-
 /// Looking is not using: nothing shows that somebody looked.
 #[test]
 fn looking_leaves_no_trace() {

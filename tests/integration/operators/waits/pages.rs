@@ -63,7 +63,7 @@ fn a_key_shows_that_queue_alone_in_the_selected_database() {
     for db in [0, 1] {
         places.ask::<()>(&format!("SELECT {db}"));
         for key in ["k", "l"] {
-            places.acquire(key, "OWNER alice PX 600000").unwrap();
+            places.acquire(key, &format!("OWNER holder{db} PX 600000")).unwrap();
             queue_up(&mut places, key, &format!("{key}{db}"), "");
         }
     }
@@ -72,7 +72,11 @@ fn a_key_shows_that_queue_alone_in_the_selected_database() {
     assert_eq!(owners(&waits(&mut client, "KEY nobodys")), [""; 0]);
     client.ask::<()>("SELECT 1");
     assert_eq!(owners(&waits(&mut client, "key k")), ["k1"]);
-    assert_eq!(owners(&waits(&mut client, "")), ["k0", "l0", "k1", "l1"]);
+    let shown = waits(&mut client, "");
+    assert_eq!(owners(&shown), ["k0", "l0", "k1", "l1"]);
+    let held: Vec<_> = shown.iter().map(super::Shown::holding).collect();
+    assert_eq!(held, [["holder0"], ["holder0"], ["holder1"], ["holder1"]]);
+    assert_eq!(client.holder("k").unwrap().owner, "holder1", "the client's database is what it was");
 }
 
 /// Whoever comes and goes between two pages: nobody who stays is left out, and nobody is shown twice.
@@ -99,20 +103,6 @@ fn pages_follow_each_other_while_waits_come_and_go() {
         client.ask::<()>("LOCK.BREAK k");
         wait_for("the end of the places", || waits(&mut client, "").is_empty());
     }
-}
-
-#[test]
-fn ten_are_shown_where_nothing_is_said() {
-    let (_server, [mut client, mut places]) = Server::and_clients();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
-    for owner in 0..11 {
-        queue_up(&mut places, "k", &format!("w{owner}"), "");
-    }
-    let (cursor, first) = page(&mut client, "");
-    assert_eq!(first.len(), 10);
-    assert_eq!(owners(&waits(&mut client, &format!("CURSOR {cursor}"))), ["w10"]);
-    // A cursor beyond all of them.
-    assert_eq!(waits(&mut client, "CURSOR 9223372036854775807").len(), 0);
 }
 
 /// Also in front of those who stay.
