@@ -1,6 +1,7 @@
 //! The pages of the commands, the definitions that the server has, and what the commands do: all the same.
 
 mod access;
+mod book;
 mod definition;
 mod examples;
 mod fields;
@@ -11,3 +12,4 @@ mod page;
 mod prometheus;
 mod shown;
 mod test_names;
+mod words;
