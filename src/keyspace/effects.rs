@@ -122,7 +122,7 @@ fn any_grant(state: &[u8], now: impl FnOnce() -> Micros) -> Result<(Grant, Deadl
     Ok((grant, deadline))
 }
 
-/// What is in front of the next comma, and what is behind it.
+/// The text before the first comma, and the text after it.
 fn part(text: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let mut parts = text.splitn(2, |&byte| byte == b',');
     parts.next().zip(parts.next()).ok_or(Malformed::Syntax)

@@ -92,7 +92,7 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         // Writes something always, so that the file needs the module for ever.
         aux_save: None,
         free_effort: Some(free_effort::<T>),
-        // The same with the number of the database.
+        // `free_effort` suffices: this one is only told the database beside it.
         free_effort2: None,
         unlink2: Some(unlinked::<T, E>),
         // Superseded by `unlink2`.

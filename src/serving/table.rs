@@ -6,7 +6,7 @@ use crate::waiting::{Budget, WaitTable};
 
 pub(super) static TABLE: ServerCell<WaitTable<Blocked>> = ServerCell::new(WaitTable::new());
 
-/// What is left for the step or the turn that runs now: one at a time does, whatever it calls in turn.
+/// The budget that is left of the step or turn that runs now. Only one of them runs at a time.
 pub(super) static BUDGET: ServerCell<Budget> = ServerCell::new(Budget::new());
 
 /// The time of a step that begins now.

@@ -83,7 +83,7 @@ impl Tick {
 
 /// Sets the timers for what is due next, where they are not set for that or earlier.
 pub(super) fn arm() {
-    // Whoever does that sets them in the end.
+    // The code that runs or answers calls this function when it has finished.
     if TICK.with(|tick| tick.running || tick.answering) {
         return;
     }

@@ -57,7 +57,7 @@ impl Clone for Last {
     }
 }
 
-/// Whoever asks brings the hash.
+/// Has no hasher: the caller gives the hash.
 type Part = IndexMap<LockId, Entry, ()>;
 
 /// A model copies a table at each step: few parts there.

@@ -49,7 +49,8 @@ impl Pending {
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Replication {
     pending: BTreeMap<Awaited, Pending>,
-    /// The same by the number of replicas, and the offset that they are to come to; first what they are still to be asked for.
+    /// What `pending` has, ordered by how many replicas are to confirm and up to which offset. Those without an offset come first: the
+    /// replicas are still to be asked for them.
     by_offset: BTreeSet<(Option<(NonZeroU32, Offset)>, Awaited)>,
     /// A question is on its way: those who come meanwhile share the next one.
     question: bool,

@@ -69,7 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever has been answered or has gone meanwhile, and however often somebody looks.
+    /// Waiters who have been answered or have left are not shown, however often somebody looks.
     #[test]
     fn the_pages_are_those_who_wait_in_order(steps in vec(step(), 0..40), count in 1..4usize) {
         let mut table = WaitTable::new();

@@ -61,7 +61,7 @@ fn all_sessions_are_renewed_in_time_beside_commands() {
     }
 }
 
-/// What is left over is ended by the next steps. Until then the lock counts as taken, also for those who would fit.
+/// The next steps end the grants that are left over. Until then the lock counts as taken, also for those who would fit.
 #[test]
 fn nobody_joins_a_lock_of_which_not_all_that_is_over_has_ended() {
     let rules = Rules { slow: true, ..Rules::PLAIN };
