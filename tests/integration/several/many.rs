@@ -11,8 +11,7 @@ fn names(count: usize) -> String {
 
 #[test]
 fn a_thousand_locks() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let keys = names(1000);
     let reversed = keys.split(' ').rev().collect::<Vec<_>>().join(" ");
     let all = holds(&mut client, &keys, "alice", "");
@@ -36,8 +35,7 @@ fn a_thousand_locks() {
 /// They get free one by one, in any order, with many who wait for many.
 #[test]
 fn a_thousand_locks_that_are_freed_one_by_one() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let keys = names(1000);
     holds(&mut client, &keys, "alice", "");
     let mut waiters: Vec<_> = (0..10).map(|n| waits(&server, &keys, &format!("o{n}"), "")).collect();
@@ -69,8 +67,7 @@ const SLACK: i64 = 96 * 1024;
 /// Does it some times, and then many: the memory in use has not grown.
 #[track_caller]
 fn nothing_stays(rounds: usize, work: impl Fn(&Server, usize)) {
-    let server = Setup::new().module_args("claim 600000").start();
-    let mut client = server.client();
+    let (server, mut client) = Setup::new().module_args("claim 600000").start_and_client();
     work(&server, rounds / 5);
     let mut before = i64::MAX;
     for _ in 0..20 {
@@ -157,8 +154,7 @@ fn nothing_stays_of_timeouts_kills_and_places() {
 /// How long a wait for several takes goes into the same buckets, once.
 #[test]
 fn the_counters_are_plausible() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "");
     let mut waiter = waits(&server, "a b c", "bob", "");
     assert_eq!(take(&mut client, "c d", "late", ""), None);

@@ -7,10 +7,8 @@ use std::thread::{scope, sleep};
 
 use redis::Value;
 
-use super::{NOT_HELD, count, grants};
-use crate::support::{
-    Client, Rng, Server, Waiter, convert, figure, lease_end_after, owners, transaction, wait_for,
-};
+use super::{count, grants};
+use crate::support::{Client, Rng, Server, convert, figure, transaction, wait_for};
 
 const SEATS: usize = 5;
 const MEALS: usize = 60;
@@ -46,37 +44,6 @@ fn forks(seat: usize) -> [String; 2] {
 
 fn put_back(client: &mut Client, seat: usize, owner: &str) -> Vec<Option<i64>> {
     client.ask(&format!("LOCK.MRELEASE 2 {} {owner}", forks(seat).join(" ")))
-}
-
-#[test]
-fn one_fork_after_the_other_they_stand_still_until_a_lease_ends() {
-    let server = Server::start();
-    let mut client = server.client();
-    let names: Vec<String> = (0..SEATS).map(|seat| format!("p{seat}")).collect();
-    let lines = |seat: usize| Forks::OneByOne("BLOCK 0").lines(seat, &names[seat]);
-    (0..SEATS).for_each(|seat| _ = client.ask::<Vec<Value>>(&lines(seat)[0]));
-    let mut waiters: Vec<_> = (0..SEATS)
-        .map(|seat| Waiter::of_words(&server, server.client(), lines(seat)[1].split(' ')))
-        .collect();
-    // Each holds one, and waits for that of the next: the circle is closed.
-    for (seat, name) in names.iter().enumerate() {
-        let [left, right] = forks(seat);
-        assert_eq!(client.holder(&left).unwrap().owner, *name);
-        assert_eq!(owners(&mut client, &right), [&name[..]]);
-    }
-    let handed_over = count(&mut client, "lock_handovers");
-    let ends = lease_end_after(&mut client, "fork0", &["LOCK.EXTEND fork0 p0 PX 300"]);
-    let first = waiters[SEATS - 1].granted();
-    assert!(first.granted_at() >= ends - client.ttl_beyond_lease(), "{first:?} before {ends}");
-    assert_eq!(count(&mut client, "lock_handovers"), handed_over + 1, "the others stand still");
-    // Now one after the other can eat, each behind the one on its right.
-    for seat in (1..SEATS).rev() {
-        assert_eq!(put_back(&mut client, seat, &names[seat]), [Some(0); 2]);
-        waiters[seat - 1].granted();
-    }
-    // The one whose lease ended has its other fork at last, and this one no longer.
-    assert_eq!(client.refused("LOCK.MEXTEND 2 fork0 fork1 p0"), NOT_HELD);
-    assert_eq!(put_back(&mut client, 0, "p0"), [None, Some(0)]);
 }
 
 /// One who waited: since when it was seen in its queues for certain, who was in front there, and when it got both forks.

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::{count, holds, readers, release, waits};
-use crate::support::{Client, Mailbox, Server, Setup, grant, owners, soon, wait_for};
+use super::{holds, readers, release, waits};
+use crate::support::{Client, Mailbox, Server, Setup, grant, owners, soon};
 
 /// Asks for `k` by `NOTIFY ch WANTED`.
 #[track_caller]
@@ -53,43 +53,6 @@ fn places_of_all_kinds_are_served_as_blocked_clients_are() {
     release(&mut client, "w");
     assert!(mail.next().ends_with(" r3"));
     assert_eq!(client.held_by("k", "r3").unwrap().limit, 0);
-}
-
-#[test]
-fn one_that_does_not_claim_loses_its_grant_only() {
-    let server = Setup::new().module_args("claim 400").start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    holds(&mut client, "first", "");
-    queue_up(&mut client, "gone", "SHARED");
-    let mut blocked = waits(&server, "r", "SHARED");
-    let mut writer = waits(&server, "w", "");
-    release(&mut client, "first");
-    assert!(mail.next().ends_with(" gone"));
-    blocked.granted();
-    wait_for("the end of what was not claimed", || client.holding("k") == ["r"]);
-    assert!(writer.is_blocked(&mut client));
-    release(&mut client, "r");
-    writer.granted();
-}
-
-#[test]
-fn one_that_leaves_gives_up_its_grant_only() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    holds(&mut client, "first", "");
-    queue_up(&mut client, "a", "SHARED");
-    queue_up(&mut client, "b", "SHARED");
-    let mut writer = waits(&server, "w", "");
-    release(&mut client, "first");
-    for owner in ["a", "b"] {
-        assert!(mail.next().ends_with(owner));
-    }
-    grant(ask(&mut client, "b", "SHARED")).unwrap();
-    assert_eq!(client.ask::<i64>("LOCK.LEAVE k a"), 1);
-    assert_eq!(client.ask::<i64>("LOCK.LEAVE k b"), 0, "it has been claimed");
-    assert_eq!(client.holding("k"), ["b"]);
-    release(&mut client, "b");
-    writer.granted();
 }
 
 /// A process that dies with places and with grants that it has not claimed.
@@ -172,39 +135,5 @@ fn all_hear_of_what_ends_all() {
         told.sort();
         assert_eq!(told, [format!("lost {} a", fences[0]), format!("lost {} b", fences[1])], "{end}");
         assert!(mail.rest(&mut client).is_empty(), "{end}");
-    }
-}
-
-#[test]
-fn the_end_of_a_session_is_told_to_its_holder() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    let mut session = server.client();
-    let [a, _] = ["a", "b"].map(|owner| grant(ask(&mut client, owner, "SHARED")).unwrap().fence);
-    session.ask::<Value>("LOCK.ACQUIRE k OWNER a SHARED ONCE SESSION");
-    drop(session);
-    assert_eq!(mail.next(), format!("lost {a} a"));
-    assert_eq!(client.holding("k"), ["b"]);
-    assert_eq!(count(&mut client, "lock_sessions"), 0);
-}
-
-/// Readers give way to a writer that they hear of, and come back after it.
-#[test]
-fn readers_give_way_when_they_hear_of_a_writer() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    for round in 0..10 {
-        for owner in ["a", "b"] {
-            grant(ask(&mut client, owner, "SHARED")).unwrap_or_else(|| panic!("round {round}"));
-        }
-        let mut writer = waits(&server, "w", "");
-        for _ in 0..2 {
-            let text = mail.next();
-            let words: Vec<_> = text.split(' ').collect();
-            let ["wanted", fence, owner] = words[..] else { panic!("{text}") };
-            client.ask::<()>(&format!("LOCK.RELEASE k {owner} FENCE {fence}"));
-        }
-        writer.granted();
-        release(&mut client, "w");
     }
 }

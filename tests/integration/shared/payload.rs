@@ -17,8 +17,7 @@ const PARTS: usize = 7;
 
 #[test]
 fn it_is_dumped_in_the_documented_encoding_and_comes_back() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let a = holds(&mut client, "a", "SHARED");
     let b = holds(&mut client, "b", "SHARED");
     // From then on they have no end, which is easier to tell than when it is.
@@ -37,8 +36,7 @@ fn it_is_dumped_in_the_documented_encoding_and_comes_back() {
 
 #[test]
 fn the_ends_of_each_range_are_taken() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let any = any(&server);
     let owner = [b'x'; 128];
     let widest = Part {
@@ -63,8 +61,7 @@ fn the_ends_of_each_range_are_taken() {
 
 #[test]
 fn grants_that_cannot_be_held_together() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let any = any(&server);
     let (a, b) = (reader(b"a", 5), reader(b"b", 6));
     let cases: [(&str, u64, &[Part<'_>]); 9] = [
@@ -95,8 +92,7 @@ fn grants_that_cannot_be_held_together() {
 
 #[test]
 fn values_out_of_range() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let any = any(&server);
     let good = reader(b"b", 6);
     let long = [b'x'; 129];
@@ -125,8 +121,7 @@ fn values_out_of_range() {
 
 #[test]
 fn parts_of_another_kind_too_few_or_too_many() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let good = any(&server).with_grants(0, &[reader(b"alice", 5), reader(b"bob", 6)]);
     assert_eq!(good.items.len(), FIRST + 2 * PARTS);
     for place in 0..good.items.len() {
@@ -149,8 +144,7 @@ fn parts_of_another_kind_too_few_or_too_many() {
 fn cut_off_anywhere_and_with_any_bit_turned() {
     /// The type's name and encoding: another type's payload is not ours to judge.
     const HEAD: usize = 10;
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let parts =
         [reader(b"alice", 70_000), Part { holds: 70_000, room: 3, shorter: 70, ..reader(b"bob", 70_001) }];
     let payload = any(&server).with_grants(0, &parts);
