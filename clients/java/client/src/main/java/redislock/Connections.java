@@ -36,8 +36,8 @@ final class Connections {
     private final AtomicInteger breaks = new AtomicInteger();
     private final CountDownLatch closing = new CountDownLatch(1);
     private final ReentrantLock lock = new ReentrantLock();
-    private Thread listener;
-    private CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
+    private volatile Thread listener;
+    private volatile CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
     private CountDownLatch broken = new CountDownLatch(1);
     private final CompletableFuture<Void> unsubscribed = new CompletableFuture<>(); // by the listener, when it ends
     private final RedisConnectionStateListener watch = new RedisConnectionStateListener() {
@@ -62,9 +62,11 @@ final class Connections {
 
     /** A connection that is made when it is needed, and anew when it was lost: what had no answer then fails. */
     private final class Lane {
-        private CompletableFuture<StatefulConnection<String, String>> current;
+        private volatile CompletableFuture<StatefulConnection<String, String>> current;
 
         CompletableFuture<StatefulConnection<String, String>> get() {
+            var made = current; // each command comes by here
+            if (made != null && made.isDone() && !made.isCompletedExceptionally() && closing.getCount() > 0) return made;
             lock.lock();
             try {
                 if (closing.getCount() == 0) return CompletableFuture.failedFuture(new LockException.Closed());
@@ -130,6 +132,7 @@ final class Connections {
     }
 
     private CompletableFuture<Void> ready() {
+        if (listener != null) return ready;
         lock.lock();
         try {
             if (listener == null && closing.getCount() > 0) {
