@@ -9,8 +9,7 @@ use super::{gets_null, holds, readers, release, shown, take, waits};
 use crate::input::payload::restore;
 use crate::several::{self, Grants};
 use crate::support::{
-    Client, Mailbox, Part, Payload, Server, Waiter, in_each_kind_of_file, owners, reader,
-    restore_from_primary,
+    Client, Part, Payload, Server, Waiter, heard, in_each_kind_of_file, owners, reader, restore_from_primary,
 };
 
 const OTHER_SLOT: &str = "ERR the grant of this owner can't have that slot";
@@ -108,8 +107,7 @@ fn a_number_does_not_change_while_it_is_held() {
 /// Its owner has got another number meanwhile, by another connection.
 #[test]
 fn a_waiter_for_another_number_is_told_so() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("");
     holds(&mut client, "w", "");
     let mut blocked = waits(&server, "a", "LIMIT 5 SLOT 3");
     let place = "LOCK.ACQUIRE k OWNER a LIMIT 5 SLOT 4 ONCE BLOCK 0 NOTIFY ch";
@@ -223,13 +221,6 @@ fn a_replica_knows_them_and_gives_none_twice_when_it_takes_over() {
     assert_eq!(slot(&mut there, "b", "LIMIT 4 ONCE"), 2);
 }
 
-/// A sample of a server's payloads, and two permits.
-fn permits(client: &mut Client, slots: [u64; 2]) -> Payload {
-    let permit = |owner, fence, slot| Part { room: 3, slot, ..reader(owner, fence) };
-    let [a, b] = slots;
-    Payload::lock(client, b"x", 1, 1).with_slots(0, &[permit(b"a", 5, a), permit(b"b", 6, b)])
-}
-
 #[test]
 fn a_payload_comes_back_as_it_was() {
     let (_server, mut client) = Server::and_client();
@@ -248,30 +239,6 @@ fn a_payload_comes_back_as_it_was() {
     assert_eq!(slots(&mut client), [1, 3]);
     assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
     assert_eq!(slot(&mut client, "c", "LIMIT 3"), 2);
-}
-
-#[test]
-fn payloads_that_no_server_of_ours_would_write() {
-    let (_server, mut client) = Server::and_client();
-    for (what, slots) in [
-        ("a number twice", [2, 2]),
-        ("above the limit", [1, 4]),
-        ("beyond all", [1, 1 << 32]),
-        ("far beyond", [u64::MAX, 1]),
-    ] {
-        let payload = permits(&mut client, slots);
-        crate::input::payload::refused(&mut client, what, &payload.encode());
-    }
-    let any = Payload::lock(&mut client, b"x", 1, 1);
-    let numbered = any.with_slots(0, &[Part { slot: 1, ..reader(b"a", 5) }]);
-    crate::input::payload::refused(&mut client, "a reader with a number", &numbered.encode());
-    let whole = permits(&mut client, [1, 2]);
-    let body = whole.body();
-    for end in 10..body.len() {
-        crate::input::payload::refused_or_in_range(&mut client, "cut off", &whole.seal(&body[..end]));
-    }
-    restore(&mut client, &whole.encode()).unwrap();
-    assert_eq!(slots(&mut client), [1, 2]);
 }
 
 /// Grants of an earlier version have none until their owners ask again.
