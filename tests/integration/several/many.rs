@@ -1,4 +1,4 @@
-//! Many locks at once, many waits, and nothing that stays of them.
+//! Many locks at once. What stays of waits for several is in `memory`: nothing.
 
 use super::{count, granted, grants, holds, release, take, waits, waits_for_one};
 use crate::support::Server;

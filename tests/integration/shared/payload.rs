@@ -1,6 +1,5 @@
 //! `RESTORE` of a payload with several grants that no server of ours would write: an error, and nothing stored.
 
-use super::holds;
 use crate::input::payload::{refused, refused_or_in_range, restore};
 use crate::support::{Item, Part, Payload, Server, reader, restore_from_primary};
 
@@ -9,25 +8,6 @@ const LONGEST: u64 = (1 << 53) - 1;
 /// A sample of a server's, from which others are made.
 fn any(server: &Server) -> Payload {
     Payload::lock(&mut server.client(), b"x", 1, 1)
-}
-
-#[test]
-fn it_is_dumped_in_the_documented_encoding_and_comes_back() {
-    let (server, mut client) = Server::and_client();
-    let a = holds(&mut client, "a", "SHARED");
-    let b = holds(&mut client, "b", "SHARED");
-    // From then on they have no end, which is easier to tell than when it is.
-    client.ask::<()>("PERSIST k");
-    holds(&mut client, "b", "SHARED");
-    let [a, b] = [a, b].map(|grant| grant.fence as u64);
-    let payload = any(&server).packed(true, &[reader(b"a", a), Part { holds: 2, ..reader(b"b", b) }]);
-    assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload.encode());
-    client.ask::<()>("DEL k");
-    restore(&mut client, &payload.encode()).unwrap();
-    let lasting: Vec<_> =
-        client.holders("k").iter().map(|one| (one.fence as u64, one.holds, one.limit)).collect();
-    assert_eq!(lasting, [(a, 1, 0), (b, 2, 0)]);
-    assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload.encode());
 }
 
 #[test]
