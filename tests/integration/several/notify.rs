@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{ask, count, free, gets_null, grants, holders, holds, holds_one, release, waits};
-use crate::support::{Client, Mailbox, Server, Setup, grant, owners, wait_for};
+use crate::support::{Client, grant, heard, owners, wait_for};
 
 /// Asks by `NOTIFY ch`.
 #[track_caller]
@@ -17,20 +17,9 @@ fn queue_up(client: &mut Client, keys: &str, owner: &str, options: &str) {
     assert_eq!(reply, Value::SimpleString("QUEUED".into()), "{keys} {owner}");
 }
 
-/// A server on which a claim may take as long as it likes, a client, and the mail of `ch`.
-fn patient() -> (Server, Client, Mailbox) {
-    with_claim(600_000)
-}
-
-fn with_claim(ms: i64) -> (Server, Client, Mailbox) {
-    let server = Setup::new().module_args(&format!("claim {ms}")).start();
-    let (client, mail) = (server.client(), Mailbox::of(&server, "ch"));
-    (server, client, mail)
-}
-
 #[test]
 fn one_message_and_one_claim() {
-    let (_server, mut client, mut mail) = patient();
+    let (_server, mut client, mut mail) = heard("claim 600000");
     holds(&mut client, "a b", "alice", "");
     queue_up(&mut client, "b a c", "bob", "");
     assert_eq!((count(&mut client, "lock_places"), count(&mut client, "lock_waiters")), (1, 1));
@@ -54,7 +43,7 @@ fn one_message_and_one_claim() {
 /// Nothing of them is left to lapse: the whole goes to the next.
 #[test]
 fn what_is_not_claimed_goes_to_the_next() {
-    let (server, mut client, mut mail) = with_claim(300);
+    let (server, mut client, mut mail) = heard("claim 300");
     holds(&mut client, "a b", "alice", "");
     queue_up(&mut client, "a b", "gone", "");
     let mut next = waits(&server, "b a", "next", "");
@@ -75,7 +64,7 @@ fn what_is_not_claimed_goes_to_the_next() {
 /// A client that claims one of them knows of all: it hears of those that wait for any.
 #[test]
 fn a_claim_of_one_tells_who_waits_for_the_others() {
-    let (server, mut client, mut mail) = with_claim(30_000);
+    let (server, mut client, mut mail) = heard("claim 30000");
     holds(&mut client, "a b", "alice", "");
     queue_up(&mut client, "a b", "bob", "WANTED");
     release(&mut client, "a b", "alice");
@@ -89,7 +78,7 @@ fn a_claim_of_one_tells_who_waits_for_the_others() {
 
 #[test]
 fn an_extension_is_a_claim() {
-    let (_server, mut client, mut mail) = with_claim(30_000);
+    let (_server, mut client, mut mail) = heard("claim 30000");
     for line in ["LOCK.MEXTEND 2 a b bob PX 600000", "LOCK.MEXTEND 2 b a bob PX 600000"] {
         holds(&mut client, "a b", "alice", "");
         queue_up(&mut client, "a b", "bob", "");
@@ -106,7 +95,7 @@ fn an_extension_is_a_claim() {
 /// A place of one lock and one of several are different asks.
 #[test]
 fn a_claim_of_one_lock_alone() {
-    let (_server, mut client, mut mail) = patient();
+    let (_server, mut client, mut mail) = heard("claim 600000");
     holds_one(&mut client, "a", "alice");
     queue_up(&mut client, "a", "bob", "");
     assert_eq!(client.ask::<String>("LOCK.ACQUIRE a OWNER carol PX 600000 ONCE BLOCK 0 NOTIFY ch"), "QUEUED");
@@ -122,7 +111,7 @@ fn a_claim_of_one_lock_alone() {
 /// One of them is lost before the claim: that is granted anew, if it is free.
 #[test]
 fn what_is_lost_before_the_claim_is_asked_for_again() {
-    let (_server, mut client, mut mail) = patient();
+    let (_server, mut client, mut mail) = heard("claim 600000");
     for next in ["-", "carol"] {
         holds(&mut client, "a b", "alice", "");
         queue_up(&mut client, "a b", "bob", "");

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{ask, count, free, gets_null, grants, holders, holds, holds_one, release, waits, waits_for_one};
-use crate::support::{Client, Mailbox, Server, Setup, owners, queue, soon};
+use crate::support::{Client, Mailbox, Server, Setup, heard, owners, queue, soon};
 
 #[track_caller]
 fn queue_up(client: &mut Client, keys: &str, owner: &str) {
@@ -12,8 +12,7 @@ fn queue_up(client: &mut Client, keys: &str, owner: &str) {
 }
 
 fn start() -> (Server, Client, Mailbox) {
-    let server = Setup::new().module_args("claim 600000").start();
-    let (mut client, mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mail) = heard("claim 600000");
     holds(&mut client, "a b", "alice", "");
     (server, client, mail)
 }

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{ask, count, grants, holders, holds, holds_one};
-use crate::support::{Mailbox, Server, transaction};
+use crate::support::{Server, heard, transaction};
 
 #[test]
 fn a_transaction_sees_its_own_steps_and_waits_for_nothing() {
@@ -63,8 +63,7 @@ fn session_and_notify_are_refused_in_a_script() {
 
 #[test]
 fn in_a_transaction_a_place_is_queued() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (_server, mut client, mut mail) = heard("");
     holds(&mut client, "a b", "alice", "");
     let replies = transaction(
         &mut client,

@@ -28,9 +28,11 @@ fn grants_come_back_from_each_kind_of_file() {
                 client.ask::<redis::Value>(&line);
             }
             take(client, "k");
-            for (key, room) in KEYS.into_iter().zip(["", "", "SHARED", "LIMIT 2", ""]).skip(2) {
+            for (key, room) in KEYS.into_iter().zip(["", "", "SHARED", "LIMIT 2", "LIMIT 7 SLOT 6"]).skip(2) {
                 client.acquire(key, &format!("OWNER a PX 600000 {room}")).unwrap();
             }
+            // It keeps its number.
+            client.acquire("plain", "OWNER a").unwrap();
             known(client)
         },
         |server, before| {

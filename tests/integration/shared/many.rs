@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::{holds, readers, release, shown};
 use crate::support::{
-    Client, Grant, Mailbox, Server, Setup, all_owners, allow_open_files, blocked_clients, grant, is_left_of,
+    Client, Grant, Mailbox, Server, all_owners, allow_open_files, blocked_clients, grant, heard, is_left_of,
     owners, read_grant, sockets, wait_for, wall_clock,
 };
 
@@ -38,8 +38,7 @@ fn told(mail: &mut Mailbox, owner: usize) -> i64 {
 
 #[test]
 fn places_are_served_in_their_order_with_at_most_the_cap() {
-    let server = Setup::new().module_args("claim 600000").start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (_server, mut client, mut mail) = heard("claim 600000");
     queue_up(&mut client);
     let mut last = 0;
     for owner in 0..MANY {

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{holds, readers, release, waits};
-use crate::support::{Client, Mailbox, Server, Setup, grant, owners, soon};
+use crate::support::{Client, grant, heard, owners, soon};
 
 /// Asks for `k` by `NOTIFY ch WANTED`.
 #[track_caller]
@@ -17,15 +17,9 @@ fn queue_up(client: &mut Client, owner: &str, options: &str) {
     assert_eq!(reply, Value::SimpleString("QUEUED".into()), "{owner}");
 }
 
-/// A server on which a claim may take as long as it likes.
-fn patient() -> Server {
-    Setup::new().module_args("claim 600000").start()
-}
-
 #[test]
 fn places_of_all_kinds_are_served_as_blocked_clients_are() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("claim 600000");
     holds(&mut client, "first", "");
     queue_up(&mut client, "r1", "SHARED");
     let mut blocked = waits(&server, "r2", "SHARED");
@@ -58,8 +52,8 @@ fn places_of_all_kinds_are_served_as_blocked_clients_are() {
 /// A process that dies with places and with grants that it has not claimed.
 #[test]
 fn a_closed_connection_gives_up_what_it_has_not_claimed() {
-    let server = patient();
-    let (mut client, mut dies, mut mail) = (server.client(), server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("claim 600000");
+    let mut dies = server.client();
     holds(&mut client, "first", "");
     for owner in ["a", "b", "c"] {
         queue_up(&mut dies, owner, "LIMIT 2");
@@ -80,8 +74,7 @@ fn a_closed_connection_gives_up_what_it_has_not_claimed() {
 
 #[test]
 fn each_holder_hears_that_the_lock_is_wanted_once() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("claim 600000");
     let fences = ["a", "b"].map(|owner| grant(ask(&mut client, owner, "SHARED")).unwrap().fence);
     readers(&mut client, ["silent"]);
     assert!(mail.rest(&mut client).is_empty());
@@ -98,8 +91,7 @@ fn each_holder_hears_that_the_lock_is_wanted_once() {
 
 #[test]
 fn each_holder_hears_of_its_own_grant_only() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (_server, mut client, mut mail) = heard("claim 600000");
     let [a, b, c, d] =
         ["a", "b", "c", "d"].map(|owner| grant(ask(&mut client, owner, "SHARED")).unwrap().fence);
     client.ask::<()>(&format!("LOCK.BREAK k FENCE {b}"));
@@ -126,8 +118,7 @@ fn all_hear_of_what_ends_all() {
         "SWAPDB 0 1",
         "MOVE k 1",
     ] {
-        let server = patient();
-        let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+        let (_server, mut client, mut mail) = heard("claim 600000");
         let fences = ["a", "b"].map(|owner| grant(ask(&mut client, owner, "SHARED")).unwrap().fence);
         readers(&mut client, ["silent"]);
         client.ask::<Value>(end);

@@ -8,10 +8,7 @@ use super::hundred::{assert_same_but_for, kept, works};
 use super::{gets_null, holds, readers, release, shown, take, waits};
 use crate::input::payload::restore;
 use crate::several::{self, Grants};
-use crate::support::{
-    Client, Mailbox, Part, Payload, Server, Waiter, in_each_kind_of_file, owners, reader,
-    restore_from_primary,
-};
+use crate::support::{Client, Part, Payload, Server, Waiter, heard, owners, reader, restore_from_primary};
 
 const OTHER_SLOT: &str = "ERR the grant of this owner can't have that slot";
 
@@ -108,8 +105,7 @@ fn a_number_does_not_change_while_it_is_held() {
 /// Its owner has got another number meanwhile, by another connection.
 #[test]
 fn a_waiter_for_another_number_is_told_so() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("");
     holds(&mut client, "w", "");
     let mut blocked = waits(&server, "a", "LIMIT 5 SLOT 3");
     let place = "LOCK.ACQUIRE k OWNER a LIMIT 5 SLOT 4 ONCE BLOCK 0 NOTIFY ch";
@@ -176,102 +172,24 @@ fn words_that_are_refused() {
 }
 
 #[test]
-fn numbers_come_back_from_each_kind_of_file() {
-    in_each_kind_of_file(
-        |client| {
-            slot(client, "a", "LIMIT 4 SLOT 3");
-            readers(client, ["r"]);
-            slot(client, "b", "LIMIT 4");
-            client.acquire("alone", "OWNER c LIMIT 7 SLOT 6 PX 600000").unwrap();
-            client.acquire("alone", "OWNER c PX 600000").unwrap();
-            // After a rewrite, too.
-            release(client, "a");
-            slot(client, "a", "LIMIT 4 SLOT 4");
-        },
-        |server, ()| {
-            let mut client = server.client();
-            assert_eq!(slots(&mut client), [0, 1, 4]);
-            assert_eq!(slot(&mut client, "d", "LIMIT 4"), 2);
-            let alone: Vec<_> = client.holders("alone").iter().map(|one| (one.slot, one.limit)).collect();
-            assert_eq!(alone, [(6, 1)]);
-            assert_eq!(client.acquire("alone", "OWNER c LIMIT 9").unwrap().slot, Some(6));
-        },
-    );
-}
-
-#[test]
-fn a_replica_knows_them_and_gives_none_twice_when_it_takes_over() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    let mut client = primary.client();
-    for owner in ["a", "b", "c"] {
-        slot(&mut client, owner, "LIMIT 4");
-    }
-    release(&mut client, "a");
-    slot(&mut client, "d", "LIMIT 4 SLOT 4");
-    readers(&mut client, ["r"]);
-    assert_eq!(slot(&mut client, "r", "LIMIT 4"), 1);
-    replica.wait_for_sync_with(&primary);
-    let mut there = replica.client();
-    assert_eq!(slots(&mut there), [2, 3, 4, 1]);
-    let digest = |client: &mut Client| client.ask::<Vec<String>>("DEBUG DIGEST-VALUE k");
-    assert_eq!(digest(&mut there), digest(&mut client));
-    there.ask::<()>("REPLICAOF NO ONE");
-    gets_null(&mut there, "e", "LIMIT 4");
-    release(&mut there, "c");
-    assert_eq!(slot(&mut there, "e", "LIMIT 4"), 3);
-    assert_eq!(slot(&mut there, "b", "LIMIT 4 ONCE"), 2);
-}
-
-/// A sample of a server's payloads, and two permits.
-fn permits(client: &mut Client, slots: [u64; 2]) -> Payload {
-    let permit = |owner, fence, slot| Part { room: 3, slot, ..reader(owner, fence) };
-    let [a, b] = slots;
-    Payload::lock(client, b"x", 1, 1).with_slots(0, &[permit(b"a", 5, a), permit(b"b", 6, b)])
-}
-
-#[test]
-fn a_payload_comes_back_as_it_was() {
+fn permits_beside_a_reader_are_dumped_in_the_documented_encoding_and_come_back() {
     let (_server, mut client) = Server::and_client();
-    let [a, b] = ["LIMIT 3", "LIMIT 3 SLOT 3"].map(|options| {
-        let owner = if options.contains("SLOT") { "b" } else { "a" };
-        holds(&mut client, owner, options).fence as u64
-    });
+    let asks = [("a", "LIMIT 4"), ("b", "LIMIT 4 SLOT 3"), ("r", "SHARED")];
+    let [a, b, r] = asks.map(|(owner, options)| holds(&mut client, owner, options).fence as u64);
+    // From then on they have no end, which is easier to tell than when it is.
     client.ask::<()>("PERSIST k");
-    client.ask::<()>("LOCK.ACQUIRE k OWNER b LIMIT 3");
-    let permit = |owner, fence, slot| Part { room: 3, slot, ..reader(owner, fence) };
-    let any = Payload::lock(&mut client, b"x", 1, 1);
-    let payload = any.packed(true, &[permit(b"a", a, 1), Part { holds: 2, ..permit(b"b", b, 3) }]).encode();
+    holds(&mut client, "b", "LIMIT 4");
+    let permit = |owner, fence, slot| Part { room: 4, slot, ..reader(owner, fence) };
+    let parts = [permit(b"a", a, 1), Part { holds: 2, ..permit(b"b", b, 3) }, reader(b"r", r)];
+    let payload = Payload::lock(&mut client, b"x", 1, 1).packed(true, &parts).encode();
     assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
     client.ask::<()>("DEL k");
     restore(&mut client, &payload).unwrap();
-    assert_eq!(slots(&mut client), [1, 3]);
+    let lasting =
+        client.holders("k").into_iter().map(|one| (one.fence as u64, one.holds, one.limit, one.slot));
+    assert_eq!(lasting.collect::<Vec<_>>(), [(a, 1, 4, 1), (b, 2, 4, 3), (r, 1, 0, 0)]);
     assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
-    assert_eq!(slot(&mut client, "c", "LIMIT 3"), 2);
-}
-
-#[test]
-fn payloads_that_no_server_of_ours_would_write() {
-    let (_server, mut client) = Server::and_client();
-    for (what, slots) in [
-        ("a number twice", [2, 2]),
-        ("above the limit", [1, 4]),
-        ("beyond all", [1, 1 << 32]),
-        ("far beyond", [u64::MAX, 1]),
-    ] {
-        let payload = permits(&mut client, slots);
-        crate::input::payload::refused(&mut client, what, &payload.encode());
-    }
-    let any = Payload::lock(&mut client, b"x", 1, 1);
-    let numbered = any.with_slots(0, &[Part { slot: 1, ..reader(b"a", 5) }]);
-    crate::input::payload::refused(&mut client, "a reader with a number", &numbered.encode());
-    let whole = permits(&mut client, [1, 2]);
-    let body = whole.body();
-    for end in 10..body.len() {
-        crate::input::payload::refused_or_in_range(&mut client, "cut off", &whole.seal(&body[..end]));
-    }
-    restore(&mut client, &whole.encode()).unwrap();
-    assert_eq!(slots(&mut client), [1, 2]);
+    assert_eq!(slot(&mut client, "c", "LIMIT 4"), 2);
 }
 
 /// Grants of an earlier version have none until their owners ask again.

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{DEADLOCK, count, gets_null, holds, readers, release, shown, waits};
-use crate::support::{Listener, Mailbox, Server, grant, owners, queue, wait_for};
+use crate::support::{Listener, Server, grant, heard, owners, queue, wait_for};
 
 #[test]
 fn it_stands_in_front_of_the_queue_and_keeps_its_fence() {
@@ -73,8 +73,7 @@ fn a_second_owner_that_wants_to_wait_for_one_is_told_at_once() {
 
 #[test]
 fn it_may_wait_without_a_connection() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("");
     let [reader, _] = readers(&mut client, ["a", "b"]);
     let mut writer = waits(&server, "w", "");
     let ask = "LOCK.ACQUIRE k OWNER a ONCE PX 600000 BLOCK 60000 NOTIFY ch";
