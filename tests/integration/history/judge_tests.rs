@@ -1,6 +1,8 @@
 //! Histories made by hand, each of which contradicts a guarantee: the judge says so. That it has nothing against good ones, the histories
 //! of real servers show; here is the one that each bad one was made of.
 
+use std::slice::from_ref;
+
 use super::check::check;
 use super::record::{Call, Micros, Record, Reply, Room, Shown, read, write};
 
@@ -247,8 +249,8 @@ fn several_at_a_time_with_no_more_room_than_each_has() {
         &several(2, Room::Shared),
         &[
             ("1", &[], &[plain]),
-            ("", &[], &[third.clone()]),
-            ("1", &[], &[third, holds("r", 8, 3200, Room::Shared)]),
+            ("", &[], from_ref(&third)),
+            ("1", &[], &[third.clone(), holds("r", 8, 3200, Room::Shared)]),
             ("1", &[], &[upgrade(3100, 2)]),
             ("1", &[], &[upgrade(4000, 2), done, holds("r", 9, 5000, Room::Shared)]),
             // What is shown fits, rises, and is all.

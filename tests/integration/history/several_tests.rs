@@ -1,5 +1,7 @@
 //! Histories made by hand of locks that were asked for by one command, each of which contradicts a guarantee.
 
+use std::slice::from_ref;
+
 use super::check::check;
 use super::judge_tests::{
     acquire, acquire_for, are_broken, granted, granted_for, look as look_at, record, release,
@@ -93,10 +95,10 @@ fn in_part() {
             ("2", &of_c(1650, [lasting(1490), lasting(1500)]), &[]),
             ("2222", &[(D, d(2710, 1500))], &[]),
             // One of them is not shown, or by another fence, though the answer is on its way still; an operator may have broken it.
-            ("A", &[not_held.clone()], &[]),
+            ("A", from_ref(&not_held), &[]),
             ("A", &[(HELD_L, look("l", 1600, &[("c", 1501)], &[4]))], &[]),
-            ("", &[not_held.clone()], &[at("l", record(8, 1560, 1590, Call::Break, Reply::Number(1)))]),
-            ("A", &[not_held], &[record(8, 1560, 1590, Call::Break, Reply::Number(1))]),
+            ("", from_ref(&not_held), &[at("l", record(8, 1560, 1590, Call::Break, Reply::Number(1)))]),
+            ("A", from_ref(&not_held), &[record(8, 1560, 1590, Call::Break, Reply::Number(1))]),
             // Held, both of them, after the answer was no.
             ("AA", &of_c(1590, both(&Reply::Null)), &[]),
             // Half a place. A lock that is free for a moment shows no queue.
