@@ -24,10 +24,14 @@ var (
 	ErrTooOld = errors.New("redislock: this server's Redislock doesn't know one of these options: upgrade the module, or leave the option out")
 	// ErrInvalid: bad input; nothing was sent.
 	ErrInvalid = errors.New("redislock: invalid")
-	// ErrClosed: the locks were closed.
+	// ErrClosed: the locks were closed, or their client: then it is a redis.ErrClosed, too.
 	ErrClosed = errors.New("redislock: closed")
 
-	errNode = errors.New("redislock: this server is one node of a cluster: give New a redis.ClusterClient")
+	errClient = fmt.Errorf("%w: %w", ErrClosed, redis.ErrClosed)
+	errOver   = errors.New("its lease is over, and no renewal came through")
+	errOthers = errors.New("it was free, or someone else's, meanwhile")
+	errTold   = errors.New("the server says that it has ended")
+	errNode   = errors.New("redislock: this server is one node of a cluster: give New a redis.ClusterClient")
 )
 
 // DeadlockError tells who waits for whom.

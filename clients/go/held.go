@@ -84,7 +84,7 @@ func (h *Held) Err() error {
 	h.locks.mutex.Lock()
 	defer h.locks.mutex.Unlock()
 	if h.state == held && !time.Now().Before(h.until) { // a process that stood still finds out here
-		h.locks.lose(h, "its lease is over, and no renewal came through")
+		h.locks.lose(h, errOver)
 	}
 	return h.err
 }
@@ -139,7 +139,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) (time.Duration, 
 	defer l.mutex.Unlock()
 	if answered.err != nil {
 		if isGone(answered.err) {
-			l.lose(h, answered.err.Error())
+			l.lose(h, answered.err)
 		}
 		if h.err != nil {
 			return 0, h.err
@@ -253,12 +253,12 @@ func (l *Locks) renew(h *Held) {
 	case err != nil && !errors.Is(err, redis.Nil):
 		h.doubted = h.doubted || asks || redis.HasErrorPrefix(err, "GRACE")
 		if isGone(err) {
-			l.lose(h, err.Error())
+			l.lose(h, err)
 		} else if h.state == held {
 			l.plan(h, time.Now().Add(min(time.Second, h.lease/10)))
 		}
 	case asks && !slices.Equal(fences, h.fences):
-		l.lose(h, "it was free, or someone else's, meanwhile")
+		l.lose(h, errOthers)
 		l.giveBack(r, fences)
 	case h.state != held:
 		if asks && h.state != leaving {

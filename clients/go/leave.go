@@ -10,11 +10,11 @@ import (
 )
 
 // lose is to be called with the mutex.
-func (l *Locks) lose(h *Held, why string) {
+func (l *Locks) lose(h *Held, why error) {
 	if h.state != held {
 		return
 	}
-	h.state, h.err = lost, fmt.Errorf("%w: %s: %s", ErrLost, h.request, why)
+	h.state, h.err = lost, fmt.Errorf("%w: %s: %w", ErrLost, h.request, why)
 	h.cancel(h.err)
 	l.forget(h)
 	l.giveBack(h.request, h.fences) // perhaps only the network failed, or there are others of several locks

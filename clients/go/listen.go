@@ -20,17 +20,24 @@ func (l *Locks) subscribed() error {
 	if time.Since(l.failed) < tryAgain { // others waited for the same failure, one after another
 		return l.failure
 	}
-	pubsub := l.commands.Subscribe(context.Background(), l.channel)
-	if _, err := pubsub.ReceiveTimeout(context.Background(), silence); err != nil {
-		_ = pubsub.Close()
+	pubsub, err := l.subscribe()
+	if err == nil {
+		if _, err = pubsub.ReceiveTimeout(context.Background(), silence); err != nil {
+			_ = pubsub.Close()
+		}
+	}
+	if err != nil {
+		if l.endsWith(err) {
+			err = errClient
+		}
 		l.failed, l.failure = time.Now(), err
 		return err
 	}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.closed {
+	if l.closed != nil {
 		_ = pubsub.Close()
-		return ErrClosed
+		return l.closed
 	}
 	l.pubsub, l.working = pubsub, true
 	for range commands {
@@ -39,6 +46,16 @@ func (l *Locks) subscribed() error {
 	l.running.Go(l.listen)
 	l.running.Go(l.clock)
 	return nil
+}
+
+// subscribe fails where a Ring panics: it was closed, or its servers can't be reached.
+func (l *Locks) subscribe() (pubsub *redis.PubSub, err error) {
+	defer func() {
+		if failed, ok := recover().(error); ok {
+			err = failed
+		}
+	}()
+	return l.client.Subscribe(context.Background(), l.channel), nil
 }
 
 func (l *Locks) listen() {
@@ -73,13 +90,21 @@ func (l *Locks) listen() {
 			}
 		}
 		_ = pubsub.Close()
-		select {
-		case <-l.done:
-			return
-		case <-time.After(pause):
+		for err != nil {
+			if l.endsWith(err) {
+				return
+			}
+			select {
+			case <-l.done:
+				return
+			case <-time.After(pause):
+			}
+			silent, pause = false, min(time.Second, pause+tryAgain)
+			var anew *redis.PubSub
+			if anew, err = l.subscribe(); err == nil {
+				pubsub = anew
+			}
 		}
-		silent, pause = false, min(time.Second, pause+tryAgain)
-		pubsub = l.commands.Subscribe(ctx, l.channel)
 		l.starting.Lock()
 		l.pubsub = pubsub
 		l.starting.Unlock()
@@ -101,7 +126,7 @@ func (l *Locks) hear(message string) {
 	for _, h := range slices.Clone(l.entries[owner]) {
 		switch {
 		case word == "lost" && h.state == held && slices.Contains(h.fences, fence):
-			l.lose(h, "the server says that it has ended")
+			l.lose(h, errTold)
 		case word == "lost" && h.state == waiting: // the reply with its fence may still be on its way
 			h.heardLost = append(h.heardLost, fence)
 		case word == "start" && h.state == waiting && numbers[3] == h.asks: // else it is late: it was asked for again since

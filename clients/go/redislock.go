@@ -4,6 +4,7 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -23,6 +24,7 @@ const (
 
 // Locks are the locks of a process: make one for each client, and share it between all goroutines.
 type Locks struct {
+	client             redis.UniversalClient // the user's: the subscription ends with it, and then all else
 	commands, sessions redis.UniversalClient
 	own, single        bool // the clients are ours to close; of one server
 	channel            string
@@ -34,9 +36,11 @@ type Locks struct {
 	done               chan struct{}
 	running            sync.WaitGroup
 
+	ending sync.Once
+
 	mutex   sync.Mutex
-	closed  bool
-	working bool // so l.jobs are done
+	closed  error // why they are, if they are
+	working bool  // so l.jobs are done
 	jobs    []job
 	claims  bool // an older server: it grants nothing at the message
 	next    time.Time
@@ -44,10 +48,10 @@ type Locks struct {
 }
 
 // New uses the settings of the client (a Client, of Sentinel too, or a ClusterClient) for connections of its own: the client may
-// have a pool of one, or be busy. Another UniversalClient is used itself.
+// have a pool of one, or be busy. Another UniversalClient is used itself. When the client is closed, so are the locks.
 func New(client redis.UniversalClient) *Locks {
 	l := &Locks{
-		commands: client, sessions: client, channel: "redislock:" + newUUID(), wake: make(chan struct{}, 1),
+		client: client, commands: client, sessions: client, channel: "redislock:" + newUUID(), wake: make(chan struct{}, 1),
 		more: make(chan struct{}, commands),
 		done: make(chan struct{}), entries: map[string][]*Held{}, next: never(),
 	}
@@ -118,10 +122,10 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...Option
 	h := &Held{locks: l, request: r, woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), over: make(chan struct{}), until: never(), due: never(), lease: noLease}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	l.mutex.Lock()
-	if l.closed {
+	if l.closed != nil {
 		l.mutex.Unlock()
-		h.cancel(ErrClosed)
-		return nil, ErrClosed
+		h.cancel(l.closed)
+		return nil, l.closed
 	}
 	l.entries[r.owner] = append(l.entries[r.owner], h)
 	l.mutex.Unlock()
@@ -134,13 +138,28 @@ func (l *Locks) AcquireAll(ctx context.Context, keys []string, options ...Option
 
 // Close releases what is held, and ends all waits. The user's own client stays open.
 func (l *Locks) Close() error {
-	l.mutex.Lock()
-	if l.closed {
-		l.mutex.Unlock()
-		return nil
+	l.ending.Do(func() { l.end(ErrClosed) })
+	return nil
+}
+
+// endsWith is true if the error says that the client was closed. Then nobody has told the holders to stop: to them, their locks are lost.
+func (l *Locks) endsWith(err error) bool {
+	ends := errors.Is(err, redis.ErrClosed)
+	if ends {
+		go l.ending.Do(func() { l.end(errClient) })
 	}
-	l.closed = true
+	return ends
+}
+
+func (l *Locks) end(why error) {
+	l.mutex.Lock()
+	l.closed = why
 	close(l.done)
+	if why == errClient {
+		for _, h := range l.all() {
+			l.lose(h, why)
+		}
+	}
 	all := l.all()
 	l.mutex.Unlock()
 	var parts sync.WaitGroup
@@ -164,9 +183,8 @@ func (l *Locks) Close() error {
 	l.running.Wait()
 	if l.own {
 		_ = l.sessions.Close()
-		return l.commands.Close()
+		_ = l.commands.Close()
 	}
-	return nil
 }
 
 // all is to be called with the mutex.
@@ -235,7 +253,7 @@ func (l *Locks) clock() {
 				continue
 			}
 			if !now.Before(h.until) {
-				l.lose(h, "its lease is over, and no renewal came through")
+				l.lose(h, errOver)
 				continue
 			}
 			if !now.Before(h.due) {

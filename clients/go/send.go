@@ -54,7 +54,7 @@ func (l *Locks) queue(r *request, words []any, session bool, coming chan<- answe
 		return false
 	}
 	l.mutex.Lock()
-	working := l.working && !l.closed
+	working := l.working && l.closed == nil
 	if working {
 		l.jobs = append(l.jobs, job{command(words), coming})
 	}

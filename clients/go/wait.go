@@ -37,7 +37,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-l.done:
-			return nil, ErrClosed
+			return nil, l.closed // which no longer changes
 		}
 		return nil, nil
 	}
@@ -58,9 +58,9 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		l.mutex.Unlock()
 		if other != nil {
 			if _, err := pause(askAgain, other.over, nil); err != nil {
-				return l.end(h, nil, err)
+				return l.giveUp(h, nil, err)
 			} else if !once && !time.Now().Before(end) {
-				return l.end(h, nil, notAcquired())
+				return l.giveUp(h, nil, notAcquired())
 			}
 			tries--
 			continue
@@ -87,7 +87,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 				}
 				err = notAcquired()
 			}
-			return l.end(h, coming, err)
+			return l.giveUp(h, coming, err)
 		}
 		l.mutex.Lock()
 		h.note(*answered)
@@ -97,11 +97,11 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		switch grant, ok := answered.reply.([]any); {
 		case ok:
 			if !l.hold(h, grant, began) {
-				return l.end(h, nil, ErrClosed)
+				return l.giveUp(h, nil, l.closed)
 			}
 			return nil
 		case errors.Is(answered.err, redis.Nil):
-			return l.end(h, nil, notAcquired())
+			return l.giveUp(h, nil, notAcquired())
 		case passes(answered.err) && (!once || tries < 2):
 			trouble, next = answered.err, tryAgain
 		case answered.err != nil && number > 0 && isSyntax(answered.err): // an older server
@@ -110,14 +110,14 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 			l.mutex.Unlock()
 			continue
 		case answered.err != nil:
-			return l.end(h, nil, explained(answered.err, r))
+			return l.giveUp(h, nil, explained(answered.err, r))
 		}
 		if _, err := pause(next, h.woken, nil); err != nil {
-			return l.end(h, nil, err)
+			return l.giveUp(h, nil, err)
 		} else if trouble == nil && l.begin(h, began) {
 			return nil
 		} else if !once && !time.Now().Before(end) {
-			return l.end(h, nil, notAcquired())
+			return l.giveUp(h, nil, notAcquired())
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (h *Held) note(answered answer) {
 func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.closed {
+	if l.closed != nil {
 		return false
 	}
 	if len(grant) > 4 {
@@ -148,7 +148,7 @@ func (l *Locks) hold(h *Held, grant []any, began time.Time) bool {
 	h.state = held
 	l.renewed(h, grant[3], began)
 	if slices.ContainsFunc(h.fences, func(fence int64) bool { return slices.Contains(h.heardLost, fence) }) {
-		l.lose(h, "the server says that it has ended")
+		l.lose(h, errTold)
 	}
 	return true
 }
@@ -159,7 +159,7 @@ func (l *Locks) begin(h *Held, asked time.Time) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	told := h.told
-	if told == nil || l.closed || slices.Contains(h.heardLost, told.fence) {
+	if told == nil || l.closed != nil || slices.Contains(h.heardLost, told.fence) {
 		return false
 	}
 	until := asked.Add(told.lasts)
@@ -175,8 +175,8 @@ func (l *Locks) begin(h *Held, asked time.Time) bool {
 	return true
 }
 
-// end gives up what the wait has at the server: later, if it can't be now.
-func (l *Locks) end(h *Held, coming <-chan answer, why error) error {
+// giveUp ends what the wait has at the server: later, if it can't be now.
+func (l *Locks) giveUp(h *Held, coming <-chan answer, why error) error {
 	l.mutex.Lock()
 	l.leave(h)
 	if !h.used {

@@ -93,8 +93,10 @@ export class Desk {
     return partner !== undefined;
   }
 
-  send(request: Request, words: string[]) {
-    return this.#connection.send(request.names[0]!, words);
+  async send(request: Request, words: string[]) {
+    const reply = await this.#connection.send(request.names[0]!, words);
+    if (reply === "QUEUED" && !words.includes("NOTIFY")) throw new Error("the client is in a MULTI"); // its EXEC has the reply
+    return reply;
   }
 
   /** Sends it until it is answered, as long as that is worth it. */

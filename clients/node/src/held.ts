@@ -110,7 +110,7 @@ export class Held {
       const reply = await Promise.race([answer, expiry]);
       if (Array.isArray(reply) && reply.includes(null)) this.tell("one of the locks was gone when it was released");
     } catch (error) {
-      if (!isGone(error)) throw explained(error, this.keys);
+      if (!isGone(error)) throw this.lost ?? explained(error, this.keys); // the client was closed, or it can't be sent
       // If an answer may have been lost, the first try is what worked.
       if (upsets === this.desk.upsets) this.tell((error as Error).message, error);
     } finally {

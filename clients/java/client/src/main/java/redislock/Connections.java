@@ -12,10 +12,10 @@ import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.Command;
 import io.lettuce.core.pubsub.RedisPubSubAdapter;
 import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
+import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
@@ -29,7 +29,8 @@ final class Connections {
     private final AbstractRedisClient client;
     private final String channel;
     private final Consumer<String> hear;
-    private final Runnable subscribedAnew;
+    private final Runnable doubt;
+    private final Runnable ended;
     private final Lane commands = new Lane();
     private final Lane sessions = new Lane();
     private final Deadlines deadlines = new Deadlines();
@@ -37,6 +38,8 @@ final class Connections {
     private final CountDownLatch closing = new CountDownLatch(1);
     private final ReentrantLock lock = new ReentrantLock();
     private volatile Thread listener;
+    private volatile boolean gone; // the client was closed
+    private volatile Duration patience = Duration.ofNanos(Core.LONG);
     private volatile CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
     private CountDownLatch broken = new CountDownLatch(1);
     private final CompletableFuture<Void> unsubscribed = new CompletableFuture<>(); // by the listener, when it ends
@@ -44,19 +47,23 @@ final class Connections {
         @Override
         public void onRedisDisconnected(RedisChannelHandler<?, ?> connection) {
             breaks.incrementAndGet();
-            commands.drop(connection);
-            sessions.drop(connection);
+            boolean closed = isClosed(connection);
+            boolean ours = commands.drop(connection) | sessions.drop(connection);
+            if (ours && closed) endWithClient();
+            else if (ours) doubt.run(); // places, and grants that were not claimed, are gone
         }
     };
 
-    Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Runnable subscribedAnew) {
+    /** What was heard or granted may be in doubt; the client may have ended, and so has all that was made of it. */
+    Connections(AbstractRedisClient client, String channel, Consumer<String> hear, Runnable doubt, Runnable ended) {
         if (!(client instanceof RedisClient || client instanceof RedisClusterClient)) {
             throw new IllegalArgumentException("neither a RedisClient nor a RedisClusterClient: " + client);
         }
         this.client = client;
         this.channel = channel;
         this.hear = hear;
-        this.subscribedAnew = subscribedAnew;
+        this.doubt = doubt;
+        this.ended = ended;
         client.addListener(watch);
     }
 
@@ -79,30 +86,52 @@ final class Connections {
             }
         }
 
-        void drop(Object connection) {
+        /** Whether it was that one. */
+        boolean drop(Object connection) {
             lock.lock();
             try {
-                if (current == null || current.isCompletedExceptionally()) return;
+                if (current == null || current.isCompletedExceptionally()) return false;
                 if (!current.isDone()) { // perhaps this one, that broke before anybody had it
                     current.thenAccept(made -> drop(connection));
-                    return;
+                    return false;
                 }
-                if (current.join() != connection) return;
+                if (current.join() != connection) return false;
                 current = null;
             } finally {
                 lock.unlock();
             }
-            ((StatefulConnection<?, ?>) connection).closeAsync();
+            end((StatefulConnection<?, ?>) connection);
+            return true;
         }
 
         CompletableFuture<Void> close() {
-            return current == null ? CompletableFuture.completedFuture(null) : current.thenCompose(StatefulConnection::closeAsync);
+            return current == null ? CompletableFuture.completedFuture(null) : current.thenCompose(Connections::end);
         }
+    }
+
+    private static CompletableFuture<Void> end(StatefulConnection<?, ?> connection) {
+        return isClosed(connection) ? CompletableFuture.completedFuture(null) : connection.closeAsync(); // or Lettuce warns of it
+    }
+
+    private void endWithClient() {
+        gone = true;
+        closing.countDown();
+        broken.countDown();
+    }
+
+    /** Not by the network: by us, or with the client. */
+    private static boolean isClosed(Object connection) {
+        return connection instanceof RedisChannelHandler<?, ?> made && made.isClosed();
     }
 
     /** How often connections have broken: what was on its way meanwhile may have been sent twice by Lettuce. */
     int breaks() {
         return breaks.get();
+    }
+
+    /** For how long a command of the client waits for its answer, as far as a connection has told. */
+    Duration patience() {
+        return patience;
     }
 
     /** The answer: null, a text, a number or a list. Never to be called with a mutex that callbacks take. */
@@ -114,8 +143,7 @@ final class Connections {
             words.sent = System.nanoTime();
             connection.dispatch(command);
             return command.whenComplete((reply, error) -> {
-                boolean silent = error instanceof TimeoutException || error instanceof RedisCommandTimeoutException;
-                if (silent || error instanceof RedisReadOnlyException) lane.drop(connection);
+                if (error instanceof RedisCommandTimeoutException || error instanceof RedisReadOnlyException) lane.drop(connection);
             });
         });
     }
@@ -149,13 +177,11 @@ final class Connections {
     private void listen() {
         for (long pause = 0;; pause = Math.min(1000, pause + TRY_AGAIN_MS)) {
             try {
-                if (closing.await(pause, TimeUnit.MILLISECONDS)) {
-                    unsubscribed.complete(null);
-                    return;
-                }
+                if (closing.await(pause, TimeUnit.MILLISECONDS)) break;
                 subscription();
                 pause = -TRY_AGAIN_MS; // at once
             } catch (Exception failed) {
+                if (client.getResources().eventExecutorGroup().isShuttingDown()) endWithClient();
                 CompletableFuture<Void> waiting;
                 lock.lock();
                 try {
@@ -167,6 +193,8 @@ final class Connections {
                 waiting.completeExceptionally(failed);
             }
         }
+        unsubscribed.complete(null);
+        if (gone) ended.run();
     }
 
     /** Hears messages as long as the connection lasts. */
@@ -179,6 +207,7 @@ final class Connections {
             lock.unlock();
         }
         var connection = connectPubSub();
+        if (!connection.getTimeout().isZero()) patience = connection.getTimeout();
         try {
             connection.addListener(new RedisConnectionStateListener() {
                 @Override
@@ -193,12 +222,13 @@ final class Connections {
                 }
             });
             connection.async().subscribe(channel).get(SILENCE_MS, TimeUnit.MILLISECONDS);
-            if (!ready.complete(null)) subscribedAnew.run(); // messages were lost meanwhile
+            if (!ready.complete(null)) doubt.run(); // messages were lost meanwhile
             while (closing.getCount() > 0 && !ended.await(SILENCE_MS, TimeUnit.MILLISECONDS)) {
                 connection.async().ping().get(SILENCE_MS, TimeUnit.MILLISECONDS);
             }
         } finally {
-            connection.close();
+            if (isClosed(connection)) endWithClient();
+            end(connection).join();
         }
     }
 

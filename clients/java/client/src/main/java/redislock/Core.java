@@ -40,7 +40,7 @@ final class Core {
     private ScheduledFuture<?> tick;
 
     Core(AbstractRedisClient client) {
-        connections = new Connections(client, channel, this::hear, this::doubtAll);
+        connections = new Connections(client, channel, this::hear, this::doubtAll, this::endWithClient);
         timer.setRemoveOnCancelPolicy(true);
         timer.setExecuteExistingDelayedTasksAfterShutdownPolicy(false);
     }
@@ -89,6 +89,16 @@ final class Core {
         timer.shutdown();
         // Nothing is sent again any more, so nobody may wait for it.
         for (Held held : locked(this::all)) leaving.over(held, new LockException.Closed());
+    }
+
+    /** Nobody has told the holders to stop, and nothing can be sent any more: to them, their locks are lost. */
+    private void endWithClient() {
+        connections.close();
+        locked(() -> {
+            all().forEach(held -> lose(held, "its client was closed"));
+            return null;
+        });
+        close();
     }
 
     /** Waits, whatever becomes of it, without being interrupted. */

@@ -1,10 +1,10 @@
 package redislock;
 
+import io.lettuce.core.RedisCommandTimeoutException;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
@@ -17,7 +17,7 @@ final class Deadlines {
     private final Queue<Awaited> all = new ConcurrentLinkedQueue<>(); // nearly in the order in which answers come
     private final AtomicBoolean looks = new AtomicBoolean(); // a look is to come
 
-    /** Fails that answer with a TimeoutException after so many milliseconds. */
+    /** Fails that answer with a RedisCommandTimeoutException after so many milliseconds. */
     void add(CompletableFuture<?> answer, long ms) {
         for (Awaited first = all.peek(); first != null && first.answer.isDone(); first = all.peek()) all.remove(first);
         all.add(new Awaited(answer, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms)));
@@ -36,7 +36,7 @@ final class Deadlines {
                 all.remove(each);
             } else if (each.due - now <= 0) {
                 all.remove(each);
-                each.answer.completeExceptionally(new TimeoutException());
+                each.answer.completeExceptionally(new RedisCommandTimeoutException("no answer from the server"));
             } else {
                 next = Math.min(next, each.due - now);
             }

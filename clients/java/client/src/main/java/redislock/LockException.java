@@ -1,7 +1,9 @@
 package redislock;
 
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisCommandTimeoutException;
 import io.lettuce.core.RedisException;
+import io.netty.channel.ConnectTimeoutException;
 import java.io.IOException;
 import java.util.List;
 import java.util.Locale;
@@ -72,10 +74,10 @@ public abstract sealed class LockException extends RuntimeException {
         }
     }
 
-    /** The {@link Locks} were closed. */
+    /** The {@link Locks} were closed, or their client. */
     public static final class Closed extends LockException {
         Closed() {
-            super("these locks were closed", null);
+            super("these locks, or their client, were closed", null);
         }
     }
 
@@ -86,6 +88,14 @@ public abstract sealed class LockException extends RuntimeException {
         Throwable cause = cause(error);
         return cause instanceof RedisException || cause instanceof IOException || cause instanceof CancellationException
             || cause instanceof TimeoutException;
+    }
+
+    /** The server has not answered in time. To ask again would take as long once more. */
+    static boolean isSilence(Throwable error) {
+        for (Throwable each = error; each != null; each = each.getCause()) {
+            if (each instanceof RedisCommandTimeoutException || each instanceof TimeoutException || each instanceof ConnectTimeoutException) return true;
+        }
+        return false;
     }
 
     static boolean isGone(Throwable error) {

@@ -30,9 +30,9 @@ final class Wait {
         this.held = held;
         this.interruptible = interruptible;
         request = held.request;
-        Duration most = request.wait;
-        once = most != null && most.isZero();
-        limited = most != null && !once && most.compareTo(Duration.ofNanos(Core.LONG)) < 0;
+        once = request.wait != null && request.wait.isZero();
+        Duration most = once ? core.connections.patience() : request.wait;
+        limited = most != null && most.compareTo(Duration.ofNanos(Core.LONG)) < 0;
         end = limited ? System.nanoTime() + most.toNanos() : Core.never();
         held.waiter = Thread.currentThread();
     }
@@ -62,7 +62,7 @@ final class Wait {
             core.mutex.lock();
             try {
                 late = !pause(ASK_AGAIN, () -> hasNews(answer));
-                if (late && !pause(FOREVER, answer::isDone)) throw notAcquired(trouble == null ? unanswered() : trouble);
+                if (late && !pause(FOREVER, answer::isDone)) throw over(trouble == null ? unanswered() : trouble);
                 Object reply = null;
                 trouble = null;
                 try {
@@ -80,13 +80,14 @@ final class Wait {
                     core.starts = false;
                     continue;
                 }
-                if (trouble != null && !(LockException.passes(trouble) && !(once && tries > 1))) {
+                boolean again = !once || tries == 1 && !LockException.isSilence(trouble);
+                if (trouble != null && !(LockException.passes(trouble) && again)) {
                     throw LockException.explained(trouble, request);
                 }
                 if (trouble == null && reply == null) throw notAcquired(null);
                 if (trouble == null && core.start(held, words.sent)) return;
                 if (trouble != null) pause(Core.TRY_AGAIN, () -> held.woken);
-                if (over()) throw notAcquired(trouble);
+                if (over()) throw over(trouble);
             } finally {
                 core.mutex.unlock();
             }
@@ -131,6 +132,11 @@ final class Wait {
 
     private static Throwable unanswered() {
         return new RedisCommandTimeoutException("no answer from the server");
+    }
+
+    /** Who asks only once whether others hold the lock is not told so if nobody has said it. */
+    private RuntimeException over(Throwable trouble) {
+        return once && trouble != null ? LockException.explained(trouble, request) : notAcquired(trouble);
     }
 
     private LockException notAcquired(Throwable trouble) {

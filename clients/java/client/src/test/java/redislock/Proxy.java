@@ -8,10 +8,11 @@ import java.net.URI;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** A way to the server of REDIS_URL that can be cut. */
+/** A way to the server of REDIS_URL that can be cut, or stand still. */
 final class Proxy implements AutoCloseable {
     private final ServerSocket door = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     private final Set<Socket> all = ConcurrentHashMap.newKeySet();
+    private volatile boolean still;
 
     Proxy() throws IOException {
         URI server = URI.create(System.getenv("REDIS_URL"));
@@ -44,6 +45,11 @@ final class Proxy implements AutoCloseable {
         all.clear();
     }
 
+    /** What is sent does not arrive any more, as if the server had been stopped. */
+    void freeze() {
+        still = true;
+    }
+
     /** Nobody can reach the server any more. */
     void shut() throws IOException {
         door.close();
@@ -59,9 +65,12 @@ final class Proxy implements AutoCloseable {
         void run() throws IOException;
     }
 
-    private static void pass(Socket from, Socket to) throws IOException {
+    private void pass(Socket from, Socket to) throws IOException {
         try (from; to) {
-            from.getInputStream().transferTo(to.getOutputStream());
+            byte[] some = new byte[8192];
+            for (int count; (count = from.getInputStream().read(some)) >= 0;) {
+                if (!still) to.getOutputStream().write(some, 0, count);
+            }
         }
     }
 
