@@ -33,7 +33,7 @@ type Row<'a> = &'a [(&'a str, &'a [i64])];
 #[test]
 fn an_extension_is_of_one_and_what_moves_the_key_moves_all() {
     let (_server, [mut client, mut eyes]) = Server::and_clients();
-    let rows: [Row<'_>; 8] = [
+    let rows: [Row<'_>; 9] = [
         &[
             ("LOCK.EXTEND k a PX 900000", &[9, 6, 5]),
             ("LOCK.EXTEND k a PX 100000", &[1, 6, 5]),
@@ -57,6 +57,12 @@ fn an_extension_is_of_one_and_what_moves_the_key_moves_all() {
             ("LOCK.EXTEND k c PX 200000", &[1, 3, 2]),
         ],
         &[("PERSIST k", &[-1, -1, -1]), ("PEXPIRE k 900000", &[6, 9, 8])],
+        // Where one has got its end by itself, it keeps that.
+        &[
+            ("PERSIST k", &[-1, -1, -1]),
+            ("LOCK.EXTEND k a PX 100000", &[1, -1, -1]),
+            ("PEXPIRE k 300000", &[1, 3, 3]),
+        ],
         &[
             ("MULTI", &[3, 6, 5]),
             ("PEXPIRE k 900000", &[3, 6, 5]),
