@@ -116,18 +116,30 @@ impl Net {
         }
     }
 
-    /// Sends many requests over the first so many connections, some at a time, and looks at how the replies begin.
-    pub(crate) fn fill(&mut self, conns: usize, requests: impl Iterator<Item = String>, success: &[u8]) {
+    /// Sends many requests of words over the first so many connections, some at a time, and looks at how the replies begin.
+    pub(crate) fn fill(&mut self, conns: usize, lines: impl Iterator<Item = String>, success: &[u8]) {
+        self.send_all(conns, lines.map(|line| resp::words(&line)), success);
+    }
+
+    /// The same of requests.
+    pub(crate) fn send_all(&mut self, conns: usize, requests: impl Iterator<Item = Vec<u8>>, success: &[u8]) {
         let mut requests = requests.peekable();
         while requests.peek().is_some() {
             let mut due = 0;
             for request in requests.by_ref().take(500 * conns) {
-                self.out.send(due % conns, &resp::words(&request));
+                self.out.send(due % conns, &request);
                 due += 1;
             }
             self.replies(due, |_, reply| {
                 assert!(reply.starts_with(success), "refused: {}", reply.escape_ascii());
             });
+        }
+    }
+
+    /// Waits until that is so: no reply comes before.
+    pub(crate) fn wait_until(&mut self, is_so: impl Fn() -> bool) {
+        while !is_so() {
+            self.turn(Duration::from_millis(5), |_, conn, _| panic!("client {conn} does not wait"));
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What was measured: ratios with their bounds, and the figures behind them, for people and for machines.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::env;
 use std::time::Duration;
-use std::{env, fs};
 
+use procfs::sys::kernel::Version;
+use procfs::{CpuInfo, Current as _, LoadAverage};
 use serde::{Deserialize, Serialize};
 
-use crate::attack::Attack;
 use crate::stats::Spread;
 
 /// How a note begins that is a warning.
@@ -30,10 +30,10 @@ pub(crate) struct Report {
     pub(crate) figures: Vec<Figure>,
     /// What failures cost. Kept results may be older.
     #[serde(default)]
-    costs: Vec<Cost>,
+    pub(crate) costs: Vec<Cost>,
     /// What one client can do to all others. Kept results may be older.
     #[serde(default)]
-    attacks: Vec<Attack>,
+    pub(crate) attacks: Vec<Attack>,
     /// How long it took, in s.
     took: f64,
 }
@@ -44,8 +44,8 @@ pub(crate) struct Machine {
     pub(crate) date: String,
     pub(crate) server: String,
     module: String,
-    pub(crate) processor: String,
-    pub(crate) cores: usize,
+    processor: String,
+    cores: usize,
     system: String,
     /// How many processes wanted a core, over the minute before; what else ran shows here.
     load_before: String,
@@ -92,6 +92,17 @@ pub(crate) struct Cost {
     pub(crate) waits_ms: [Option<f64>; EVENTS.len()],
 }
 
+/// What one client did to all others.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Attack {
+    pub(crate) what: String,
+    /// The longest `PING` of another client meanwhile, and right before, in ms; none: it did not come so far.
+    pub(crate) longest: Option<Spread>,
+    pub(crate) quiet: Option<Spread>,
+    /// What else it led to.
+    pub(crate) remark: String,
+}
+
 impl Report {
     pub(crate) fn new(server: String, quick: bool) -> Self {
         Self {
@@ -111,26 +122,6 @@ impl Report {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
-    }
-
-    pub(crate) fn row(&mut self, row: Row) {
-        self.rows.push(row);
-    }
-
-    pub(crate) fn rows(&mut self, rows: impl IntoIterator<Item = Row>) {
-        self.rows.extend(rows);
-    }
-
-    pub(crate) fn figure(&mut self, figure: Figure) {
-        self.figures.push(figure);
-    }
-
-    pub(crate) fn cost(&mut self, cost: Cost) {
-        self.costs.push(cost);
-    }
-
-    pub(crate) fn attack(&mut self, attack: Attack) {
-        self.attacks.push(attack);
     }
 
     /// Says that figures are not to be believed as they stand.
@@ -161,41 +152,29 @@ impl Report {
         )
     }
 
-    /// Where and when, and all tables.
-    pub(crate) fn in_full(&self) -> String {
-        self.about() + &self.tables()
-    }
-
     /// What is to be known, the ratios, and the figures behind them, in Markdown that reads as it is.
     pub(crate) fn tables(&self) -> String {
-        let mut text = String::new();
-        for note in &self.notes {
-            let _ = writeln!(text, "- {note}");
-        }
-        if !self.notes.is_empty() {
+        let mut text: String = self.notes.iter().map(|note| format!("- {note}\n")).collect();
+        if !text.is_empty() {
             text.push('\n');
         }
         if !self.rows.is_empty() {
-            text += &table(
-                &["work", "compared with", "target", "median (middle half; min..max)", "by server CPU", ""],
-                self.rows.iter().map(Row::cells),
-            );
-            text.push('\n');
+            let titles =
+                ["work", "compared with", "target", "median (middle half; min..max)", "by server CPU", ""];
+            text += &(table(&titles, self.rows.iter().map(Row::cells)) + "\n");
         }
         if !self.figures.is_empty() {
-            text += &table(
-                &["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"],
-                self.figures.iter().map(Figure::cells),
-            );
+            let titles = ["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"];
+            text += &table(&titles, self.figures.iter().map(Figure::cells));
         }
         if !self.costs.is_empty() {
             text += "What a failure costs: the time until the next holder has the lock.\n\n";
-            let titles: Vec<&str> = ["lock"].into_iter().chain(EVENTS).collect();
-            text += &table(&titles, self.costs.iter().map(Cost::cells));
+            text += &table(&[&["lock"], &EVENTS[..]].concat(), self.costs.iter().map(Cost::cells));
         }
         if !self.attacks.is_empty() {
             text += "What one client can do to all others: the longest PING of another client, in ms.\n\n";
-            text += &table(&Attack::TITLES, self.attacks.iter().map(Attack::cells));
+            let titles = ["attack", "longest PING", "without it", "more", "what else"];
+            text += &table(&titles, self.attacks.iter().map(Attack::cells));
         }
         text
     }
@@ -208,30 +187,53 @@ impl Machine {
     }
 
     fn here(server: String) -> Self {
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let load = load();
+        let processor = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
+        let system = Version::current().map_or(String::new(), |linux| {
+            format!("{} {}.{}.{}", env::consts::OS, linux.major, linux.minor, linux.patch)
+        });
         Self {
             // The script tells; there is no calendar here.
             date: env::var("BENCH_DATE").unwrap_or_else(|_| "undated".into()),
             server,
             module: env!("CARGO_PKG_VERSION").into(),
-            processor: model.map_or("unknown processor", |(_, model)| model.trim()).into(),
+            processor: processor.unwrap_or("unknown processor".into()),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
-            system: format!("{} {}", env::consts::OS, release.split('-').next().unwrap_or_default().trim()),
-            load_before: load,
+            system,
+            load_before: load(),
             load_after: String::new(),
         }
     }
 }
 
 fn load() -> String {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').next().unwrap_or_default().into()
+    LoadAverage::current().map_or(String::new(), |load| format!("{:.2}", load.one))
 }
 
 impl Row {
+    pub(crate) fn new(work: impl Into<String>, beside: &str, unit: &'static str, value: Spread) -> Self {
+        Self { work: work.into(), beside: beside.into(), bound: None, unit: unit.into(), value, cpu: None }
+    }
+
+    pub(crate) fn ratio(work: impl Into<String>, beside: &str, value: Spread) -> Self {
+        Self::new(work, beside, "x", value)
+    }
+
+    pub(crate) fn at_least(self, bound: impl Into<Option<f64>>) -> Self {
+        Self { bound: bound.into().map(Bound::AtLeast), ..self }
+    }
+
+    pub(crate) fn at_most(self, bound: impl Into<Option<f64>>) -> Self {
+        Self { bound: bound.into().map(Bound::AtMost), ..self }
+    }
+
+    pub(crate) fn cpu(self, cpu: Spread) -> Self {
+        Self { cpu: Some(cpu), ..self }
+    }
+
+    pub(crate) fn beside(self, beside: &str) -> Self {
+        Self { beside: beside.into(), ..self }
+    }
+
     fn cells(&self) -> Vec<String> {
         let (bound, verdict) = match self.bound {
             Some(bound) => (bound.text(&self.unit), self.verdict(bound)),
@@ -259,22 +261,36 @@ impl Row {
 }
 
 impl Bound {
-    pub(crate) fn is_met(self, value: Spread) -> bool {
+    fn is_met(self, value: Spread) -> bool {
         match self {
             Self::AtLeast(bound) => value.median >= bound,
             Self::AtMost(bound) => value.median <= bound,
         }
     }
 
-    pub(crate) fn text(self, unit: &str) -> String {
-        match self {
-            Self::AtLeast(bound) => format!("at least {bound}{unit}"),
-            Self::AtMost(bound) => format!("at most {bound}{unit}"),
-        }
+    fn text(self, unit: &str) -> String {
+        let (how, bound) = match self {
+            Self::AtLeast(bound) => ("least", bound),
+            Self::AtMost(bound) => ("most", bound),
+        };
+        format!("at {how} {bound}{unit}")
     }
 }
 
 impl Figure {
+    pub(crate) fn new(work: impl Into<String>, who: &str, unit: &'static str, value: Spread) -> Self {
+        let (work, who, remark) = (work.into(), who.into(), String::new());
+        Self { work, who, unit: unit.into(), value, cpu_us: None, remark }
+    }
+
+    pub(crate) fn cpu(self, cpu: Spread) -> Self {
+        Self { cpu_us: Some(cpu), ..self }
+    }
+
+    pub(crate) fn remark(self, remark: impl Into<String>) -> Self {
+        Self { remark: remark.into(), ..self }
+    }
+
     fn cells(&self) -> Vec<String> {
         vec![
             self.work.clone(),
@@ -297,22 +313,24 @@ impl Cost {
     }
 }
 
+impl Attack {
+    pub(crate) fn cells(&self) -> Vec<String> {
+        let text = |value: Option<Spread>| value.map_or("-".into(), |value| value.to_string());
+        let more =
+            self.longest.zip(self.quiet).map(|(longest, quiet)| (longest.median - quiet.median).max(0.0));
+        let more = text(more.map(Spread::one));
+        vec![self.what.clone(), text(self.longest), text(self.quiet), more, self.remark.clone()]
+    }
+}
+
 /// A Markdown table whose columns are in line.
 pub(crate) fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let titles = titles.iter().map(|&title| title.into()).collect();
-    let mut lines: Vec<Vec<String>> = vec![titles];
+    let mut lines: Vec<Vec<String>> = vec![titles.iter().map(|&title| title.into()).collect()];
     lines.extend(rows);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
-    lines.insert(1, rule);
-    let mut text = String::new();
-    for line in &lines {
-        for (cell, width) in line.iter().zip(&widths) {
-            let pad = width - cell.chars().count();
-            let _ = write!(text, "| {cell}{} ", " ".repeat(pad));
-        }
-        text.push_str("|\n");
-    }
-    text
+    let widths: Vec<usize> = (0..titles.len()).map(width).collect();
+    lines.insert(1, widths.iter().map(|width| "-".repeat(*width)).collect());
+    let cell = |(cell, width): (&String, &usize)| format!("| {cell:width$} ");
+    let line = |line: &Vec<String>| line.iter().zip(&widths).map(cell).collect::<String>() + "|\n";
+    lines.iter().map(line).collect()
 }

@@ -1,20 +1,16 @@
 //! Several locks at once: taken and given back by one command each, beside a pipeline of as many commands for one lock, and
 //! through a client beside Redisson's MultiLock; and what such waits cost who has nothing to do with them.
 
-use std::borrow::Cow;
+use std::rc::Rc;
 
-use crate::hosts::Kind;
-use crate::joins;
-use crate::load::{Halves, Load};
-use crate::mixes::{self, Mix, Served};
+use crate::load::{CONNECTIONS, Load, Pair};
 use crate::net::Net;
-use crate::plan::{Plan, order, progress};
-use crate::programs::{JAVA, Lock};
 use crate::report::Report;
 use crate::resp::{owner, words};
-use crate::rivals::{LEASE, Rival};
+use crate::rivals::{self, LEASE, LONG_LEASE, REDISLOCK};
+use crate::rounds::{Plan, Rounds, busy};
 use crate::server::{Server, Setup};
-use crate::throughput::Rounds;
+use crate::{joins, mixes};
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     for (keys, pipeline) in SETS {
@@ -22,7 +18,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
     bystanders(plan, report);
     joins::run(plan, report);
-    mixes::run(plan, report, &MIXES, plan.pick(5, 2));
+    mixes::run(plan, report, "several");
 }
 
 // By one command, and by many.
@@ -37,69 +33,47 @@ const PIPELINED: &str = "LOCK.ACQUIRE of each + LOCK.RELEASE of each, in one pip
 const ONE_LOCK: &str = "LOCK.ACQUIRE + LOCK.RELEASE of one lock";
 
 /// The locks of a set.
-fn names(conn: usize, set: usize, keys: usize) -> impl Iterator<Item = String> {
-    (0..keys).map(move |key| format!("lock:{conn}:{set}:{key}"))
+fn names(conn: usize, set: usize, keys: usize) -> Vec<String> {
+    (0..keys).map(|key| format!("lock:{conn}:{set}:{key}")).collect()
 }
 
-fn together(server: &Server, keys: usize, pipeline: usize) -> Load {
-    let set = |conn, set| {
-        let (names, owner) =
-            (names(conn, set, keys).collect::<Vec<_>>().join(" "), owner(conn * LOCKS + set));
-        [
-            words(&format!("LOCK.MACQUIRE {keys} {names} OWNER {owner} PX {LEASE}")),
-            words(&format!("LOCK.MRELEASE {keys} {names} {owner}")),
-        ]
-    };
-    let released = format!("*{keys}\r\n{}", ":0\r\n".repeat(keys));
-    let halves = Halves::one([b"*4\r\n", released.as_bytes()]);
-    let sets = |conn| (0..LOCKS / keys).map(|number| set(conn, number)).collect();
-    Load::of(TOGETHER, halves, server, pipeline, sets)
+fn together(names: &[String], owner: &str) -> Pair {
+    let (keys, names) = (names.len(), names.join(" "));
+    [
+        words(&format!("LOCK.MACQUIRE {keys} {names} OWNER {owner} PX {LEASE}")),
+        words(&format!("LOCK.MRELEASE {keys} {names} {owner}")),
+    ]
 }
 
-fn pipelined(server: &Server, keys: usize, pipeline: usize) -> Load {
-    let set = |conn, set| {
-        let owner = owner(conn * LOCKS + set);
-        let acquire = |name| words(&format!("LOCK.ACQUIRE {name} OWNER {owner} PX {LEASE}"));
-        let release = |name| words(&format!("LOCK.RELEASE {name} {owner}"));
-        [
-            names(conn, set, keys).flat_map(acquire).collect(),
-            names(conn, set, keys).flat_map(release).collect(),
-        ]
-    };
-    let halves = Halves { each: keys, ..Halves::one([b"*4\r\n", b":0\r\n"]) };
-    let sets = |conn| (0..LOCKS / keys).map(|number| set(conn, number)).collect();
-    Load::of(PIPELINED, halves, server, pipeline, sets)
+fn pipelined(names: &[String], owner: &str) -> Pair {
+    let acquire = |name| words(&format!("LOCK.ACQUIRE {name} OWNER {owner} PX {LEASE}"));
+    let release = |name| words(&format!("LOCK.RELEASE {name} {owner}"));
+    [names.iter().flat_map(acquire).collect(), names.iter().flat_map(release).collect()]
 }
 
 fn sets(plan: &Plan, report: &mut Report, keys: usize, pipeline: usize) {
+    let released = format!("*{keys}\r\n{}", ":0\r\n".repeat(keys));
+    let start = || {
+        let server = Server::shared(Setup::MODULE);
+        let load = |success, pair: fn(&[String], &str) -> Pair| {
+            let set = |conn, set| pair(&names(conn, set, keys), &owner(conn * LOCKS + set));
+            let sets = |conn| (0..LOCKS / keys).map(|number| set(conn, number)).collect();
+            Load::of(CONNECTIONS, success, &server, pipeline, sets)
+        };
+        let of_each: [&[u8]; 2] = [b"*4\r\n", b":0\r\n"];
+        vec![
+            (TOGETHER.into(), load([vec![b"*4\r\n"], vec![released.as_bytes()]], together)),
+            (PIPELINED.into(), load(of_each.map(|reply| vec![reply; keys]), pipelined)),
+            (ONE_LOCK.into(), Load::new(rivals::pair(REDISLOCK), &server, pipeline)),
+        ]
+    };
     let work = format!("{keys} locks taken and given back, P={pipeline}");
     let (starts, rounds, length) = (plan.pick(3, 2), plan.pick(10, 5), plan.ms(200, 120));
-    let mut samples = [TOGETHER, PIPELINED, ONE_LOCK].map(|who| (who, Vec::new()));
-    for begun in 1..=starts {
-        let mut server = Server::start(Setup::MODULE);
-        let mut loads = [
-            together(&server, keys, pipeline),
-            pipelined(&server, keys, pipeline),
-            Load::new(Rival::Redislock, &mut server, pipeline),
-        ];
-        for round in 0..=rounds {
-            for place in order(loads.len(), round) {
-                let sample = loads[place].run(&mut server, length);
-                // The first round warms up.
-                if round > 0 {
-                    samples[place].1.push(sample);
-                }
-            }
-        }
-        progress(&format!("  {work}: {begun}/{starts}"));
-    }
-    let rounds = Rounds(samples.into());
-    rounds.warn(&work, report);
-    report.rows(rounds.row(&work, TOGETHER, PIPELINED, Some(1.0)));
-    report.rows(rounds.row(&work, TOGETHER, ONE_LOCK, None));
-    for figure in rounds.figures(&work) {
-        report.figure(figure);
-    }
+    let rounds = Rounds::play(&work, "pairs/s", starts, 0..=rounds, start, |load| load.run(length));
+    rounds.warn(report);
+    report.rows.extend(rounds.row(&work, TOGETHER, PIPELINED).map(|row| row.at_least(1.0)));
+    report.rows.extend(rounds.row(&work, TOGETHER, ONE_LOCK));
+    report.figures.extend(rounds.figures(busy));
 }
 
 // Who has nothing to do with them.
@@ -119,38 +93,29 @@ fn bystanders(plan: &Plan, report: &mut Report) {
     let pipeline = 16;
     let work = format!("acquire + release, P={pipeline}, of other locks");
     let (starts, rounds, length) = (plan.pick(4, 2), plan.pick(10, 5), plan.ms(200, 120));
-    let mut samples = OTHERS.map(|(who, ..)| (who, Vec::new()));
-    for begun in 1..=starts {
-        let mut servers = OTHERS.map(|_| Server::start(Setup::MODULE));
-        let waits = servers.iter().zip(OTHERS);
-        // Their places end with them.
-        let _others: Vec<Net> =
-            waits.map(|(server, (_, waiters, locks, _))| others(server, waiters, locks)).collect();
-        let mut loads = servers.each_mut().map(|server| Load::new(Rival::Redislock, server, pipeline));
-        for round in 0..=rounds {
-            for place in order(loads.len(), round) {
-                let sample = loads[place].run(&mut servers[place], length);
-                if round > 0 {
-                    samples[place].1.push(sample);
-                }
-            }
-        }
-        progress(&format!("  {work}: {begun}/{starts}"));
+    let start = || {
+        let load = |(who, waiters, locks, _): (&str, usize, usize, _)| {
+            let server = Server::shared(Setup::MODULE);
+            // Their places end with them.
+            let others = others(&server, waiters, locks);
+            (who.into(), (Load::new(rivals::pair(REDISLOCK), &server, pipeline), others))
+        };
+        OTHERS.map(load).into()
+    };
+    let rounds = Rounds::play(&work, "pairs/s", starts, 0..=rounds, start, |(load, _)| load.run(length));
+    rounds.warn(report);
+    for (who, _, _, bound) in &OTHERS[1..] {
+        let row = rounds.row(&format!("{work}, while {who}"), who, QUIET);
+        report.rows.extend(row.map(|row| row.at_least(*bound)));
     }
-    let rounds = Rounds(samples.into());
-    rounds.warn(&work, report);
-    for (who, _, _, bound) in OTHERS.into_iter().filter(|(who, ..)| *who != QUIET) {
-        report.rows(rounds.row(&format!("{work}, while {who}"), who, QUIET, bound));
-    }
-    for figure in rounds.figures(&work) {
-        report.figure(figure);
-    }
+    report.figures.extend(rounds.figures(busy));
 }
 
 /// So many wait, each for the first of its locks; the others of those are free, and reserved.
-fn others(server: &Server, waiters: usize, locks: usize) -> Net {
+fn others(server: &Rc<Server>, waiters: usize, locks: usize) -> Net {
     let mut net = Net::with(1, server.port);
-    net.fill(1, (0..HELD).map(|number| format!("LOCK.ACQUIRE held:{number}:0 PX 3600000")), b"*4\r\n");
+    let held = (0..HELD).map(|number| format!("LOCK.ACQUIRE held:{number}:0 PX {LONG_LEASE}"));
+    net.fill(1, held, b"*4\r\n");
     let ask = if locks == 1 { "LOCK.ACQUIRE".into() } else { format!("LOCK.MACQUIRE {locks}") };
     let waits = (0..waiters).map(|number| {
         let names: Vec<_> = (0..locks).map(|lock| format!("held:{number}:{lock}")).collect();
@@ -159,43 +124,3 @@ fn others(server: &Server, waiters: usize, locks: usize) -> Net {
     net.fill(1, waits, b"+QUEUED\r\n");
     net
 }
-
-// Through a client.
-
-const MACQUIRE: Lock =
-    Lock { who: "several", name: "LOCK.MACQUIRE ... BLOCK 0 + LOCK.MRELEASE", host: Kind::Module };
-const MULTILOCK: Lock = Lock { who: "multilock", name: "Redisson's MultiLock", host: Kind::Plain };
-
-const MIXES: [Mix; 3] = [
-    Mix {
-        run: JAVA,
-        mode: "alone-2",
-        who: Cow::Borrowed("8 clients with 2 locks each of their own with Jedis"),
-        served: Served::Alone,
-        ours: MACQUIRE,
-        peers: &[MULTILOCK],
-    },
-    Mix {
-        run: JAVA,
-        mode: "alone-10",
-        who: Cow::Borrowed("8 clients with 10 locks each of their own with Jedis"),
-        served: Served::Alone,
-        ours: MACQUIRE,
-        peers: &[MULTILOCK],
-    },
-    Mix {
-        run: JAVA,
-        mode: "two-of-8",
-        who: Cow::Borrowed("16 clients, 2 of 8 locks each time with Jedis"),
-        served: Served::Alike,
-        ours: MACQUIRE,
-        peers: &[
-            Lock {
-                name: "Redisson's MultiLock, locks in the order of their names",
-                who: "multilock-in-order",
-                ..MULTILOCK
-            },
-            Lock { name: "Redisson's MultiLock, locks in any order", ..MULTILOCK },
-        ],
-    },
-];

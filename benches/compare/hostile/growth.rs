@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::Row;
-use super::client::{CHANNEL, LEASE, Outcome, acquire_all, names};
+use super::requests::{CHANNEL, LEASE, acquire_all, names};
 use super::stage::Stage;
-use crate::plan::Plan;
+use crate::line::Outcome;
 use crate::resp::{owner, words};
+use crate::rounds::Plan;
 
 /// How many commands one connection sends, unless it is refused before.
 const COMMANDS: usize = 300;
@@ -105,7 +106,7 @@ fn fill(stage: &mut Stage, line: impl Fn(usize) -> String) -> Outcome<()> {
         let mut slowest = (Duration::ZERO, 0);
         for from in (0..SESSIONS).step_by(SOME) {
             let begin = Instant::now();
-            stage.client.all((from..from + SOME).map(|number| words(&line(number))))?;
+            stage.all((from..from + SOME).map(|number| words(&line(number))))?;
             slowest = slowest.max((begin.elapsed(), from));
         }
         Ok(slowest)

@@ -4,21 +4,20 @@
 //! Most attacks are a single command that makes much work in one step. How much it may make depends on how many locks a command
 //! may name. Where that is a setting, they run twice: as it is by default, and with as many as there may be.
 
-mod client;
 mod growth;
 mod payload;
 mod refusals;
+mod requests;
 mod search;
 mod several;
 mod stage;
 mod time;
 
-use client::Outcome;
 use stage::{Seen, Stage};
 
-use crate::attack::Attack;
-use crate::plan::{Plan, progress};
-use crate::report::Report;
+use crate::line::Outcome;
+use crate::report::{Attack, Report};
+use crate::rounds::{Plan, progress};
 use crate::server::Setup;
 use crate::stats::Spread;
 
@@ -89,13 +88,13 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         let seen = (0..rounds).map(|_| row.play()).collect();
         let attack = attack(row.what, seen);
         progress(&format!("  hostile, {}", attack.cells().join(" | ")));
-        report.attack(attack);
+        report.attacks.push(attack);
     }
 }
 
 /// How many locks a command may name: as the server is, and as it can be set.
 fn keys() -> Vec<(usize, Option<usize>)> {
-    let mut stage = Stage::new(Setup::MODULE);
+    let stage = Stage::new(Setup::MODULE);
     match stage.server.setting(SETTING).map(|value| value as usize) {
         Some(default @ 1..MOST_KEYS) => vec![(default, None), (MOST_KEYS, Some(MOST_KEYS))],
         _ => vec![(MOST_KEYS, None)],

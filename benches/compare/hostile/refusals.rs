@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use super::Row;
-use super::client::{CHANNEL, Client, Outcome, acquire, acquire_all};
 use super::payload::restore_greatest_fence;
+use super::requests::{CHANNEL, acquire, acquire_all};
 use super::stage::Stage;
-use crate::plan::Plan;
+use crate::line::{Line, Outcome};
 use crate::resp::{owner, request};
+use crate::rounds::Plan;
 
 /// Clients that wait, each on a connection of its own.
 const BLOCKED: usize = 2_000;
@@ -92,7 +93,7 @@ fn companion(stage: &mut Stage) -> Outcome<()> {
 }
 
 /// Makes a key and deletes it, again and again; how long both took, in ms.
-fn write(client: &mut Client, key: &[u8]) -> Outcome<f64> {
+fn write(client: &mut Line, key: &[u8]) -> Outcome<f64> {
     let begin = Instant::now();
     for _ in 0..WRITES {
         client.ask(&request(&[b"RPUSH", key, b"x"]))?;

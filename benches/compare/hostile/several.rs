@@ -4,10 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::Row;
-use super::client::{CHANNEL, LEASE, Outcome, acquire, acquire_all, names, several};
+use super::requests::{CHANNEL, LEASE, acquire, acquire_all, names, several};
 use super::stage::Stage;
-use crate::plan::Plan;
+use crate::line::Outcome;
 use crate::resp::{owner, words};
+use crate::rounds::Plan;
 
 /// Readers that wait for each lock. As many as get it in one step.
 const WAITING: usize = 64;
@@ -41,15 +42,13 @@ pub(super) fn expiry() -> [Row; 2] {
     [
         Row::new(format!("{EXPIRING} sets of {EXPIRING} members expire together, for comparison"), |stage| {
             let members: String = (0..EXPIRING).map(|number| format!(" {}", owner(number))).collect();
-            stage
-                .client
-                .all(names("k", EXPIRING).iter().map(|key| words(&format!("SADD {key}{members}"))))?;
+            stage.all(names("k", EXPIRING).iter().map(|key| words(&format!("SADD {key}{members}"))))?;
             expire(stage)
         }),
         Row::new(format!("{EXPIRING} locks of {EXPIRING} holders expire together"), |stage| {
             let (all, holders) = (names("k", EXPIRING), stage.holders(EXPIRING, 0));
             let readers = (0..holders).flat_map(|number| acquire_each(&all, &owner(number), "SHARED"));
-            stage.client.all(readers)?;
+            stage.all(readers)?;
             expire(stage)
         }),
     ]
@@ -69,7 +68,7 @@ fn hold_until(stage: &mut Stage, keys: &[String], readers: usize, end: u128) -> 
     // One at a time: each lease is counted from its own command.
     (0..readers).try_for_each(|number| {
         let lease = end.checked_sub(now()).filter(|lease| *lease > 100).ok_or("this machine is too slow")?;
-        stage.client.all([reader(keys, number, lease)])
+        stage.all([reader(keys, number, lease)])
     })
 }
 
@@ -84,9 +83,7 @@ fn lapsed_holders(stage: &mut Stage, keys: usize, holders: usize) -> Outcome<()>
     hold_until(stage, &keys, holders, end)?;
     stage.watch_quiet();
     thread::sleep(Duration::from_millis((end + 50).saturating_sub(now()) as u64));
-    stage.attack(|stage| {
-        stage.client.ask(&acquire_all(&keys, &format!("OWNER new SHARED PX {LEASE}"))).map(|_| ())
-    })
+    stage.attack_by(&acquire_all(&keys, &format!("OWNER new SHARED PX {LEASE}")))
 }
 
 fn release(stage: &mut Stage, keys: usize) -> Outcome<()> {
@@ -96,7 +93,7 @@ fn release(stage: &mut Stage, keys: usize) -> Outcome<()> {
     stage.client.ask(&acquire_all(&keys, &format!("OWNER holder PX {LEASE}")))?;
     let wait = |number| acquire_each(&keys, &owner(number), &format!("SHARED BLOCK 0 NOTIFY {CHANNEL}"));
     stage.take_places((0..WAITING).flat_map(wait))?;
-    stage.attack(|stage| stage.client.ask(&several("LOCK.MRELEASE", &keys, "holder")).map(|_| ()))
+    stage.attack_by(&several("LOCK.MRELEASE", &keys, "holder"))
 }
 
 fn acquire_each(keys: &[String], owner: &str, rest: &str) -> Vec<Vec<u8>> {
@@ -114,8 +111,7 @@ fn ask_again(stage: &mut Stage, keys: usize) -> Outcome<()> {
     };
     stage.take_places((0..PLACES).map(|number| place(number, "")))?;
     let again = place(PLACES, "ONCE");
-    let mut asker = stage.connect();
-    stage.attack(|_| asker.ask(&again).map(|_| ()))
+    stage.attack_by(&again)
 }
 
 /// The server looks at all locks of a wait before it ends that: they may be free by then. A reader keeps each of them.
@@ -135,16 +131,16 @@ fn overdue(stage: &mut Stage, keys: usize) -> Outcome<()> {
 /// `PEXPIRE` brings the ends of all leases nearer: those that are shorter than the longest are over.
 fn moved(stage: &mut Stage, keys: usize, holders: usize) -> Outcome<()> {
     let (keys, holders) = (names("k", keys), stage.holders(holders, 1));
-    stage.client.all((0..holders).map(|number| reader(&keys, number, 600_000)))?;
+    stage.all((0..holders).map(|number| reader(&keys, number, 600_000)))?;
     stage.client.ask(&acquire_all(&keys, "OWNER keeper SHARED PX 3600000"))?;
-    stage.client.all(keys.iter().map(|key| words(&format!("PEXPIRE {key} 1000000"))))?;
-    stage.attack(|stage| stage.client.ask(&several("LOCK.MEXTEND", &keys, "keeper PX 3600000")).map(|_| ()))
+    stage.all(keys.iter().map(|key| words(&format!("PEXPIRE {key} 1000000"))))?;
+    stage.attack_by(&several("LOCK.MEXTEND", &keys, "keeper PX 3600000"))
 }
 
 /// Nobody waits, and no command comes: the server deletes the keys by itself.
 fn expire(stage: &mut Stage) -> Outcome<()> {
     let end = now() + 2_000;
-    stage.client.all(names("k", EXPIRING).iter().map(|key| words(&format!("PEXPIREAT {key} {end}"))))?;
+    stage.all(names("k", EXPIRING).iter().map(|key| words(&format!("PEXPIREAT {key} {end}"))))?;
     stage.attack(|stage| {
         let begin = Instant::now();
         while stage.client.say("DBSIZE")? != b":0\r\n" {

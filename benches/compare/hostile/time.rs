@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::Row;
-use super::client::{CHANNEL, Outcome, acquire, acquire_all, names};
+use super::requests::{CHANNEL, acquire, acquire_all, names};
 use super::stage::Stage;
+use crate::line::Outcome;
 
 /// How often a reader waits for two locks, of which one is never to be had.
 const WAITS: usize = 100;
@@ -36,7 +37,7 @@ fn upgrade(stage: &mut Stage) -> Outcome<()> {
     stage.client.ask(&acquire("k", "B", "SHARED"))?;
     stage.attack(|stage| {
         let both = acquire_all(&["k", "z"], &format!("OWNER A SHARED BLOCK 0 NOTIFY {CHANNEL}"));
-        stage.client.all((0..WAITS).map(|_| both.clone()))?;
+        stage.all((0..WAITS).map(|_| both.clone()))?;
         stage.client.ask(&acquire("k", "A", &format!("BLOCK 0 NOTIFY {CHANNEL}")))?;
         stage.client.say("LOCK.RELEASE k B")
     })?;
