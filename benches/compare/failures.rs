@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::hosts::{Host, Kind};
-use crate::programs::{Lock, Program, hosted, tables};
+use crate::programs::{Lock, Program, TABLES, hosted};
 use crate::report::{Cost, EVENTS, LIMIT, Report};
 use crate::rounds::{Plan, progress};
 
@@ -74,7 +74,7 @@ fn now_ns() -> f64 {
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (mut hosts, mut names, mut trials) = (Vec::new(), Vec::new(), Vec::new());
-    for language in tables().languages.iter().filter(|language| language.fails) {
+    for language in TABLES.languages.iter().filter(|language| language.fails) {
         let client = &language.client;
         let locks = ["raw", "session"].into_iter().chain(language.peers.iter().map(String::as_str));
         for (lock, host) in hosted(plan, report, &language.run, &format!("failures, {client}"), locks) {

@@ -37,11 +37,7 @@ const CLIENTS: usize = 8;
 const OTHERS: usize = 400;
 
 /// What is done, and by whom.
-#[derive(Clone, PartialEq, Eq)]
-struct Work {
-    what: &'static str,
-    who: String,
-}
+type Work<'a> = (&'static str, &'a str);
 
 const PAIR: &str = "instructions of acquire + release, P=16";
 /// A pair while each of many other locks is waited for.
@@ -49,29 +45,27 @@ const PAIR_BESIDE: &str = "instructions of acquire + release, P=16, 400 other lo
 const HANDOVER: &str = "instructions of a handover, 8 clients on one lock";
 
 /// In the order in which they are done: those last for whom the server listens to keys from then on.
-const GUARDED: [(&str, &str); 4] =
+const GUARDED: [Work<'_>; 4] =
     [(PAIR, SET_DEL), (PAIR, REDISLOCK), (PAIR_BESIDE, REDISLOCK), (HANDOVER, REDISLOCK)];
 
-/// The most instructions of the module's own for a pair: where nobody waits for anything, and where each of `OTHERS` locks is
-/// waited for.
-const OWN: [(&str, f64); 2] = [(PAIR, 1350.0), (PAIR_BESIDE, 1580.0)];
+/// Of those, the most instructions of the module's own for a pair: where nobody waits for anything, and where each of `OTHERS` locks
+/// is waited for.
+const OWN: [(usize, f64); 2] = [(1, 1350.0), (2, 1580.0)];
 
-impl Work {
-    fn perform(&self, server: &Rc<Server>, times: usize) {
-        if self.what == HANDOVER {
-            Circle::new(&self.who, server, CLIENTS).run(times, Duration::MAX);
-        } else {
-            let _waiters = (self.what == PAIR_BESIDE).then(|| waiters(server));
-            pairs(&self.who, server, times);
-        }
-        server.wait_for_departures();
+fn perform((what, who): Work<'_>, server: &Rc<Server>, times: usize) {
+    if what == HANDOVER {
+        Circle::new(who, server, CLIENTS).run(times, Duration::MAX);
+    } else {
+        let _waiters = (what == PAIR_BESIDE).then(|| waiters(server));
+        pairs(who, server, times);
     }
+    server.wait_for_departures();
+}
 
-    /// How often it is done beside: what a server does once, and differently each time, is to be little of it.
-    fn more(&self) -> usize {
-        // Scripts take four times as many instructions each, and more.
-        if self.who == SET_LUA || self.who == HASH_LUA { 6_000 } else { 24_000 }
-    }
+/// How often it is done beside: what a server does once, and differently each time, is to be little of it.
+fn more((_, who): Work<'_>) -> usize {
+    // Scripts take four times as many instructions each, and more.
+    if who == SET_LUA || who == HASH_LUA { 6_000 } else { 24_000 }
 }
 
 /// So many pairs of acquire and release on one connection.
@@ -105,37 +99,29 @@ fn waiters(server: &Server) -> Net {
     net
 }
 
-/// What one time of a work takes.
-#[derive(Clone, Copy)]
-struct Cost {
-    all: f64,
-    /// Of the module's code alone, without what it calls of the server's.
-    own: f64,
-}
-
-/// The instructions of one time of each work: those of a server that did it more often, beyond those of one that did not.
-fn count(works: &[Work]) -> Vec<(Work, Cost)> {
-    let total = |more: Option<&Work>| {
+/// The instructions of one time of each work, and those of the module's code alone, without what it calls of the server's: those of a
+/// server that did it more often, beyond those of one that did not.
+fn count(works: &[Work<'_>]) -> Vec<[f64; 2]> {
+    let total = |extra: Option<usize>| {
         let server = Server::shared(Setup { callgrind: true, ..Setup::MODULE });
-        for work in works {
-            work.perform(&server, if Some(work) == more { BEGIN + work.more() } else { BEGIN });
+        for (place, &work) in works.iter().enumerate() {
+            perform(work, &server, if Some(place) == extra { BEGIN + more(work) } else { BEGIN });
         }
         Rc::into_inner(server).expect("a server that nobody uses").instructions()
     };
     // Two at a time: each keeps one processor busy, and what else runs does not change a count.
-    let servers: Vec<Option<&Work>> = iter::once(None).chain(works.iter().map(Some)).collect();
+    let servers: Vec<Option<usize>> = iter::once(None).chain((0..works.len()).map(Some)).collect();
     let totals = servers.chunks(2).flat_map(|some| {
         thread::scope(|scope| {
-            let counting: Vec<_> = some.iter().map(|&more| scope.spawn(move || total(more))).collect();
+            let counting: Vec<_> = some.iter().map(|&extra| scope.spawn(move || total(extra))).collect();
             counting.into_iter().map(|total| total.join().expect("a count")).collect::<Vec<_>>()
         })
     });
-    let totals: Vec<(f64, f64)> = totals.collect();
-    let each = |(work, total): (&Work, &(f64, f64))| {
-        let each = |count: f64, base: f64| ((count - base) / work.more() as f64).round();
-        let (all, own) = (each(total.0, totals[0].0), each(total.1, totals[0].1));
-        progress(&format!("  {}, {}: {all}, of which the module's own: {own}", work.what, work.who));
-        (work.clone(), Cost { all, own })
+    let totals: Vec<[f64; 2]> = totals.collect();
+    let each = |(&work, total): (&Work<'_>, &[f64; 2])| {
+        let [all, own] = [0, 1].map(|part| ((total[part] - totals[0][part]) / more(work) as f64).round());
+        progress(&format!("  {}, {}: {all}, of which the module's own: {own}", work.0, work.1));
+        [all, own]
     };
     works.iter().zip(&totals[1..]).map(each).collect()
 }
@@ -148,20 +134,18 @@ pub(crate) fn run(_: &Plan, report: &mut Report) {
     if !has_callgrind() {
         return report.note("instructions: left out, Valgrind is not installed".into());
     }
-    let work = |what| move |who: String| Work { what, who };
-    let mut works: Vec<Work> =
-        rivals::known_pairs(report).into_iter().map(|rival| rival.name).map(work(PAIR)).collect();
+    let rivals = rivals::known_pairs(report);
+    let mut works: Vec<Work<'_>> = rivals.iter().map(|rival| (PAIR, &rival.name[..])).collect();
     // All are counted on a server with the module.
-    works.retain(|work| work.who != SET_DEL_BESIDE_MODULE);
-    let more = [(PAIR_BESIDE, REDISLOCK), (HANDOVER, BLMOVE), (HANDOVER, REDISLOCK)];
-    works.extend(more.map(|(what, who)| work(what)(who.into())));
+    works.retain(|(_, who)| *who != SET_DEL_BESIDE_MODULE);
+    works.extend([(PAIR_BESIDE, REDISLOCK), (HANDOVER, BLMOVE), (HANDOVER, REDISLOCK)]);
     let counts = count(&works);
     for what in [PAIR, PAIR_BESIDE, HANDOVER] {
-        let of_its_kind = || counts.iter().filter(|(work, _)| work.what == what);
-        let (_, ours) = of_its_kind().find(|(work, _)| work.who == REDISLOCK).expect("it was counted");
-        for (Work { who, .. }, Cost { all: count, .. }) in of_its_kind() {
-            if who != REDISLOCK {
-                report.rows.push(Row::ratio(what, who, Spread::one(count / ours.all)));
+        let of_its_kind = || works.iter().zip(&counts).filter(|(work, _)| work.0 == what);
+        let (_, [ours, _]) = of_its_kind().find(|(work, _)| work.1 == REDISLOCK).expect("it was counted");
+        for ((_, who), [count, _]) in of_its_kind() {
+            if *who != REDISLOCK {
+                report.rows.push(Row::ratio(what, who, Spread::one(count / ours)));
             }
             report.figures.push(Figure::new(what, who, "instructions", Spread::one(*count)));
         }
@@ -192,15 +176,16 @@ struct Counts {
 
 impl Counts {
     fn here(server: String) -> Self {
-        let works = GUARDED.map(|(what, who)| Work { what, who: who.into() });
-        // Of each work, by its place.
-        let counts: Vec<Vec<(Work, Cost)>> = (0..COUNTS).map(|_| count(&works)).collect();
-        let median =
-            |place: usize, part: fn(&Cost) -> f64| spread(&counts, |counts| part(&counts[place].1)).median;
-        let [set_and_del, acquire_and_release, _, handover] =
-            [0, 1, 2, 3].map(|place| median(place, |cost| cost.all));
-        let own = [1, 2].map(|place| median(place, |cost| cost.own));
-        Self { server, set_and_del, acquire_and_release, handover, own }
+        let counts: Vec<_> = (0..COUNTS).map(|_| count(&GUARDED)).collect();
+        let median = |place: usize, part: usize| spread(&counts, |counts| counts[place][part]).median;
+        let [set_and_del, acquire_and_release, _, handover] = [0, 1, 2, 3].map(|place| median(place, 0));
+        Self {
+            server,
+            set_and_del,
+            acquire_and_release,
+            handover,
+            own: OWN.map(|(place, _)| median(place, 1)),
+        }
     }
 
     fn recorded() -> Self {
@@ -232,10 +217,10 @@ impl Counts {
                  {percent:+.1} %{verdict}"
             );
         }
-        for ((what, most), own) in OWN.into_iter().zip(self.own) {
+        for ((place, most), own) in OWN.into_iter().zip(self.own) {
             within &= own <= most;
             let verdict = if own > most { ": TOO MANY" } else { "" };
-            println!("{what}, the module's own: {own:.0} of at most {most}{verdict}");
+            println!("{}, the module's own: {own:.0} of at most {most}{verdict}", GUARDED[place].0);
         }
         within
     }

@@ -181,7 +181,10 @@ fn at_a_glance(all: &Results, rows: &[Shown]) -> String {
     if let Some(clients) = all.get("clients") {
         text += &format!("{}{}\n", clients.about(), through_packages(clients));
     }
-    let mut dates: Vec<_> = rows.iter().filter_map(|(part, ..)| Some(all.get(*part)?.dated())).collect();
+    let reports = rows.iter().filter_map(|(part, ..)| all.get(*part));
+    let quick = |report: &Report| if report.quick { ", a quick run" } else { "" };
+    let mut dates: Vec<_> =
+        reports.map(|report| format!("{}{}", report.machine.caption(), quick(report))).collect();
     dates.dedup();
     text += &format!(
         "Tasks on locks of their own through the packages, and prepared commands without a client library ({}):\n\n",

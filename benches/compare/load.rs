@@ -6,13 +6,30 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::net::{Net, Outbox, PATIENCE};
+use crate::report::Report;
 use crate::rivals::{LEASE, Rival};
-use crate::rounds::Sample;
+use crate::rounds::{Plan, Rounds, Sample, busy};
 use crate::server::Server;
 
 pub(crate) const CONNECTIONS: usize = 50;
 /// How many locks a connection goes round on.
 const KEYS: usize = 256;
+
+/// Lets loads take turns of 0.2 s; in the report, figures, and a warning if the server was not at its limit.
+pub(crate) fn measure(
+    plan: &Plan,
+    report: &mut Report,
+    work: &str,
+    starts: [usize; 2],
+    start: impl Fn() -> Vec<(String, Load)>,
+) -> Rounds {
+    let [full, quick] = starts;
+    let (starts, turns, length) = (plan.pick(full, quick), plan.pick(10, 5), plan.ms(200, 120));
+    let rounds = Rounds::play(work, "pairs/s", starts, 0..=turns, start, |load| load.run(length));
+    rounds.warn(report);
+    report.figures.extend(rounds.figures(busy));
+    rounds
+}
 
 /// A load on one server.
 pub(crate) struct Load {
@@ -25,6 +42,8 @@ pub(crate) struct Load {
     pipeline: usize,
     /// How long each acquire takes is measured, too.
     timed: bool,
+    /// Clients that wait meanwhile: their places end with them.
+    _others: Option<Net>,
 }
 
 /// A pair of requests, each of one command or of several.
@@ -86,6 +105,7 @@ impl Load {
             pipeline,
             server: Rc::clone(server),
             timed: false,
+            _others: None,
         }
     }
 
@@ -94,10 +114,15 @@ impl Load {
         Self { timed: true, ..self }
     }
 
+    /// The same while others wait.
+    pub(crate) fn beside(self, others: Net) -> Self {
+        Self { _others: Some(others), ..self }
+    }
+
     /// Loads the server for about that long, until all is answered: pairs per second, how busy server and generator are, and the
     /// times of acquires, in ms.
     pub(crate) fn run(&mut self, length: Duration) -> Sample {
-        let Self { server, net, clients, success, acquire, pipeline, timed } = self;
+        let Self { server, net, clients, success, acquire, pipeline, timed, .. } = self;
         let of_pair = success.len();
         // By whether the pair has begun.
         let at_once = if *pipeline == 1 { [*acquire, of_pair - *acquire] } else { [of_pair * *pipeline; 2] };

@@ -9,19 +9,16 @@
 )]
 
 mod clients;
-mod contest;
 mod failures;
 mod handover;
 mod hostile;
 mod hosts;
 mod instructions;
-mod joins;
 mod keep;
 mod lapse;
 mod line;
 mod load;
 mod memory;
-mod mixes;
 mod net;
 mod notify;
 mod pictures;
@@ -63,7 +60,7 @@ const PARTS: [Part; 17] = [
     ("throughput", throughput::run),
     ("handover", handover::run),
     ("clients", clients::run),
-    ("tasks", |plan, report| mixes::run(plan, report, "tasks")),
+    ("tasks", |plan, report| clients::mixes(plan, report, "tasks")),
     ("failures", failures::run),
     ("waiters", waiters::run),
     ("lapse", lapse::run),

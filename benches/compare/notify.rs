@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::line::{Line, Outcome};
 use crate::net::{Conn, Net, PATIENCE};
 use crate::report::{Figure, Report, Row};
 use crate::resp::{owner, words};
@@ -195,34 +196,25 @@ fn handovers(plan: &Plan, report: &mut Report) {
 /// A holder keeps its lock until it hears that it is wanted: from the wish of another to its grant.
 fn wishes(plan: &Plan, report: &mut Report) {
     let server = Server::start(Setup::MODULE);
-    let mut net = connect(&server);
-    let other = net.connect(server.port);
+    let [mut holder, mut hears, mut other] = [0; 3].map(|_| Line::new(server.port));
     let acquire = |owner| format!("LOCK.ACQUIRE lock:kept OWNER {} PX {LONG_LEASE} BLOCK 0", name(owner));
     let keep = words(&format!("{} NOTIFY {CHANNEL} WANTED ONCE", acquire(0)));
     let wish = words(&acquire(1));
     let [release, back] = [0, 1].map(|owner| words(&format!("LOCK.RELEASE lock:kept {}", name(owner))));
+    hears.say(&format!("SUBSCRIBE {CHANNEL}")).expect("a subscription");
     let mut waited = Vec::new();
-    for _ in 0..plan.pick(2_000, 500) {
-        net.out.send(ASKS, &keep);
-        net.replies(1, |_, reply| assert!(reply.starts_with(b"*4\r\n")));
+    let mut turn = || -> Outcome<_> {
+        holder.ask(&keep)?;
         let begin = Instant::now();
-        net.out.send(other, &wish);
-        let (mut granted, mut released) = (None, false);
-        while granted.is_none() || !released {
-            net.turn(PATIENCE, |out, conn, _| {
-                if conn == HEARS {
-                    out.send(ASKS, &release);
-                }
-                released |= conn == ASKS;
-                if conn == other {
-                    granted = Some(begin.elapsed());
-                }
-            });
-        }
-        waited.extend(granted.map(|after| after.as_secs_f64() * 1e3));
-        net.out.send(other, &back);
-        net.replies(1, |_, _| ());
-    }
+        other.send(&wish)?;
+        hears.reply()?;
+        holder.send(&release)?;
+        other.reply()?;
+        waited.push(begin.elapsed().as_secs_f64() * 1e3);
+        holder.reply()?;
+        other.ask(&back)
+    };
+    (0..plan.pick(2_000, 500)).try_for_each(|_| turn().map(|_| ())).expect("grants");
     let waited = sorted(waited);
     let [_, p99, max] = percentiles(&waited);
     let work = "from a wish to the grant, p99, where the holder keeps its lock until it is wanted";

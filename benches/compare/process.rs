@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running process that serves; ended when dropped.
 pub(crate) struct Process {
-    pub(crate) child: Child,
+    child: Killed,
     pub(crate) port: u16,
     folder: TempDir,
 }
@@ -35,7 +35,7 @@ impl Process {
             let mut command = command(folder.path(), port);
             command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
             let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-            let mut process = Self { child, port, folder };
+            let mut process = Self { child: Killed(child), port, folder };
             let begin = Instant::now();
             loop {
                 if is_ready(&process) {
@@ -55,6 +55,14 @@ impl Process {
         panic!("no port to be had");
     }
 
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.child.0
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.0.id()
+    }
+
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder().join("log")).unwrap_or_default()
     }
@@ -66,14 +74,17 @@ impl Process {
 
     /// Whether the process is there.
     pub(crate) fn is_alive(&mut self) -> bool {
-        self.child.try_wait().expect("the server's state").is_none()
+        self.child().try_wait().expect("the server's state").is_none()
     }
 }
 
-impl Drop for Process {
+/// Killed when dropped.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
     fn drop(&mut self) {
         // Already ended, or being killed: there is nothing to save.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use crate::hosts::{Host, Kind, install};
+use crate::process::Killed;
 use crate::report::Report;
 use crate::rounds::Plan;
 
@@ -21,14 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What `clients.toml` has, which tells what each field is.
 #[derive(Deserialize)]
 pub(crate) struct Tables {
-    locks: BTreeMap<String, Lock>,
-    tables: Table,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Table {
     pub(crate) languages: Vec<Language>,
     pub(crate) mixes: Vec<Mix>,
+    locks: BTreeMap<String, Lock>,
 }
 
 /// A client of a language, and the locks that its users have.
@@ -76,12 +72,8 @@ pub(crate) struct Lock {
     pub(crate) name: String,
 }
 
-static TABLES: LazyLock<Tables> =
+pub(crate) static TABLES: LazyLock<Tables> =
     LazyLock::new(|| toml::from_str(include_str!("clients.toml")).expect("tables of clients"));
-
-pub(crate) fn tables() -> &'static Table {
-    &TABLES.tables
-}
 
 /// The lock of that name in the table.
 pub(crate) fn lock(name: &str) -> &'static Lock {
@@ -108,14 +100,12 @@ pub(crate) fn hosted(
         report.note(format!("{what}: left out, {reason}"));
         return Vec::new();
     }
-    let mut hosted = Vec::new();
-    for lock in locks.into_iter().map(lock) {
-        match Host::start(&plan.folder, lock.host) {
-            Ok(host) => hosted.push((lock, host)),
-            Err(reason) => report.note(format!("{}: left out, {reason}", lock.name)),
-        }
-    }
-    hosted
+    let host = |lock: &'static Lock| {
+        let started = Host::start(&plan.folder, lock.host);
+        let host = started.map_err(|reason| report.note(format!("{}: left out, {reason}", lock.name)));
+        Some((lock, host.ok()?))
+    };
+    locks.into_iter().map(lock).filter_map(host).collect()
 }
 
 /// What installs what a program needs, and runs it.
@@ -126,7 +116,7 @@ fn script(run: &str) -> String {
 /// A program that runs; killed when dropped.
 pub(crate) struct Program {
     run: String,
-    child: Child,
+    child: Killed,
     lines: Receiver<String>,
 }
 
@@ -144,7 +134,7 @@ impl Program {
         thread::spawn(move || io::copy(&mut errors, &mut io::stderr()));
         let (said, lines) = channel();
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
-        Self { run, child, lines }
+        Self { run, child: Killed(child), lines }
     }
 
     pub(crate) fn wait_until_ready(&mut self) {
@@ -152,7 +142,7 @@ impl Program {
     }
 
     pub(crate) fn tell(&mut self, line: &str) {
-        let input = self.child.stdin.as_mut().expect("its input");
+        let input = self.child.0.stdin.as_mut().expect("its input");
         writeln!(input, "{line}").expect("a line that goes out");
     }
 
@@ -168,19 +158,11 @@ impl Program {
     /// All that it still says, to its end.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let said = self.lines.iter().collect();
-        assert!(self.child.wait().expect("the program's end").success(), "{} failed", self.run);
+        assert!(self.child.0.wait().expect("the program's end").success(), "{} failed", self.run);
         said
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("a signal that arrives");
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Already ended, or being killed: there is nothing to save.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        kill_process(Pid::from_child(&self.child.0), signal).expect("a signal that arrives");
     }
 }

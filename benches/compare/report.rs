@@ -10,9 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::Spread;
 
-/// How a note begins that is a warning.
-const WARNING: &str = "WARNING: ";
-
 /// What happens to the users of a lock, in part `failures`. In the end of it, one process waits.
 pub(crate) const EVENTS: [&str; 3] =
     ["the holder is killed", "the holder is stopped", "the first waiter is killed"];
@@ -20,7 +17,7 @@ pub(crate) const EVENTS: [&str; 3] =
 pub(crate) const LIMIT: Duration = Duration::from_secs(35);
 
 /// All results of a part of a run.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) quick: bool,
@@ -28,10 +25,9 @@ pub(crate) struct Report {
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
     pub(crate) figures: Vec<Figure>,
-    /// What failures cost. Kept results may be older.
+    /// Kept results may be older than these two.
     #[serde(default)]
     pub(crate) costs: Vec<Cost>,
-    /// What one client can do to all others. Kept results may be older.
     #[serde(default)]
     pub(crate) attacks: Vec<Attack>,
     /// How long it took, in s.
@@ -39,7 +35,7 @@ pub(crate) struct Report {
 }
 
 /// Where and when it was measured.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 pub(crate) struct Machine {
     pub(crate) date: String,
     pub(crate) server: String,
@@ -105,16 +101,7 @@ pub(crate) struct Attack {
 
 impl Report {
     pub(crate) fn new(server: String, quick: bool) -> Self {
-        Self {
-            machine: Machine::here(server),
-            quick,
-            notes: Vec::new(),
-            rows: Vec::new(),
-            figures: Vec::new(),
-            costs: Vec::new(),
-            attacks: Vec::new(),
-            took: 0.0,
-        }
+        Self { machine: Machine::here(server), quick, ..Self::default() }
     }
 
     /// Each is told once.
@@ -126,18 +113,13 @@ impl Report {
 
     /// Says that figures are not to be believed as they stand.
     pub(crate) fn warn(&mut self, warning: &str) {
-        self.note(format!("{WARNING}{warning}"));
+        self.note(format!("WARNING: {warning}"));
     }
 
     /// No more is to come; it took that long.
     pub(crate) fn finish(&mut self, took: Duration) {
         self.machine.load_after = load();
         self.took = took.as_secs_f64().round();
-    }
-
-    /// When, and on which server.
-    pub(crate) fn dated(&self) -> String {
-        format!("{}{}", self.machine.caption(), if self.quick { ", a quick run" } else { "" })
     }
 
     /// Where and when, in a line.
@@ -158,24 +140,21 @@ impl Report {
         if !text.is_empty() {
             text.push('\n');
         }
-        if !self.rows.is_empty() {
-            let titles =
-                ["work", "compared with", "target", "median (middle half; min..max)", "by server CPU", ""];
-            text += &(table(&titles, self.rows.iter().map(Row::cells)) + "\n");
-        }
-        if !self.figures.is_empty() {
-            let titles = ["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"];
-            text += &table(&titles, self.figures.iter().map(Figure::cells));
-        }
-        if !self.costs.is_empty() {
-            text += "What a failure costs: the time until the next holder has the lock.\n\n";
-            text += &table(&[&["lock"], &EVENTS[..]].concat(), self.costs.iter().map(Cost::cells));
-        }
-        if !self.attacks.is_empty() {
-            text += "What one client can do to all others: the longest PING of another client, in ms.\n\n";
-            let titles = ["attack", "longest PING", "without it", "more", "what else"];
-            text += &table(&titles, self.attacks.iter().map(Attack::cells));
-        }
+        let mut add = |before: &str, titles: &[&str], cells: Vec<Vec<String>>, after: &str| {
+            if !cells.is_empty() {
+                text += &format!("{before}{}{after}", table(titles, cells));
+            }
+        };
+        let titles =
+            ["work", "compared with", "target", "median (middle half; min..max)", "by server CPU", ""];
+        add("", &titles, self.rows.iter().map(Row::cells).collect(), "\n");
+        let titles = ["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"];
+        add("", &titles, self.figures.iter().map(Figure::cells).collect(), "");
+        let before = "What a failure costs: the time until the next holder has the lock.\n\n";
+        add(before, &[&["lock"], &EVENTS[..]].concat(), self.costs.iter().map(Cost::cells).collect(), "");
+        let before = "What one client can do to all others: the longest PING of another client, in ms.\n\n";
+        let titles = ["attack", "longest PING", "without it", "more", "what else"];
+        add(before, &titles, self.attacks.iter().map(Attack::cells).collect(), "");
         text
     }
 }
@@ -200,7 +179,7 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             system,
             load_before: load(),
-            load_after: String::new(),
+            ..Self::default()
         }
     }
 }
@@ -235,45 +214,31 @@ impl Row {
     }
 
     fn cells(&self) -> Vec<String> {
-        let (bound, verdict) = match self.bound {
-            Some(bound) => (bound.text(&self.unit), self.verdict(bound)),
-            None => (String::new(), ""),
-        };
-        vec![
-            self.work.clone(),
-            self.beside.clone(),
-            bound,
-            format!("{}{}", self.value.in_full(), self.unit),
-            self.cpu.map_or(String::new(), |cpu| format!("{}{}", cpu.in_full(), self.unit)),
-            verdict.into(),
-        ]
+        let unit = &self.unit;
+        let (bound, verdict) = self.bound.map_or_else(Default::default, |bound| {
+            let (how, most) = match bound {
+                Bound::AtLeast(least) => ("least", least),
+                Bound::AtMost(most) => ("most", most),
+            };
+            (format!("at {how} {most}{unit}"), self.verdict(bound))
+        });
+        let text = |value: Spread| format!("{}{unit}", value.in_full());
+        let cpu = self.cpu.map(text).unwrap_or_default();
+        vec![self.work.clone(), self.beside.clone(), bound, text(self.value), cpu, verdict.into()]
     }
 
     fn verdict(&self, bound: Bound) -> &'static str {
-        match (bound.is_met(self.value), self.cpu.map(|cpu| bound.is_met(cpu))) {
+        let is_met = |value: Spread| match bound {
+            Bound::AtLeast(least) => value.median >= least,
+            Bound::AtMost(most) => value.median <= most,
+        };
+        match (is_met(self.value), self.cpu.map(is_met)) {
             (true, None | Some(true)) => "met",
             (false, None | Some(false)) => "MISSED",
             // As where the machine has other things to do.
             (true, Some(false)) => "met by the clock, missed by CPU",
             (false, Some(true)) => "missed by the clock, met by CPU",
         }
-    }
-}
-
-impl Bound {
-    fn is_met(self, value: Spread) -> bool {
-        match self {
-            Self::AtLeast(bound) => value.median >= bound,
-            Self::AtMost(bound) => value.median <= bound,
-        }
-    }
-
-    fn text(self, unit: &str) -> String {
-        let (how, bound) = match self {
-            Self::AtLeast(bound) => ("least", bound),
-            Self::AtMost(bound) => ("most", bound),
-        };
-        format!("at {how} {bound}{unit}")
     }
 }
 
@@ -292,14 +257,9 @@ impl Figure {
     }
 
     fn cells(&self) -> Vec<String> {
-        vec![
-            self.work.clone(),
-            self.who.clone(),
-            self.value.to_string(),
-            self.unit.to_string(),
-            self.cpu_us.map_or(String::new(), |cpu| cpu.to_string()),
-            self.remark.clone(),
-        ]
+        let Self { work, who, unit, value, cpu_us, remark } = self;
+        let cpu = cpu_us.map(|cpu| cpu.to_string()).unwrap_or_default();
+        vec![work.clone(), who.clone(), value.to_string(), unit.to_string(), cpu, remark.clone()]
     }
 }
 
@@ -324,7 +284,7 @@ impl Attack {
 }
 
 /// A Markdown table whose columns are in line.
-pub(crate) fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut lines: Vec<Vec<String>> = vec![titles.iter().map(|&title| title.into()).collect()];
     lines.extend(rows);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);

@@ -147,7 +147,8 @@ impl Rival {
     }
 }
 
-fn said(line: &str, key: &str, client: usize) -> Vec<u8> {
+/// A line of words as a request: its placeholders stand for the key, and for the owner and the number of a client.
+pub(crate) fn said(line: &str, key: &str, client: usize) -> Vec<u8> {
     let (owner, number) = (resp::owner(client), client.to_string());
     words(&line.replace("{key}", key).replace("{owner}", &owner).replace("{number}", &number))
 }

@@ -22,18 +22,16 @@ pub(crate) struct Setup {
     pub(crate) aof: bool,
     /// Run by Callgrind, which counts its instructions.
     pub(crate) callgrind: bool,
-    /// The port of the primary that it is a replica of.
-    pub(crate) replica_of: Option<u16>,
 }
 
 impl Setup {
-    pub(crate) const PLAIN: Self = Self { module: false, aof: false, callgrind: false, replica_of: None };
+    pub(crate) const PLAIN: Self = Self { module: false, aof: false, callgrind: false };
     pub(crate) const MODULE: Self = Self { module: true, ..Self::PLAIN };
 }
 
 /// A running server; ended when dropped.
 pub(crate) struct Server {
-    process: RefCell<Process>,
+    pub(crate) process: RefCell<Process>,
     pub(crate) port: u16,
     /// A connection for what is not measured.
     control: RefCell<Line>,
@@ -47,13 +45,8 @@ pub(crate) fn program() -> String {
 
 /// The module: what `REDISLOCK_SO` names, or what was built beside this program.
 fn module() -> PathBuf {
-    let path = env::var_os("REDISLOCK_SO").map_or_else(
-        || {
-            let own = env::current_exe().expect("this program's path");
-            own.with_file_name("../libredislock.so")
-        },
-        PathBuf::from,
-    );
+    let own = env::current_exe().expect("this program's path");
+    let path = env::var_os("REDISLOCK_SO").map_or(own.with_file_name("../libredislock.so"), PathBuf::from);
     path.canonicalize().unwrap_or_else(|_| panic!("{} is missing: run scripts/bench", path.display()))
 }
 
@@ -66,9 +59,6 @@ fn command(setup: Setup, folder: &Path, port: u16) -> Command {
         folder.display(),
         if setup.aof { "yes" } else { "no" },
     );
-    if let Some(primary) = setup.replica_of {
-        config += &format!("replicaof 127.0.0.1 {primary}\n");
-    }
     if setup.module {
         config += &format!("loadmodule {}\n", module().display());
     }
@@ -96,7 +86,7 @@ impl Server {
             let Some(mut line) = Line::try_new(process.port) else { return false };
             // Another process may have been quicker to take the port.
             let Ok(info) = line.say("INFO server") else { return false };
-            let is_own = field(&info, "process_id") == Some(process.child.id().to_string());
+            let is_own = field(&info, "process_id") == Some(process.id().to_string());
             *control.borrow_mut() = is_own.then_some(line);
             is_own
         };
@@ -112,8 +102,8 @@ impl Server {
 
     /// Gives it one more replica, which is in sync with it, and ends with it.
     pub(crate) fn add_replica(&self, setup: Setup) {
-        let replica = Self::start(Setup { replica_of: Some(self.port), ..setup });
-        let begin = Instant::now();
+        let (replica, begin) = (Self::start(setup), Instant::now());
+        replica.ask(&format!("REPLICAOF 127.0.0.1 {}", self.port));
         while field(&replica.ask("INFO replication"), "master_link_status").as_deref() != Some("up") {
             assert!(begin.elapsed() < PATIENCE, "the replica does not come into sync");
             thread::sleep(Duration::from_millis(10));
@@ -162,66 +152,47 @@ impl Server {
         (number(&info, "used_cpu_user") + number(&info, "used_cpu_sys")) * 1e9
     }
 
-    /// How many bytes the server has allocated.
-    pub(crate) fn used_memory(&self) -> f64 {
-        number(&self.ask("INFO memory"), "used_memory")
+    /// A field of a section of `INFO`.
+    pub(crate) fn info(&self, section: &str, name: &str) -> f64 {
+        number(&self.ask(&format!("INFO {section}")), name)
     }
 
     /// The bytes that each of so many takes, to a tenth: the rest is the server's own housekeeping.
     pub(crate) fn bytes_of_each(&self, count: usize, make: impl FnOnce()) -> f64 {
-        let before = self.used_memory();
+        let before = self.info("memory", "used_memory");
         make();
-        ((self.used_memory() - before) / count as f64 * 10.0).round() / 10.0
+        ((self.info("memory", "used_memory") - before) / count as f64 * 10.0).round() / 10.0
     }
 
     /// Waits until the server has seen that all who closed their connections are gone: only this one is left.
     pub(crate) fn wait_for_departures(&self) {
-        while number(&self.ask("INFO clients"), "connected_clients") > 1.0 {
+        while self.info("clients", "connected_clients") > 1.0 {
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// A field of the module's own section of `INFO`.
-    pub(crate) fn lock_info(&self, name: &str) -> f64 {
-        number(&self.ask("INFO lock"), name)
-    }
-
     /// How many clients wait.
     pub(crate) fn blocked_clients(&self) -> usize {
-        number(&self.ask("INFO clients"), "blocked_clients") as usize
+        self.info("clients", "blocked_clients") as usize
     }
 
     /// Ends a server that Callgrind runs; how many instructions it has executed, and how many of them are the module's own.
-    pub(crate) fn instructions(self) -> (f64, f64) {
+    pub(crate) fn instructions(self) -> [f64; 2] {
         let Self { process, control, .. } = self;
         let mut process = process.into_inner();
         control.into_inner().send(&words("SHUTDOWN NOSAVE")).expect("a request that goes out");
-        let status = process.child.wait().expect("the server's end");
+        let status = process.child().wait().expect("the server's end");
         let log = process.log();
         assert!(status.success(), "the server ended: {status}\n{log}");
         let mut counts = log.lines().filter_map(|line| line.split_once("Collected : "));
         let (_, count) = counts.next_back().unwrap_or_else(|| panic!("Callgrind tells no count:\n{log}"));
         let own = fs::read_to_string(process.folder().join("callgrind")).expect("Callgrind's file");
-        (count.trim().parse().expect("a number"), own_instructions(&own))
+        [count.trim().parse().expect("a number"), own_instructions(&own)]
     }
 
     /// A setting that is a number; none: the server has no such setting.
     pub(crate) fn setting(&self, name: &str) -> Option<f64> {
         String::from_utf8_lossy(&self.ask(&format!("CONFIG GET {name}"))).lines().last()?.parse().ok()
-    }
-
-    /// Whether the process is there.
-    pub(crate) fn is_alive(&self) -> bool {
-        self.process.borrow_mut().is_alive()
-    }
-
-    pub(crate) fn process(&self) -> u32 {
-        self.process.borrow().child.id()
-    }
-
-    /// Its files.
-    pub(crate) fn folder(&self) -> PathBuf {
-        self.process.borrow().folder().into()
     }
 
     /// The server's kind and version.

@@ -1,13 +1,13 @@
 //! Locks with several holders (`SHARED`): what a reader's acquire and release cost beside other readers, and what a grant
 //! takes in memory; then readers that wait for a writer.
 
-use crate::load::{CONNECTIONS, Load};
+use crate::load::{CONNECTIONS, Load, measure};
 use crate::net::Net;
 use crate::readers;
 use crate::report::{Figure, Report, Row};
 use crate::resp::{integer, owner, words};
 use crate::rivals::LONG_LEASE;
-use crate::rounds::{Plan, Rounds, busy, progress};
+use crate::rounds::{Plan, progress};
 use crate::server::{Server, Setup};
 use crate::stats::Spread;
 
@@ -54,14 +54,11 @@ fn pairs(plan: &Plan, report: &mut Report) {
         PAIRS.into_iter().enumerate().map(load).collect()
     };
     let work = format!("acquire + release, P={PIPELINE}, on {CONNECTIONS} locks");
-    let (starts, rounds, length) = (plan.pick(6, 2), plan.pick(10, 5), plan.ms(200, 120));
-    let rounds = Rounds::play(&work, "pairs/s", starts, 0..=rounds, start, |load| load.run(length));
-    rounds.warn(report);
+    let rounds = measure(plan, report, &work, [6, 2], start);
     for (who, _, bound) in &PAIRS[1..] {
         let row = rounds.row(&format!("acquire + release {who}, P={PIPELINE}"), who, PLAIN);
         report.rows.extend(row.map(|row| row.at_least(*bound)));
     }
-    report.figures.extend(rounds.figures(busy));
 }
 
 /// How many grants there are, on as many locks as that takes.

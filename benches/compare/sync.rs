@@ -3,8 +3,8 @@
 
 use std::rc::Rc;
 
+use crate::clients;
 use crate::load::{Load, Success};
-use crate::mixes;
 use crate::report::{Report, Row};
 use crate::resp::{owner, words};
 use crate::rivals::LEASE;
@@ -25,7 +25,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             pairs(plan, report, replicas, clients);
         }
     }
-    mixes::run(plan, report, "sync");
+    clients::mixes(plan, report, "sync");
 }
 
 /// Clients with a lock each, which have it confirmed in that way.

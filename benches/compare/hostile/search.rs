@@ -1,8 +1,7 @@
 //! Attacks by `DETECT`: much to look at in one search.
 
-use super::Row;
 use super::requests::{CHANNEL, LEASE, acquire, acquire_all, names};
-use super::stage::Stage;
+use super::stage::{Row, Stage};
 use crate::line::Outcome;
 use crate::resp::{owner, request};
 use crate::rounds::Plan;
@@ -55,7 +54,7 @@ fn one_hash(stage: &mut Stage, places: usize, alike: bool) -> Outcome<()> {
     let place: [&[u8]; 4] = [b"BLOCK", b"0", b"NOTIFY", CHANNEL.as_bytes()];
     let holders = stage.holders(HOLDERS, 0);
     stage.all((0..holders).map(|number| ask(b"k", number, &[b"SHARED"])))?;
-    stage.client.ask(&acquire("other", "holder", ""))?;
+    stage.ask(&acquire("other", "holder", ""))?;
     stage.take_places((HOLDERS..HOLDERS + places).map(|number| ask(b"other", number, &place)))?;
     stage.attack_by(&acquire("k", "asker", &format!("BLOCK 0 NOTIFY {CHANNEL} DETECT")))
 }
@@ -66,7 +65,7 @@ fn behind_several(stage: &mut Stage, keys: usize, holders: usize) -> Outcome<()>
     // The first has but one holder: the search is to come to the waiter.
     let held = |number| acquire_all(&keys[1..], &format!("OWNER {} SHARED PX {LEASE}", owner(number)));
     stage.all((0..holders).map(held))?;
-    stage.client.ask(&acquire(&keys[0], "holder", "SHARED"))?;
-    stage.client.ask(&acquire_all(&keys, &format!("OWNER waiter BLOCK 0 NOTIFY {CHANNEL}")))?;
+    stage.ask(&acquire(&keys[0], "holder", "SHARED"))?;
+    stage.ask(&acquire_all(&keys, &format!("OWNER waiter BLOCK 0 NOTIFY {CHANNEL}")))?;
     stage.attack_by(&acquire(&keys[0], "asker", &format!("BLOCK 0 NOTIFY {CHANNEL} DETECT")))
 }

@@ -1,4 +1,4 @@
-//! A server that is attacked, and what others feel of it.
+//! An attack: the server that it is done to, what others feel of it, and what comes of several rounds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,7 +9,71 @@ use procfs::process::Process;
 use super::requests::CHANNEL;
 use crate::line::{Line, Outcome};
 use crate::ping::Ping;
+use crate::report::Attack;
 use crate::server::{Server, Setup};
+use crate::stats::Spread;
+
+pub(super) const SETTING: &str = "lock.max-keys";
+
+/// Prepares an attack, does it, and notes what it leads to.
+type Attempt = dyn Fn(&mut Stage) -> Outcome<()>;
+
+/// An attack.
+pub(super) struct Row {
+    what: String,
+    run: Box<Attempt>,
+    /// What `lock.max-keys` is set to first, where a command is to name more locks than it allows by default.
+    allowed: Option<usize>,
+    /// The server writes an append-only file.
+    has_file: bool,
+    /// It takes too long to be done more than once.
+    is_long: bool,
+}
+
+impl Row {
+    pub(super) fn new(what: impl Into<String>, run: impl Fn(&mut Stage) -> Outcome<()> + 'static) -> Self {
+        Self { what: what.into(), run: Box::new(run), allowed: None, has_file: false, is_long: false }
+    }
+
+    pub(super) fn with_file(self) -> Self {
+        Self { has_file: true, ..self }
+    }
+
+    pub(super) fn once(self) -> Self {
+        Self { is_long: true, ..self }
+    }
+
+    pub(super) fn allowing(self, keys: Option<usize>) -> Self {
+        Self { allowed: keys, ..self }
+    }
+
+    /// Some rounds, each on a server of its own. The remark is that of the one in the middle.
+    pub(super) fn attack(self, rounds: usize) -> Attack {
+        let rounds = if self.is_long { 1 } else { rounds };
+        let mut seen: Vec<Seen> = (0..rounds).map(|_| self.play()).collect();
+        seen.sort_by(|one, other| one.longest.unwrap_or(0.0).total_cmp(&other.longest.unwrap_or(0.0)));
+        let spread = |of: fn(&Seen) -> Option<f64>| {
+            let values: Vec<f64> = seen.iter().filter_map(of).collect();
+            (!values.is_empty()).then(|| Spread::of(values))
+        };
+        let (longest, quiet) = (spread(|seen| seen.longest), spread(|seen| seen.quiet));
+        Attack { what: self.what, longest, quiet, remark: seen[rounds / 2].notes.join("; ") }
+    }
+
+    fn play(&self) -> Seen {
+        let mut stage = Stage::new(Setup { aof: self.has_file, ..Setup::MODULE });
+        let set = self.allowed.map_or(Ok(()), |keys| stage.say(&format!("CONFIG SET {SETTING} {keys}")));
+        if let Err(error) = set.and_then(|()| (self.run)(&mut stage)) {
+            stage.note(error);
+        }
+        if !stage.server.process.borrow_mut().is_alive() {
+            stage.note("THE SERVER DIED");
+        } else if let Err(error) = stage.grants() {
+            stage.note(format!("GRANTS NOTHING ANY MORE: {error}"));
+        }
+        stage.seen
+    }
+}
 
 /// How long the server is watched without an attack.
 const QUIET: Duration = Duration::from_secs(1);
@@ -53,6 +117,16 @@ impl Stage {
 
     pub(super) fn connect(&self) -> Line {
         Line::new(self.server.port)
+    }
+
+    /// Sends a request that is not to be refused.
+    pub(super) fn ask(&mut self, request: &[u8]) -> Outcome<()> {
+        self.client.ask(request).map(|_| ())
+    }
+
+    /// The same of words without spaces.
+    pub(super) fn say(&mut self, line: &str) -> Outcome<()> {
+        self.client.say(line).map(|_| ())
     }
 
     /// A client that hears what places are told.
@@ -163,13 +237,14 @@ impl Stage {
 
 /// How much processor time a server has used, in seconds, without asking it.
 fn used(server: &Server) -> f64 {
-    let stat = Process::new(server.process().cast_signed()).and_then(|process| process.stat());
+    let stat = Process::new(server.process.borrow().id().cast_signed()).and_then(|process| process.stat());
     stat.map_or(0.0, |stat| (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }
 
 /// How long its append-only file is, in bytes.
 fn file_bytes(server: &Server) -> f64 {
-    let files = fs::read_dir(server.folder().join("appendonlydir")).into_iter().flatten().flatten();
+    let files =
+        fs::read_dir(server.process.borrow().folder().join("appendonlydir")).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|about| about.len() as f64).sum()
 }
 
