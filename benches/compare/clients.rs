@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::hosts::Host;
-use crate::pictures::{Bar, Group, bars};
+use crate::pictures::{Group, bars};
 use crate::programs::{Language, Lock, Mix, Program, Served, TABLES, hosted};
 use crate::report::{Figure, Report, Row};
 use crate::rounds::{Plan, Rounds, Sample, percentiles, ratio, spread, times};
@@ -88,7 +88,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             let [half, most, max] = percentiles(&times(samples));
             format!("from grant to grant p50 {half:.0}, p99 {most:.0}, max {max:.0} µs")
         });
-        let bars = figures.iter().map(|figure| Bar { name: figure.who.clone(), value: figure.value.median });
+        let bars = figures.iter().map(|figure| (figure.who.clone(), figure.value.median));
         groups.push(Group { title: name.clone(), bars: bars.collect() });
         report.figures.extend(figures);
     }
@@ -181,7 +181,6 @@ fn figures(Mix { who, served, .. }: &Mix, name: &str, samples: &[Sample]) -> Vec
     figures
 }
 
-/// What is counted.
 fn counted(served: Served) -> &'static str {
     if served == Served::InTurn { "handovers" } else { "grants" }
 }

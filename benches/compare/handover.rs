@@ -62,13 +62,11 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     );
 }
 
-/// The contenders for one lock.
 struct Contest {
     wait: Rival,
     server: Rc<Server>,
     net: Net,
     clients: Vec<Client>,
-    /// Who asks again when.
     alarms: BinaryHeap<Reverse<(Instant, Conn)>>,
 }
 
@@ -84,13 +82,10 @@ struct Client {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Not in the contest.
     Out,
-    /// Waits for the reply to its acquire.
     Asking,
     /// Was refused, or has had its turn, and waits for an announcement or its alarm.
     Refused,
-    /// Waits for the reply to its release.
     Returning,
 }
 
@@ -175,12 +170,10 @@ impl Contest {
     }
 }
 
-/// How they wait.
 struct Way<'a> {
     rival: &'a Rival,
     /// After how long they ask again.
     interval: Option<Duration>,
-    /// They listen to announcements.
     by_channel: bool,
 }
 
@@ -211,7 +204,6 @@ impl Client {
         out.send(conn, &self.acquire);
     }
 
-    /// An unlock was announced.
     fn told(&mut self, out: &mut Outbox, conn: Conn) {
         match self.state {
             _ if std::mem::take(&mut self.own_to_come) => (),

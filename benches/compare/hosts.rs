@@ -23,7 +23,6 @@ pub(crate) enum Kind {
     Etcd,
 }
 
-/// A running server.
 pub(crate) enum Host {
     Redis(Server),
     Foreign(Foreign),
@@ -64,7 +63,6 @@ impl Host {
         }
     }
 
-    /// How much processor time the server has used.
     pub(crate) fn cpu_ns(&self) -> f64 {
         match self {
             Self::Redis(server) => server.cpu_ns(),

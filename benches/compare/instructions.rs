@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::net::Net;
 use crate::report::{Figure, Report, Row};
-use crate::resp::words;
 use crate::rivals::{
     self, BLMOVE, HASH_LUA, LEASE, LONG_LEASE, REDISLOCK, SET_DEL, SET_DEL_BESIDE_MODULE, SET_LUA,
 };
@@ -26,17 +25,12 @@ use crate::waiters::Circle;
 /// How often each work is done in any case, so that what happens only at first cancels out.
 const BEGIN: usize = 800;
 
-/// How many pairs are sent at once.
 const PIPELINE: usize = 16;
-/// How many locks they go round on.
 const KEYS: usize = 500;
-/// How many contend for the lock that is handed over.
 const CLIENTS: usize = 8;
 
-/// How many other locks are waited for.
 const OTHERS: usize = 400;
 
-/// What is done, and by whom.
 type Work<'a> = (&'static str, &'a str);
 
 const PAIR: &str = "instructions of acquire + release, P=16";
@@ -91,10 +85,8 @@ fn pairs(who: &str, server: &Server, count: usize) {
 /// Clients that wait, each for a lock of its own.
 fn waiters(server: &Server) -> Net {
     let mut net = Net::with(OTHERS, server.port);
-    for conn in 0..OTHERS {
-        server.ask(&format!("LOCK.ACQUIRE other:{conn} OWNER holder PX {LONG_LEASE}"));
-        net.out.send(conn, &words(&format!("LOCK.ACQUIRE other:{conn} BLOCK 0")));
-    }
+    net.fill(1, OTHERS, &format!("LOCK.ACQUIRE other:{{number}} OWNER holder PX {LONG_LEASE}"), b"*4\r\n");
+    net.block(0, OTHERS, "LOCK.ACQUIRE other:{number} BLOCK 0");
     net.wait_until(|| server.blocked_clients() >= OTHERS);
     net
 }
@@ -163,7 +155,6 @@ const COUNTS: usize = 3;
 /// How often that is done, where a count seems to have changed by more.
 const TRIES: usize = 2;
 
-/// Counts of one server.
 #[derive(Serialize, Deserialize)]
 struct Counts {
     server: String,
@@ -231,7 +222,6 @@ fn line(version: &str) -> &str {
     version.rsplit_once('.').map_or(version, |(line, _)| line)
 }
 
-/// Writes the counts of this server down.
 pub(crate) fn record(version: String) {
     let counts = Counts::here(version);
     let text = serde_json::to_string_pretty(&counts).expect("plain data");

@@ -16,7 +16,6 @@ use crate::stats::Spread;
 /// The kinds of server whose figures are kept, as their names begin; also of their folders.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
 
-/// The results of each part.
 type Results = BTreeMap<String, Report>;
 
 /// Writes the results of a part to files: for the pages too, if that is asked for.

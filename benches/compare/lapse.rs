@@ -66,8 +66,7 @@ impl Pair {
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let servers = [Setup::PLAIN, Setup::MODULE].map(Server::start);
     for server in &servers {
-        let others = (0..OTHERS).map(|number| format!("SET other:{number} x EX 3600"));
-        Net::with(1, server.port).fill(1, others, b"+OK\r\n");
+        Net::with(1, server.port).fill(1, OTHERS, "SET other:{number} x EX 3600", b"+OK\r\n");
     }
     let mut pairs = WAITS.map(|wait| Pair::new(wait, servers.each_ref()));
     let count = plan.pick(1_000, 200);

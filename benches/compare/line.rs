@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use crate::resp::{reply_len, words};
 
-/// How long a reply may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What came of something, or why nothing did: most often, because the server refused it.

@@ -1,7 +1,7 @@
 //! How much memory a held lock takes.
 
 use crate::net::Net;
-use crate::pictures::{self, Bar, Group};
+use crate::pictures::{self, Group};
 use crate::report::{Figure, Report, Row};
 use crate::rivals::{self, HASH_LUA, LONG_LEASE, REDISLOCK, SET_DEL};
 use crate::rounds::{Plan, progress};
@@ -41,7 +41,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         } else {
             report.rows.push(Row::ratio(work, who, Spread::one(ours / bytes)).at_most(bound));
         }
-        bars.push(Bar { name: who.into(), value: bytes });
+        bars.push((who.into(), bytes));
         let figure = Figure::new(work, who, "bytes", Spread::one(bytes));
         report.figures.push(figure.remark("1,000,000 locks, 13-byte names"));
     }

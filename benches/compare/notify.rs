@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::line::{Line, Outcome};
 use crate::net::{Conn, Net, PATIENCE};
 use crate::report::{Figure, Report, Row};
-use crate::resp::{owner, words};
+use crate::resp::{said, words};
 use crate::rivals::{BLMOVE, LONG_LEASE, REDISLOCK};
 use crate::rounds::{Plan, Rounds, Sample, percentiles, progress};
 use crate::server::{Server, Setup};
@@ -28,8 +28,11 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     wishes(plan, report);
 }
 
-fn place(key: &str, owner: &str) -> Vec<u8> {
-    words(&format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LONG_LEASE} BLOCK 0 NOTIFY {CHANNEL} ONCE"))
+/// Owners that `granted` knows again.
+pub(crate) const NAME: &str = "owner-{number}";
+
+fn place(key: &str, owner: &str) -> String {
+    format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LONG_LEASE} BLOCK 0 NOTIFY {CHANNEL} ONCE")
 }
 
 /// The connection that asks for places, and the one that hears of them.
@@ -44,8 +47,9 @@ pub(crate) fn connect(server: &Server) -> Net {
     net
 }
 
-pub(crate) fn queue_up(net: &mut Net, asks: impl Iterator<Item = Vec<u8>>) {
-    let asks: Vec<_> = asks.collect();
+/// So many ask for places, by number.
+pub(crate) fn queue_up(net: &mut Net, count: usize, line: &str) {
+    let asks: Vec<_> = (0..count).map(|number| said(line, number)).collect();
     for some in asks.chunks(500) {
         some.iter().for_each(|ask| net.out.send(ASKS, ask));
         let mut missing = some.len();
@@ -64,44 +68,43 @@ fn memory(report: &mut Report) {
         let figure = Figure::new("memory of a waiter", who, "bytes", Spread::one(bytes));
         report.figures.push(figure.remark(remark));
     };
-    for (locks, who) in
-        [(1, "a place of NOTIFY, all on one lock"), (PLACES, "a place of NOTIFY, each on a lock of its own")]
-    {
+    for (locks, key, who) in [
+        (1, "lock", "a place of NOTIFY, all on one lock"),
+        (PLACES, "lock:{number}", "a place of NOTIFY, each on a lock of its own"),
+    ] {
         let server = Server::start(Setup::MODULE);
         let mut net = connect(&server);
-        let key = |number: usize| format!("lock:{}", number % locks);
-        let held = (0..locks).map(|number| format!("LOCK.ACQUIRE {} PX {LONG_LEASE}", key(number)));
-        net.fill(1, held, b"*4\r\n");
-        let asks = (0..PLACES).map(|number| place(&key(number), &owner(number)));
-        let bytes = server.bytes_of_each(PLACES, || queue_up(&mut net, asks)).round();
+        net.fill(1, locks, &format!("LOCK.ACQUIRE {key} PX {LONG_LEASE}"), b"*4\r\n");
+        let places = || queue_up(&mut net, PLACES, &place(key, "{owner}"));
+        let bytes = server.bytes_of_each(PLACES, places).round();
         let row = Row::ratio(format!("memory of {who}"), "1,000 bytes", Spread::one(bytes / 1000.0));
         report.rows.push(row.at_most(1.0));
         figure(who, bytes, format!("{PLACES} places of one connection"));
     }
-    for (who, setup, wait) in [
-        ("a client blocked in LOCK.ACQUIRE", Setup::MODULE, "LOCK.ACQUIRE lock BLOCK 0"),
-        ("a client blocked in BLMOVE", Setup::PLAIN, "BLMOVE list other LEFT RIGHT 0"),
+    for (who, setup, before, wait) in [
+        (CLIENT, Setup::MODULE, "LOCK.ACQUIRE lock PX 3600000", "LOCK.ACQUIRE lock BLOCK 0"),
+        ("a client blocked in BLMOVE", Setup::PLAIN, "PING", "BLMOVE list other LEFT RIGHT 0"),
     ] {
         let server = Server::start(setup);
-        if setup.module {
-            server.ask(&format!("LOCK.ACQUIRE lock PX {LONG_LEASE}"));
-        }
+        server.ask(before);
         // The connections are there before, and after.
         let mut net = Net::with(BLOCKED, server.port);
-        net.fill(BLOCKED, (0..BLOCKED).map(|_| "PING".into()), b"+PONG\r\n");
+        net.fill(BLOCKED, BLOCKED, "PING", b"+PONG\r\n");
         let bytes = server.bytes_of_each(BLOCKED, || {
-            (0..BLOCKED).for_each(|conn| net.out.send(conn, &words(wait)));
+            net.block(0, BLOCKED, wait);
             net.wait_until(|| server.blocked_clients() >= BLOCKED);
         });
         figure(who, bytes.round(), format!("{BLOCKED} clients, beside their connections"));
     }
 }
 
+const PLACE: &str = "a place of NOTIFY";
+const CLIENT: &str = "a client blocked in LOCK.ACQUIRE";
+
 /// Owners on one connection. Each that is told claims its grant, gives it back, and queues up again.
 struct Places {
     server: Rc<Server>,
     net: Net,
-    /// Who has the lock.
     holder: usize,
 }
 
@@ -116,18 +119,16 @@ const KEY: &str = "lock:places";
 impl Places {
     fn new(server: &Rc<Server>) -> Self {
         let mut net = connect(server);
-        net.send_all(1, [place(KEY, &name(0))].into_iter(), b"*4\r\n");
-        queue_up(&mut net, (1..WAITERS).map(|number| place(KEY, &name(number))));
+        net.fill(1, 1, &place(KEY, NAME), b"*4\r\n");
+        queue_up(&mut net, WAITERS - 1, &place(KEY, "owner-{next}"));
         Self { server: Rc::clone(server), net, holder: 0 }
     }
 
     /// That many handovers, from a release to the next one's claim: how long one takes, in µs.
     fn run(&mut self, handovers: usize) -> Sample {
         let Self { server, net, holder } = self;
-        let give_back = |owner: usize| {
-            let release = words(&format!("LOCK.RELEASE {KEY} {}", name(owner)));
-            [release, place(KEY, &name(owner))].concat()
-        };
+        let (release, place) = (format!("LOCK.RELEASE {KEY} {NAME}"), place(KEY, NAME));
+        let give_back = |owner| [said(&release, owner), said(&place, owner)].concat();
         // The release, and the ask for the next time.
         let mut expected = VecDeque::from([Expected::Other, Expected::Other]);
         let (cpu, begin) = (server.cpu_ns(), Instant::now());
@@ -138,7 +139,7 @@ impl Places {
                 if conn == HEARS {
                     if let Some(owner) = granted(reply) {
                         expected.push_back(Expected::Claim(owner));
-                        out.send(ASKS, &place(KEY, &name(owner)));
+                        out.send(ASKS, &said(&place, owner));
                     }
                 } else if let Some(Expected::Claim(owner)) = expected.pop_front() {
                     assert!(reply.starts_with(b"*4\r\n"), "not claimed: {}", reply.escape_ascii());
@@ -156,22 +157,13 @@ impl Places {
     }
 }
 
-/// The same length for all.
-pub(crate) fn name(owner: usize) -> String {
-    format!("owner-{owner:06}")
-}
-
 /// Whom a message tells that it has the lock.
 pub(crate) fn granted(message: &[u8]) -> Option<usize> {
-    let text = message.strip_suffix(b"\r\n")?;
-    let is_grant = text.split(|&byte| byte == b'\n').next_back()?.starts_with(b"granted ");
-    let digits = text.get(text.len() - 6..).filter(|_| is_grant)?;
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    let text = std::str::from_utf8(message.strip_suffix(b"\r\n")?).ok()?;
+    text.lines().next_back().filter(|line| line.starts_with("granted "))?.rsplit('-').next()?.parse().ok()
 }
 
 fn handovers(plan: &Plan, report: &mut Report) {
-    const PLACE: &str = "a place of NOTIFY";
-    const CLIENT: &str = "a client blocked in LOCK.ACQUIRE";
     type Run = Box<dyn FnMut(usize) -> Sample>;
     let (turns, handovers) = (plan.pick(30, 10), plan.pick(2_000, 1_000));
     let start = || {
@@ -197,10 +189,10 @@ fn handovers(plan: &Plan, report: &mut Report) {
 fn wishes(plan: &Plan, report: &mut Report) {
     let server = Server::start(Setup::MODULE);
     let [mut holder, mut hears, mut other] = [0; 3].map(|_| Line::new(server.port));
-    let acquire = |owner| format!("LOCK.ACQUIRE lock:kept OWNER {} PX {LONG_LEASE} BLOCK 0", name(owner));
-    let keep = words(&format!("{} NOTIFY {CHANNEL} WANTED ONCE", acquire(0)));
-    let wish = words(&acquire(1));
-    let [release, back] = [0, 1].map(|owner| words(&format!("LOCK.RELEASE lock:kept {}", name(owner))));
+    let wish = format!("LOCK.ACQUIRE lock:kept OWNER {NAME} PX {LONG_LEASE} BLOCK 0");
+    let keep = said(&format!("{wish} NOTIFY {CHANNEL} WANTED ONCE"), 0);
+    let wish = said(&wish, 1);
+    let [release, back] = [0, 1].map(|owner| said(&format!("LOCK.RELEASE lock:kept {NAME}"), owner));
     hears.say(&format!("SUBSCRIBE {CHANNEL}")).expect("a subscription");
     let mut waited = Vec::new();
     let mut turn = || -> Outcome<_> {

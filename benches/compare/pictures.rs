@@ -10,15 +10,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::rounds::Plan;
 use crate::stats::{Spread, percentile};
 
-/// Bars that share a scale.
+/// Bars that share a scale, each with its name.
 pub(crate) struct Group {
     pub(crate) title: String,
-    pub(crate) bars: Vec<Bar>,
-}
-
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    pub(crate) value: f64,
+    pub(crate) bars: Vec<(String, f64)>,
 }
 
 /// Single measurements, in order.
@@ -85,16 +80,16 @@ pub(crate) fn bars(plan: &Plan, name: &str, title: &str, groups: &[Group]) {
             let heading = text(14).pos(Pos::new(HPos::Left, VPos::Center));
             canvas.draw(&Text::new(group.title.clone(), (4, y + HEAD / 2), heading))?;
             y += HEAD;
-            let longest = group.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-            for (place, bar) in group.bars.iter().enumerate() {
-                let end = LABELS + (space * bar.value / longest) as i32;
+            let longest = group.bars.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+            for (place, (name, value)) in group.bars.iter().enumerate() {
+                let end = LABELS + (space * value / longest) as i32;
                 let middle = y + BAR / 2;
-                let name = text(13).pos(Pos::new(HPos::Right, VPos::Center));
-                canvas.draw(&Text::new(bar.name.clone(), (LABELS - 8, middle), name))?;
+                let right = text(13).pos(Pos::new(HPos::Right, VPos::Center));
+                canvas.draw(&Text::new(name.clone(), (LABELS - 8, middle), right))?;
                 let fill = if place == 0 { colour(0) } else { colour(4) };
                 canvas.draw(&Rectangle::new([(LABELS, y + 4), (end, y + BAR - 4)], fill.filled()))?;
-                let value = text(13).pos(Pos::new(HPos::Left, VPos::Center));
-                canvas.draw(&Text::new(Spread::one(bar.value).to_string(), (end + 6, middle), value))?;
+                let left = text(13).pos(Pos::new(HPos::Left, VPos::Center));
+                canvas.draw(&Text::new(Spread::one(*value).to_string(), (end + 6, middle), left))?;
                 y += BAR;
             }
         }

@@ -8,7 +8,6 @@ use std::{fs, thread};
 
 use tempfile::{Builder, TempDir};
 
-/// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running process that serves; ended when dropped.
@@ -67,12 +66,10 @@ impl Process {
         fs::read_to_string(self.folder().join("log")).unwrap_or_default()
     }
 
-    /// Its files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Whether the process is there.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child().try_wait().expect("the server's state").is_none()
     }

@@ -63,7 +63,6 @@ pub(crate) enum Served {
     Writer(u64),
 }
 
-/// A way to lock.
 #[derive(Deserialize)]
 pub(crate) struct Lock {
     /// Its name for the program.

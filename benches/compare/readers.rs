@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use crate::net::{Conn, Net, PATIENCE};
-use crate::notify::{self, ASKS, HEARS, granted, name};
+use crate::notify::{self, ASKS, HEARS, NAME, granted};
 use crate::ping::Ping;
 use crate::report::{Figure, Report, Row};
-use crate::resp::words;
+use crate::resp::{said, words};
 use crate::rivals::LONG_LEASE;
 use crate::rounds::{Plan, Rounds, Sample, percentiles, spread, times};
 use crate::server::{Server, Setup};
@@ -21,7 +21,6 @@ pub(crate) const WITHOUT_CAP: &str = "CONFIG SET lock.max-holders 0";
 const READERS: usize = 10_000;
 const WRITER: &str = "writer";
 
-/// How they wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Each with `BLOCK`, on a connection of its own.
@@ -76,18 +75,12 @@ impl Readers {
             net.replies(1, |_, reply| assert!(reply.starts_with(b"*4\r\n"), "{}", reply.escape_ascii()));
         }
         if *way == Way::Places {
-            return notify::queue_up(net, (0..READERS).map(|reader| way.ask(reader)));
+            return notify::queue_up(net, READERS, &way.ask());
         }
-        for reader in 0..READERS {
-            net.out.send(reader, &way.ask(reader));
-            if reader % 500 == 0 {
-                net.out.flush();
-            }
-        }
+        net.block(0, READERS, &way.ask());
         net.wait_until(|| server.blocked_clients() >= READERS);
     }
 
-    /// The writer gives the lock back.
     fn let_in(&mut self) {
         let request = match self.way {
             Way::Xread => "XADD stream * field value".into(),
@@ -107,7 +100,7 @@ impl Readers {
                     released = true;
                 } else if *way == Way::Places && conn == HEARS {
                     if let Some(reader) = granted(reply) {
-                        out.send(ASKS, &way.ask(reader));
+                        out.send(ASKS, &said(&way.ask(), reader));
                     }
                 } else {
                     let expected: &[u8] = if *way == Way::Xread { b"*1\r\n" } else { b"*4\r\n" };
@@ -119,15 +112,13 @@ impl Readers {
         sorted(had)
     }
 
-    /// All readers give the lock back.
     fn leave(&mut self) {
         let conns = match self.way {
             Way::Xread => return,
             Way::Places => 1,
             Way::Blocked => READERS,
         };
-        let releases = (0..READERS).map(|reader| format!("LOCK.RELEASE lock {}", name(reader)));
-        self.net.fill(conns, releases, b":0\r\n");
+        self.net.fill(conns, READERS, &format!("LOCK.RELEASE lock {NAME}"), b":0\r\n");
     }
 
     /// Until the last had it, in ms, when each had it, and the longest `PING` of another client: before such a release, and from
@@ -159,12 +150,13 @@ impl Readers {
 }
 
 impl Way {
-    fn ask(self, reader: usize) -> Vec<u8> {
-        let wait = format!("LOCK.ACQUIRE lock OWNER {} PX {LATER_LEASE} SHARED BLOCK 0", name(reader));
+    /// What the reader of each number asks.
+    fn ask(self) -> String {
+        let wait = format!("LOCK.ACQUIRE lock OWNER {NAME} PX {LATER_LEASE} SHARED BLOCK 0");
         match self {
-            Self::Xread => words("XREAD BLOCK 0 STREAMS stream $"),
-            Self::Places => words(&format!("{wait} NOTIFY {} ONCE", notify::CHANNEL)),
-            Self::Blocked => words(&wait),
+            Self::Xread => "XREAD BLOCK 0 STREAMS stream $".into(),
+            Self::Places => format!("{wait} NOTIFY {} ONCE", notify::CHANNEL),
+            Self::Blocked => wait,
         }
     }
 }

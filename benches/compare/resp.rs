@@ -15,6 +15,13 @@ pub(crate) fn words(line: &str) -> Vec<u8> {
     request(&line.split_ascii_whitespace().collect::<Vec<_>>())
 }
 
+/// The same, the number in place of `{number}`, the next one in place of `{next}`, and an owner of its own in place of `{owner}`.
+pub(crate) fn said(line: &str, number: usize) -> Vec<u8> {
+    let next = (number + 1).to_string();
+    let line = line.replace("{number}", &number.to_string()).replace("{next}", &next);
+    words(&line.replace("{owner}", &owner(number)))
+}
+
 /// The length of the first reply in the buffer, once all of it is there. RESP2 only.
 pub(crate) fn reply_len(buffer: &[u8]) -> Option<usize> {
     let mut at = 0;

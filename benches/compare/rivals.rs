@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::report::Report;
-use crate::resp::{self, words};
+use crate::resp::said;
 use crate::server::{Server, Setup};
 
 /// The lease that is asked for where its length does not matter, in ms.
@@ -38,7 +38,6 @@ struct Tables {
     waits: Vec<Rival>,
 }
 
-/// A way to lock.
 #[derive(Clone, Deserialize)]
 pub(crate) struct Rival {
     pub(crate) name: String,
@@ -64,7 +63,6 @@ pub(crate) fn pair(name: &str) -> Rival {
     find(&TABLES.pairs, name)
 }
 
-/// A way to wait.
 pub(crate) fn wait(name: &str) -> Rival {
     find(&TABLES.waits, name)
 }
@@ -118,19 +116,17 @@ impl Rival {
         }
     }
 
-    /// Where an unlock is announced.
     pub(crate) fn channel(&self, key: &str) -> Option<String> {
         Some(self.channel.as_ref()?.replace("{key}", key))
     }
 
     /// The request by which the client of that number takes a lock for that many ms.
     pub(crate) fn acquire(&self, key: &str, client: usize, lease: &str) -> Vec<u8> {
-        said(&self.acquire.replace("{lease}", lease), key, client)
+        said(&self.acquire.replace("{lease}", lease).replace("{key}", key), client)
     }
 
-    /// The request that gives it back.
     pub(crate) fn release(&self, key: &str, client: usize) -> Vec<u8> {
-        said(&self.release, key, client)
+        said(&self.release.replace("{key}", key), client)
     }
 
     /// How the replies to both begin where both succeeded.
@@ -145,10 +141,4 @@ impl Rival {
     pub(crate) fn released(&self, reply: &[u8]) -> bool {
         reply.starts_with(self.released.as_bytes())
     }
-}
-
-/// A line of words as a request: its placeholders stand for the key, and for the owner and the number of a client.
-pub(crate) fn said(line: &str, key: &str, client: usize) -> Vec<u8> {
-    let (owner, number) = (resp::owner(client), client.to_string());
-    words(&line.replace("{key}", key).replace("{owner}", &owner).replace("{number}", &number))
 }

@@ -14,7 +14,6 @@ use crate::resp::{integer, request, words};
 /// How long a replica may take to come into sync.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a server is to be like.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup {
     pub(crate) module: bool,
@@ -29,7 +28,6 @@ impl Setup {
     pub(crate) const MODULE: Self = Self { module: true, ..Self::PLAIN };
 }
 
-/// A running server; ended when dropped.
 pub(crate) struct Server {
     pub(crate) process: RefCell<Process>,
     pub(crate) port: u16,
@@ -38,7 +36,6 @@ pub(crate) struct Server {
     replicas: RefCell<Vec<Self>>,
 }
 
-/// The servers' program.
 pub(crate) fn program() -> String {
     env::var("REDISLOCK_SERVER").unwrap_or_else(|_| "redis-server".into())
 }
@@ -124,7 +121,6 @@ impl Server {
         address
     }
 
-    /// The answer to a request.
     pub(crate) fn reply(&self, request: &[u8]) -> Vec<u8> {
         self.control.borrow_mut().ask(request).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -134,7 +130,6 @@ impl Server {
         self.reply(&words(line))
     }
 
-    /// Whether the server has that command.
     pub(crate) fn knows(&self, command: &str) -> bool {
         let reply = self.ask(&format!("COMMAND INFO {command}"));
         !matches!(&reply[..], b"*1\r\n*-1\r\n" | b"*1\r\n$-1\r\n")
@@ -152,7 +147,6 @@ impl Server {
         (number(&info, "used_cpu_user") + number(&info, "used_cpu_sys")) * 1e9
     }
 
-    /// A field of a section of `INFO`.
     pub(crate) fn info(&self, section: &str, name: &str) -> f64 {
         number(&self.ask(&format!("INFO {section}")), name)
     }
@@ -171,7 +165,6 @@ impl Server {
         }
     }
 
-    /// How many clients wait.
     pub(crate) fn blocked_clients(&self) -> usize {
         self.info("clients", "blocked_clients") as usize
     }
@@ -233,7 +226,6 @@ fn own_instructions(callgrind: &str) -> f64 {
     own
 }
 
-/// A field of a section of `INFO`.
 fn field(info: &[u8], name: &str) -> Option<String> {
     let info = String::from_utf8_lossy(info);
     let mut lines = info.lines().filter_map(|line| line.split_once(':'));

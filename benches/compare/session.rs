@@ -16,7 +16,6 @@ use crate::stats::{Spread, sorted};
 const RENEWALS_PER_LEASE: u32 = 3;
 /// How often each lock is renewed while it is watched.
 const RENEWALS: u32 = 6;
-/// In how many turns.
 const TURNS: u32 = 3;
 
 /// Whose locks: how many, and on how many connections.
@@ -28,7 +27,6 @@ struct Scene {
     who: &'static str,
     server: Server,
     locks: Vec<Lock>,
-    /// Whether the client has to renew.
     watchdog: bool,
     /// The server's processor time with all connections open and nothing to do, for each second, in ns.
     idle_ns: f64,
@@ -68,7 +66,6 @@ impl Scene {
         }
     }
 
-    /// Sends what is due.
     fn send_due(&mut self, net: &mut Net, now: Instant, period: Duration) {
         for lock in &mut self.locks {
             let Some(due) = lock.due.filter(|due| *due <= now) else { continue };
@@ -177,13 +174,8 @@ fn kill(plan: &Plan, report: &mut Report) {
     for _ in 0..plan.pick(7, 3) {
         let server = Server::start(Setup::MODULE);
         let mut net = Net::with(1 + LOCKS, server.port);
-        let acquire = |number: usize, by: usize| {
-            format!("LOCK.ACQUIRE lock:{number} OWNER {} PX 600000", owner(by + number))
-        };
-        net.fill(1, (0..LOCKS).map(|number| acquire(number, 0) + " SESSION"), b"*4\r\n");
-        for number in 0..LOCKS {
-            net.out.send(1 + number, &words(&(acquire(number, LOCKS) + " BLOCK 0")));
-        }
+        net.fill(1, LOCKS, "LOCK.ACQUIRE lock:{number} OWNER {owner} PX 600000 SESSION", b"*4\r\n");
+        net.block(1, LOCKS, "LOCK.ACQUIRE lock:{number} OWNER {owner}w PX 600000 BLOCK 0");
         net.wait_until(|| server.blocked_clients() >= LOCKS);
         let begin = Instant::now();
         net.close(0);

@@ -10,7 +10,7 @@ use crate::clients;
 use crate::load::{CONNECTIONS, Load, Pair, measure};
 use crate::net::Net;
 use crate::report::Report;
-use crate::resp::{owner, words};
+use crate::resp::{owner, said, words};
 use crate::rivals::{self, LEASE, LONG_LEASE, REDISLOCK};
 use crate::rounds::{Plan, Rounds, Sample};
 use crate::server::{Server, Setup};
@@ -35,7 +35,6 @@ const TOGETHER: &str = "LOCK.MACQUIRE + LOCK.MRELEASE";
 const PIPELINED: &str = "LOCK.ACQUIRE of each + LOCK.RELEASE of each, in one pipeline";
 const ONE_LOCK: &str = "LOCK.ACQUIRE + LOCK.RELEASE of one lock";
 
-/// The locks of a set.
 fn names(conn: usize, set: usize, keys: usize) -> Vec<String> {
     (0..keys).map(|key| format!("lock:{conn}:{set}:{key}")).collect()
 }
@@ -110,115 +109,77 @@ fn bystanders(plan: &Plan, report: &mut Report) {
 /// So many wait, each for the first of its locks; the others of those are free, and reserved.
 fn others(server: &Rc<Server>, waiters: usize, locks: usize) -> Net {
     let mut net = Net::with(1, server.port);
-    let held = (0..HELD).map(|number| format!("LOCK.ACQUIRE held:{number}:0 PX {LONG_LEASE}"));
-    net.fill(1, held, b"*4\r\n");
+    net.fill(1, HELD, &format!("LOCK.ACQUIRE held:{{number}}:0 PX {LONG_LEASE}"), b"*4\r\n");
     let ask = if locks == 1 { "LOCK.ACQUIRE".into() } else { format!("LOCK.MACQUIRE {locks}") };
-    let waits = (0..waiters).map(|number| {
-        let names: Vec<_> = (0..locks).map(|lock| format!("held:{number}:{lock}")).collect();
-        format!("{ask} {} PX {LEASE} BLOCK 0 NOTIFY told", names.join(" "))
-    });
-    net.fill(1, waits, b"+QUEUED\r\n");
+    let names: String = (0..locks).map(|lock| format!(" held:{{number}}:{lock}")).collect();
+    net.fill(1, waiters, &format!("{ask}{names} PX {LEASE} BLOCK 0 NOTIFY told"), b"+QUEUED\r\n");
     net
 }
 
 // Who joins a queue.
 
-/// How many wait.
 const WAITS: usize = 10_000;
-/// How many join in a turn.
 const JOINS: usize = 500;
 
 const WITHOUT: &str = "LOCK.ACQUIRE ... BLOCK 0 NOTIFY";
 const WITH: &str = "LOCK.ACQUIRE ... BLOCK 0 NOTIFY DETECT";
 
-/// For what so many others wait: in a chain, a search that follows who waits for whom finds another one at each step.
-const QUEUES: [(&str, usize, Others); 4] = [
-    ("nobody else waits", 0, Others::Apart),
-    ("10,000 others wait, each for a lock of its own", WAITS, Others::Apart),
-    ("10,000 others wait for that lock", WAITS, Others::OneLock),
-    ("10,000 others wait, each for what the next one holds", WAITS, Others::Chain),
+/// How many others wait, for which lock each, and who holds that of its number: in a chain it is the next one of those who wait, so
+/// that a search that follows who waits for whom finds another one at each step.
+const QUEUES: [(&str, usize, &str, &str); 4] = [
+    ("nobody else waits", 0, "lock:{number}", "{owner}"),
+    ("10,000 others wait, each for a lock of its own", WAITS, "lock:{number}", "{owner}"),
+    ("10,000 others wait for that lock", WAITS, "lock:0", "{owner}"),
+    ("10,000 others wait, each for what the next one holds", WAITS, "lock:{next}", "{owner}w"),
 ];
 
-#[derive(Clone, Copy)]
-enum Others {
-    Apart,
-    OneLock,
-    Chain,
-}
-
-impl Others {
-    /// Which lock the one of that number waits for.
-    fn lock(self, number: usize) -> usize {
-        match self {
-            Self::Apart => number,
-            Self::OneLock => 0,
-            Self::Chain => number + 1,
-        }
-    }
-}
-
-/// Who joins. Each holds a lock that another one waits for, so that a circle through it is not out of the question.
-fn joiner(number: usize) -> String {
-    owner(2 * WAITS + 1 + number)
-}
-
-fn take(key: &str, owner: &str) -> String {
-    format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LONG_LEASE}")
-}
-
-/// It waits with `NOTIFY`: then there is a reply when it has joined.
-fn join(key: &str, owner: &str) -> String {
-    format!("{} BLOCK 0 NOTIFY told", take(key, owner))
-}
-
-/// Those who wait, on a server of their own.
 struct Scene {
     server: Server,
     net: Net,
-    others: Others,
+    wanted: &'static str,
 }
 
 impl Scene {
-    fn new(others: Others, waits: usize) -> Self {
+    fn new(waits: usize, wanted: &'static str, holder: &str) -> Self {
         let server = Server::start(Setup::MODULE);
         // One connection has more places here than it may by default.
         server.ask("CONFIG SET lock.max-places 0");
         let mut net = Net::with(1, server.port);
-        let (lock, own) = (|number| format!("lock:{number}"), |number| format!("own:{number}"));
-        // Only in a chain a holder is one of those who wait.
-        let holder = if matches!(others, Others::Chain) { 0 } else { WAITS };
-        net.fill(1, (0..=WAITS).map(|number| take(&lock(number), &owner(holder + number))), b"*4\r\n");
-        let waits = (0..waits).map(|number| join(&lock(others.lock(number)), &owner(number)));
-        net.fill(1, waits, b"+QUEUED\r\n");
-        net.fill(1, (0..JOINS).map(|number| take(&own(number), &joiner(number))), b"*4\r\n");
-        let wanted = (0..JOINS).map(|number| join(&own(number), &owner(3 * WAITS + number)));
-        net.fill(1, wanted, b"+QUEUED\r\n");
-        Self { server, net, others }
+        let take = |lock: &str, owner: &str| format!("LOCK.ACQUIRE {lock} OWNER {owner} PX {LONG_LEASE}");
+        // With `NOTIFY` there is a reply when it has joined.
+        let join = |lock, owner| take(lock, owner) + " BLOCK 0 NOTIFY told";
+        net.fill(1, WAITS + 1, &take("lock:{number}", holder), b"*4\r\n");
+        net.fill(1, waits, &join(wanted, "{owner}w"), b"+QUEUED\r\n");
+        // Who joins holds a lock that another one waits for, so that a circle through it is not out of the question.
+        net.fill(1, JOINS, &take("own:{number}", "{owner}j"), b"*4\r\n");
+        net.fill(1, JOINS, &join("own:{number}", "{owner}o"), b"+QUEUED\r\n");
+        Self { server, net, wanted }
     }
 
     /// Some join, each the queue of another lock where there are several, and leave. What one took to join, in µs.
     fn run(&mut self, word: &str) -> Sample {
-        let Self { server, net, others } = self;
-        let key = |number| format!("lock:{}", others.lock(number));
-        let mut each = |request: &dyn Fn(usize) -> String, expected: &[u8]| {
+        let Self { server, net, wanted } = self;
+        let mut each = |line: String, expected: &[u8]| {
             let cpu = server.cpu_ns();
-            (0..JOINS).for_each(|number| net.out.send(0, &words(&request(number))));
+            (0..JOINS).for_each(|number| net.out.send(0, &said(&line, number)));
             let begin = Instant::now();
             net.replies(JOINS, |_, reply| assert_eq!(reply, expected, "{}", reply.escape_ascii()));
             let wall = begin.elapsed();
             Sample::each(JOINS, wall, server.cpu_ns() - cpu)
         };
-        let sample = each(&|number| join(&key(number), &joiner(number)) + word, b"+QUEUED\r\n");
-        each(&|number| format!("LOCK.LEAVE {} {}", key(number), joiner(number)), b":1\r\n");
+        let join =
+            format!("LOCK.ACQUIRE {wanted} OWNER {{owner}}j PX {LONG_LEASE} BLOCK 0 NOTIFY told{word}");
+        let sample = each(join, b"+QUEUED\r\n");
+        each(format!("LOCK.LEAVE {wanted} {{owner}}j"), b":1\r\n");
         sample
     }
 }
 
 /// The time of an acquire that joins a queue, with the word and without it.
 fn joins(plan: &Plan, report: &mut Report) {
-    for (name, waits, others) in QUEUES {
+    for (name, waits, wanted, holder) in QUEUES {
         let start = || {
-            let scene = Rc::new(RefCell::new(Scene::new(others, waits)));
+            let scene = Rc::new(RefCell::new(Scene::new(waits, wanted, holder)));
             let with = |who: &str, word| (who.into(), (Rc::clone(&scene), word));
             vec![with(WITHOUT, ""), with(WITH, " DETECT")]
         };

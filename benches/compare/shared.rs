@@ -5,7 +5,7 @@ use crate::load::{CONNECTIONS, Load, measure};
 use crate::net::Net;
 use crate::readers;
 use crate::report::{Figure, Report, Row};
-use crate::resp::{integer, owner, words};
+use crate::resp::{integer, owner, said};
 use crate::rivals::LONG_LEASE;
 use crate::rounds::{Plan, progress};
 use crate::server::{Server, Setup};
@@ -36,18 +36,18 @@ fn pairs(plan: &Plan, report: &mut Report) {
         server.ask(readers::WITHOUT_CAP);
         let load = |(place, (who, others, _)): (usize, (&str, Option<usize>, _))| {
             // One lock for each connection: with 1,000 holders each, more of them would measure the processor's caches.
-            let key = |conn: usize| format!("lock:{place}:{conn}");
+            let acquire = format!("LOCK.ACQUIRE lock:{place}:{{number}} OWNER");
             let shared = if others.is_some() { " SHARED" } else { "" };
-            let others =
-                (1..=others.unwrap_or(0)).flat_map(|other| (0..CONNECTIONS).map(move |conn| (other, conn)));
-            let requests = others.map(|(other, conn)| {
-                format!("LOCK.ACQUIRE {} OWNER {} PX {LONG_LEASE}{shared}", key(conn), owner(other))
-            });
-            Net::with(CONNECTIONS, server.port).fill(CONNECTIONS, requests, b"*4\r\n");
+            let mut net = Net::with(CONNECTIONS, server.port);
+            for other in 1..=others.unwrap_or(0) {
+                let line = format!("{acquire} {} PX {LONG_LEASE}{shared}", owner(other));
+                net.fill(CONNECTIONS, CONNECTIONS, &line, b"*4\r\n");
+            }
             let pairs = |conn| {
-                let (key, owner, lease) = (key(conn), owner(0), readers::LATER_LEASE);
-                let acquire = words(&format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease}{shared}"));
-                vec![[acquire, words(&format!("LOCK.RELEASE {key} {owner}"))]; PIPELINE]
+                let (owner, lease) = (owner(0), readers::LATER_LEASE);
+                let release = format!("LOCK.RELEASE lock:{place}:{{number}} {owner}");
+                let acquire = format!("{acquire} {owner} PX {lease}{shared}");
+                vec![[acquire, release].map(|line| said(&line, conn)); PIPELINE]
             };
             (who.into(), Load::of(CONNECTIONS, [vec![b"*4\r\n"], vec![b":0\r\n"]], &server, PIPELINE, pairs))
         };
@@ -81,11 +81,11 @@ fn memory(report: &mut Report) {
         let locks = GRANTS / holders;
         let bytes = server.bytes_of_each(GRANTS, || {
             let requests = (0..GRANTS).map(|number| {
-                let (lock, owner) = (number % locks, owner(number));
-                format!("LOCK.ACQUIRE lock:{lock:08} OWNER {owner} PX {LONG_LEASE}{shared}")
+                let lock = number % locks;
+                said(&format!("LOCK.ACQUIRE lock:{lock:08} OWNER {{owner}} PX {LONG_LEASE}{shared}"), number)
             });
             // The connections go before the memory is read.
-            Net::with(CONNS, server.port).fill(CONNS, requests, b"*4\r\n");
+            Net::with(CONNS, server.port).send_all(CONNS, requests, b"*4\r\n");
             server.wait_for_departures();
         });
         let usage = integer(&server.ask("MEMORY USAGE lock:00000000")).expect("the size of a lock");

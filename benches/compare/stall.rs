@@ -9,8 +9,7 @@ use serde::Deserialize;
 use crate::net::Net;
 use crate::ping::Ping;
 use crate::report::{Figure, Report, Row};
-use crate::resp::words;
-use crate::rivals::said;
+use crate::resp::{said, words};
 use crate::rounds::{Plan, progress, spread};
 use crate::server::{Server, Setup};
 
@@ -94,13 +93,13 @@ impl Event {
     /// Brings the server to where the event comes next.
     fn prepare(&self, net: &mut Net, server: &Server) {
         for line in [&self.fill].into_iter().chain(&self.more) {
-            net.send_all(1, (0..self.count).map(|number| said(line, "", number)), b"");
+            net.fill(1, self.count, line, b"");
         }
         thread::sleep(Duration::from_secs(self.rest));
         let due = now() + Duration::from_secs(10);
         for number in 0..self.waiters {
             let timeout = due.saturating_sub(now()).as_millis().max(1).to_string();
-            net.out.send(1 + number, &said(&self.wait.replace("{timeout}", &timeout), "", number));
+            net.out.send(1 + number, &said(&self.wait.replace("{timeout}", &timeout), number));
             if number % BATCH == 0 {
                 net.out.flush();
                 // Waits are to end together: each is told how long it is to last.
@@ -110,7 +109,7 @@ impl Event {
         net.wait_until(|| server.blocked_clients() >= self.waiters);
         if self.expire {
             let due = (now() + Duration::from_secs(2)).as_millis();
-            net.fill(1, (0..self.count).map(|number| format!("PEXPIREAT lock:{number} {due}")), b":1\r\n");
+            net.fill(1, self.count, &format!("PEXPIREAT lock:{{number}} {due}"), b":1\r\n");
         }
     }
 }

@@ -23,7 +23,6 @@ impl Spread {
         Self { median, min, low, high, max }
     }
 
-    /// Of what was measured once.
     pub(crate) fn one(value: f64) -> Self {
         Self { median: value, min: value, low: value, high: value, max: value }
     }
@@ -51,7 +50,6 @@ impl Spread {
     }
 }
 
-/// The median and the extremes.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text("", &[(self.min, self.max)]))

@@ -2,10 +2,10 @@
 //! append-only file, and with a replica.
 
 use crate::load::{Load, measure};
-use crate::pictures::{self, Bar, Group};
+use crate::pictures::{self, Group};
 use crate::report::Report;
 use crate::rivals::{self, HASH_LUA, REDISLOCK, Rival, SET_DEL, SET_LUA};
-use crate::rounds::{Plan, Rounds, spread};
+use crate::rounds::{Plan, Rounds, Sample, spread};
 use crate::server::{Server, Setup};
 
 /// Redislock, which comes first, beside the others on two servers, one without the module, one with it; with so many replicas each.
@@ -39,11 +39,11 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     for pipeline in [16, 1] {
         let work = format!("acquire + release, P={pipeline}");
         let rounds = compare((plan, report), (&work, pipeline), &rivals, (Setup::PLAIN, 0), [6, 3]);
-        let bars = rounds.all.iter().map(|(who, samples)| Bar {
-            name: who.clone(),
-            value: spread(samples, |sample| sample.value).median / 1e3,
-        });
-        groups.push(Group { title: format!("P={pipeline}"), bars: bars.collect() });
+        let bar = |(who, samples): &(String, Vec<Sample>)| {
+            (who.clone(), spread(samples, |sample| sample.value).median / 1e3)
+        };
+        let bars = rounds.all.iter().map(bar).collect();
+        groups.push(Group { title: format!("P={pipeline}"), bars });
     }
     pictures::bars(
         plan,

@@ -12,9 +12,7 @@ use crate::rounds::Plan;
 const COMMANDS: usize = 300;
 /// Sessions of one connection: a few more than the table has room for that grows last, by the eighth part that it leaves empty.
 const SESSIONS: usize = 1_850_000;
-/// How many of them are looked at together.
 const SOME: usize = 1_000;
-/// The length of a long name, in bytes.
 const LONG: usize = 1_000;
 
 pub(super) fn rows_of(plan: &Plan, keys: usize) -> Vec<Row> {

@@ -80,7 +80,7 @@ fn info(stage: &mut Stage, places: usize) -> Outcome<()> {
 fn companion(stage: &mut Stage) -> Outcome<()> {
     stage.ask(&acquire("k", "holder", ""))?;
     let mut blocked = Net::with(BLOCKED, stage.server.port);
-    (0..BLOCKED).for_each(|number| blocked.out.send(number, &acquire("k", &owner(number), "BLOCK 0")));
+    blocked.block(0, BLOCKED, "LOCK.ACQUIRE k BLOCK 0");
     blocked.wait_until(|| stage.server.blocked_clients() >= BLOCKED);
     let usual = write(&mut stage.client, b"k\0elsewhere")?;
     let took = stage.attack(|stage| write(&mut stage.client, b"k\0lock-waiters"))?;

@@ -18,7 +18,6 @@ pub(super) const SETTING: &str = "lock.max-keys";
 /// Prepares an attack, does it, and notes what it leads to.
 type Attempt = dyn Fn(&mut Stage) -> Outcome<()>;
 
-/// An attack.
 pub(super) struct Row {
     what: String,
     run: Box<Attempt>,
@@ -83,7 +82,6 @@ const AFTERWARDS: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_micros(200);
 /// How many requests go out at once. Those for 1,000 locks are long.
 const BATCH: usize = 50;
-/// How long everybody is idle.
 const IDLE: Duration = Duration::from_secs(2);
 
 pub(super) struct Stage {

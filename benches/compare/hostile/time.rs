@@ -8,7 +8,6 @@ use crate::line::Outcome;
 
 /// How often a reader waits for two locks, of which one is never to be had.
 const WAITS: usize = 100;
-/// The length of a long name, in bytes.
 const LONG: usize = 20_000;
 
 pub(super) fn upgrades() -> Row {
