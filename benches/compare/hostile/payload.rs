@@ -2,7 +2,7 @@
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
-use super::client::{Client, Outcome};
+use crate::line::{Line, Outcome};
 use crate::resp::request;
 
 /// The byte of a module's value, and its type's name and encoding as a 64-bit length.
@@ -13,7 +13,7 @@ const FOOTER: usize = 10;
 const GREATEST: u64 = (1 << 53) - 1;
 
 /// A `RESTORE` of one reader with the greatest fence. `good`: it has the latest lease, as one of them must.
-pub(super) fn restore_greatest_fence(client: &mut Client, good: bool) -> Outcome<Vec<u8>> {
+pub(super) fn restore_greatest_fence(client: &mut Line, good: bool) -> Outcome<Vec<u8>> {
     client.say("LOCK.ACQUIRE sample")?;
     let reply = client.say("DUMP sample")?;
     client.say("LOCK.BREAK sample")?;

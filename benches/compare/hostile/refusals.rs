@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::Row;
-use super::client::{CHANNEL, Client, Outcome, acquire, acquire_all};
 use super::payload::restore_greatest_fence;
-use super::stage::Stage;
-use crate::plan::Plan;
+use super::requests::{CHANNEL, acquire, acquire_all};
+use super::stage::{Row, Stage};
+use crate::line::{Line, Outcome};
+use crate::net::Net;
 use crate::resp::{owner, request};
+use crate::rounds::Plan;
 
 /// Clients that wait, each on a connection of its own.
 const BLOCKED: usize = 2_000;
@@ -40,10 +41,10 @@ fn restore(stage: &mut Stage, good: bool) -> Outcome<()> {
 /// A grant of two locks, that nobody has claimed, is given up by the name of one of them.
 fn leave(stage: &mut Stage) -> Outcome<()> {
     let mut listener = stage.listener()?;
-    stage.client.ask(&acquire("one", "holder", ""))?;
+    stage.ask(&acquire("one", "holder", ""))?;
     let both = acquire_all(&["one", "two"], &format!("OWNER waiter BLOCK 0 NOTIFY {CHANNEL}"));
-    stage.client.ask(&both)?;
-    stage.client.say("LOCK.RELEASE one holder")?;
+    stage.ask(&both)?;
+    stage.say("LOCK.RELEASE one holder")?;
     if !listener.hears("granted", Duration::from_secs(2))? {
         return Err("no message of the grant".into());
     }
@@ -61,7 +62,7 @@ fn leave(stage: &mut Stage) -> Outcome<()> {
 }
 
 fn info(stage: &mut Stage, places: usize) -> Outcome<()> {
-    stage.client.ask(&acquire("k", "holder", ""))?;
+    stage.ask(&acquire("k", "holder", ""))?;
     let ask = |number| acquire("k", &owner(number), &format!("BLOCK 0 NOTIFY {CHANNEL}"));
     stage.take_places((0..places).map(ask))?;
     let (took, bytes) = stage.attack(|stage| {
@@ -77,14 +78,10 @@ fn info(stage: &mut Stage, places: usize) -> Outcome<()> {
 
 /// The key that clients are blocked on, beside the lock's own, if it is named like this: a write to it has the server look at each.
 fn companion(stage: &mut Stage) -> Outcome<()> {
-    stage.client.ask(&acquire("k", "holder", ""))?;
-    let mut blocked = Vec::with_capacity(BLOCKED);
-    for number in 0..BLOCKED {
-        let mut client = stage.connect();
-        client.send(&acquire("k", &owner(number), "BLOCK 0"))?;
-        blocked.push(client);
-    }
-    while stage.server.blocked_clients() < BLOCKED {}
+    stage.ask(&acquire("k", "holder", ""))?;
+    let mut blocked = Net::with(BLOCKED, stage.server.port);
+    blocked.block(0, BLOCKED, "LOCK.ACQUIRE k BLOCK 0");
+    blocked.wait_until(|| stage.server.blocked_clients() >= BLOCKED);
     let usual = write(&mut stage.client, b"k\0elsewhere")?;
     let took = stage.attack(|stage| write(&mut stage.client, b"k\0lock-waiters"))?;
     stage.note(format!("{took:.2} ms for each RPUSH and DEL; to another key {usual:.2} ms"));
@@ -92,7 +89,7 @@ fn companion(stage: &mut Stage) -> Outcome<()> {
 }
 
 /// Makes a key and deletes it, again and again; how long both took, in ms.
-fn write(client: &mut Client, key: &[u8]) -> Outcome<f64> {
+fn write(client: &mut Line, key: &[u8]) -> Outcome<f64> {
     let begin = Instant::now();
     for _ in 0..WRITES {
         client.ask(&request(&[b"RPUSH", key, b"x"]))?;

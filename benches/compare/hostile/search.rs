@@ -1,10 +1,10 @@
 //! Attacks by `DETECT`: much to look at in one search.
 
-use super::Row;
-use super::client::{CHANNEL, LEASE, Outcome, acquire, acquire_all, names};
-use super::stage::Stage;
-use crate::plan::Plan;
+use super::requests::{CHANNEL, LEASE, acquire, acquire_all, names};
+use super::stage::{Row, Stage};
+use crate::line::Outcome;
 use crate::resp::{owner, request};
+use crate::rounds::Plan;
 
 /// The holders of the lock that is asked for.
 const HOLDERS: usize = 1000;
@@ -53,12 +53,10 @@ fn one_hash(stage: &mut Stage, places: usize, alike: bool) -> Outcome<()> {
     };
     let place: [&[u8]; 4] = [b"BLOCK", b"0", b"NOTIFY", CHANNEL.as_bytes()];
     let holders = stage.holders(HOLDERS, 0);
-    stage.client.all((0..holders).map(|number| ask(b"k", number, &[b"SHARED"])))?;
-    stage.client.ask(&acquire("other", "holder", ""))?;
+    stage.all((0..holders).map(|number| ask(b"k", number, &[b"SHARED"])))?;
+    stage.ask(&acquire("other", "holder", ""))?;
     stage.take_places((HOLDERS..HOLDERS + places).map(|number| ask(b"other", number, &place)))?;
-    let mut asker = stage.connect();
-    let ask = acquire("k", "asker", &format!("BLOCK 0 NOTIFY {CHANNEL} DETECT"));
-    stage.attack(|_| asker.ask(&ask).map(|_| ()))
+    stage.attack_by(&acquire("k", "asker", &format!("BLOCK 0 NOTIFY {CHANNEL} DETECT")))
 }
 
 /// The search comes to a waiter that needs many locks, and looks at the holders of each.
@@ -66,9 +64,8 @@ fn behind_several(stage: &mut Stage, keys: usize, holders: usize) -> Outcome<()>
     let (keys, holders) = (names("k", keys), stage.holders(holders, 0));
     // The first has but one holder: the search is to come to the waiter.
     let held = |number| acquire_all(&keys[1..], &format!("OWNER {} SHARED PX {LEASE}", owner(number)));
-    stage.client.all((0..holders).map(held))?;
-    stage.client.ask(&acquire(&keys[0], "holder", "SHARED"))?;
-    stage.client.ask(&acquire_all(&keys, &format!("OWNER waiter BLOCK 0 NOTIFY {CHANNEL}")))?;
-    let ask = acquire(&keys[0], "asker", &format!("BLOCK 0 NOTIFY {CHANNEL} DETECT"));
-    stage.attack(|stage| stage.client.ask(&ask).map(|_| ()))
+    stage.all((0..holders).map(held))?;
+    stage.ask(&acquire(&keys[0], "holder", "SHARED"))?;
+    stage.ask(&acquire_all(&keys, &format!("OWNER waiter BLOCK 0 NOTIFY {CHANNEL}")))?;
+    stage.attack_by(&acquire(&keys[0], "asker", &format!("BLOCK 0 NOTIFY {CHANNEL} DETECT")))
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use super::Row;
-use super::client::{CHANNEL, Outcome, acquire, acquire_all, names};
-use super::stage::Stage;
+use super::requests::{CHANNEL, acquire, acquire_all, names};
+use super::stage::{Row, Stage};
+use crate::line::Outcome;
 
 /// How often a reader waits for two locks, of which one is never to be had.
 const WAITS: usize = 100;
-/// The length of a long name, in bytes.
 const LONG: usize = 20_000;
 
 pub(super) fn upgrades() -> Row {
@@ -31,12 +30,12 @@ pub(super) fn rows(keys: usize) -> Vec<Row> {
 /// A holder has so many places for its lock and one that another one keeps, and waits for an upgrade, which is free to be had.
 fn upgrade(stage: &mut Stage) -> Outcome<()> {
     let mut listener = stage.listener()?;
-    stage.client.ask(&acquire("z", "other", ""))?;
-    stage.client.ask(&acquire("k", "A", "SHARED"))?;
-    stage.client.ask(&acquire("k", "B", "SHARED"))?;
+    stage.ask(&acquire("z", "other", ""))?;
+    stage.ask(&acquire("k", "A", "SHARED"))?;
+    stage.ask(&acquire("k", "B", "SHARED"))?;
     stage.attack(|stage| {
         let both = acquire_all(&["k", "z"], &format!("OWNER A SHARED BLOCK 0 NOTIFY {CHANNEL}"));
-        stage.client.all((0..WAITS).map(|_| both.clone()))?;
+        stage.all((0..WAITS).map(|_| both.clone()))?;
         stage.client.ask(&acquire("k", "A", &format!("BLOCK 0 NOTIFY {CHANNEL}")))?;
         stage.client.say("LOCK.RELEASE k B")
     })?;
@@ -50,7 +49,7 @@ fn upgrade(stage: &mut Stage) -> Outcome<()> {
 fn sessions(stage: &mut Stage, keys: &[String]) -> Outcome<()> {
     stage.attack(|stage| stage.client.ask(&acquire_all(keys, "OWNER holder PX 1 SESSION")))?;
     stage.note_idle();
-    let held = stage.server.lock_info("lock_sessions");
+    let held = stage.server.info("lock", "lock_sessions");
     stage.note(format!("{held:.0} sessions are left"));
     Ok(())
 }
