@@ -78,10 +78,9 @@ def test_locks_of_another_event_loop_are_refused(server):
         await (await locks.lock("door").acquire()).release()
 
     async def alone():
-        async with redis.asyncio.Redis.from_url(server.url) as client:
-            locks = redislock.asyncio.Locks(client)
-            await take(locks)
-            return locks
+        locks = redislock.asyncio.Locks(redis.asyncio.Redis.from_url(server.url))
+        await take(locks)
+        return locks
 
     locks = asyncio.run(alone())
     with pytest.raises(redislock.LockError):
