@@ -5,6 +5,7 @@ import _thread
 import asyncio
 import linecache
 import os
+import signal
 import sys
 import threading
 import time
@@ -231,3 +232,23 @@ def test_two_threads_of_a_child_are_its_first_at_once(client, locks, other):
                     os._exit(code)
             assert os.waitpid(child, 0)[1] == 0
             assert len(other.pubsub_channels()) == 1
+
+
+def test_what_a_signal_handler_raises_ends_the_wait(locks, other):
+    other.execute_command("LOCK.ACQUIRE", "window", "OWNER", "other", "PX", 600_000)
+
+    class SoftTimeLimitExceeded(Exception):
+        pass
+
+    def handler(*_):
+        raise SoftTimeLimitExceeded
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for _ in range(5):  # nearly each time the thread reads the subscription, in redis-py
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(SoftTimeLimitExceeded), locks.lock("window", wait=60):
+                pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    wait_for(lambda: waiters(other, "window") == 0, "the places are given up")

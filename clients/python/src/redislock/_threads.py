@@ -122,9 +122,9 @@ class _Reader:
         try:
             while not (woken.is_set or self.core.closed) and (left := end - monotonic()) > 0:
                 run(self.core.hear(min(left, A_LOOK)))
-        except Exception as error:
+        except exceptions.RedisError as error:
             self.core.broken(error)
-        except BaseException:  # in the midst of a message, perhaps
+        except BaseException:  # of a signal handler, in the midst of a message, perhaps
             self.core.alive = False
             raise
         finally:
