@@ -25,6 +25,7 @@ class EndingsTest < Test
     waiting = start { locks.acquire("window") }
     block = start { locks.with_lock("block") { |inner| sleep 0.002 until inner.lost? } }
     wait_for("all are there") { waiters("window") == 1 && !info(@other, "block").empty? }
+    assert(ours.all? { |thread| thread.thread_variable_get(:fork_safe) }) # or Puma warns of them
     yield locks
     wait_for("it is told") { !told.empty? }
     assert_equal "door: #{message}", told.pop.message

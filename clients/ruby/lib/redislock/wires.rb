@@ -11,12 +11,14 @@ module Redislock
 
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # It can be killed, though it is made where nothing may come in between.
+    # It can be killed, though it is made where nothing may come in between. Puma need not warn of it before it forks.
     def self.thread
-      Thread.new do
+      thread = Thread.new do
         Thread.current.name = "redislock"
         Thread.handle_interrupt(Object => :immediate) { yield }
       end
+      thread.thread_variable_set(:fork_safe, true)
+      thread
     end
 
     # At its end, a process kills all its threads. Those that hold a lock release it then, without the help of others.
