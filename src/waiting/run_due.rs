@@ -7,7 +7,7 @@
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOK};
 use super::departures::tell_place;
-use super::table::{Lane, Left, LockId, Outgoing, RequestId};
+use super::table::{AT_A_TIME, Lane, Left, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
@@ -36,9 +36,10 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     if let Deferral::Until(then) = rest {
         host.table(|table| table.locks.timers.pause_until(then));
     }
-    while host.table(|table| table.clear_up()) {
-        host.spend(LOOK);
-        if host.used() >= TURN / 2 || host.is_turn_over() {
+    loop {
+        let work = host.table(|table| table.clear_up());
+        host.spend(LOOK.saturating_mul(work as u32));
+        if work == 0 || host.used() >= TURN / 2 || host.is_turn_over() {
             break;
         }
     }
@@ -154,7 +155,7 @@ fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) 
 fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
     let again = match rest {
         // It is for the primary to do.
-        Deferral::Replica => (!host.table(|table| table.demoted_at(id))).then_some(1),
+        Deferral::Replica => (host.table(|table| table.demoted_at(id)) == AT_A_TIME).then_some(1),
         _ => settle(host, id),
     };
     host.table(|table| match again {

@@ -70,7 +70,9 @@ impl<C: Copy> WaitTable<C> {
             let tell = match self.outgoing.pop_front()? {
                 Notice::Message(message) => Some(Outgoing::Message(message)),
                 Notice::Wanted(id) => self.listeners().next_wanted(id).map(Outgoing::Message),
-                Notice::Waiter(request) => self.waiters.answer_due(request),
+                Notice::Waiter(request) => {
+                    self.with_table_of(request, |table| table.waiters.answer_due(request))
+                }
             };
             if tell.is_some() {
                 return tell;

@@ -1,7 +1,6 @@
 //! How waits and grants end: who leaves its queues, whose grant is over, and what is then to be taken back.
 
 use super::grant_record::{GrantRecord, Listener};
-use super::grants::GrantRecords;
 use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
 use super::replication::Awaited;
@@ -153,25 +152,30 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Ends all grants of a lock.
-    pub(super) fn end_grants(&mut self, at: LockRef<'_>, kind: fn(Fence) -> MessageKind) {
-        let mut seen = None;
-        while let Some(fence) = self.locks.lock(at).next_known(seen) {
-            seen = Some(fence);
+    /// Ends the grants of a lock, so many at most. Returns how many.
+    pub(super) fn end_grants(
+        &mut self,
+        at: LockRef<'_>,
+        most: usize,
+        kind: fn(Fence) -> MessageKind,
+    ) -> usize {
+        for ended in 0..most {
+            let Some(fence) = self.locks.lock(at).next_known(None) else { return ended };
+            // Nor is a grant given back that was kept.
+            self.locks.change(at, |entry| entry.grants.change(fence, |record| record.expired = None));
             self.end_grant(at, fence, Some(kind));
         }
-        self.locks.change(at, |entry| entry.grants = GrantRecords::new());
+        most
     }
 
     /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to
-    /// take back. Whether all are told.
-    pub(super) fn send_away(&mut self, at: LockRef<'_>) -> bool {
+    /// take back. Returns how many waiters and holders were sent away: `AT_A_TIME` if there may be more.
+    pub(super) fn send_away(&mut self, at: LockRef<'_>) -> usize {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();
         for request in &queued {
             self.answer(*request, Answer::Gone);
         }
-        self.end_grants(at, |_| MessageKind::Gone);
-        queued.len() < AT_A_TIME
+        queued.len() + self.end_grants(at, AT_A_TIME - queued.len(), |_| MessageKind::Gone)
     }
 }

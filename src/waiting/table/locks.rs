@@ -186,18 +186,11 @@ impl Locks {
         self.sweeps.start(Kind::Rules, self.entries.end());
     }
 
-    /// This server has become a replica, on which nothing is to be done.
-    pub(crate) fn demoted(&mut self) {
-        self.sweeps.start(Kind::Demoted, self.entries.end());
-    }
-
-    /// Does what is to be done to one more entry, and whether there was anything to do. A lock whose waiters
-    /// are to be sent away first is returned, and seen once that is done.
-    pub(super) fn sweep(&mut self) -> (bool, Option<LockId>) {
+    /// Does what is to be done to one more entry; whether there was anything to do.
+    pub(super) fn sweep(&mut self) -> bool {
         let (kind, number, id) = match self.sweeps.next(&self.entries) {
-            Next::Nothing => return (false, None),
-            Next::End => return (true, None),
-            Next::Entry(Kind::Demoted, _, id) => return (true, Some(id)),
+            Next::Nothing => return false,
+            Next::End => return true,
             Next::Entry(kind, number, id) => (kind, number, id),
         };
         if kind == Kind::Rules {
@@ -206,7 +199,7 @@ impl Locks {
             self.touched_by(id.to_ref(), number);
         }
         self.sweeps.advance();
-        (true, None)
+        true
     }
 
     /// Keeps a grant whose lease ended while this server stood still.

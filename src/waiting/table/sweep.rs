@@ -11,8 +11,6 @@ pub(super) enum Kind {
     Touched(Option<i32>),
     /// A setting that holds for all locks has changed.
     Rules,
-    /// This server has become a replica.
-    Demoted,
 }
 
 /// A way through all entries.
@@ -51,10 +49,6 @@ impl Sweeps {
 
     pub(super) fn is_empty(&self) -> bool {
         self.sweeps.is_empty()
-    }
-
-    pub(super) fn is_under_way(&self, kind: Kind) -> bool {
-        self.sweeps.iter().any(|sweep| sweep.kind == kind)
     }
 
     /// The number of the last thing that happened to keys.

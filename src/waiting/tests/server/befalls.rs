@@ -34,10 +34,9 @@ impl Server {
         self.table.locks.touched_db(Some(AT.db));
     }
 
-    /// A primary becomes a replica.
-    pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
-        self.table.locks.demoted();
-        self.run_due(rules, now, Writes::Replica);
+    /// A primary becomes a replica. It has sent away those who are blocked.
+    pub(crate) fn demote(&mut self) {
+        self.table.demoted();
     }
 
     /// An operator has the lease end with this millisecond.

@@ -107,6 +107,8 @@ pub(super) struct World {
     sent_away: Vec<BTreeSet<Who>>,
     /// Those who wait, first come first.
     arrivals: Vec<Queued>,
+    /// The owners that had places before the server was demoted, and have not been told that those are gone.
+    to_be_sent_away: BTreeSet<Who>,
     /// The connections on which owners have asked last for a place.
     places: Vec<Option<Conn>>,
     /// The grants that places were given, and have not claimed.
@@ -155,6 +157,7 @@ impl World {
             sessions: vec![BTreeSet::new(); size.conns.into()],
             sent_away: vec![BTreeSet::new(); size.conns.into()],
             arrivals: Vec::new(),
+            to_be_sent_away: BTreeSet::new(),
             places: vec![None; size.owners.into()],
             to_claim: BTreeSet::new(),
             hears: vec![None; size.owners.into()],

@@ -48,6 +48,8 @@ pub(in crate::waiting::tests) struct Happens {
     pub(in crate::waiting::tests) cuts: bool,
     /// Subscribers come and go.
     pub(in crate::waiting::tests) unheard: bool,
+    /// The server is demoted, and promoted again before it has done anything else.
+    pub(in crate::waiting::tests) flips: bool,
 }
 
 /// A primary that dies, and its replica.
