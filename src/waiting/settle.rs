@@ -49,16 +49,15 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         sessions::revive(lock, now);
     }
     let mut all = end_lapsed(lock, now);
-    if due.records {
-        end_missing(lock);
-    }
+    let mut must_go_on = due.records && !end_missing(lock);
     if due.undeliverable {
         all &= take_back_all(lock, now);
     }
     if due.session {
         all &= settle_sessions(lock, due.sessions, now);
     }
-    if !reenter_all(lock, due.recheck, now) || !all {
+    must_go_on |= !reenter_all(lock, due.recheck, now);
+    if must_go_on || !all {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
     if lock.has_room() {
@@ -128,19 +127,24 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     all
 }
 
-/// Grants that have ended by other ways than ours are over here too, and their holders hear of it.
-fn end_missing<S: LockAccess>(lock: &mut S) {
-    let (mut seen, mut looked) = (None, 0);
+/// Grants that have ended by other ways than ours are over here too, and their holders hear of it. Of many, the rest ends in the next
+/// step: they hold the lock no longer. Whether all have ended.
+fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
+    let (mut seen, mut looked, mut all) = (None, 0, true);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
         looked += 1;
         if lock.with_fence(fence).is_none() {
             lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
-            lock.pay(CHANGE);
+            if !lock.pay(CHANGE) {
+                all = false;
+                break;
+            }
         }
     }
     lock.spend(scan(looked));
+    all
 }
 
 /// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended. Whether all were looked at.

@@ -43,6 +43,13 @@ attacks! {
         1 a FLUSHALL
         until lock_handovers 4000
     ";
+    a_flush_of_one_lock_with_very_many_sessions: "
+        1 b CONFIG SET lock.max-holders 50000
+        1 b CONFIG SET lock.max-places 0
+        20000 a LOCK.ACQUIRE k OWNER o$ SHARED PX 3600000 SESSION
+        1 b FLUSHALL
+        until lock_sessions 0
+    ";
     a_demotion_with_many_sessions_and_a_promotion: "
         1 l SUBSCRIBE told
         9000 a LOCK.ACQUIRE k$ OWNER o PX 3600000 SESSION
