@@ -68,9 +68,9 @@ fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) 
     }
 }
 
-/// The server is done with a waiter. `gone` tells that it was before it came to this: the connection closed, or an operator
-/// sent it away. Then what it was told is taken back, unless the answer `arrived`, which the server knows by the connection
-/// and by whether the answer was given because it was due.
+/// The server is done with a waiter. `gone`: the connection closed, or an operator sent the waiter away. Then the grant that the waiter was
+/// told of is taken back, unless the answer `arrived`. To tell that, the server needs the connection, and whether the answer was given
+/// because it was due.
 pub(crate) fn ended<A: Environment>(
     env: &mut A,
     request: RequestId,

@@ -24,8 +24,8 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
 }
 
-/// Settles a lock for a command of that owner: where not all can be settled, at least what the owner has, so that its command finds
-/// what is so. Whether all is settled.
+/// Settles a lock for a command of this owner. If the budget does not suffice for all of it, at least the owner's own grant is settled, so
+/// that the command sees what is true of it. Whether all is settled.
 #[inline(always)]
 pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
     let is_settled = settle(lock, now);
@@ -35,7 +35,7 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     is_settled
 }
 
-/// Apart, so that an idle lock pays for the question alone.
+/// Settles a lock of which something is known. A function of its own, so that an idle lock pays for the question alone.
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
@@ -79,7 +79,7 @@ fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         || lock.here(|table, at| table.locks.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
-/// Settles the grant of one owner, and nothing else of the lock. Whether the owner has one.
+/// Settles the grant of one owner, and nothing else of the lock. Whether the owner holds the lock then.
 #[cold]
 #[inline(never)]
 pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
@@ -170,7 +170,7 @@ fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     true
 }
 
-/// The owners who hold a lock, or those who wait for it: whoever are fewer.
+/// The owners that hold a lock, or the owners that wait for it, whichever are fewer.
 fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     let waiters = lock.entry(|entry| entry.waiters());
     match lock.value().filter(|value| value.count() < waiters) {
@@ -179,7 +179,7 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     }
 }
 
-/// Takes back what was granted to waiters that went away before they were answered: one hold each. Whether all of it.
+/// Takes back one hold for each waiter that went away before it was told of its grant. Whether all such holds have been taken back.
 fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     while let Some((fence, holds)) = lock.change(LockEntry::take_undeliverable).flatten() {
         take_back(lock, fence, holds, now);
@@ -199,8 +199,8 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
     }
 }
 
-/// Does for the sessions of a lock what is due: renews leases, and releases the grants of closed connections. Of many, the rest in
-/// the next step. Whether all those grants have ended.
+/// Does what is due for the sessions of a lock: it renews leases, and ends the grants of closed connections. Of many sessions, the rest is
+/// left to the next step. Whether all grants of closed connections have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
     loop {

@@ -81,7 +81,7 @@ impl<C: Copy> WaitTable<C> {
         assert!(self.locks.held.iter().all(|(_, id)| self.locks.lock(id.to_ref()).waiters() > 0));
     }
 
-    /// Each waiter that is in queues is in those of all its locks, and in the indexes by owner.
+    /// Each waiter that is in a queue is in the queues of all its locks, and in the indexes by owner.
     fn check_waiters(&self) {
         let is_queued = |waiter: &Waiter<C>| waiter.phase == Phase::Queued;
         let (mut queued, mut places, mut several) = (0, 0, 0);

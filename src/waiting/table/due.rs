@@ -8,8 +8,8 @@ use super::{AT_A_TIME, Left, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// The next lock of the waiter whose time was up first that may have been free for some time: it is still to be looked at. Each of
-    /// them once, in as many turns as that takes.
+    /// Of the waiter whose time was up first, the next lock that is due, and may have been free for some time. Each lock of the waiter is
+    /// returned at most once, over as many turns as that takes.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();
@@ -22,8 +22,8 @@ impl<C: Copy> WaitTable<C> {
         id
     }
 
-    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or replicas have not confirmed. Whether
-    /// it stood in its queue; none where nobody's time is up.
+    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or what replicas have not confirmed.
+    /// Returns whether the waiter stood in its queue; `None` if nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
         if let Some(ended) = self.time_out_earlier(now) {
             return Some(ended);
@@ -72,16 +72,17 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// On a replica nothing is to be done: the server sends away those who are blocked, and we the others; sessions end with
-    /// the lease, and the rest is the primary's to tell. Returns how many were sent away: `AT_A_TIME` if there may be more.
+    /// This server is not the primary any more that this lock was known to: drops what is known of the lock. The server sends away blocked
+    /// clients, the module places and holders that listen; sessions end with the lease. Returns how many waiters and holders were sent
+    /// away: `AT_A_TIME` if there may be more.
     pub(crate) fn demoted_at(&mut self, id: &LockId) -> usize {
         let sent_away = self.send_away(id.to_ref());
         self.locks.cancel_timers(id.to_ref());
         sent_away
     }
 
-    /// The key holds something else: nobody waits for that, and nothing of a lock is left. How many grants that were kept have
-    /// lapsed by that.
+    /// The key holds something else, so waiters and holders are told. Returns how many grants have lapsed that were kept because their
+    /// sessions outlived a stall.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
         for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };
@@ -94,8 +95,8 @@ impl<C: Copy> WaitTable<C> {
         (kept - self.locks.lock(at).grants.counts().expired) as usize
     }
 
-    /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
-    /// when it comes back one day. Those who are notified are sent away. Who is left after that.
+    /// The lock is another server's now, and so is its grant. Should the grant come back one day, no session or hold to be taken back must
+    /// end it, so all of that is dropped. Places are sent away. Returns who is left after that.
     pub(crate) fn moved_away(&mut self, at: LockRef<'_>) -> Left {
         let sent_away = self.send_away(at);
         match self.locks.lock(at).waiters() {

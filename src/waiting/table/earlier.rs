@@ -11,7 +11,7 @@ use crate::lock::Millis;
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(super) struct Earlier<C> {
     pub(super) table: WaitTable<C>,
-    /// The locks before that are still to be dropped.
+    /// The locks before this mark are still to be dropped.
     cursor: Cursor,
 }
 
@@ -37,7 +37,7 @@ impl<C: Copy> Earlier<C> {
 
 impl<C: Copy> WaitTable<C> {
     /// This server has become a replica: sessions end with their leases, and the rest is the new primary's to do. The server sends away
-    /// those who are blocked.
+    /// blocked clients.
     pub(crate) fn demoted(&mut self) {
         let mut table = std::mem::replace(self, Self::new());
         // No number is used twice, and what is to be told is told.
@@ -52,7 +52,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Runs `body` on the table that knows that request: this one, or that of an earlier time as a primary.
+    /// Runs `body` on the table that knows this request: this table, or the table of an earlier time as a primary.
     pub(crate) fn with_table_of<R>(&mut self, request: RequestId, body: impl FnOnce(&mut Self) -> R) -> R {
         let knows = |earlier: &Earlier<C>| request <= earlier.table.waiters.last_request();
         let Some(number) = self.earlier.iter().position(knows) else { return body(self) };
@@ -74,12 +74,12 @@ impl<C: Copy> WaitTable<C> {
         self.earlier.iter().any(Earlier::has_locks_to_drop)
     }
 
-    /// When the time of a client is up next that is still blocked since an earlier time.
+    /// The time at which the next wait ends of a client that has been blocked since an earlier time.
     pub(super) fn next_timeout_earlier(&self) -> Option<Millis> {
         self.earlier.iter().filter_map(|earlier| earlier.table.waiters.timers.next_timeout()).min()
     }
 
-    /// `time_out` for a client that is still blocked since an earlier time.
+    /// `time_out` for a client that has been blocked since an earlier time.
     pub(super) fn time_out_earlier(&mut self, now: Millis) -> Option<bool> {
         let mut ended = self.earlier.iter_mut().map(|earlier| earlier.table.time_out(now));
         let (number, ended) = (0..).zip(ended.by_ref()).find(|(_, ended)| ended.is_some())?;
@@ -87,7 +87,7 @@ impl<C: Copy> WaitTable<C> {
         ended
     }
 
-    /// Takes over what is to be told of an earlier time, and ends that once nothing else is left of it.
+    /// Takes over the answers and messages of an earlier time, and removes its table if nothing else is left in it.
     fn take_over(&mut self, number: usize) {
         let Some(earlier) = self.earlier.get_mut(number) else { return };
         self.outgoing.append(&mut earlier.table.outgoing);
@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    /// A client may have made very many of them.
+    /// A client may have made very many sessions.
     #[test]
     fn a_server_that_is_demoted_and_promoted_drops_each_lock_in_a_turn_of_its_own() {
         let mut table = WaitTable::<RequestId>::new();

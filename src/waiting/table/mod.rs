@@ -80,7 +80,7 @@ pub(crate) use waiter::{
     Answer, Arrival, Channel, Confirmed, RequestedLock, RequestedLocks, Session, Told, WaitKind, WaiterInfo,
 };
 
-/// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
+/// The number of waiters or grants of one lock that one step sees to, if all are to be seen to. The next step goes on.
 pub(crate) const AT_A_TIME: usize = 100;
 
 /// The waiters that are left of a lock that is another server's.
@@ -89,7 +89,7 @@ pub(crate) enum Left {
     Nobody,
     /// The server sends them away when the move is done.
     Blocked,
-    /// There are more to be sent away.
+    /// More waiters or holders are to be sent away.
     More,
 }
 

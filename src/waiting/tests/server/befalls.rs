@@ -11,7 +11,7 @@ impl Server {
         self.grace.begin(self.moment(now));
     }
 
-    /// It has been away for more than a second: busy, or standing still.
+    /// The server has been away for more than a second: it was busy, or stood still.
     pub(crate) fn come_back(&mut self, busy: bool) {
         let away = if busy { &mut self.busy } else { &mut self.stood_still };
         *away += AWAY + 1;

@@ -69,7 +69,7 @@ struct Belief {
     until: Deadline,
     /// The connection that keeps it alive.
     session: Option<Conn>,
-    /// That is one to the old primary.
+    /// The session is with the old primary.
     old: bool,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct World {
     highest: Option<(Fence, Owner<'static>)>,
     /// The grants that nobody has been told of yet.
     untold: BTreeSet<Fence>,
-    /// The grants that there were when there were some: where the server stands still, they may come back.
+    /// The last grants that the lock had. If the server stands still, they may come back.
     known: Vec<Fence>,
     /// The grant that an operator broke last.
     broken: Option<Fence>,
