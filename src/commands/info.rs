@@ -114,7 +114,7 @@ fn shown() -> impl Iterator<Item = (&'static str, fn(&Grant) -> Datum<'_>)> {
     FIELDS.iter().filter_map(|field| Some((field.name, field.shown?)))
 }
 
-/// Those fields of a grant.
+/// Replies with the fields that only some grants have.
 fn special(ctx: &Ctx<'_>, grant: &Grant) {
     for (name, datum) in shown() {
         match datum(grant) {

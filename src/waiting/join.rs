@@ -13,9 +13,9 @@ use crate::lock::{AcquireRequest, Millis, Now};
 pub(crate) struct WaitOptions {
     /// How long it waits, in ms; 0: without limit; none: not at all.
     pub(crate) timeout: Option<Millis>,
-    /// Where it is told, instead of being blocked; and hears what becomes of its grant.
+    /// The channel on which the client is told, instead of being blocked, and hears what becomes of its grant.
     pub(crate) channel: Option<Channel>,
-    /// It is told, instead of waiting, where the wait would never end.
+    /// The client is refused if its wait would never end.
     pub(crate) detect: bool,
     /// How many replicas have to confirm a grant before the client is told of it.
     pub(crate) confirm: Option<Confirm>,
@@ -27,7 +27,7 @@ pub(crate) enum Outcome<G> {
     Granted(G),
     /// The client is blocked.
     Waits,
-    /// It waits, and its connection is free.
+    /// The client has a place in the queue, and its connection is free.
     Queued,
     /// Others hold what it asks for.
     Taken,
@@ -66,7 +66,7 @@ pub(super) fn wait<B: LocksAccess, G>(
     refused.map_or(Ok(Outcome::Taken), Err)
 }
 
-/// For how long the client may wait; none where it doesn't want to, or can't be blocked.
+/// How long the client may wait; `None` if it doesn't want to wait, or can't be blocked.
 fn may_wait<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,

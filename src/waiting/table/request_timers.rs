@@ -52,7 +52,7 @@ impl RequestTimers {
         self.timeouts.first().filter(|(time, _)| *time <= now).map(|(_, request)| *request)
     }
 
-    /// Takes it off.
+    /// Takes the request off whose time was up first.
     pub(super) fn take_timed_out(&mut self, now: Millis) -> Option<RequestId> {
         let request = self.first_timed_out(now)?;
         self.timeouts.pop_first();
@@ -75,7 +75,7 @@ impl RequestTimers {
         self.tries.insert(request);
     }
 
-    /// Whether it was to be tried.
+    /// Takes a request off the tries. Whether it was there.
     pub(super) fn cancel_try(&mut self, request: RequestId) -> bool {
         self.tries.remove(&request)
     }
@@ -99,8 +99,8 @@ impl RequestTimers {
         std::mem::take(&mut self.tries)
     }
 
-    /// Takes them up again, and those who have been noted since where something has `changed` for them. Else they have been tried
-    /// with the locks as they are.
+    /// Takes up the tries that were set aside. Requests that have been noted since are kept only if something has `changed`: else they have
+    /// been tried with the locks as they are.
     pub(crate) fn take_tries_up(&mut self, aside: BTreeSet<RequestId>, changed: bool) {
         let since = std::mem::replace(&mut self.tries, aside);
         if changed {

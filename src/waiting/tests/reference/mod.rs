@@ -63,7 +63,7 @@ pub(super) enum Comes {
     Granted(u32, Millis, Option<u32>),
     /// It waits, where it wants to.
     Null,
-    /// It does not, since it would wait for one who waits for it.
+    /// The client gets nothing, since it would wait for an owner that waits for it.
     Deadlock,
     /// It holds the lock, and can't have the slot that it names.
     OtherSlot,

@@ -116,7 +116,7 @@ impl Server {
         waiting::release(&mut turn, ReleaseRequest { owner, fence, all }, || time(now))
     }
 
-    /// `LOCK.EXTEND`: the new end of the lease; none: not held by this owner, or not now.
+    /// `LOCK.EXTEND`. Returns the new end of the lease; `None` if this owner does not hold the lock, or leases may not be extended now.
     pub(crate) fn extend(
         &mut self,
         rules: Rules,

@@ -14,7 +14,7 @@ const LEASE: Millis = 3;
 pub(super) enum Slip {
     /// They take a message for one about their last request, whatever number it says.
     AnyMessage,
-    /// They do that if its fence is above the latest one that the server told them with `QUEUED`.
+    /// Clients begin their work if the grant's fence is above the latest fence that the server told them with `QUEUED`.
     Floor,
     /// They count the lease from when they hear the message, not from when they asked.
     FromMessage,
@@ -90,7 +90,7 @@ pub(super) struct Belief {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Client {
     pub(super) who: Conn,
-    /// How many acquires it has begun, each with an owner of its own.
+    /// The number of acquires that the client has begun, each with an owner of its own.
     pub(super) acquires: u8,
     pub(super) state: State,
     pub(super) sent: Option<Sent>,
@@ -191,7 +191,7 @@ impl Client {
         });
     }
 
-    /// It reads the answer.
+    /// The client reads the answer to its command.
     pub(super) fn read(&mut self, slip: Option<Slip>, now: Millis) {
         let Some(Sent { at, answer: Some(answer), .. }) = self.sent.take() else { return };
         let from = if slip == Some(Slip::FromReply) { now } else { at };
