@@ -2,6 +2,7 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +21,12 @@ func (l *Locks) subscribed() error {
 	if time.Since(l.failed) < tryAgain { // others waited for the same failure, one after another
 		return l.failure
 	}
-	pubsub, err := l.subscribe()
+	pubsub, err := l.subscribe(context.Background())
 	if err == nil {
-		if _, err = pubsub.ReceiveTimeout(context.Background(), silence); err != nil {
+		if _, err = pubsub.ReceiveTimeout(context.Background(), silence); err == nil {
+			err = l.clientClosed()
+		}
+		if err != nil {
 			_ = pubsub.Close()
 		}
 	}
@@ -49,13 +53,28 @@ func (l *Locks) subscribed() error {
 }
 
 // subscribe fails where a Ring panics: it was closed, or its servers can't be reached.
-func (l *Locks) subscribe() (pubsub *redis.PubSub, err error) {
+func (l *Locks) subscribe(ctx context.Context) (pubsub *redis.PubSub, err error) {
 	defer func() {
 		if failed, ok := recover().(error); ok {
 			err = failed
 		}
 	}()
-	return l.client.Subscribe(context.Background(), l.channel), nil
+	return l.client.Subscribe(ctx, l.channel), nil
+}
+
+// clientClosed finds out whether the client was closed while it made a connection for the subscription: that one it leaves open.
+func (l *Locks) clientClosed() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // so it does not connect
+	pubsub, err := l.subscribe(ctx)
+	if err == nil {
+		_, err = pubsub.Receive(ctx)
+		_ = pubsub.Close()
+	}
+	if errors.Is(err, redis.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 func (l *Locks) listen() {
@@ -70,6 +89,9 @@ func (l *Locks) listen() {
 		}
 		switch message := message.(type) {
 		case *redis.Subscription: // made anew, so messages were lost
+			if l.endsWith(l.clientClosed()) {
+				return
+			}
 			l.mutex.Lock()
 			l.claims = false // it may be another server
 			for _, h := range l.all() {
@@ -101,7 +123,7 @@ func (l *Locks) listen() {
 			}
 			silent, pause = false, min(time.Second, pause+tryAgain)
 			var anew *redis.PubSub
-			if anew, err = l.subscribe(); err == nil {
+			if anew, err = l.subscribe(ctx); err == nil {
 				pubsub = anew
 			}
 		}

@@ -75,19 +75,13 @@ impl Locks {
         self.tasks.sooner();
     }
 
-    fn start(&self) -> Result<(), Error> {
-        let (_, clock) = self.tasks.runtime.get_or_init(|| {
+    fn start(&self) {
+        self.tasks.runtime.get_or_init(|| {
             let (runtime, shared, tasks) = (Handle::current(), self.shared.0.clone(), self.tasks.clone());
             let listener = runtime.spawn(listen(shared.clone(), tasks.clone())).abort_handle();
-            let clock = runtime.spawn(clock(shared, tasks, listener)).abort_handle();
-            (runtime, clock)
+            runtime.spawn(clock(Runs(shared), tasks, listener));
+            runtime
         });
-        if clock.is_finished() && !self.shared.0.with(|core, _| core.is_over()) {
-            return Err(Error::Invalid(
-                "the runtime of these locks has ended, so nothing would answer".to_string(),
-            ));
-        }
-        Ok(())
     }
 }
 
@@ -98,7 +92,7 @@ impl<'a> IntoFuture for Acquire<'a, Locks> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let shared = self.locks.shared.clone();
-            self.locks.start()?;
+            self.locks.start();
             let (id, acquired) = shared.0.with(|core, now| core.acquire(self.request, now))?;
             let claim = Claim { shared, id }; // gives up the place, if this is dropped here
             Ok(Held(Grant { granted: acquired.await?, claim }))
@@ -123,8 +117,8 @@ impl Held {
 struct Tasks {
     servers: Turn<Servers>,
     lanes: Mutex<HashMap<Lane, Arc<Turn<Line>>>>,
-    /// That of the first acquire, and the clock that runs there.
-    runtime: OnceLock<(Handle, AbortHandle)>,
+    /// That of the first acquire.
+    runtime: OnceLock<Handle>,
     sooner: Notify,
 }
 
@@ -146,7 +140,7 @@ enum Connection {
 impl Driver for Arc<Tasks> {
     fn send(&self, shared: &Arc<Shared>, command: Command) {
         let (tasks, shared) = (self.clone(), shared.clone());
-        if let Some((runtime, _)) = self.runtime.get() {
+        if let Some(runtime) = self.runtime.get() {
             runtime.spawn(async move {
                 let reply = tasks.reply(&command).await;
                 shared.answered(command.id, reply);
@@ -271,10 +265,19 @@ async fn hear(shared: &Arc<Shared>, messages: PubSub) {
     }
 }
 
+/// The end of the runtime, which drops its tasks, is told to all.
+struct Runs(Arc<Shared>);
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.0.with(Core::abandon);
+    }
+}
+
 /// One timer for all. It also ends the background.
-async fn clock(shared: Arc<Shared>, tasks: Arc<Tasks>, listener: AbortHandle) {
+async fn clock(runs: Runs, tasks: Arc<Tasks>, listener: AbortHandle) {
     loop {
-        let (next, over) = shared.with(Core::tick);
+        let (next, over) = runs.0.with(Core::tick);
         if over {
             break;
         }

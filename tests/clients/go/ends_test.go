@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"testing"
@@ -41,11 +42,11 @@ func TestWithTheClientOrTheLocksAllEnds(t *testing.T) {
 	for name, open := range makers {
 		for what, lost := range map[string]bool{" is closed": true, "'s locks are closed": false} {
 			t.Run(name+what, func(t *testing.T) {
+				before := runtime.NumGoroutine()
 				client, other, free, taken := open(), open(), uuid.NewString(), uuid.NewString()
 				defer other.Close()
 				defer client.Close()
 				acquire(t, other, taken, "other")
-				before := runtime.NumGoroutine()
 				locks := redislock.New(client)
 				defer locks.Close()
 				held, err := locks.Acquire(ctx, free)
@@ -75,17 +76,57 @@ func TestWithTheClientOrTheLocksAllEnds(t *testing.T) {
 				all(t, 1, func(int) error { closed(<-waits); return nil })
 				_, err = locks.Acquire(ctx, free)
 				closed(err)
+				if lost {
+					_, err = redislock.New(client).Acquire(ctx, free)
+					closed(err)
+				}
 				if name != "Ring" || !lost { // else it can't be sent
 					untilFree(t, other, free)
 					until(t, "its place is given up", func() bool { return waiters(other, taken) == int64(0) })
 				}
-				until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 				until(t, "no subscription is left", func() bool {
 					channels, err := other.Do(ctx, "PUBSUB", "CHANNELS", "redislock:*").Slice()
 					return err == nil && len(channels) == 0
 				})
+				client.Close()
+				other.Close()
+				until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 			})
 		}
+	}
+}
+
+// go-redis leaves a connection open that was being made meanwhile.
+func TestAClientMayBeClosedAtAnyMoment(t *testing.T) {
+	for range 200 {
+		options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := redis.NewClient(options)
+		locks, started, ended := open(t, client), make(chan struct{}), make(chan error, 1)
+		go func() {
+			close(started)
+			for {
+				held, err := locks.Acquire(ctx, t.Name())
+				if err == nil {
+					err = held.Release(ctx)
+				}
+				if err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+		<-started
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+		client.Close()
+		all(t, 1, func(int) error {
+			if err := <-ended; !errors.Is(err, redis.ErrClosed) {
+				return errors.Join(errors.New("another end"), err)
+			}
+			return nil
+		})
 	}
 }
 

@@ -77,6 +77,7 @@ pub(crate) struct Core {
     /// The server does not know START.
     claims_first: bool,
     closed: bool,
+    abandoned: bool,
     leaving: usize,
     settling: Vec<Promise<()>>,
 }

@@ -11,6 +11,10 @@ use crate::error::{explained, is_gone, passes};
 use crate::promise::Promise;
 use crate::request::Request;
 
+pub(super) fn abandoned() -> Error {
+    Error::Invalid("the runtime of these locks has ended, so nothing would answer".to_string())
+}
+
 impl Core {
     /// The promise is an `Error::Lost` if the lock was lost before.
     pub(crate) fn release(&mut self, id: Id, now: Instant) -> Promise<Result<(), Error>> {
@@ -112,6 +116,30 @@ impl Core {
             Err(error) if passes(&error) || entry.again && is_gone(&error) => self.over(id, Ok(()), now),
             Err(error) => self.over(id, Err(explained(error, &locks, false)), now),
         }
+    }
+
+    /// Nothing is sent any more, and nobody waits for what will not come: to their holders, locks are lost.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn abandon(&mut self, now: Instant) {
+        self.abandoned = true;
+        for id in self.all() {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            if let Some((Sent::Extend(promise), _)) = entry.sent.take() {
+                entry.extensions.push_back((None, promise));
+            }
+            match entry.state {
+                State::Waiting => self.end_wait(id, abandoned(), now),
+                State::Held => self.lose(id, &abandoned().to_string(), now),
+                _ => self.go_on(id, now),
+            }
+        }
+        for id in self.all() {
+            if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Leaving) {
+                entry.sent = None;
+                self.over(id, Err(abandoned()), now);
+            }
+        }
+        self.out.commands.clear();
     }
 
     fn over(&mut self, id: Id, result: Result<(), Error>, now: Instant) {

@@ -16,6 +16,9 @@ impl Core {
         if self.closed {
             return Err(Error::Closed);
         }
+        if self.abandoned {
+            return Err(super::part::abandoned());
+        }
         let mut entry = Entry::new(request, State::Waiting);
         entry.end = entry.request.wait.filter(|_| !entry.once()).and_then(|wait| now.checked_add(wait));
         let acquired = entry.acquired.clone();

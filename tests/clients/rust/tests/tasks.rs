@@ -146,3 +146,38 @@ fn locks_whose_runtime_has_ended_refuse_rather_than_wait_for_ever() {
     acquired().unwrap();
     assert!(matches!(acquired(), Err(Error::Invalid(_))));
 }
+
+#[test]
+fn with_the_runtime_of_the_first_acquire_all_ends() {
+    let (locks, taken) = (Locks::new(client()), key());
+    let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());
+    let held = first.block_on(locks.acquire(key()).into_future()).unwrap();
+    let (other, wait) = second.block_on(async {
+        let mut other = other().await;
+        send::<Value>(&format!("LOCK.ACQUIRE {taken} OWNER other"), &mut other).await.unwrap();
+        (other, waiting(&locks, &taken).await)
+    });
+    drop(first);
+    second.block_on(async {
+        assert!(matches!(timeout(MINUTE, held.lost()).await.unwrap(), Error::Lost(_)));
+        assert!(matches!(timeout(MINUTE, wait).await.unwrap().unwrap(), Err(Error::Invalid(_))));
+        assert!(matches!(timeout(MINUTE, held.extend(MINUTE)).await.unwrap(), Err(Error::Lost(_))));
+        assert!(matches!(timeout(MINUTE, held.release()).await.unwrap(), Err(Error::Lost(_))));
+        timeout(MINUTE, locks.settled()).await.unwrap();
+        drop(other);
+    });
+}
+
+#[tokio::test]
+async fn a_lost_lock_drops_the_work_inside_which_gives_its_own_lock_back() {
+    let (locks, outer, inner) = (Locks::new(client()), key(), key());
+    let held = locks.acquire(&outer).await.unwrap();
+    let work = held.run(async {
+        let _inside = locks.acquire(&inner).await.unwrap();
+        send::<Value>(&format!("LOCK.BREAK {outer}"), &mut other().await).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    assert!(matches!(timeout(MINUTE, work).await.unwrap(), Err(Error::Lost(why)) if why.contains(&outer)));
+    locks.settled().await;
+    assert!(!exists(&inner).await);
+}

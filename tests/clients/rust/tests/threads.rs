@@ -67,6 +67,21 @@ fn a_loss_is_told_by_all_that_tell_of_it() {
 }
 
 #[test]
+fn a_lost_lock_hinders_no_lock_inside() {
+    let (locks, outer, inner) = (Locks::new(client()), name(), name());
+    let (around, inside) = (acquire(&locks, &outer), acquire(&locks, &inner));
+    let (told, telling) = std::sync::mpsc::channel();
+    around.on_lost(move |error| told.send(error).unwrap());
+    redis::cmd("LOCK.BREAK").arg(&outer).exec(&mut client().get_connection().unwrap()).unwrap();
+    assert!(matches!(telling.recv_timeout(MINUTE), Ok(Error::Lost(_))));
+    assert!(telling.recv_timeout(MINUTE).is_err()); // told once: the sender is gone
+    inside.check().unwrap();
+    inside.release().unwrap();
+    assert!(matches!(around.release(), Err(Error::Lost(_))));
+    assert!(!exists(&inner));
+}
+
+#[test]
 fn a_wait_is_cancelled_and_one_of_closed_locks_ends() {
     let (locks, key) = (Locks::new(client()), name());
     let held = acquire(&locks, &key);

@@ -190,7 +190,7 @@ final class Connections {
                 } finally {
                     lock.unlock();
                 }
-                waiting.completeExceptionally(failed);
+                waiting.completeExceptionally(gone ? new LockException.Closed() : failed);
             }
         }
         unsubscribed.complete(null);
