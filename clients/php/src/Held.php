@@ -49,7 +49,7 @@ final class Held
     {
         try {
             $this->release();
-        } catch (LockError) { // nobody is there to hear of it
+        } catch (LockError | InvalidArgumentException) { // nobody is there to hear of it
         }
     }
 
@@ -190,10 +190,10 @@ final class Held
                 return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
             } catch (LockLost $lost) {
                 return $again ? null : $lost; // the first try may have worked
-            } catch (ConnectionLost $error) {
-                if (Locks::now() >= min($end, $this->until)) {
+            } catch (ConnectionLost | InvalidArgumentException $error) { // or in MULTI, which the work has left open
+                if ($error instanceof InvalidArgumentException || Locks::now() >= min($end, $this->until)) {
                     if (in_array('FENCE', $words, true)) { // else it could end a later grant of this owner
-                        $this->locks->owe($words, $this->until);
+                        $this->locks->owe($words, $this->request, $this->until);
                     }
                     throw $error;
                 }

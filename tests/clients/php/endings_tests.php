@@ -58,6 +58,29 @@ return [
         ok('which one', str_starts_with($lost->getMessage(), 'outer:'));
     },
 
+    'what the work leaves behind on the connection does not keep its lock' => function (): void {
+        [$redis, $other] = [connect(), connect()];
+        $locks = new Locks($redis);
+        $locks->withLock('door', fn() => $redis->select(3));
+        same('free where it was held', info($other, 'door'), []);
+        same('the database stays the user\'s', $redis->getDbNum(), 3);
+        $held = $locks->acquire('door');
+        $redis->select(0);
+        $held->extend(600);
+        $locks->withLock('door', fn() => same('locks of two databases', $held->lost(), null));
+        $other->select(3);
+        $other->rawCommand('LOCK.BREAK', 'door');
+        throws('a loss', LockLost::class, $held->release(...));
+        same('still the user\'s', $redis->getDbNum(), 0);
+        throws('the error of the work', DomainException::class, fn() => $locks->withLock('door', function () use ($redis): never {
+            $redis->multi();
+            throw new DomainException();
+        }));
+        $redis->discard();
+        $other->select(0);
+        $locks->withLock('window', fn() => same('given back before the next one', info($other, 'door'), []));
+    },
+
     'a client that is closed opens again' => function (): void {
         [$redis, $other] = [connect(), connect()];
         $locks = new Locks($redis);
