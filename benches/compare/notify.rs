@@ -106,6 +106,9 @@ struct Places {
     server: Rc<Server>,
     net: Net,
     holder: usize,
+    /// What each owner sends to claim its grant, and to give it back and queue up again.
+    claims: Vec<Vec<u8>>,
+    turns: Vec<Vec<u8>>,
 }
 
 /// What the next reply is to.
@@ -121,25 +124,26 @@ impl Places {
         let mut net = connect(server);
         net.fill(1, 1, &place(KEY, NAME), b"*4\r\n");
         queue_up(&mut net, WAITERS - 1, &place(KEY, "owner-{next}"));
-        Self { server: Rc::clone(server), net, holder: 0 }
+        let each = |line: &str| -> Vec<Vec<u8>> { (0..WAITERS).map(|owner| said(line, owner)).collect() };
+        let (claims, releases) = (each(&place(KEY, NAME)), each(&format!("LOCK.RELEASE {KEY} {NAME}")));
+        let turns = releases.iter().zip(&claims).map(|(release, claim)| [&release[..], claim].concat());
+        Self { server: Rc::clone(server), net, holder: 0, turns: turns.collect(), claims }
     }
 
     /// That many handovers, from a release to the next one's claim: how long one takes, in µs.
     fn run(&mut self, handovers: usize) -> Sample {
-        let Self { server, net, holder } = self;
-        let (release, place) = (format!("LOCK.RELEASE {KEY} {NAME}"), place(KEY, NAME));
-        let give_back = |owner| [said(&release, owner), said(&place, owner)].concat();
+        let Self { server, net, holder, claims, turns } = self;
         // The release, and the ask for the next time.
         let mut expected = VecDeque::from([Expected::Other, Expected::Other]);
         let (cpu, begin) = (server.cpu_ns(), Instant::now());
-        net.out.send(ASKS, &give_back(*holder));
+        net.out.send(ASKS, &turns[*holder]);
         let mut count = 0;
         while count < handovers || !expected.is_empty() {
             net.turn(PATIENCE, |out, conn, reply| {
                 if conn == HEARS {
                     if let Some(owner) = granted(reply) {
                         expected.push_back(Expected::Claim(owner));
-                        out.send(ASKS, &said(&place, owner));
+                        out.send(ASKS, &claims[owner]);
                     }
                 } else if let Some(Expected::Claim(owner)) = expected.pop_front() {
                     assert!(reply.starts_with(b"*4\r\n"), "not claimed: {}", reply.escape_ascii());
@@ -147,7 +151,7 @@ impl Places {
                     *holder = owner;
                     if count < handovers {
                         expected.extend([Expected::Other, Expected::Other]);
-                        out.send(ASKS, &give_back(owner));
+                        out.send(ASKS, &turns[owner]);
                     }
                 }
             });

@@ -49,6 +49,8 @@ struct Readers {
     server: Server,
     net: Net,
     writes: Conn,
+    /// What each reader asks.
+    asks: Vec<Vec<u8>>,
 }
 
 impl Readers {
@@ -64,12 +66,12 @@ impl Readers {
             Way::Blocked | Way::Xread => Net::with(READERS, server.port),
         };
         let writes = net.connect(server.port);
-        Self { way, server, net, writes }
+        Self { way, server, net, writes, asks: (0..READERS).map(|reader| said(&way.ask(), reader)).collect() }
     }
 
     /// All have had what they waited for, and wait again.
     fn queue_up(&mut self) {
-        let Self { way, server, net, writes } = self;
+        let Self { way, server, net, writes, .. } = self;
         if *way != Way::Xread {
             net.out.send(*writes, &words(&format!("LOCK.ACQUIRE lock OWNER {WRITER} PX {LONG_LEASE}")));
             net.replies(1, |_, reply| assert!(reply.starts_with(b"*4\r\n"), "{}", reply.escape_ascii()));
@@ -92,7 +94,7 @@ impl Readers {
 
     /// Waits until all have it: by the reply, or by that to the claim. When each had it, in ms.
     fn hear(&mut self, begin: Instant) -> Vec<f64> {
-        let Self { way, net, writes, .. } = self;
+        let Self { way, net, writes, asks, .. } = self;
         let (mut had, mut released) = (Vec::with_capacity(READERS), false);
         while had.len() < READERS || !released {
             net.turn(PATIENCE, |out, conn, reply| {
@@ -100,7 +102,7 @@ impl Readers {
                     released = true;
                 } else if *way == Way::Places && conn == HEARS {
                     if let Some(reader) = granted(reply) {
-                        out.send(ASKS, &said(&way.ask(), reader));
+                        out.send(ASKS, &asks[reader]);
                     }
                 } else {
                     let expected: &[u8] = if *way == Way::Xread { b"*1\r\n" } else { b"*4\r\n" };

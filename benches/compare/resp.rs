@@ -15,11 +15,16 @@ pub(crate) fn words(line: &str) -> Vec<u8> {
     request(&line.split_ascii_whitespace().collect::<Vec<_>>())
 }
 
-/// The same, the number in place of `{number}`, the next one in place of `{next}`, and an owner of its own in place of `{owner}`.
+/// The same, with what depends on a number: itself for `{number}`, the next one for `{next}`, and four owners, `{owner}` to `{owner4}`.
 pub(crate) fn said(line: &str, number: usize) -> Vec<u8> {
     let next = (number + 1).to_string();
-    let line = line.replace("{number}", &number.to_string()).replace("{next}", &next);
-    words(&line.replace("{owner}", &owner(number)))
+    let mut line = line.replace("{number}", &number.to_string()).replace("{next}", &next);
+    for (place, name) in ["{owner}", "{owner2}", "{owner3}", "{owner4}"].into_iter().enumerate() {
+        if line.contains(name) {
+            line = line.replace(name, &owner(number + place * 10_000_000));
+        }
+    }
+    words(&line)
 }
 
 /// The length of the first reply in the buffer, once all of it is there. RESP2 only.

@@ -64,11 +64,13 @@ fn command(setup: Setup, folder: &Path, port: u16) -> Command {
     let mut command = Command::new(if setup.callgrind { "valgrind".into() } else { program() });
     if setup.callgrind {
         // The program may be a script that starts the server by its own loader.
-        command.args(["--tool=callgrind", "--trace-children=yes", "--collect-atstart=yes"]);
+        command.args(["--tool=callgrind", "--trace-children=yes"]);
         // Not counted is what differs from run to run: the chores, of which there are more the longer it takes, our own
         // questions, and the look-up of a command by its name, in a table that is hashed with another seed at each start.
         let chores = ["serverCron", "infoCommand", "lookupCommandLogic"];
         command.args(chores.map(|name| format!("--toggle-collect={name}")));
+        // Each of those turns it off; so last.
+        command.arg("--collect-atstart=yes");
         command.arg(format!("--callgrind-out-file={}", folder.join("callgrind").display()));
         command.arg(program());
     }

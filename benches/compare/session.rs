@@ -175,7 +175,7 @@ fn kill(plan: &Plan, report: &mut Report) {
         let server = Server::start(Setup::MODULE);
         let mut net = Net::with(1 + LOCKS, server.port);
         net.fill(1, LOCKS, "LOCK.ACQUIRE lock:{number} OWNER {owner} PX 600000 SESSION", b"*4\r\n");
-        net.block(1, LOCKS, "LOCK.ACQUIRE lock:{number} OWNER {owner}w PX 600000 BLOCK 0");
+        net.block(1, LOCKS, "LOCK.ACQUIRE lock:{number} OWNER {owner2} PX 600000 BLOCK 0");
         net.wait_until(|| server.blocked_clients() >= LOCKS);
         let begin = Instant::now();
         net.close(0);

@@ -130,7 +130,7 @@ const QUEUES: [(&str, usize, &str, &str); 4] = [
     ("nobody else waits", 0, "lock:{number}", "{owner}"),
     ("10,000 others wait, each for a lock of its own", WAITS, "lock:{number}", "{owner}"),
     ("10,000 others wait for that lock", WAITS, "lock:0", "{owner}"),
-    ("10,000 others wait, each for what the next one holds", WAITS, "lock:{next}", "{owner}w"),
+    ("10,000 others wait, each for what the next one holds", WAITS, "lock:{next}", "{owner2}"),
 ];
 
 struct Scene {
@@ -149,10 +149,10 @@ impl Scene {
         // With `NOTIFY` there is a reply when it has joined.
         let join = |lock, owner| take(lock, owner) + " BLOCK 0 NOTIFY told";
         net.fill(1, WAITS + 1, &take("lock:{number}", holder), b"*4\r\n");
-        net.fill(1, waits, &join(wanted, "{owner}w"), b"+QUEUED\r\n");
+        net.fill(1, waits, &join(wanted, "{owner2}"), b"+QUEUED\r\n");
         // Who joins holds a lock that another one waits for, so that a circle through it is not out of the question.
-        net.fill(1, JOINS, &take("own:{number}", "{owner}j"), b"*4\r\n");
-        net.fill(1, JOINS, &join("own:{number}", "{owner}o"), b"+QUEUED\r\n");
+        net.fill(1, JOINS, &take("own:{number}", "{owner3}"), b"*4\r\n");
+        net.fill(1, JOINS, &join("own:{number}", "{owner4}"), b"+QUEUED\r\n");
         Self { server, net, wanted }
     }
 
@@ -168,9 +168,9 @@ impl Scene {
             Sample::each(JOINS, wall, server.cpu_ns() - cpu)
         };
         let join =
-            format!("LOCK.ACQUIRE {wanted} OWNER {{owner}}j PX {LONG_LEASE} BLOCK 0 NOTIFY told{word}");
+            format!("LOCK.ACQUIRE {wanted} OWNER {{owner3}} PX {LONG_LEASE} BLOCK 0 NOTIFY told{word}");
         let sample = each(join, b"+QUEUED\r\n");
-        each(format!("LOCK.LEAVE {wanted} {{owner}}j"), b":1\r\n");
+        each(format!("LOCK.LEAVE {wanted} {{owner3}}"), b":1\r\n");
         sample
     }
 }

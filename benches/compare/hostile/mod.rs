@@ -5,7 +5,6 @@
 //! may name. Where that is a setting, they run twice: as it is by default, and with as many as there may be.
 
 mod growth;
-mod payload;
 mod refusals;
 mod requests;
 mod search;
