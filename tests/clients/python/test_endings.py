@@ -1,9 +1,10 @@
-"""What ends locks besides their release: clients and locks that are closed, losses in nested blocks, Ctrl-C. All are told, once, and nothing
-is left behind."""
+"""What ends locks besides their release: clients and locks that are closed, losses in nested blocks, Ctrl-C. All are told, once, and
+nothing is left behind."""
 
 import _thread
 import asyncio
 import linecache
+import multiprocessing
 import os
 import sys
 import threading
@@ -207,6 +208,21 @@ def test_ctrl_c_while_the_release_waits_for_its_answer(locks, other):
     thread.join()
     other.execute_command("CLIENT", "UNPAUSE")
     wait_for(lambda: info(other, "door") is None, "it was given back all the same")
+
+
+def hold(url):
+    redislock.Locks(redis.Redis.from_url(url)).lock("door", lease=600).acquire()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_process_of_multiprocessing_gives_back_what_it_renews(server, client, locks, other, method):
+    """It ends without what `atexit` runs."""
+    with locks.lock("window"):
+        process = multiprocessing.get_context(method).Process(target=hold, args=(server.url,))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        assert info(other, "door") is None and info(other, "window")
 
 
 def test_two_threads_of_a_child_are_its_first_at_once(client, locks, other):

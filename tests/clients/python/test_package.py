@@ -40,6 +40,7 @@ def test_a_listener_that_fails_hinders_no_other(server, other):
     with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
         first, second, heard = locks.lock("first").acquire(), locks.lock("second").acquire(), []
         first.on_lost(lambda lost: 1 / 0)
+        first.on_lost(lambda lost: sys.exit())  # of the thread that found out
         first.on_lost(heard.append)
         second.on_lost(heard.append)
         for key in ("first", "second"):
@@ -47,7 +48,8 @@ def test_a_listener_that_fails_hinders_no_other(server, other):
         wait_for(lambda: len(heard) == 2, "both are told")
 
 
-@pytest.mark.parametrize("options", [{"decode_responses": True}, {"encoding": "latin-1"}, {"single_connection_client": True}])
+@pytest.mark.parametrize("options", [{"decode_responses": True}, {"encoding": "latin-1"}, {"single_connection_client": True},
+                                     {"protocol": 3}, {"protocol": 3, "decode_responses": True}, {"socket_timeout": 0.3}])
 def test_any_client_will_do(server, other, options):
     with redis.Redis.from_url(server.url, **options) as client, redislock.Locks(client) as locks:
         with pytest.raises(redislock.LockLost), locks.lock("d\u00f6\u00f6r", owner=b"\xff \x00") as held:

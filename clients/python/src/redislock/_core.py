@@ -361,7 +361,9 @@ class Core:
             for listener in listeners:
                 try:
                     listener(handle._error)
-                except Exception:  # the thread that found out serves all other locks as well
+                except (Exception, SystemExit) as error:  # the thread that found out serves all other locks as well
+                    if self.io.shields and isinstance(error, SystemExit):  # with tasks, it is to end the program
+                        raise
                     log.exception("a listener of %s failed", handle._request)
 
     # The end
