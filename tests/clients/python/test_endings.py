@@ -33,7 +33,7 @@ def waiters(other, key):
 def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, other, message):
     other.execute_command("LOCK.ACQUIRE", "window", "OWNER", "other", "PX", 600_000)
     other.config_set("lock.default-lease", 600_000)
-    told, waiting = [], []
+    told, waiting, inside = [], [], threading.Event()
     held = locks.lock("door").acquire()
     held.on_lost(told.append)
 
@@ -44,13 +44,14 @@ def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, othe
 
     def block():
         with pytest.raises(redislock.LockLost) as raised, locks.lock("block") as inner:
+            inside.set()
             wait_for(lambda: inner.lost, "the block is told")
         waiting.append(str(raised.value))
 
     threads = [threading.Thread(target=work) for work in (wait, block)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: waiters(other, "window") == 1 and info(other, "block"), "all are there")
+    wait_for(lambda: waiters(other, "window") == 1 and inside.is_set(), "all are there")
     CLOSED[message](client, locks).close()
     for thread in threads:
         thread.join()
@@ -72,17 +73,18 @@ def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, othe
 
 @pytest.mark.parametrize("message", CLOSED)
 def test_tasks_are_told_of_what_is_closed(server, other, message):
-    async def block(locks):
+    async def block(locks, inside):
         async with locks.lock("block"):
+            inside.set()
             await asyncio.sleep(60)
 
     async def work():
         async with redis.asyncio.Redis.from_url(server.url) as client:
-            locks, told = redislock.asyncio.Locks(client), []
+            locks, told, inside = redislock.asyncio.Locks(client), [], asyncio.Event()
             held = await locks.lock("door").acquire()
             held.on_lost(told.append)
-            tasks = [asyncio.create_task(locks.lock("window").acquire()), asyncio.create_task(block(locks))]
-            await until(lambda: waiters(other, "window") == 1 and info(other, "block"), "all are there")
+            tasks = [asyncio.create_task(locks.lock("window").acquire()), asyncio.create_task(block(locks, inside))]
+            await until(lambda: waiters(other, "window") == 1 and inside.is_set(), "all are there")
             await CLOSED[message](client, locks).aclose() if message == "the client was closed" else await locks.close()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert [str(lost) for lost in told] == [f"door: {message}"]

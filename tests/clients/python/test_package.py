@@ -161,6 +161,29 @@ def test_a_program_that_ends_gives_back_what_it_renews(server, other, more):
     assert time.monotonic() - began < 29, "it may have ended with its lease"
 
 
+TASKS = """
+import asyncio, sys, redis.asyncio
+from redislock.asyncio import Locks
+
+async def main():
+    locks = Locks(redis.asyncio.Redis.from_url(sys.argv[1]))
+    await locks.lock("renewed").acquire()
+    await locks.lock("kept", renew=False).acquire()
+    {more}
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("more", ["", "sys.exit(3)", "await redis.asyncio.Redis.from_url(sys.argv[1]).client_pause(600_000, all=False)"])
+def test_a_program_of_tasks_that_ends_gives_back_what_it_renews(server, other, more):
+    other.config_set("lock.default-lease", 600_000)
+    subprocess.run([sys.executable, "-c", TASKS.format(more=more), server.url], stderr=subprocess.DEVNULL, timeout=60)
+    other.client_unpause()
+    wait_for(lambda: info(other, "renewed") is None or "pause" in more, "it is given back")
+    assert info(other, "kept") is not None
+
+
 def test_a_program_ends_without_its_server(server):
     """A server that stands still keeps it for a second, not for as long as the client waits for answers."""
     more = f"import os, signal; os.kill({server.process.pid}, signal.SIGSTOP)"
