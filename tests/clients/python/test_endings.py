@@ -1,9 +1,10 @@
-"""What ends locks besides their release: clients and locks that are closed, losses in nested blocks, Ctrl-C. All are told, once, and nothing
-is left behind."""
+"""What ends locks besides their release: clients and locks that are closed, losses in nested blocks, Ctrl-C. All are told, once, and
+nothing is left behind."""
 
 import _thread
 import asyncio
 import linecache
+import multiprocessing
 import os
 import signal
 import sys
@@ -33,7 +34,7 @@ def waiters(other, key):
 def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, other, message):
     other.execute_command("LOCK.ACQUIRE", "window", "OWNER", "other", "PX", 600_000)
     other.config_set("lock.default-lease", 600_000)
-    told, waiting = [], []
+    told, waiting, inside = [], [], threading.Event()
     held = locks.lock("door").acquire()
     held.on_lost(told.append)
 
@@ -44,13 +45,14 @@ def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, othe
 
     def block():
         with pytest.raises(redislock.LockLost) as raised, locks.lock("block") as inner:
+            inside.set()
             wait_for(lambda: inner.lost, "the block is told")
         waiting.append(str(raised.value))
 
     threads = [threading.Thread(target=work) for work in (wait, block)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: waiters(other, "window") == 1 and info(other, "block"), "all are there")
+    wait_for(lambda: waiters(other, "window") == 1 and inside.is_set(), "all are there")
     CLOSED[message](client, locks).close()
     for thread in threads:
         thread.join()
@@ -72,17 +74,18 @@ def test_what_is_closed_ends_waits_and_tells_holders(server, client, locks, othe
 
 @pytest.mark.parametrize("message", CLOSED)
 def test_tasks_are_told_of_what_is_closed(server, other, message):
-    async def block(locks):
+    async def block(locks, inside):
         async with locks.lock("block"):
+            inside.set()
             await asyncio.sleep(60)
 
     async def work():
         async with redis.asyncio.Redis.from_url(server.url) as client:
-            locks, told = redislock.asyncio.Locks(client), []
+            locks, told, inside = redislock.asyncio.Locks(client), [], asyncio.Event()
             held = await locks.lock("door").acquire()
             held.on_lost(told.append)
-            tasks = [asyncio.create_task(locks.lock("window").acquire()), asyncio.create_task(block(locks))]
-            await until(lambda: waiters(other, "window") == 1 and info(other, "block"), "all are there")
+            tasks = [asyncio.create_task(locks.lock("window").acquire()), asyncio.create_task(block(locks, inside))]
+            await until(lambda: waiters(other, "window") == 1 and inside.is_set(), "all are there")
             await CLOSED[message](client, locks).aclose() if message == "the client was closed" else await locks.close()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert [str(lost) for lost in told] == [f"door: {message}"]
@@ -208,6 +211,21 @@ def test_ctrl_c_while_the_release_waits_for_its_answer(locks, other):
     thread.join()
     other.execute_command("CLIENT", "UNPAUSE")
     wait_for(lambda: info(other, "door") is None, "it was given back all the same")
+
+
+def hold(url):
+    redislock.Locks(redis.Redis.from_url(url)).lock("door", lease=600).acquire()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_process_of_multiprocessing_gives_back_what_it_renews(server, client, locks, other, method):
+    """It ends without what `atexit` runs."""
+    with locks.lock("window"):
+        process = multiprocessing.get_context(method).Process(target=hold, args=(server.url,))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        assert info(other, "door") is None and info(other, "window")
 
 
 def test_two_threads_of_a_child_are_its_first_at_once(client, locks, other):

@@ -18,13 +18,13 @@ class EndingsTest < Test
   # Of this client something is held and something waited for. The block ends that.
   def ends(client, message)
     locks = open_locks(client)
-    told = Queue.new
+    told, inside = Queue.new, Queue.new
     occupy("window")
     held = locks.acquire("door")
     held.on_lost { |lost| told << lost }
     waiting = start { locks.acquire("window") }
-    block = start { locks.with_lock("block") { |inner| sleep 0.002 until inner.lost? } }
-    wait_for("all are there") { waiters("window") == 1 && !info(@other, "block").empty? }
+    block = start { locks.with_lock("block") { |inner| inside.push(true) && wait_for("it is told") { inner.lost? } } }
+    wait_for("all are there") { waiters("window") == 1 && !inside.empty? }
     assert(ours.all? { |thread| thread.thread_variable_get(:fork_safe) }) # or Puma warns of them
     yield locks
     wait_for("it is told") { !told.empty? }

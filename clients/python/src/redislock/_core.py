@@ -79,6 +79,7 @@ class Handle:
         self._place = self._asking = self._unsure = self._doubt = False
         self._cancelled = ""  # why the wait was given up
         self._answered: Signal | None = None
+        self._inside: Any = None  # the task of a block, which gives back what it holds at the end of the program, too
         self._heard_lost: set[int] = set()
         self._asks, self._asked = 0, 0.0  # how often it was asked for, and when last
         self._told: tuple[int, int, int] | None = None  # a message that the lock is granted: fence, ms that it lasts unclaimed, slot
@@ -361,7 +362,9 @@ class Core:
             for listener in listeners:
                 try:
                     listener(handle._error)
-                except Exception:  # the thread that found out serves all other locks as well
+                except (Exception, SystemExit) as error:  # the thread that found out serves all other locks as well
+                    if self.io.shields and isinstance(error, SystemExit):  # with tasks, it is to end the program
+                        raise
                     log.exception("a listener of %s failed", handle._request)
 
     # The end
@@ -454,7 +457,8 @@ class Core:
         with self.mutex:
             handles = [handle for those in self.handles.values() for handle in those]
         for handle in handles:
-            if handle._state in ("held", "parting") and (handle._request.renew or handle._request.session):
+            kept = handle._request.renew or handle._request.session
+            if handle._state in ("held", "parting") and kept and not handle._inside:
                 await self._part(handle)
 
     # The messages

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from multiprocessing.util import Finalize
 from queue import SimpleQueue
 from time import monotonic, sleep
 from types import TracebackType
@@ -41,9 +41,8 @@ def run(work: Coroutine[Any, Any, object]) -> None:
         raise AssertionError("it suspended")
 
 
-@atexit.register
 def _give_back() -> None:
-    """At the program's orderly end. No thread can be started any more, but those of the locks still run."""
+    """At the process's orderly end. No thread can be started any more, but those of the locks still run."""
     ends = monotonic() + AT_EXIT
     for given in [io.soon(io.core.give_back()) for io in list(_Threads.all) if io.started() and not io.core.closed]:
         given.wait(max(0, ends - monotonic()))
@@ -164,6 +163,7 @@ class _Threads:
     clock wants sent."""
 
     all: ClassVar[weakref.WeakSet[_Threads]] = weakref.WeakSet()
+    process: ClassVar[int | None] = None  # whose end gives back
     shields = False
 
     def __init__(self, client: Client) -> None:
@@ -247,6 +247,9 @@ class _Threads:
                 self.threads = [threading.Thread(target=target, daemon=True, name="redislock") for target in work]
                 for thread in self.threads:
                     thread.start()
+                if _Threads.process != os.getpid():
+                    _Threads.process = os.getpid()
+                    Finalize(None, _give_back, exitpriority=0)  # as `atexit`, also in a process of `multiprocessing`
 
     async def subscribe(self) -> None:
         source: Any = self._client(1) if self.commands is not self.client else self.client

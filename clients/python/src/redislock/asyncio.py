@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Client = Union["redis.Redis", "redis.RedisCluster"]
 
-AT_END = 1.0  # s: the end of the client waits no longer for a server that does not answer
+AT_END = 1.0  # s: the end of the program, or of the client, waits no longer for a server that does not answer
 
 
 async def _closing(made: list[Locks], close: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -158,7 +158,16 @@ class _Tasks:
         async with self.starting:
             if not self.serving:
                 await self.core.subscribe()
-                self.serving = [self._task(self.core.listen()), self._task(self.core.clock())]
+                self.serving = [self._task(self.core.listen()), self._task(self._clock())]
+
+    async def _clock(self) -> None:
+        """The end of `asyncio.run` cancels it. Blocks, which it cancels too, give back what they hold."""
+        try:
+            await self.core.clock()
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                await asyncio.wait_for(self.core.give_back(), AT_END)
+            raise
 
     async def subscribe(self) -> None:
         source: Any = self._client(1) if self.commands is not self.client else await self.client.initialize()
@@ -191,7 +200,6 @@ class _Tasks:
 class Lock(Handle):
     """A lock that is held for a block, which is cancelled when the lock is lost; or from `acquire` to `release`. It is used once."""
 
-    _inside: asyncio.Task[Any] | None = None
     _struck = False
 
     async def acquire(self) -> Lock:
