@@ -44,7 +44,7 @@ impl<'a> OpenLock<'a> {
         }
         let result = body(&mut lock);
         if server::is_disturbed() {
-            lock.look_again();
+            lock.recheck_soon();
         }
         let closed = lock.close();
         drop(step);
@@ -72,7 +72,7 @@ impl<'a> OpenLock<'a> {
     /// After a step that was disturbed: what was done may be undone already, and what was to be done was left. A timer has the lock looked at.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn recheck_soon(&mut self) {
         let now = now().millis();
         self.here(|table, at| table.locks.recheck_by(at, now));
     }

@@ -10,7 +10,7 @@ use crate::keyspace::LockKey;
 use crate::lock::{AcquireRequest, Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{
-    self, Budget, ExtendRequest, Grants, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
+    self, Budget, ExtendRequest, GivenUp, Grants, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
     RequestId, WaitOptions,
 };
 
@@ -64,7 +64,7 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) 
 
 /// Gives up a place in the queue, or a grant that has not been claimed; whether there was such.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
-    let Left { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
+    let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
         // Where the server refuses, a timer does it.
         host::settle_left(ctx, owner, &others);

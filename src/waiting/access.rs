@@ -24,7 +24,7 @@ pub(crate) trait Environment {
     /// Whether a connection with this id is open.
     fn is_open(&self, client: u64) -> bool;
 
-    /// Pays for some work of this step: see `budget`. Whether anything was left for it.
+    /// Pays for some work of this step: see `budget`. Whether anything of the budget was left.
     fn pay(&mut self, work: u32) -> bool;
 
     /// Counts work of this step that can't be left for later.
@@ -153,7 +153,7 @@ pub(crate) struct WaitLimits {
 
 /// The server between steps: what falls due, and who is to be told.
 pub(crate) trait Host: Environment {
-    /// Whether what is due has to wait.
+    /// The reason why what is due has to wait, if there is one.
     fn rest(&mut self, now: Now) -> Deferral;
 
     /// How long, in µs, this turn of ours has lasted.
@@ -196,7 +196,7 @@ pub(crate) struct Replicas {
 /// Why what is due has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
-    /// Nothing has to wait.
+    /// What is due does not have to wait.
     None,
     /// This server is a replica: it is for the primary to do.
     Replica,

@@ -50,7 +50,7 @@ impl Budget {
         self.step = 0;
     }
 
-    /// Pays for some work of a step; whether anything was left for it.
+    /// Pays for some work of a step. Whether anything of the budget was left.
     pub(crate) fn pay(&mut self, work: u32) -> bool {
         let had = self.step < self.size;
         self.step = self.step.saturating_add(work);

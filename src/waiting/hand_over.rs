@@ -106,7 +106,7 @@ pub(super) fn serve<B: LocksAccess>(
     now: Now,
 ) -> Served {
     // One that waits for others too is tried with all of them open.
-    if !B::SEVERAL && locks.first().here(|table, at| table.waiters.try_soon(at, request)) {
+    if !B::SEVERAL && locks.first().here(|table, at| table.waiters.defer_to_try(at, request)) {
         return Served::Waits;
     }
     let mut number = 0;

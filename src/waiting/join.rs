@@ -56,7 +56,7 @@ pub(super) fn wait<B: LocksAccess, G>(
         timeout.map_or(Ok(None), |timeout| join(locks, caller, ask, wait, timeout, stuck, now))
     }) {
         Ok(Some(request)) => {
-            look_again(locks, verdicts, request, now);
+            look_later(locks, verdicts, request, now);
             return Ok(if wait.channel.is_some() { Outcome::Queued } else { Outcome::Waits });
         }
         Ok(None) => first.and_then(|(_, conflict)| conflict.grace).map(Refusal::Grace),
@@ -87,7 +87,7 @@ fn may_wait<B: LocksAccess>(
 }
 
 /// Notes what is to be done later for a client that waits now.
-fn look_again<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
+fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
     for (number, conflict) in conflicts(verdicts) {
         let lock = locks.lock(number);
         if conflict.unsettled {

@@ -13,6 +13,7 @@ pub(crate) struct RateLimit {
     taken: usize,
     /// The number of lines that were left out in this second.
     left_out: u64,
+    /// The number of lines left out in earlier seconds of which nobody has been told.
     untold: u64,
 }
 

@@ -7,7 +7,7 @@
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOK};
 use super::departures::tell_place;
-use super::table::{AT_A_TIME, Lane, Left, LockId, Outgoing, RequestId};
+use super::table::{AT_A_TIME, Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
@@ -33,7 +33,7 @@ const WHILE_REFUSED: Millis = 100;
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
-        host.table(|table| table.locks.timers.pause_until(then));
+        host.table(|table| table.locks.timers.paused_until = then);
     }
     loop {
         let work = host.table(|table| table.clear_up());
@@ -43,7 +43,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
         }
     }
     let (mut timeouts, mut answers) = (0_u64, 0);
-    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind()), 0);
+    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind), 0);
     loop {
         let done = match kind {
             0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
@@ -67,7 +67,7 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
             break;
         }
     }
-    host.table(|table| table.locks.timers.go_on_with(kind));
+    host.table(|table| table.locks.timers.next_kind = kind);
     if rest == Deferral::None {
         host.table(|table| table.locks.timers.end_run(now.millis()));
     }
@@ -153,7 +153,11 @@ fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) 
 fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
     let again = match rest {
         // It is for the primary to do.
-        Deferral::Replica => (host.table(|table| table.demoted_at(id)) == AT_A_TIME).then_some(1),
+        Deferral::Replica => {
+            let sent_away = host.table(|table| table.demoted_at(id));
+            host.spend(LOOK.saturating_mul(sent_away as u32));
+            (sent_away == AT_A_TIME).then_some(1)
+        }
         _ => settle(host, id),
     };
     host.table(|table| match again {
@@ -178,10 +182,16 @@ fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 
 /// The lock is another server's now. Returns in how many ms to look again, if waiters are left.
 fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    match host.table(|table| table.moved_away(id.to_ref())) {
-        Left::Nobody => None,
-        Left::Blocked => Some(WHILE_REFUSED),
-        Left::More => Some(1),
+    let (sent_away, left) = host.table(|table| {
+        let sent_away = table.send_away(id.to_ref());
+        (sent_away, table.locks.lock(id.to_ref()).waiters())
+    });
+    host.spend(LOOK.saturating_mul(sent_away as u32));
+    match left {
+        _ if sent_away == AT_A_TIME => Some(1),
+        0 => None,
+        // The server sends blocked clients away when the move is done.
+        _ => Some(WHILE_REFUSED),
     }
 }
 

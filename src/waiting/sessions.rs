@@ -46,7 +46,7 @@ pub(super) fn bind<C: Copy>(
     table.sessions().start(at, Session { client, fence, lease, renew_at, over: false });
     // The lease may end before that: so it was allowed.
     if until < Deadline::At(renew_at) {
-        table.locks.renew_by(at, look_again(until.left(now), now));
+        table.locks.renew_by(at, next_look(until.left(now), now));
     }
 }
 
@@ -162,7 +162,7 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
 }
 
 /// When a session is to look at its lease, which has been set to so many ms from now: before it ends.
-pub(super) fn look_again(left: Millis, now: Millis) -> Millis {
+pub(super) fn next_look(left: Millis, now: Millis) -> Millis {
     now.saturating_add(left / RENEWALS_PER_LEASE)
 }
 

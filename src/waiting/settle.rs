@@ -298,6 +298,6 @@ fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: No
         lock.update(session.fence, GrantChange::NONE, until);
         lease_moved(lock, session.fence, until, now);
     }
-    let renew_at = sessions::look_again(until.left(now.millis()), now.millis());
+    let renew_at = sessions::next_look(until.left(now.millis()), now.millis());
     lock.here(|table, at| table.sessions().start(at, Session { renew_at, ..session }));
 }

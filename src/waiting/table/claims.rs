@@ -4,7 +4,7 @@ use super::queue::RequestId;
 use super::waiter::{Arrival, Phase, RequestedLocks};
 use super::{LockRef, WaitTable};
 use crate::lock::{Fence, Owner};
-use crate::waiting::Left;
+use crate::waiting::GivenUp;
 
 impl<C: Copy> WaitTable<C> {
     /// An owner asks again for what it waits for: it keeps its place, on the terms that it names now.
@@ -25,18 +25,18 @@ impl<C: Copy> WaitTable<C> {
         at: LockRef<'_>,
         owner: &Owner<'static>,
         held: Option<Fence>,
-    ) -> Left {
+    ) -> GivenUp {
         let entry = self.locks.lock(at);
         let queued = entry.queue.all_of(owner).rev().find(|request| self.waiters.is_place(*request));
         let is_its =
             |request: &RequestId| self.waiters.get(*request).is_some_and(|waiter| waiter.ask.owner == *owner);
         let granted = || entry.grants.unclaimed(held?).find(is_its);
-        let Some(request) = queued.or_else(granted) else { return Left::default() };
+        let Some(request) = queued.or_else(granted) else { return GivenUp::default() };
         let locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
         let others = locks.filter(|lock| lock.got.is_some() && !lock.id.is(at));
         let others = others.map(|lock| lock.id.clone()).collect();
         self.give_up(request);
-        Left { any: true, others }
+        GivenUp { any: true, others }
     }
 
     /// A place has been told to start. Its owner knows of the grant, which hangs on no connection any more.

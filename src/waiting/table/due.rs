@@ -4,7 +4,7 @@
 use super::connections::Closed;
 use super::outgoing::{MessageKind, Notice};
 use super::waiter::{Answer, Phase};
-use super::{AT_A_TIME, Left, LockId, LockRef, WaitTable};
+use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
@@ -93,17 +93,6 @@ impl<C: Copy> WaitTable<C> {
         let kept = self.locks.lock(at).grants.counts().expired;
         self.end_grants(at, AT_A_TIME, MessageKind::Lost);
         (kept - self.locks.lock(at).grants.counts().expired) as usize
-    }
-
-    /// The lock is another server's now, and so is its grant. Should the grant come back one day, no session or hold to be taken back must
-    /// end it, so all of that is dropped. Places are sent away. Returns who is left after that.
-    pub(crate) fn moved_away(&mut self, at: LockRef<'_>) -> Left {
-        let sent_away = self.send_away(at);
-        match self.locks.lock(at).waiters() {
-            _ if sent_away == AT_A_TIME => Left::More,
-            0 => Left::Nobody,
-            _ => Left::Blocked,
-        }
     }
 }
 
@@ -244,7 +233,7 @@ mod tests {
         let at = LockRef { db: 0, key: &key(1) };
         let fence = Fence::new(1).unwrap();
         table.grant(request, &[Got { fence, holds: 1, slot: None }], Deadline::At(9), 1000);
-        table.moved_away(at);
+        table.send_away(at);
         table.depart(request);
         assert_eq!(table.locks.change(at, |entry| entry.take_undeliverable()), None);
         table.forget(request);

@@ -53,12 +53,18 @@ impl<C: Copy> WaitTable<C> {
     }
 
     /// Runs `body` on the table that knows this request: this table, or the table of an earlier time as a primary.
+    #[inline]
     pub(crate) fn with_table_of<R>(&mut self, request: RequestId, body: impl FnOnce(&mut Self) -> R) -> R {
         let knows = |earlier: &Earlier<C>| request <= earlier.table.waiters.last_request();
-        let Some(number) = self.earlier.iter().position(knows) else { return body(self) };
-        let Some(earlier) = self.earlier.get_mut(number) else { return body(self) };
-        let result = body(&mut earlier.table);
-        self.take_over(number);
+        let number = self.earlier.iter().position(knows);
+        let table = match number.and_then(|number| self.earlier.get_mut(number)) {
+            Some(earlier) => &mut earlier.table,
+            None => &mut *self,
+        };
+        let result = body(table);
+        if let Some(number) = number {
+            self.take_over(number);
+        }
         result
     }
 

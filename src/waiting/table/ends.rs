@@ -169,9 +169,10 @@ impl<C: Copy> WaitTable<C> {
         most
     }
 
-    /// The lock is not this server's any more. Places and holders that listen are told, and nothing that they were granted is to be taken
-    /// back here. Returns how many waiters and holders were sent away: `AT_A_TIME` if there may be more.
-    pub(super) fn send_away(&mut self, at: LockRef<'_>) -> usize {
+    /// The lock is not this server's any more, and nor is its grant. Should the grant come back one day, no session or hold to be taken
+    /// back must end it, so all of that is dropped. Places and holders that listen are told. Returns how many waiters and holders were
+    /// sent away: `AT_A_TIME` if there may be more.
+    pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> usize {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();
         for request in &queued {

@@ -25,7 +25,7 @@ pub(crate) struct LockEntry {
     pub(super) wanted: bool,
     /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
     pub(super) upgrader: Option<Box<Upgrader>>,
-    /// Somebody else may have changed the lock: all that is known of it is to be compared with what it is now.
+    /// Somebody else may have changed the lock, so all that is known of it is to be compared with its key.
     pub(super) recheck: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Unsettled {
     pub(crate) watched: bool,
     /// Whether all grants of which something is known are still there.
     pub(crate) records: bool,
-    /// All that is known of the lock is to be compared with what it is now.
+    /// All that is known of the lock is to be compared with its key.
     pub(crate) recheck: bool,
 }
 
@@ -126,7 +126,7 @@ impl LockEntry {
         self.upgrader = None;
     }
 
-    /// All that is known of the lock is compared with what it is when it is looked at next.
+    /// When the lock is looked at next, all that is known of it is compared with its key.
     pub(crate) fn recheck_next(&mut self) {
         self.recheck = true;
     }

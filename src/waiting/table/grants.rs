@@ -111,7 +111,7 @@ impl GrantRecords {
         self.pending(fence).filter(|hold| !hold.to_claim)
     }
 
-    /// The places that have been given that grant, and have not claimed it, first come first.
+    /// The places that have been given this grant, and have not claimed it, first come first.
     pub(super) fn unclaimed(&self, fence: Fence) -> impl Iterator<Item = RequestId> {
         self.pending(fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
     }

@@ -1,4 +1,4 @@
-//! Which lock.
+//! The names of locks.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};

@@ -111,7 +111,7 @@ impl Locks {
         entry.take_up(renewal)
     }
 
-    /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.
+    /// Has all that is known of a lock compared with its key, at `time` at the latest. Whether anything is known of the lock.
     pub(crate) fn recheck_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         entry.recheck = true;

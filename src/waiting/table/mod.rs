@@ -83,16 +83,6 @@ pub(crate) use waiter::{
 /// The number of waiters or grants of one lock that one step sees to, if all are to be seen to. The next step goes on.
 pub(crate) const AT_A_TIME: usize = 100;
 
-/// The waiters that are left of a lock that is another server's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    Nobody,
-    /// The server sends them away when the move is done.
-    Blocked,
-    /// More waiters or holders are to be sent away.
-    More,
-}
-
 /// The table of waiters; `C` is how the server knows a client that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
 pub(crate) struct WaitTable<C> {

@@ -12,8 +12,8 @@ use crate::lock::Millis;
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct RequestTimers {
-    /// When requests are given up. Ours, not the server's: some servers lose the answer of a client whose time is up in the very moment
-    /// in which it is unblocked.
+    /// The times at which requests are given up. The server's own timeouts are not used, since some servers lose the answer of a client
+    /// whose time is up in the very moment in which it is unblocked.
     timeouts: BTreeSet<(Millis, RequestId)>,
     /// The request whose time is up, and how many of its locks have been looked at for the last time.
     timing_out: Option<(RequestId, usize)>,

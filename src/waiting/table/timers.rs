@@ -38,9 +38,9 @@ pub(crate) struct Timers {
     /// The last number of what is due at once.
     last_number: Millis,
     /// With which kind of work the next turn begins: see `run_due`.
-    next_kind: u8,
+    pub(crate) next_kind: u8,
     /// No lock is to be looked at before that.
-    paused_until: Millis,
+    pub(crate) paused_until: Millis,
     /// All sessions have been looked at that were to be renewed by this time.
     last_run: Millis,
 }
@@ -140,20 +140,6 @@ impl Timers {
         let Some(time) = set.take_if(|time| (1..=now).contains(time)) else { return };
         self.lane(lane, time).remove(&(time, id.clone()));
         self.set(own, lane, id, now.saturating_add(1));
-    }
-
-    /// With which kind of work a turn begins.
-    pub(crate) fn next_kind(&self) -> u8 {
-        self.next_kind
-    }
-
-    /// The next turn begins with that kind of work.
-    pub(crate) fn go_on_with(&mut self, kind: u8) {
-        self.next_kind = kind;
-    }
-
-    pub(crate) fn pause_until(&mut self, then: Millis) {
-        self.paused_until = then;
     }
 
     /// A turn in which locks could be looked at has come to its end.

@@ -142,7 +142,7 @@ impl<C: Copy> WaitTable<C> {
         locks.any(|lock| self.is_overdue(&lock.id, now))
     }
 
-    /// What a waiter in a queue asks for; none where its connection has closed.
+    /// The request of a waiter in a queue; `None` if its connection has closed.
     pub(crate) fn ask_of(&self, request: RequestId) -> Option<AcquireRequest<'static>> {
         let waiter = self.waiters.get_queued(request).filter(|waiter| !self.is_closed(waiter))?;
         Some(waiter.ask.clone())

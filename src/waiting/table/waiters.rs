@@ -168,7 +168,7 @@ impl<C: Copy> Waiters<C> {
     }
 
     /// Whether a waiter waits for several locks. If so, and this lock has kept it waiting, it is to be tried.
-    pub(crate) fn try_soon(&mut self, at: LockRef<'_>, request: RequestId) -> bool {
+    pub(crate) fn defer_to_try(&mut self, at: LockRef<'_>, request: RequestId) -> bool {
         let Some(waiter) = self.by_request.get(&request) else { return false };
         let RequestedLocks::Several { locks, stuck } = &waiter.locks else { return false };
         if waiter.phase == Phase::Queued && locks.get(*stuck).is_some_and(|lock| lock.id.is(at)) {

@@ -134,7 +134,7 @@ fn agrees(seen: Told, expected: Told, renewed: Option<Millis>) -> bool {
     }
 }
 
-/// Both, and what they have to agree on.
+/// The server and the reference, which have to agree.
 struct Pair {
     server: Server,
     reference: Reference,

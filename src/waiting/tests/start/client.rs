@@ -16,11 +16,11 @@ pub(super) enum Slip {
     AnyMessage,
     /// Clients begin their work if the grant's fence is above the latest fence that the server told them with `QUEUED`.
     Floor,
-    /// They count the lease from when they hear the message, not from when they asked.
+    /// Clients count the lease from the time at which they hear the message, not from the time at which they asked.
     FromMessage,
     /// They count an extension from its reply.
     FromReply,
-    /// They work from `granted` on, which is to be claimed.
+    /// Clients work from the message `granted` on, although they have not claimed the grant.
     AtGranted,
     /// They don't release what they can't leave.
     NoRelease,

@@ -67,14 +67,14 @@ pub(in crate::waiting::tests) struct Failover {
 /// How far owners go by what they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::waiting::tests) enum Clients {
-    /// They extend only what they were told to hold; 0 holds left is the end of it; and a grant that they gave back is not
+    /// Clients extend only what they were told to hold. With 0 holds left, they don't hold the lock. A grant that they gave back is not
     /// theirs, whatever they are told of it later.
     Strict,
-    /// They use their names again, and take what they are given back by that.
+    /// Clients use their names again, and take the grants that they get back by that.
     ReuseNames,
-    /// They also extend what they do not believe to hold.
+    /// Clients also extend what they do not believe to hold.
     ExtendAnything,
-    /// They count their holds themselves, as several threads do of which only one sees the reply.
+    /// Clients count their holds themselves, as several threads do of which only one sees the reply.
     CountThemselves,
 }
 
