@@ -189,13 +189,14 @@ fn counted(served: Served) -> &'static str {
 pub(crate) fn mixes(plan: &Plan, report: &mut Report, part: &str) {
     let seconds = plan.pick(3, 2);
     for mix in TABLES.mixes.iter().filter(|mix| mix.part == part) {
-        let Mix { run, who, served, locks, .. } = mix;
+        let Mix { run, who, served, rounds, locks, .. } = mix;
+        let [full, quick] = rounds.unwrap_or([5, 2]);
         let hosted = hosted(plan, report, run, who, locks.iter().map(String::as_str));
         let [(ours, _), peers @ ..] = &hosted[..] else { continue };
         let start = || hosted.iter().map(|(lock, host)| (lock.name.clone(), (*lock, host))).collect();
         let work = format!("{}, {who}", counted(*served));
         let turn = |(lock, host): &mut (&'static Lock, &Host)| contest_of(mix, lock, host, seconds);
-        let rounds = Rounds::play(&work, "per second", 1, 1..=mix.rounds(plan), start, turn);
+        let rounds = Rounds::play(&work, "per second", 1, 1..=plan.pick(full, quick), start, turn);
         let rows = peers.iter().filter_map(|(peer, _)| rows(&rounds, mix, &ours.name, &peer.name));
         report.rows.extend(rows.flat_map(|[counted, more]| {
             [Some(counted), (*served != Served::Alone).then_some(more)].into_iter().flatten()

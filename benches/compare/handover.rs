@@ -117,16 +117,11 @@ impl Contest {
     /// share of grants that did not go to who had it before, and how long the lock lay idle before those, in µs.
     fn run(&mut self, length: Duration) -> Sample {
         let Self { wait, server, net, clients, alarms } = self;
-        let way = Way {
-            interval: wait.poll.map(Duration::from_millis),
-            by_channel: wait.channel("").is_some(),
-            rival: wait,
-        };
         let cpu_before = server.cpu_ns();
         let begin = Instant::now();
         let mut score = Score { grants: 0, last: None, gaps_us: Vec::new() };
         for (conn, client) in clients.iter_mut().enumerate() {
-            if let Some(interval) = way.interval {
+            if let Some(interval) = wait.interval() {
                 // Each at another time, as they come in life.
                 let share = conn as f64 * 0.618;
                 client.state = State::Refused;
@@ -156,7 +151,7 @@ impl Contest {
                 if conn >= count {
                     client.told(out, conn - count);
                 } else {
-                    let sleeps = client.answered(&way, out, conn, reply, stopping, &mut score);
+                    let sleeps = client.answered(wait, out, conn, reply, stopping, &mut score);
                     alarms.extend(sleeps.map(|sleep| Reverse((Instant::now() + sleep, conn))));
                 }
             });
@@ -168,13 +163,6 @@ impl Contest {
         let shares = [handovers / f64::from(score.grants - 1), 0.0];
         Sample { shares, times: score.gaps_us, ..Sample::rate(handovers, wall, cpu) }
     }
-}
-
-struct Way<'a> {
-    rival: &'a Rival,
-    /// After how long they ask again.
-    interval: Option<Duration>,
-    by_channel: bool,
 }
 
 /// Who had the lock last, and what has been counted.
@@ -216,29 +204,30 @@ impl Client {
     /// A command was answered; how long the client sleeps before it asks again.
     fn answered(
         &mut self,
-        way: &Way<'_>,
+        wait: &Rival,
         out: &mut Outbox,
         conn: Conn,
         reply: &[u8],
         stopping: bool,
         score: &mut Score,
     ) -> Option<Duration> {
-        let in_the_server = way.interval.is_none() && !way.by_channel;
+        let (interval, by_channel) = (wait.interval(), wait.channel.is_some());
+        let in_the_server = interval.is_none() && !by_channel;
         match self.state {
-            State::Asking if way.rival.granted(reply) => {
+            State::Asking if wait.granted(reply) => {
                 self.state = State::Returning;
-                self.own_to_come = way.by_channel;
+                self.own_to_come = by_channel;
                 out.send(conn, &self.release);
                 score.granted(conn);
             }
-            State::Asking if way.by_channel && self.announced => self.ask(out, conn),
+            State::Asking if by_channel && self.announced => self.ask(out, conn),
             State::Asking => {
                 assert!(!in_the_server, "refused: {}", reply.escape_ascii());
                 self.state = State::Refused;
-                return way.interval;
+                return interval;
             }
             State::Returning => {
-                assert!(way.rival.released(reply), "not returned: {}", reply.escape_ascii());
+                assert!(wait.released(reply), "not returned: {}", reply.escape_ascii());
                 if stopping {
                     self.state = State::Out;
                 } else if in_the_server {
@@ -247,7 +236,7 @@ impl Client {
                     // It has had its turn, and waits as the others do. Asking again at once, it would nearly always be
                     // quicker than they, and keep the lock for itself.
                     self.state = State::Refused;
-                    return way.interval;
+                    return interval;
                 }
             }
             State::Refused | State::Out => panic!("unexpected reply {}", reply.escape_ascii()),

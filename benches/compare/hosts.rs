@@ -92,7 +92,7 @@ impl Foreign {
 
     /// Of the process and its children, those that have ended included.
     fn cpu_ns(&self) -> f64 {
-        let own = self.0.id().cast_signed();
+        let own = self.0.child.0.id().cast_signed();
         let processes = all_processes().expect("the processes").filter_map(Result::ok);
         let ticks = processes.filter_map(|process| process.stat().ok()).map(|stat| match stat {
             _ if stat.pid == own => stat.utime + stat.stime + (stat.cutime + stat.cstime).unsigned_abs(),
@@ -106,7 +106,7 @@ impl Foreign {
 impl Drop for Foreign {
     fn drop(&mut self) {
         // Without waiting for its clients; its children end with it.
-        let child = self.0.child();
+        let child = &mut self.0.child.0;
         let _ = kill_process(Pid::from_child(child), Signal::INT);
         let _ = child.wait();
     }

@@ -118,12 +118,8 @@ fn count(works: &[Work<'_>]) -> Vec<[f64; 2]> {
     works.iter().zip(&totals[1..]).map(each).collect()
 }
 
-fn has_callgrind() -> bool {
-    Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
 pub(crate) fn run(_: &Plan, report: &mut Report) {
-    if !has_callgrind() {
+    if !Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return report.note("instructions: left out, Valgrind is not installed".into());
     }
     let rivals = rivals::known_pairs(report);

@@ -48,8 +48,8 @@ impl Pair {
         let mut asked = Instant::now();
         let mut reply = waiter.ask(&second)?;
         while !wait.granted(&reply) {
-            let pause = match wait.poll {
-                Some(ms) => Duration::from_millis(ms).saturating_sub(asked.elapsed()),
+            let pause = match wait.interval() {
+                Some(interval) => interval.saturating_sub(asked.elapsed()),
                 // It is told how long the lease still lasts, and nobody will announce its end.
                 None => Duration::from_millis(integer(&reply).expect("a lease") as u64),
             };
@@ -73,7 +73,9 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     for number in 0..count {
         for pair in &mut pairs {
             // Leases of different lengths, so that their ends do not fall in step with those who poll.
-            let lease = 15 + (number as u64 * 37) % pair.wait.poll.unwrap_or(13);
+            let lease = 15
+                + (number as u64 * 37)
+                    % pair.wait.interval().map_or(13, |interval| interval.as_millis() as u64);
             // The others are there to compare with, and take long.
             if pair.wait.name == REDISLOCK || number % 5 == 0 {
                 let lapse = (0..100).find_map(|_| pair.lapse(number, lease).expect("an answer"));

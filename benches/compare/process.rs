@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running process that serves; ended when dropped.
 pub(crate) struct Process {
-    child: Killed,
+    pub(crate) child: Killed,
     pub(crate) port: u16,
     folder: TempDir,
 }
@@ -54,14 +54,6 @@ impl Process {
         panic!("no port to be had");
     }
 
-    pub(crate) fn child(&mut self) -> &mut Child {
-        &mut self.child.0
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.0.id()
-    }
-
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder().join("log")).unwrap_or_default()
     }
@@ -71,7 +63,7 @@ impl Process {
     }
 
     pub(crate) fn is_alive(&mut self) -> bool {
-        self.child().try_wait().expect("the server's state").is_none()
+        self.child.0.try_wait().expect("the server's state").is_none()
     }
 }
 

@@ -49,8 +49,8 @@ pub(crate) struct Mix {
     pub(crate) mode: String,
     pub(crate) served: Served,
     pub(crate) who: String,
-    /// How many, in full and quickly.
-    rounds: Option<[usize; 2]>,
+    /// How many, in full and quickly; else 5 and 2.
+    pub(crate) rounds: Option<[usize; 2]>,
     pub(crate) locks: Vec<String>,
 }
 
@@ -77,13 +77,6 @@ pub(crate) static TABLES: LazyLock<Tables> =
 /// The lock of that name in the table.
 pub(crate) fn lock(name: &str) -> &'static Lock {
     TABLES.locks.get(name).unwrap_or_else(|| panic!("no lock {name}"))
-}
-
-impl Mix {
-    pub(crate) fn rounds(&self, plan: &Plan) -> usize {
-        let [full, quick] = self.rounds.unwrap_or([5, 2]);
-        plan.pick(full, quick)
-    }
 }
 
 /// Those of the locks that can be had, each with what hosts it; of the others, and of a program that can't be had, the report says

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -50,8 +51,8 @@ pub(crate) struct Rival {
     #[serde(default)]
     pub(crate) colour: usize,
     before: Option<String>,
-    channel: Option<String>,
-    pub(crate) poll: Option<u64>,
+    pub(crate) channel: Option<String>,
+    poll: Option<u64>,
     acquire: String,
     granted: String,
     release: String,
@@ -118,6 +119,11 @@ impl Rival {
 
     pub(crate) fn channel(&self, key: &str) -> Option<String> {
         Some(self.channel.as_ref()?.replace("{key}", key))
+    }
+
+    /// After how long it is asked again.
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        self.poll.map(Duration::from_millis)
     }
 
     /// The request by which the client of that number takes a lock for that many ms.

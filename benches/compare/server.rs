@@ -85,7 +85,7 @@ impl Server {
             let Some(mut line) = Line::try_new(process.port) else { return false };
             // Another process may have been quicker to take the port.
             let Ok(info) = line.say("INFO server") else { return false };
-            let is_own = field(&info, "process_id") == Some(process.id().to_string());
+            let is_own = field(&info, "process_id") == Some(process.child.0.id().to_string());
             *control.borrow_mut() = is_own.then_some(line);
             is_own
         };
@@ -176,7 +176,7 @@ impl Server {
         let Self { process, control, .. } = self;
         let mut process = process.into_inner();
         control.into_inner().send(&words("SHUTDOWN NOSAVE")).expect("a request that goes out");
-        let status = process.child().wait().expect("the server's end");
+        let status = process.child.0.wait().expect("the server's end");
         let log = process.log();
         assert!(status.success(), "the server ended: {status}\n{log}");
         let mut counts = log.lines().filter_map(|line| line.split_once("Collected : "));

@@ -10,7 +10,7 @@ use crate::net::Net;
 use crate::ping::Ping;
 use crate::report::{Figure, Report, Row};
 use crate::resp::{said, words};
-use crate::rounds::{Plan, progress, spread};
+use crate::rounds::{Plan, Sample, progress, spread};
 use crate::server::{Server, Setup};
 
 /// After how many requests they go out.
@@ -34,22 +34,13 @@ struct Event {
     watched: Option<u64>,
 }
 
-/// What was seen of an event.
-struct Seen {
-    /// The longest `PING` before it, in ms.
-    quiet: f64,
-    longest: f64,
-    /// The server's processor time for it, in µs for each of the many; without that for `PING`.
-    cpu_us: f64,
-}
-
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let work = "longest PING of another client";
     let events: BTreeMap<String, Vec<Event>> =
         toml::from_str(include_str!("stalls.toml")).expect("a table of events");
     for event in &events["events"] {
-        let seen: Vec<Seen> = (0..plan.pick(3, 1)).map(|_| event.stall()).collect();
-        let (longest, quiet) = (spread(&seen, |seen| seen.longest), spread(&seen, |seen| seen.quiet).max);
+        let seen: Vec<Sample> = (0..plan.pick(3, 1)).map(|_| event.stall()).collect();
+        let (longest, quiet) = (spread(&seen, |seen| seen.value), spread(&seen, |seen| seen.shares[0]).max);
         progress(&format!("  stall, {}: {:.1} ms", event.name, longest.median));
         if !event.plain {
             report.rows.push(Row::new(work, &event.name, " ms", longest).at_most(10.0));
@@ -60,7 +51,9 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
 }
 
 impl Event {
-    fn stall(&self) -> Seen {
+    /// The longest `PING` from then on and, as its first share, before, in ms; and the server's processor time for each of the many,
+    /// without that for `PING`.
+    fn stall(&self) -> Sample {
         let server = Server::start(if self.plain { Setup::PLAIN } else { Setup::MODULE });
         let mut net = Net::with(1 + self.waiters, server.port);
         if !self.plain {
@@ -87,7 +80,8 @@ impl Event {
             assert_eq!(server.info("lock", field), f64::from(*value), "{}: {field}", self.name);
         }
         let many = self.count.max(self.waiters) as f64;
-        Seen { quiet, longest: pings.longest, cpu_us: cpu.max(0.0) / 1e3 / many }
+        let cpu_us = cpu.max(0.0) / 1e3 / many;
+        Sample { value: pings.longest, cpu_us, shares: [quiet, 0.0], ..Sample::default() }
     }
 
     /// Brings the server to where the event comes next.

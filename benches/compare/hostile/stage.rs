@@ -235,7 +235,8 @@ impl Stage {
 
 /// How much processor time a server has used, in seconds, without asking it.
 fn used(server: &Server) -> f64 {
-    let stat = Process::new(server.process.borrow().id().cast_signed()).and_then(|process| process.stat());
+    let stat =
+        Process::new(server.process.borrow().child.0.id().cast_signed()).and_then(|process| process.stat());
     stat.map_or(0.0, |stat| (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }
 
