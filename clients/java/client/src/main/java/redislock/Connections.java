@@ -13,12 +13,15 @@ import io.lettuce.core.protocol.Command;
 import io.lettuce.core.pubsub.RedisPubSubAdapter;
 import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
 import java.time.Duration;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /** The connections of a process, by the user's own client: one for commands, one for sessions if there are any, and the subscription. */
 final class Connections {
@@ -37,6 +40,7 @@ final class Connections {
     private final AtomicInteger breaks = new AtomicInteger();
     private final CountDownLatch closing = new CountDownLatch(1);
     private final ReentrantLock lock = new ReentrantLock();
+    private final Set<Thread> connecting = ConcurrentHashMap.newKeySet(); // of a client that is closed meanwhile, for ever
     private Thread listener;
     private volatile boolean gone; // the client was closed
     private volatile Duration patience = Duration.ofNanos(Core.LONG);
@@ -65,6 +69,7 @@ final class Connections {
         this.doubt = doubt;
         this.ended = ended;
         client.addListener(watch);
+        client.getResources().eventExecutorGroup().terminationFuture().addListener(over -> endWithClient());
     }
 
     /** A connection that is made when it is needed, and anew when it was lost: what had no answer then fails. */
@@ -115,6 +120,7 @@ final class Connections {
         gone = true;
         closing.countDown();
         broken.countDown();
+        connecting.forEach(Thread::interrupt);
     }
 
     /** Not by the network: by us, or with the client. */
@@ -147,20 +153,30 @@ final class Connections {
     }
 
     private StatefulConnection<String, String> connect() {
-        if (client instanceof RedisClient single) return single.connect();
+        if (client instanceof RedisClient single) return connecting(single::connect);
         var cluster = (RedisClusterClient) client;
         if (breaks.get() > 0) cluster.refreshPartitions();
-        return cluster.connect();
+        return connecting(cluster::connect);
     }
 
     private StatefulRedisPubSubConnection<String, String> connectPubSub() {
-        return client instanceof RedisClient single ? single.connectPubSub() : ((RedisClusterClient) client).connectPubSub();
+        return connecting(() -> client instanceof RedisClient single ? single.connectPubSub() : ((RedisClusterClient) client).connectPubSub());
+    }
+
+    private <T> T connecting(Supplier<T> connect) {
+        connecting.add(Thread.currentThread());
+        try {
+            if (gone) throw new LockException.Closed();
+            return connect.get();
+        } finally {
+            connecting.remove(Thread.currentThread());
+        }
     }
 
     private CompletableFuture<Void> ready() {
         lock.lock();
         try {
-            if (listener == null && closing.getCount() > 0) {
+            if (listener == null && (closing.getCount() > 0 || gone)) {
                 listener = daemon("listener", this::listen);
                 listener.start();
             }

@@ -54,6 +54,23 @@ class EndsTest extends Support {
         if (shared) resources.shutdown();
     }
 
+    /** Lettuce connects for ever if it is closed meanwhile. */
+    @Test
+    void aClientMayBeClosedAtAnyMoment() throws Exception {
+        var before = threads();
+        for (int round = 0; round < 20; round++) {
+            var own = RedisClient.create(System.getenv("REDIS_URL"));
+            var made = new Locks(own);
+            var user = Other.does(() -> {
+                while (true) made.acquire(key).close();
+            });
+            Thread.sleep(round);
+            own.shutdown();
+            assertInstanceOf(LockException.class, user.failure());
+        }
+        until(() -> before.containsAll(threads()));
+    }
+
     @Test
     void aLostLockDoesNotKeepTheOneInsideFromBeingReleased() throws Exception {
         var lost = assertThrows(LockException.Lost.class, () -> {
