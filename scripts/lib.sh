@@ -108,7 +108,7 @@ install_missing() {
 # install_wanted: what the caller wants; ends the script where it can't.
 install_wanted() {
     [ ${#wanted[@]} -gt 0 ] || return 0
-    local by_hand="install by hand: ${wanted[*]}" apt=(env DEBIAN_FRONTEND=noninteractive apt-get)
+    local by_hand="install by hand: ${wanted[*]}" apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120)
     command -v apt-get >/dev/null || die "no apt-get here, $by_hand (these are Debian's names)"
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null || die "neither root nor sudo, $by_hand"
@@ -189,4 +189,10 @@ build_for() {
         ${cflags:+"CFLAGS_$name=$cflags"} \
         ${bindgen:+"BINDGEN_EXTRA_CLANG_ARGS_$name=$bindgen"} \
         cargo build --locked --target "$triple" "$@"
+}
+
+# pack FOLDER NAME FILE: FOLDER's NAME as a .tar.gz, with the time of the commit, so that the same commit makes the same bytes.
+pack() {
+    tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$(git log -1 --format=%ct)" -cf - "$2" |
+        gzip -n9 >"$3"
 }

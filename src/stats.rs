@@ -39,7 +39,7 @@ macro_rules! counters {
 counters! {
     /// Grants made: a free lock taken, or handed over.
     GRANTS = c"grants";
-    /// Those of them with room for several.
+    /// Grants with room for several holders.
     GRANTS_SHARED = c"grants_shared";
     /// Re-entries, `ONCE` included.
     REENTRIES = c"reentries";
@@ -67,11 +67,11 @@ counters! {
     SESSIONS_ENDED = c"sessions_ended";
     /// Grants and extensions that replicas have confirmed, as `SYNC` asked.
     SYNCS = c"syncs";
-    /// Those that too few have confirmed in time.
+    /// Requests with `SYNC` that too few replicas have confirmed in time.
     SYNCS_FAILED = c"syncs_failed";
     /// Messages published for `NOTIFY`.
     MESSAGES = c"messages";
-    /// Those of them for which nobody was subscribed.
+    /// Messages for which nobody was subscribed.
     MESSAGES_UNHEARD = c"messages_unheard";
 }
 
@@ -90,7 +90,7 @@ pub(crate) static WAITS_MS: Counter = Counter::new();
 
 pub(crate) static WAITED: [Counter; WAITS.len()] = [const { Counter::new() }; WAITS.len()];
 
-/// Counts a wait that ended in a grant. Apart, so that those who do not wait do not pay for it.
+/// Counts a wait that ended in a grant. A function of its own, so that grants without a wait don't pay for it.
 #[inline(never)]
 pub(crate) fn waited(time: i64) {
     WAITS_MS.add(time.max(0).unsigned_abs());

@@ -1,102 +1,52 @@
-//! Real client programs, in their own languages, that want one lock: through `LOCK.ACQUIRE ... BLOCK 0`, and through other
-//! locks as their users take them. The programs are in benches/clients.
+//! Real client programs, in their own languages, whose sources are in benches/clients. Some want one lock: through
+//! `LOCK.ACQUIRE ... BLOCK 0`, and through other locks as their users take them. Others don't all want one lock alone: readers with a
+//! writer among them, permits, several locks at once, tasks that share a client. Counted are handovers or grants, and where clients
+//! wait for each other, how long, and how evenly they are served.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::hosts::Host;
-use crate::install::install;
-use crate::mixes;
-use crate::pictures::{Bar, Group, bars};
-use crate::plan::{Plan, order, progress};
-use crate::programs::{EIGHT_JVMS, LANGUAGES, Language, Lock, PACKAGES_ONLY, Program};
+use crate::pictures::{Group, bars};
+use crate::programs::{Language, Lock, Mix, Program, Served, TABLES, hosted};
 use crate::report::{Figure, Report, Row};
-use crate::stats::{Spread, percentile, sorted};
-use crate::tasks;
+use crate::rounds::{Plan, Rounds, Sample, percentiles, ratio, spread, times};
+use crate::stats::Spread;
 
 /// How often a turn is repeated at most.
 const TRIES: usize = 3;
 
-/// What a stretch of contest came to.
-struct Sample {
-    handovers: f64,
-    cpu_us: f64,
-    /// From one client's grant, which it releases at once, to the grant of the next, where that is another; in µs.
-    gaps_us: Vec<f64>,
-}
-
-/// A lock with what hosts it, and what was measured.
-struct Contestant<'a> {
-    lock: &'a Lock,
-    host: Host,
-    samples: Vec<Sample>,
-}
-
-impl Contestant<'_> {
-    /// Whether the lock was handed over at all: on a machine that has other things to do, a turn may come to nothing.
-    fn contest(&mut self, language: &Language, seconds: u32) -> bool {
-        let (address, seconds) = (self.host.address(), seconds.to_string());
-        let (mode, processes) = language.contend;
-        let start = |_| Program::start(language.run, mode, &address, self.lock.who, &seconds);
-        let mut programs: Vec<Program> = (0..processes).map(start).collect();
-        programs.iter_mut().for_each(Program::wait_until_ready);
-        let cpu_before = self.host.cpu_ns();
-        programs.iter_mut().for_each(|program| program.tell("go"));
-        // Each with the client that it was for: a process, or one of several in a process.
-        let mut grants: Vec<(u64, (usize, String))> = Vec::new();
-        for (number, program) in programs.into_iter().enumerate() {
-            grants.extend(program.finish().iter().map(|line| {
-                let (time, client) = line.split_once(' ').unwrap_or((line, ""));
-                (time.parse().expect("a time"), (number, client.into()))
-            }));
-        }
-        let cpu = self.host.cpu_ns() - cpu_before;
-        grants.sort_unstable();
-        if grants.windows(2).all(|pair| pair[0].1 == pair[1].1) {
-            return false;
-        }
-        let wall = (grants[grants.len() - 1].0 - grants[0].0) as f64 / 1e9;
-        let changes = grants.windows(2).filter(|pair| pair[0].1 != pair[1].1);
-        let gaps_us: Vec<f64> = changes.map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e3).collect();
-        let handovers = gaps_us.len() as f64;
-        self.samples.push(Sample { handovers: handovers / wall, cpu_us: cpu / 1e3 / handovers, gaps_us });
-        true
+/// Handovers per second, and from one client's grant, which it releases at once, to the grant of the next, where that is another,
+/// in µs. None: on a machine that has other things to do, a turn may come to nothing.
+fn contest(language: &Language, lock: &Lock, host: &Host, seconds: u32) -> Option<Sample> {
+    let Language { run, mode, processes, .. } = language;
+    let start = |_| Program::start(run, mode, host, lock, &seconds.to_string());
+    let mut programs: Vec<Program> = (0..*processes).map(start).collect();
+    programs.iter_mut().for_each(Program::wait_until_ready);
+    let cpu_before = host.cpu_ns();
+    programs.iter_mut().for_each(|program| program.tell("go"));
+    // Each with the client that it was for: a process, or one of several in a process.
+    let mut grants: Vec<(u64, (usize, String))> = Vec::new();
+    for (number, program) in programs.into_iter().enumerate() {
+        grants.extend(program.finish().iter().map(|line| {
+            let (time, client) = line.split_once(' ').unwrap_or((line, ""));
+            (time.parse().expect("a time"), (number, client.into()))
+        }));
     }
-
-    fn handovers(&self) -> Spread {
-        Spread::of(self.samples.iter().map(|sample| sample.handovers))
+    let cpu = host.cpu_ns() - cpu_before;
+    grants.sort_unstable();
+    let changes = grants.windows(2).filter(|pair| pair[0].1 != pair[1].1);
+    let times: Vec<f64> = changes.map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e3).collect();
+    if times.is_empty() {
+        return None;
     }
-
-    fn beside(&self, other: &Self, language: &Language) -> Row {
-        let pairs = || self.samples.iter().zip(&other.samples);
-        Row {
-            work: work(language, self.lock.who),
-            beside: other.lock.name.into(),
-            bound: None,
-            unit: "x".into(),
-            value: Spread::of(pairs().map(|(ours, theirs)| ours.handovers / theirs.handovers)),
-            cpu: Some(Spread::of(pairs().map(|(ours, theirs)| theirs.cpu_us / ours.cpu_us))),
-        }
-    }
-
-    fn figure(&self, language: &Language) -> Figure {
-        let gaps = sorted(self.samples.iter().flat_map(|sample| sample.gaps_us.iter().copied()));
-        Figure {
-            work: format!("handovers, 8 clients, {}", language.name),
-            who: self.lock.name.into(),
-            unit: "per second".into(),
-            value: self.handovers(),
-            cpu_us: Some(Spread::of(self.samples.iter().map(|sample| sample.cpu_us))),
-            remark: format!(
-                "from grant to grant p50 {:.0}, p99 {:.0}, max {:.0} µs",
-                percentile(&gaps, 50.0),
-                percentile(&gaps, 99.0),
-                percentile(&gaps, 100.0),
-            ),
-        }
-    }
+    let wall = Duration::from_nanos(grants[grants.len() - 1].0 - grants[0].0);
+    Some(Sample { times: times.clone(), ..Sample::rate(times.len() as f64, wall, cpu) })
 }
 
 /// What is compared, as rows name it.
-fn work(language: &Language, who: &str) -> String {
-    let with = match (who, language.client) {
+fn work(language: &Language, lock: &Lock) -> String {
+    let with = match (&lock.who[..], &language.client[..]) {
         ("package", _) => "our package",
         ("session", _) => "raw commands by Jedis and SESSION",
         ("redislock", "Lettuce") => "raw commands by Jedis",
@@ -106,51 +56,162 @@ fn work(language: &Language, who: &str) -> String {
 }
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
-    let (rounds, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
+    let (turns, seconds) = (plan.pick(5, 2), plan.pick(3, 2));
     let mut groups = Vec::new();
-    for language in LANGUAGES.iter().chain([&EIGHT_JVMS]).chain(&PACKAGES_ONLY) {
-        let name = language.name;
-        if let Err(reason) = install(language.run) {
-            report.note(format!("clients, {name}: left out, {reason}"));
+    for language in &TABLES.languages {
+        let Language { run, name, ours, peers, .. } = language;
+        let locks = ours.iter().chain(peers).map(String::as_str);
+        let hosted = hosted(plan, report, run, &format!("clients, {name}"), locks);
+        if hosted.is_empty() {
             continue;
         }
-        let mut contestants = Vec::new();
-        for lock in language.ours.iter().chain(language.peers) {
-            match Host::start(plan, lock.host) {
-                Ok(host) => contestants.push(Contestant { lock, host, samples: Vec::new() }),
-                Err(reason) => report.note(format!("{}: left out, {reason}", lock.name)),
-            }
-        }
-        for round in 1..=rounds {
-            for place in order(contestants.len(), round) {
-                let contestant = &mut contestants[place];
-                let who = format!("{name}, {}", contestant.lock.name);
-                let tried = (0..TRIES).take_while(|_| !contestant.contest(language, seconds)).count();
-                assert!(tried < TRIES, "{who}: the lock is not handed over");
-                if tried > 0 {
-                    report.warn(&format!("{who}: a turn without a handover was repeated"));
-                }
-            }
-            progress(&format!("  clients, {name}: {round}/{rounds}"));
-        }
-        let (ours, peers) = contestants.split_at(language.ours.len());
-        let [package, raw @ ..] = ours else { panic!("{name} has no package") };
-        report.rows(
-            raw.iter().filter(|raw| raw.lock.who != "session").map(|raw| package.beside(raw, language)),
-        );
-        report.rows(ours.iter().flat_map(|ours| peers.iter().map(|peer| ours.beside(peer, language))));
-        for contestant in &contestants {
-            report.figure(contestant.figure(language));
-        }
-        let bar = |contestant: &Contestant<'_>| Bar {
-            name: contestant.lock.name.into(),
-            value: contestant.handovers().median,
+        let locks: Vec<&Lock> = hosted.iter().map(|(lock, _)| *lock).collect();
+        let start = || hosted.iter().map(|(lock, host)| (lock.name.clone(), (*lock, host))).collect();
+        let turn = |(lock, host): &mut (&'static Lock, &Host)| {
+            let who = format!("{name}, {}", lock.name);
+            let mut samples = (0..TRIES).map(|_| contest(language, lock, host, seconds));
+            samples.next().flatten().unwrap_or_else(|| {
+                report.warn(&format!("{who}: a turn without a handover was repeated"));
+                samples.flatten().next().unwrap_or_else(|| panic!("{who}: the lock is not handed over"))
+            })
         };
-        groups.push(Group { title: name.into(), bars: contestants.iter().map(bar).collect() });
+        let what = format!("handovers, 8 clients, {name}");
+        let rounds = Rounds::play(&what, "per second", 1, 1..=turns, start, turn);
+        let (ours, peers) = locks.split_at(ours.len());
+        let [package, raw @ ..] = ours else { panic!("{name} has no package") };
+        let row = |ours: &Lock, other: &Lock| rounds.row(&work(language, ours), &ours.name, &other.name);
+        let raw = raw.iter().filter(|raw| raw.who != "session");
+        report.rows.extend(raw.filter_map(|raw| row(package, raw)));
+        let pairs = ours.iter().flat_map(|ours| peers.iter().map(move |peer| (ours, peer)));
+        report.rows.extend(pairs.filter_map(|(ours, peer)| row(ours, peer)));
+        let figures = rounds.figures(|samples| {
+            let [half, most, max] = percentiles(&times(samples));
+            format!("from grant to grant p50 {half:.0}, p99 {most:.0}, max {max:.0} µs")
+        });
+        let bars = figures.iter().map(|figure| (figure.who.clone(), figure.value.median));
+        groups.push(Group { title: name.clone(), bars: bars.collect() });
+        report.figures.extend(figures);
     }
     if !groups.is_empty() {
         bars(plan, "clients", "Handovers per second, 8 clients on one lock", &groups);
     }
-    tasks::with_own_locks(plan, report);
-    mixes::on_one_lock(plan, report);
+    mixes(plan, report, "clients");
+}
+
+/// What a stretch came to: grants per second, and the waits of the writer, where there is one, or of all, in ms. The shares are the
+/// writer's grants per second and the longest wait of a reader; else the grants of the client that got the fewest, in % of an even
+/// share.
+fn contest_of(mix: &Mix, lock: &Lock, host: &Host, seconds: u32) -> Sample {
+    let mut program = Program::start(&mix.run, &mix.mode, host, lock, &seconds.to_string());
+    program.wait_until_ready();
+    let cpu = host.cpu_ns();
+    program.tell("go");
+    let said = program.finish();
+    let cpu = host.cpu_ns() - cpu;
+    let mut said: Vec<[u64; 3]> = said.iter().map(|line| grant(line)).collect();
+    said.sort_unstable();
+    if mix.served == Served::InTurn {
+        said.dedup_by_key(|[_, client, _]| *client);
+    }
+    let first = said.first().expect("a grant")[0];
+    let (mut writer_ms, mut others_ms) = (Vec::new(), Vec::new());
+    let mut grants: BTreeMap<u64, f64> = BTreeMap::new();
+    for &[time, client, waited] in &said {
+        let by_writer = mix.served == Served::Writer(client);
+        (if by_writer { &mut writer_ms } else { &mut others_ms }).push(waited as f64 / 1e6);
+        // Who waits when the time is over is given some more to get its grant, which is none of this time.
+        let in_time = time - first < u64::from(seconds) * 1_000_000_000;
+        *grants.entry(client).or_default() += f64::from(u8::from(in_time));
+    }
+    let (all, least) = (grants.values().sum::<f64>(), grants.values().copied().fold(f64::MAX, f64::min));
+    let (times, shares) = match mix.served {
+        Served::Writer(client) => {
+            let writes = grants.get(&client).copied().unwrap_or_default() / f64::from(seconds);
+            (writer_ms, [writes, longest(&others_ms)])
+        }
+        _ => (others_ms, [100.0 * least * grants.len() as f64 / all, 0.0]),
+    };
+    let cpu_us = cpu / 1e3 / said.len() as f64;
+    Sample { cpu_us, times, shares, ..Sample::rate(all, Duration::from_secs(seconds.into()), 0.0) }
+}
+
+/// A line of a program: when a grant came, whose it was, and how long it was waited for.
+fn grant(line: &str) -> [u64; 3] {
+    let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
+    numbers.try_into().unwrap_or_else(|_| panic!("no grant: {line}"))
+}
+
+fn longest(waits: &[f64]) -> f64 {
+    waits.iter().copied().fold(0.0, f64::max)
+}
+
+/// Ours beside another.
+fn rows(rounds: &Rounds, Mix { who, served, .. }: &Mix, ours: &str, other: &str) -> Option<[Row; 2]> {
+    let both = (rounds.of(ours)?, rounds.of(other)?);
+    let row = |work: String, of: fn(&Sample) -> f64| Row::ratio(work, other, ratio(both.0, both.1, of));
+    let counted = rounds.row(&format!("{}/s, {who}", counted(*served)), ours, other)?;
+    let more = match served {
+        Served::Writer(_) => row(format!("grants/s of the writer, {who}"), |sample| sample.shares[0]),
+        _ => row(format!("longest wait of a client, {who}"), |sample| longest(&sample.times)),
+    };
+    Some([counted, more])
+}
+
+/// What there is to tell of one's waits, beside its grants.
+fn figures(Mix { who, served, .. }: &Mix, name: &str, samples: &[Sample]) -> Vec<Figure> {
+    if *served == Served::Alone {
+        return Vec::new();
+    }
+    let (whose, more) = match served {
+        Served::Writer(_) => {
+            let readers = spread(samples, |sample| sample.shares[1]).max;
+            ("the writer", format!("; a reader's longest {}", Spread::one(readers)))
+        }
+        _ => ("a client", String::new()),
+    };
+    let [half, most, _] = percentiles(&times(samples)).map(Spread::one);
+    let value = spread(samples, |sample| longest(&sample.times));
+    let waits = Figure::new(format!("longest wait of {whose}, {who}"), name, "ms", value);
+    let mut figures = vec![waits.remark(format!("p50 {half}, p99 {most}{more} ms"))];
+    if !matches!(served, Served::Writer(_)) {
+        let work = format!("grants of the client with the fewest, {who}");
+        let share = spread(samples, |sample| sample.shares[0]);
+        figures.push(Figure::new(work, name, "% of an even share", share));
+    }
+    figures
+}
+
+fn counted(served: Served) -> &'static str {
+    if served == Served::InTurn { "handovers" } else { "grants" }
+}
+
+/// Measures those of a part.
+pub(crate) fn mixes(plan: &Plan, report: &mut Report, part: &str) {
+    let seconds = plan.pick(3, 2);
+    for mix in TABLES.mixes.iter().filter(|mix| mix.part == part) {
+        let Mix { run, who, served, rounds, locks, .. } = mix;
+        let [full, quick] = rounds.unwrap_or([5, 2]);
+        let hosted = hosted(plan, report, run, who, locks.iter().map(String::as_str));
+        let [(ours, _), peers @ ..] = &hosted[..] else { continue };
+        let start = || hosted.iter().map(|(lock, host)| (lock.name.clone(), (*lock, host))).collect();
+        let work = format!("{}, {who}", counted(*served));
+        let turn = |(lock, host): &mut (&'static Lock, &Host)| contest_of(mix, lock, host, seconds);
+        let rounds = Rounds::play(&work, "per second", 1, 1..=plan.pick(full, quick), start, turn);
+        let rows = peers.iter().filter_map(|(peer, _)| rows(&rounds, mix, &ours.name, &peer.name));
+        report.rows.extend(rows.flat_map(|[counted, more]| {
+            [Some(counted), (*served != Served::Alone).then_some(more)].into_iter().flatten()
+        }));
+        let remark = |samples: &[Sample]| match served {
+            Served::Writer(_) => {
+                let readers = spread(samples, |sample| sample.value - sample.shares[0]).median;
+                let writes = spread(samples, |sample| sample.shares[0]).median;
+                format!("readers {}, writer {}", Spread::one(readers), Spread::one(writes))
+            }
+            _ => String::new(),
+        };
+        for (figure, (name, samples)) in rounds.figures(remark).into_iter().zip(&rounds.all) {
+            report.figures.push(figure);
+            report.figures.extend(figures(mix, name, samples));
+        }
+    }
 }

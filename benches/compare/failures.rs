@@ -7,11 +7,13 @@ use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::hosts::{Host, Kind};
-use crate::install::install;
-use crate::plan::{Plan, progress};
-use crate::programs::{LANGUAGES, Language, Lock, PLAIN, Program, SESSION};
+use crate::programs::{Lock, Program, TABLES, hosted};
 use crate::report::{Cost, EVENTS, LIMIT, Report};
+use crate::rounds::{Plan, progress};
 
+// The places of `EVENTS`.
+const HOLDER_KILLED: usize = 0;
+const HOLDER_STOPPED: usize = 1;
 const WAITER_KILLED: usize = 2;
 
 /// After this, a process that was told to acquire waits for the lock.
@@ -26,10 +28,10 @@ struct Trial {
 }
 
 impl Trial {
-    fn prepare(language: &Language, lock: &Lock, host: &Host, event: usize) -> Self {
+    fn prepare(run: &str, lock: &Lock, host: &Host, event: usize) -> Self {
         let key = format!("trial-{event}");
         let count = if event == WAITER_KILLED { 3 } else { 2 };
-        let start = |_| Program::start(language.run, "hold", &host.address(), lock.who, &key);
+        let start = |_| Program::start(run, "hold", host, lock, &key);
         let mut processes: Vec<Program> = (0..count).map(start).collect();
         processes.iter_mut().for_each(Program::wait_until_ready);
         Self { event, processes }
@@ -44,24 +46,17 @@ impl Trial {
             waiter.tell("acquire");
             thread::sleep(SETTLED);
         }
-        let from = match self.event {
-            0 => {
-                let from = now_ns();
-                holder.signal(Signal::KILL);
-                from
-            }
-            1 => {
-                let from = now_ns();
-                holder.signal(Signal::STOP);
-                from
-            }
+        let mut from = now_ns();
+        match self.event {
+            HOLDER_KILLED => holder.signal(Signal::KILL),
+            HOLDER_STOPPED => holder.signal(Signal::STOP),
             _ => {
                 waiters[0].signal(Signal::KILL);
                 thread::sleep(SETTLED);
                 holder.tell("release");
-                time(&holder.hear(LIMIT).expect("the time of the release"))
+                from = time(&holder.hear(LIMIT).expect("the time of the release"));
             }
-        };
+        }
         let granted = waiters.last_mut().expect("a waiter").hear(LIMIT)?;
         Some((time(&granted) - from) / 1e6)
     }
@@ -79,23 +74,13 @@ fn now_ns() -> f64 {
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let (mut hosts, mut names, mut trials) = (Vec::new(), Vec::new(), Vec::new());
-    for language in &LANGUAGES {
-        let client = language.client;
-        if let Err(reason) = install(language.run) {
-            report.note(format!("failures, {client}: left out, {reason}"));
-            continue;
-        }
-        for lock in [PLAIN, SESSION].iter().chain(language.peers) {
-            let host = match Host::start(plan, lock.host) {
-                Ok(host) => host,
-                Err(reason) => {
-                    report.note(format!("{}: left out, {reason}", lock.name));
-                    continue;
-                }
-            };
-            trials.extend((0..EVENTS.len()).map(|event| Trial::prepare(language, lock, &host, event)));
+    for language in TABLES.languages.iter().filter(|language| language.fails) {
+        let client = &language.client;
+        let locks = ["raw", "session"].into_iter().chain(language.peers.iter().map(String::as_str));
+        for (lock, host) in hosted(plan, report, &language.run, &format!("failures, {client}"), locks) {
+            trials.extend((0..EVENTS.len()).map(|event| Trial::prepare(&language.run, lock, &host, event)));
             let ours = lock.host == Kind::Module;
-            names.push(if ours { format!("{}: {}", language.name, lock.name) } else { lock.name.into() });
+            names.push(if ours { format!("{}: {}", language.name, lock.name) } else { lock.name.clone() });
             hosts.push(host);
         }
         progress(&format!("  failures, {client}: ready"));
@@ -109,6 +94,6 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         .collect();
     let waits: Vec<_> = running.into_iter().map(|trial| trial.join().expect("a trial's end")).collect();
     for (who, waits) in names.into_iter().zip(waits.as_chunks().0) {
-        report.cost(Cost { who, waits_ms: *waits });
+        report.costs.push(Cost { who, waits_ms: *waits });
     }
 }

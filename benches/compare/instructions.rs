@@ -4,19 +4,20 @@
 //! A count depends on the server's build, on the C library and on the processor. What it is times that of `SET NX PX` and
 //! `DEL`, counted in the same way on the same server, does not: that ratio is what the guard looks at.
 
-use std::fs;
-use std::iter;
 use std::ops::RangeInclusive;
 use std::process::{self, Command};
-use std::thread;
+use std::rc::Rc;
+use std::time::Duration;
+use std::{fs, iter, thread};
 
 use serde::{Deserialize, Serialize};
 
 use crate::net::Net;
-use crate::plan::progress;
 use crate::report::{Figure, Report, Row};
-use crate::resp;
-use crate::rivals::{LEASE, Rival, Scripts};
+use crate::rivals::{
+    self, BLMOVE, HASH_LUA, LEASE, LONG_LEASE, REDISLOCK, SET_DEL, SET_DEL_BESIDE_MODULE, SET_LUA,
+};
+use crate::rounds::{Plan, progress, spread};
 use crate::server::{Server, Setup};
 use crate::stats::Spread;
 use crate::waiters::Circle;
@@ -24,187 +25,117 @@ use crate::waiters::Circle;
 /// How often each work is done in any case, so that what happens only at first cancels out.
 const BEGIN: usize = 800;
 
-/// How many pairs are sent at once.
 const PIPELINE: usize = 16;
-/// How many locks they go round on.
 const KEYS: usize = 500;
-/// How many contend for the lock that is handed over.
 const CLIENTS: usize = 8;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
-    Pair(Rival),
-    /// A pair while each of many other locks is waited for.
-    PairBeside,
-    Handover,
-    /// The same with a token that `BLMOVE` waits for.
-    Token,
-}
-
-const PAIR: Work = Work::Pair(Rival::Redislock);
-/// In the order in which they are done: those last for whom the server listens to keys from then on.
-const GUARDED: [Work; 4] = [Work::Pair(Rival::SetDel), PAIR, Work::PairBeside, Work::Handover];
-
-/// How many other locks are waited for.
 const OTHERS: usize = 400;
 
-/// The most instructions of the module's own for a pair: where nobody waits for anything, and where each of `OTHERS` locks is
-/// waited for.
-const OWN: [(Work, f64); 2] = [(PAIR, 1350.0), (Work::PairBeside, 1580.0)];
+type Work<'a> = (&'static str, &'a str);
 
-impl Work {
-    fn perform(self, server: &mut Server, times: usize) {
-        match self {
-            Self::Pair(rival) => pairs(rival, server, times),
-            Self::PairBeside => {
-                let _waiters = waiters(server);
-                pairs(Rival::Redislock, server, times);
-            }
-            Self::Handover => {
-                Circle::new(server, CLIENTS).run(server, times);
-            }
-            Self::Token => {
-                Circle::of_tokens(server, CLIENTS).run(server, times);
-            }
-        }
-        server.wait_for_departures();
-    }
+const PAIR: &str = "instructions of acquire + release, P=16";
+/// A pair while each of many other locks is waited for.
+const PAIR_BESIDE: &str = "instructions of acquire + release, P=16, 400 other locks waited for";
+const HANDOVER: &str = "instructions of a handover, 8 clients on one lock";
 
-    /// How often it is done beside: what a server does once, and differently each time, is to be little of it.
-    fn more(self) -> usize {
-        match self {
-            // Four times as many instructions each, and more.
-            Self::Pair(Rival::SetLua | Rival::HashLua) => 6_000,
-            _ => 24_000,
-        }
-    }
+/// In the order in which they are done: those last for whom the server listens to keys from then on.
+const GUARDED: [Work<'_>; 4] =
+    [(PAIR, SET_DEL), (PAIR, REDISLOCK), (PAIR_BESIDE, REDISLOCK), (HANDOVER, REDISLOCK)];
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Pair(_) => "instructions of acquire + release, P=16",
-            Self::PairBeside => "instructions of acquire + release, P=16, 400 other locks waited for",
-            Self::Handover | Self::Token => "instructions of a handover, 8 clients on one lock",
-        }
-    }
+/// Of those, the most instructions of the module's own for a pair: where nobody waits for anything, and where each of `OTHERS` locks
+/// is waited for.
+const OWN: [(usize, f64); 2] = [(1, 1350.0), (2, 1580.0)];
 
-    fn who(self) -> &'static str {
-        match self {
-            Self::Pair(rival) => rival.name(),
-            Self::Handover | Self::PairBeside => "Redislock",
-            Self::Token => "BLMOVE of a token",
-        }
+fn perform((what, who): Work<'_>, server: &Rc<Server>, times: usize) {
+    if what == HANDOVER {
+        Circle::new(who, server, CLIENTS).run(times, Duration::MAX);
+    } else {
+        let _waiters = (what == PAIR_BESIDE).then(|| waiters(server));
+        pairs(who, server, times);
     }
+    server.wait_for_departures();
+}
+
+/// How often it is done beside: what a server does once, and differently each time, is to be little of it.
+fn more((_, who): Work<'_>) -> usize {
+    // Scripts take four times as many instructions each, and more.
+    if who == SET_LUA || who == HASH_LUA { 6_000 } else { 24_000 }
 }
 
 /// So many pairs of acquire and release on one connection.
-fn pairs(rival: Rival, server: &mut Server, count: usize) {
-    let scripts = Scripts::load(server);
+fn pairs(who: &str, server: &Server, count: usize) {
+    let rival = rivals::pair(who).on(server);
     let success = rival.success();
     let mut net = Net::with(1, server.port);
     let numbers: Vec<usize> = (0..count).collect();
     for batch in numbers.chunks(PIPELINE) {
         for number in batch {
-            let (key, owner) = (format!("lock:{}", number % KEYS), resp::owner(*number));
-            net.out.send(0, &scripts.acquire(rival, &key, &owner, LEASE));
-            net.out.send(0, &scripts.release(rival, &key, &owner));
+            let key = format!("lock:{}", number % KEYS);
+            net.out.send(0, &rival.acquire(&key, *number, LEASE));
+            net.out.send(0, &rival.release(&key, *number));
         }
         let mut half = 0;
         net.replies(2 * batch.len(), |_, reply| {
-            assert!(reply.starts_with(success[half]), "{}: {}", rival.name(), reply.escape_ascii());
+            assert!(reply.starts_with(success[half]), "{who}: {}", reply.escape_ascii());
             half ^= 1;
         });
     }
 }
 
 /// Clients that wait, each for a lock of its own.
-fn waiters(server: &mut Server) -> Net {
+fn waiters(server: &Server) -> Net {
     let mut net = Net::with(OTHERS, server.port);
-    for conn in 0..OTHERS {
-        server.ask(&format!("LOCK.ACQUIRE other:{conn} OWNER holder PX {LEASE}0"));
-        net.out.send(conn, &resp::words(&format!("LOCK.ACQUIRE other:{conn} BLOCK 0")));
-    }
-    net.out.flush();
-    while server.blocked_clients() < OTHERS {
-        thread::sleep(std::time::Duration::from_millis(5));
-    }
+    net.fill(1, OTHERS, &format!("LOCK.ACQUIRE other:{{number}} OWNER holder PX {LONG_LEASE}"), b"*4\r\n");
+    net.block(0, OTHERS, "LOCK.ACQUIRE other:{number} BLOCK 0");
+    net.wait_until(|| server.blocked_clients() >= OTHERS);
     net
 }
 
-/// What one time of a work takes.
-#[derive(Clone, Copy)]
-struct Cost {
-    all: f64,
-    /// Of the module's code alone, without what it calls of the server's.
-    own: f64,
-}
-
-/// The instructions of one time of each work: those of a server that did it more often, beyond those of one that did not.
-fn count(works: &[Work]) -> Vec<(Work, Cost)> {
-    let total = |more: Option<Work>| {
-        let mut server = Server::start(Setup { callgrind: true, ..Setup::MODULE });
-        for &work in works {
-            work.perform(&mut server, if Some(work) == more { BEGIN + work.more() } else { BEGIN });
+/// The instructions of one time of each work, and those of the module's code alone, without what it calls of the server's: those of a
+/// server that did it more often, beyond those of one that did not.
+fn count(works: &[Work<'_>]) -> Vec<[f64; 2]> {
+    let total = |extra: Option<usize>| {
+        let server = Server::shared(Setup { callgrind: true, ..Setup::MODULE });
+        for (place, &work) in works.iter().enumerate() {
+            perform(work, &server, if Some(place) == extra { BEGIN + more(work) } else { BEGIN });
         }
-        server.instructions()
+        Rc::into_inner(server).expect("a server that nobody uses").instructions()
     };
     // Two at a time: each keeps one processor busy, and what else runs does not change a count.
-    let servers: Vec<Option<Work>> = iter::once(None).chain(works.iter().copied().map(Some)).collect();
-    let totals: Vec<(f64, f64)> = servers
-        .chunks(2)
-        .flat_map(|some| {
-            thread::scope(|scope| {
-                let counting: Vec<_> = some.iter().map(|&more| scope.spawn(move || total(more))).collect();
-                counting.into_iter().map(|total| total.join().expect("a count")).collect::<Vec<_>>()
-            })
+    let servers: Vec<Option<usize>> = iter::once(None).chain((0..works.len()).map(Some)).collect();
+    let totals = servers.chunks(2).flat_map(|some| {
+        thread::scope(|scope| {
+            let counting: Vec<_> = some.iter().map(|&extra| scope.spawn(move || total(extra))).collect();
+            counting.into_iter().map(|total| total.join().expect("a count")).collect::<Vec<_>>()
         })
-        .collect();
-    let (base, totals) = totals.split_first().expect("the first is the base");
-    let each = |(&work, total): (&Work, &(f64, f64))| {
-        let each = |count: f64, base: f64| ((count - base) / work.more() as f64).round();
-        let cost = Cost { all: each(total.0, base.0), own: each(total.1, base.1) };
-        let Cost { all, own } = cost;
-        progress(&format!("  {}, {}: {all}, of which the module's own: {own}", work.name(), work.who()));
-        (work, cost)
+    });
+    let totals: Vec<[f64; 2]> = totals.collect();
+    let each = |(&work, total): (&Work<'_>, &[f64; 2])| {
+        let [all, own] = [0, 1].map(|part| ((total[part] - totals[0][part]) / more(work) as f64).round());
+        progress(&format!("  {}, {}: {all}, of which the module's own: {own}", work.0, work.1));
+        [all, own]
     };
-    works.iter().zip(totals).map(each).collect()
+    works.iter().zip(&totals[1..]).map(each).collect()
 }
 
-fn has_callgrind() -> bool {
-    Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
-pub(crate) fn run(report: &mut Report) {
-    if !has_callgrind() {
-        report.note("instructions: left out, Valgrind is not installed".into());
-        return;
+pub(crate) fn run(_: &Plan, report: &mut Report) {
+    if !Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return report.note("instructions: left out, Valgrind is not installed".into());
     }
-    let mut rivals = Rival::all(&mut Server::start(Setup::PLAIN), report);
+    let rivals = rivals::known_pairs(report);
+    let mut works: Vec<Work<'_>> = rivals.iter().map(|rival| (PAIR, &rival.name[..])).collect();
     // All are counted on a server with the module.
-    rivals.retain(|rival| *rival != Rival::SetDelBesideModule);
-    let works = rivals.into_iter().map(Work::Pair).chain([Work::PairBeside, Work::Token, Work::Handover]);
-    let counts = count(&works.collect::<Vec<_>>());
-    for ours in [PAIR, Work::PairBeside, Work::Handover] {
-        let of_its_kind = || counts.iter().filter(move |(work, _)| work.name() == ours.name());
-        let (_, our_count) = of_its_kind().find(|(work, _)| *work == ours).expect("it was counted");
-        for &(work, Cost { all: count, .. }) in of_its_kind() {
-            if work != ours {
-                report.row(Row {
-                    work: work.name().into(),
-                    beside: work.who().into(),
-                    bound: None,
-                    unit: "x".into(),
-                    value: Spread::one(count / our_count.all),
-                    cpu: None,
-                });
+    works.retain(|(_, who)| *who != SET_DEL_BESIDE_MODULE);
+    works.extend([(PAIR_BESIDE, REDISLOCK), (HANDOVER, BLMOVE), (HANDOVER, REDISLOCK)]);
+    let counts = count(&works);
+    for what in [PAIR, PAIR_BESIDE, HANDOVER] {
+        let of_its_kind = || works.iter().zip(&counts).filter(|(work, _)| work.0 == what);
+        let (_, [ours, _]) = of_its_kind().find(|(work, _)| work.1 == REDISLOCK).expect("it was counted");
+        for ((_, who), [count, _]) in of_its_kind() {
+            if *who != REDISLOCK {
+                report.rows.push(Row::ratio(what, who, Spread::one(count / ours)));
             }
-            report.figure(Figure {
-                work: work.name().into(),
-                who: work.who().into(),
-                unit: "instructions".into(),
-                value: Spread::one(count),
-                cpu_us: None,
-                remark: String::new(),
-            });
+            report.figures.push(Figure::new(what, who, "instructions", Spread::one(*count)));
         }
     }
 }
@@ -220,7 +151,6 @@ const COUNTS: usize = 3;
 /// How often that is done, where a count seems to have changed by more.
 const TRIES: usize = 2;
 
-/// Counts of one server.
 #[derive(Serialize, Deserialize)]
 struct Counts {
     server: String,
@@ -234,19 +164,14 @@ struct Counts {
 impl Counts {
     fn here(server: String) -> Self {
         let counts: Vec<_> = (0..COUNTS).map(|_| count(&GUARDED)).collect();
-        let median = |which: Work, part: fn(&Cost) -> f64| {
-            let of = |counts: &Vec<(Work, Cost)>| {
-                let (_, cost) = counts.iter().find(|(work, _)| *work == which).expect("it was counted");
-                part(cost)
-            };
-            Spread::of(counts.iter().map(of)).median
-        };
+        let median = |place: usize, part: usize| spread(&counts, |counts| counts[place][part]).median;
+        let [set_and_del, acquire_and_release, _, handover] = [0, 1, 2, 3].map(|place| median(place, 0));
         Self {
             server,
-            set_and_del: median(GUARDED[0], |cost| cost.all),
-            acquire_and_release: median(PAIR, |cost| cost.all),
-            handover: median(Work::Handover, |cost| cost.all),
-            own: OWN.map(|(work, _)| median(work, |cost| cost.own)),
+            set_and_del,
+            acquire_and_release,
+            handover,
+            own: OWN.map(|(place, _)| median(place, 1)),
         }
     }
 
@@ -264,27 +189,25 @@ impl Counts {
     /// Whether nothing has changed too much; prints how much.
     fn is_within(&self, recorded: &Self) -> bool {
         let mut within = true;
-        for ((what, count, ratio), (_, count_then, ratio_then)) in
-            self.ratios().into_iter().zip(recorded.ratios())
+        for ((what, count, ratio), (_, then, ratio_then)) in self.ratios().into_iter().zip(recorded.ratios())
         {
             let growth = ratio / ratio_then;
             within &= ALLOWED.contains(&growth);
+            let verdict = match growth {
+                _ if growth > *ALLOWED.end() => ": GROWN TOO MUCH",
+                _ if growth < *ALLOWED.start() => ": SO LITTLE IS NOT TO BE BELIEVED",
+                _ => "",
+            };
+            let percent = (growth - 1.0) * 100.0;
             println!(
-                "{what}: {count:.0}, {ratio:.3} times; recorded: {count_then:.0}, {ratio_then:.3} times; {:+.1} %{}",
-                (growth - 1.0) * 100.0,
-                if growth > *ALLOWED.end() {
-                    ": GROWN TOO MUCH"
-                } else if growth < *ALLOWED.start() {
-                    ": SO LITTLE IS NOT TO BE BELIEVED"
-                } else {
-                    ""
-                },
+                "{what}: {count:.0}, {ratio:.3} times; recorded: {then:.0}, {ratio_then:.3} times; \
+                 {percent:+.1} %{verdict}"
             );
         }
-        for ((work, most), own) in OWN.into_iter().zip(self.own) {
+        for ((place, most), own) in OWN.into_iter().zip(self.own) {
             within &= own <= most;
             let verdict = if own > most { ": TOO MANY" } else { "" };
-            println!("{}, the module's own: {own:.0} of at most {most}{verdict}", work.name());
+            println!("{}, the module's own: {own:.0} of at most {most}{verdict}", GUARDED[place].0);
         }
         within
     }
@@ -295,7 +218,6 @@ fn line(version: &str) -> &str {
     version.rsplit_once('.').map_or(version, |(line, _)| line)
 }
 
-/// Writes the counts of this server down.
 pub(crate) fn record(version: String) {
     let counts = Counts::here(version);
     let text = serde_json::to_string_pretty(&counts).expect("plain data");

@@ -3,26 +3,25 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
 use crate::pictures::short;
-use crate::plan::{PARTS, Plan};
-use crate::programs::{REDSYNC, SPRING};
 use crate::report::{Report, Row, table};
+use crate::rounds::Plan;
 use crate::stats::Spread;
 
 /// The kinds of server whose figures are kept, as their names begin; also of their folders.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
 
-/// The results of each part.
 type Results = BTreeMap<String, Report>;
 
-/// Writes the results of a part to files: for the pages too, if they are whole.
-pub(crate) fn keep(plan: &Plan, part: &str, report: &Report, whole: bool) {
+/// Writes the results of a part to files: for the pages too, if that is asked for.
+pub(crate) fn keep(plan: &Plan, save: bool, part: &str, report: &Report) {
     add(&plan.folder, part, report);
-    if !plan.save || !whole {
+    if !save {
         return;
     }
     let kind =
@@ -53,14 +52,14 @@ fn results_in<T: DeserializeOwned>(folder: &Path) -> BTreeMap<String, T> {
     serde_json::from_str(&read(&file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// Writes the pages of figures, and the tables of the others, from the kept results.
-pub(crate) fn write_pages() {
+/// Writes the pages of figures, one for each of these parts, and the tables of the others, from the kept results.
+pub(crate) fn write_pages(parts: &[&str]) {
     let (bench, readme) = (Path::new("docs/bench.md"), Path::new("README.md"));
     let mut list = String::new();
     for kind in KINDS {
         let folder = folder_of(kind);
         let all: Results = results_in(&folder);
-        let parts = PARTS.iter().filter_map(|&part| Some((part, all.get(part)?)));
+        let parts = parts.iter().filter_map(|&part| Some((part, all.get(part)?)));
         let mut links = Vec::new();
         for (part, report) in parts {
             let title = format!("# {part}, {}\n\n{}", report.machine.server, report.about());
@@ -80,7 +79,7 @@ pub(crate) fn write_pages() {
     // One machine, one server: the other has pages of its own.
     let all: Results = results_in(&folder_of(KINDS[0]));
     insert(bench, "figures", &at_a_glance(&all, &AT_A_GLANCE));
-    insert(readme, "figures", &at_a_glance(&all, &FOR_NEWCOMERS));
+    insert(readme, "figures", &at_a_glance(&all, &AT_A_GLANCE[FOR_NEWCOMERS]));
 }
 
 fn folder_of(kind: &str) -> PathBuf {
@@ -155,40 +154,36 @@ fn find<'a>(report: &'a Report, work: &str, beside: &str) -> Option<&'a Row> {
     report.rows.iter().find(|row| row.work == work && row.beside == beside)
 }
 
-/// What a newcomer decides by: its part, its work and what it stands beside. Also what Redislock is slower at.
-const FOR_NEWCOMERS: [(&str, &str, &str); 6] = [
-    ("clients", "grants/s, 100 tasks on locks of their own in a Java program", SPRING.name),
-    (
-        "clients",
-        "grants/s, 100 tasks on locks of their own in a Java program",
-        "ShedLock's RedisLockProvider",
-    ),
-    ("clients", "grants/s, 100 tasks on locks of their own in a Go program", REDSYNC.name),
+/// A part, its work and what it stands beside.
+type Shown = (&'static str, &'static str, &'static str);
+
+const IN_JAVA: &str = "grants/s, 100 tasks on locks of their own in a Java program";
+const IN_GO: &str = "grants/s, 100 tasks on locks of their own in a Go program";
+/// What the first screen of docs/bench.md has.
+const AT_A_GLANCE: [Shown; 9] = [
+    ("handover", "handovers/s, 8 clients on one lock", "BLMOVE of a token"),
+    ("clients", IN_JAVA, "Spring's RedisLockRegistry: SET NX PX in Lua every 100 ms"),
+    ("clients", IN_JAVA, "ShedLock's RedisLockProvider"),
+    ("clients", IN_GO, "redsync: SET NX PX every 50 to 250 ms"),
     ("throughput", "acquire + release, P=1", "SET NX PX + compare-and-delete in Lua"),
     ("throughput", "acquire + release, P=1", "SET NX PX + DEL"),
     ("throughput", "acquire + release, P=16", "SET NX PX + DEL"),
-];
-
-/// What the first screen of docs/bench.md has.
-const AT_A_GLANCE: [(&str, &str, &str); 9] = [
-    ("handover", "handovers/s, 8 clients on one lock", "BLMOVE of a token"),
-    FOR_NEWCOMERS[0],
-    FOR_NEWCOMERS[1],
-    FOR_NEWCOMERS[2],
-    FOR_NEWCOMERS[3],
-    FOR_NEWCOMERS[4],
-    FOR_NEWCOMERS[5],
     ("throughput", "acquire + release, P=16", "re-entrant hash in Lua with PUBLISH"),
     ("memory", "memory of a held lock, UUID owner", "SET of the token with PX"),
 ];
+/// Which of those a newcomer decides by. Also what Redislock is slower at.
+const FOR_NEWCOMERS: RangeInclusive<usize> = 1..=6;
 
 /// The packages beside raw commands, then these ratios with those of the server's processor time. Each table says when and where.
-fn at_a_glance(all: &Results, rows: &[(&str, &str, &str)]) -> String {
+fn at_a_glance(all: &Results, rows: &[Shown]) -> String {
     let mut text = String::new();
     if let Some(clients) = all.get("clients") {
         text += &format!("{}{}\n", clients.about(), through_packages(clients));
     }
-    let mut dates: Vec<_> = rows.iter().filter_map(|(part, ..)| Some(all.get(*part)?.dated())).collect();
+    let reports = rows.iter().filter_map(|(part, ..)| all.get(*part));
+    let quick = |report: &Report| if report.quick { ", a quick run" } else { "" };
+    let mut dates: Vec<_> =
+        reports.map(|report| format!("{}{}", report.machine.caption(), quick(report))).collect();
     dates.dedup();
     text += &format!(
         "Tasks on locks of their own through the packages, and prepared commands without a client library ({}):\n\n",

@@ -8,30 +8,28 @@
     reason = "a part that meets what it did not expect stops, and says where"
 )]
 
-mod attack;
 mod clients;
-mod contest;
 mod failures;
 mod handover;
 mod hostile;
 mod hosts;
-mod install;
 mod instructions;
-mod joins;
 mod keep;
 mod lapse;
+mod line;
 mod load;
 mod memory;
-mod mixes;
 mod net;
 mod notify;
 mod pictures;
-mod plan;
+mod ping;
+mod process;
 mod programs;
 mod readers;
 mod report;
 mod resp;
 mod rivals;
+mod rounds;
 mod server;
 mod session;
 mod several;
@@ -39,78 +37,112 @@ mod shared;
 mod stall;
 mod stats;
 mod sync;
-mod tasks;
 mod throughput;
 mod waiters;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::process::exit;
 use std::time::Instant;
+use std::{env, fs};
 
-use plan::{Guard, PARTS, Plan, progress};
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use report::Report;
+use rounds::{Plan, progress};
 use server::{Server, Setup};
 
+type Part = (&'static str, fn(&Plan, &mut Report));
+
+/// The parts, in the order in which they run.
+const PARTS: [Part; 17] = [
+    ("instructions", instructions::run),
+    ("throughput", throughput::run),
+    ("handover", handover::run),
+    ("clients", clients::run),
+    ("tasks", |plan, report| clients::mixes(plan, report, "tasks")),
+    ("failures", failures::run),
+    ("waiters", waiters::run),
+    ("lapse", lapse::run),
+    ("memory", memory::run),
+    ("session", session::run),
+    ("notify", notify::run),
+    ("stall", stall::run),
+    ("hostile", hostile::run),
+    ("shared", shared::run),
+    ("several", several::run),
+    ("sync", sync::run),
+    ("durability", throughput::run_durable),
+];
+
+/// What the command line asks for; scripts/bench and scripts/instructions tell more.
+#[derive(Parser)]
+struct Arguments {
+    /// Fewer rounds
+    #[arg(long)]
+    quick: bool,
+    /// Keeps figures and pictures of the parts that ran in docs/bench and README.md, too
+    #[arg(long)]
+    save: bool,
+    /// Measures nothing: writes the pages from what is kept
+    #[arg(long)]
+    pages: bool,
+    /// Compares counts of instructions with the recorded ones
+    #[arg(long)]
+    check: bool,
+    /// Records them
+    #[arg(long)]
+    record: bool,
+    /// None: all of them
+    #[arg(value_parser = PossibleValuesParser::new(PARTS.map(|(part, _)| part)))]
+    parts: Vec<String>,
+}
+
 fn main() {
-    let mut plan = Plan::from_arguments();
-    if plan.pages {
-        return keep::write_pages();
+    let Arguments { quick, save, pages, check, record, parts } = Arguments::parse();
+    let names = PARTS.map(|(part, _)| part);
+    if pages {
+        return keep::write_pages(&names);
     }
     let version = Server::start(Setup::MODULE).version();
-    match plan.guard {
-        Some(Guard::Check) => return instructions::check(version),
-        Some(Guard::Record) => return instructions::record(version),
-        None => (),
+    if check {
+        return instructions::check(version);
     }
-    plan.caption = Report::new(version.clone(), plan.quick).machine.caption();
-    plan.clear_folder();
+    if record {
+        return instructions::record(version);
+    }
+    let target = env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    let caption = Report::new(version.clone(), quick).machine.caption();
+    let plan = Plan { quick, folder: target.join("bench"), caption };
+    // Nothing of an earlier run, of another server perhaps, is to stand beside the results.
+    if plan.folder.exists() {
+        fs::remove_dir_all(&plan.folder).expect("the folder of the earlier results to be removed");
+    }
+    fs::create_dir_all(&plan.folder).expect("a folder for the results");
     let mut failed = Vec::new();
-    for part in PARTS.into_iter().filter(|part| plan.includes(part)) {
+    for (part, measure) in
+        PARTS.into_iter().filter(|(part, _)| parts.is_empty() || parts.iter().any(|p| p == part))
+    {
         progress(part);
-        let mut report = Report::new(version.clone(), plan.quick);
+        let mut report = Report::new(version.clone(), quick);
         let begin = Instant::now();
         // What the others have measured in most of an hour is not lost with it.
-        if catch_unwind(AssertUnwindSafe(|| measure(part, &plan, &mut report))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| measure(&plan, &mut report))).is_err() {
             report.warn(&format!("{part} failed: its rows are not whole"));
             failed.push(part);
         }
         report.finish(begin.elapsed());
         // First: what reads the table may have gone away.
-        keep::keep(&plan, part, &report, !failed.contains(&part));
-        println!("\n{part}: {}", report.in_full());
+        keep::keep(&plan, save && !failed.contains(&part), part, &report);
+        println!("\n{part}: {}{}", report.about(), report.tables());
     }
     progress(&format!("results and pictures: {}", plan.folder.display()));
-    if plan.save {
-        keep::write_pages();
+    if save {
+        keep::write_pages(&names);
         progress("kept in docs/bench, docs/bench.md and README.md");
     }
     if !failed.is_empty() {
         eprintln!("error: {} failed: see above; nothing of that is kept in docs", failed.join(", "));
         exit(1);
-    }
-}
-
-fn measure(part: &str, plan: &Plan, report: &mut Report) {
-    match part {
-        "throughput" => throughput::run(plan, report),
-        "handover" => handover::run(plan, report),
-        "clients" => clients::run(plan, report),
-        "tasks" => tasks::run(plan, report),
-        "failures" => failures::run(plan, report),
-        "waiters" => waiters::run(plan, report),
-        "lapse" => lapse::run(plan, report),
-        "memory" => memory::run(plan, report),
-        "instructions" => instructions::run(report),
-        "session" => session::run(plan, report),
-        "stall" => stall::run(plan, report),
-        "hostile" => hostile::run(plan, report),
-        "shared" => {
-            shared::run(plan, report);
-            readers::run(plan, report);
-        }
-        "several" => several::run(plan, report),
-        "sync" => sync::run(plan, report),
-        "notify" => notify::run(plan, report),
-        _ => throughput::run_durable(plan, report),
     }
 }

@@ -28,7 +28,6 @@ pub(crate) struct Net {
     pub(crate) out: Outbox,
 }
 
-/// What is to be sent.
 pub(crate) struct Outbox {
     lines: Vec<Line>,
     dirty: Vec<Conn>,
@@ -62,7 +61,6 @@ impl Net {
         net
     }
 
-    /// One more connection.
     pub(crate) fn connect(&mut self, port: u16) -> Conn {
         // Connected in the blocking way, so that thousands at once do not overrun the server's backlog.
         let stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection to the server");
@@ -77,7 +75,6 @@ impl Net {
         conn
     }
 
-    /// Closes a connection.
     pub(crate) fn close(&mut self, conn: Conn) {
         self.out.lines[conn].stream = None;
     }
@@ -105,7 +102,6 @@ impl Net {
         }
     }
 
-    /// Hands over that many replies.
     pub(crate) fn replies(&mut self, count: usize, mut handle: impl FnMut(Conn, &[u8])) {
         let mut missing = count;
         while missing > 0 {
@@ -116,18 +112,41 @@ impl Net {
         }
     }
 
-    /// Sends many requests over the first so many connections, some at a time, and looks at how the replies begin.
-    pub(crate) fn fill(&mut self, conns: usize, requests: impl Iterator<Item = String>, success: &[u8]) {
+    /// Sends a line so many times, as requests by number, over the first so many connections, some at a time, and looks at how the
+    /// replies begin.
+    pub(crate) fn fill(&mut self, conns: usize, count: usize, line: &str, success: &[u8]) {
+        self.send_all(conns, (0..count).map(|number| resp::said(line, number)), success);
+    }
+
+    /// The same of any requests.
+    pub(crate) fn send_all(&mut self, conns: usize, requests: impl Iterator<Item = Vec<u8>>, success: &[u8]) {
         let mut requests = requests.peekable();
         while requests.peek().is_some() {
             let mut due = 0;
             for request in requests.by_ref().take(500 * conns) {
-                self.out.send(due % conns, &resp::words(&request));
+                self.out.send(due % conns, &request);
                 due += 1;
             }
             self.replies(due, |_, reply| {
                 assert!(reply.starts_with(success), "refused: {}", reply.escape_ascii());
             });
+        }
+    }
+
+    /// Sends a line over so many connections from that one on, by number, and does not wait for replies.
+    pub(crate) fn block(&mut self, from: Conn, count: usize, line: &str) {
+        for number in 0..count {
+            self.out.send(from + number, &resp::said(line, number));
+            if number % 500 == 0 {
+                self.out.flush();
+            }
+        }
+    }
+
+    /// Waits until that is so: no reply comes before.
+    pub(crate) fn wait_until(&mut self, is_so: impl Fn() -> bool) {
+        while !is_so() {
+            self.turn(Duration::from_millis(5), |_, conn, _| panic!("client {conn} does not wait"));
         }
     }
 }

@@ -3,21 +3,17 @@
 use std::error::Error;
 
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::plan::Plan;
+use crate::rounds::Plan;
 use crate::stats::{Spread, percentile};
 
-/// Bars that share a scale.
+/// Bars that share a scale, each with its name.
 pub(crate) struct Group {
     pub(crate) title: String,
-    pub(crate) bars: Vec<Bar>,
-}
-
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    pub(crate) value: f64,
+    pub(crate) bars: Vec<(String, f64)>,
 }
 
 /// Single measurements, in order.
@@ -84,16 +80,16 @@ pub(crate) fn bars(plan: &Plan, name: &str, title: &str, groups: &[Group]) {
             let heading = text(14).pos(Pos::new(HPos::Left, VPos::Center));
             canvas.draw(&Text::new(group.title.clone(), (4, y + HEAD / 2), heading))?;
             y += HEAD;
-            let longest = group.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-            for (place, bar) in group.bars.iter().enumerate() {
-                let end = LABELS + (space * bar.value / longest) as i32;
+            let longest = group.bars.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+            for (place, (name, value)) in group.bars.iter().enumerate() {
+                let end = LABELS + (space * value / longest) as i32;
                 let middle = y + BAR / 2;
-                let name = text(13).pos(Pos::new(HPos::Right, VPos::Center));
-                canvas.draw(&Text::new(bar.name.clone(), (LABELS - 8, middle), name))?;
+                let right = text(13).pos(Pos::new(HPos::Right, VPos::Center));
+                canvas.draw(&Text::new(name.clone(), (LABELS - 8, middle), right))?;
                 let fill = if place == 0 { colour(0) } else { colour(4) };
                 canvas.draw(&Rectangle::new([(LABELS, y + 4), (end, y + BAR - 4)], fill.filled()))?;
-                let value = text(13).pos(Pos::new(HPos::Left, VPos::Center));
-                canvas.draw(&Text::new(Spread::one(bar.value).to_string(), (end + 6, middle), value))?;
+                let left = text(13).pos(Pos::new(HPos::Left, VPos::Center));
+                canvas.draw(&Text::new(Spread::one(*value).to_string(), (end + 6, middle), left))?;
                 y += BAR;
             }
         }
@@ -112,28 +108,13 @@ pub(crate) fn distributions(plan: &Plan, name: &str, title: &str, unit: &str, cu
             .x_label_area_size(42)
             .y_label_area_size(52)
             .build_cartesian_2d((low * 0.8..high * 1.2).log_scale(), 0.0..100.0)?;
-        chart
-            .configure_mesh()
-            .bold_line_style(FAINT)
-            .light_line_style(FAINT.mix(0.3))
-            .max_light_lines(2)
-            .axis_style(INK)
-            .label_style((FONT, 13).into_font().color(&INK))
-            .x_label_formatter(&|value| short(*value))
-            .y_label_formatter(&|value| format!("{value:.0}"))
-            .x_desc(unit)
-            .y_desc("% within this time")
-            .draw()?;
+        mesh(&mut chart, unit, "% within this time", true)?;
         for curve in curves {
             let points = (0..=400).map(|step| {
                 let percent = f64::from(step) / 4.0;
                 (percentile(&curve.values, percent).max(low), percent)
             });
-            let style = colour(curve.colour).stroke_width(2);
-            chart
-                .draw_series(LineSeries::new(points, style))?
-                .label(curve.name.clone())
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+            line(&mut chart, &curve.name, curve.colour, 0, points)?;
         }
         legend(&mut chart, SeriesLabelPosition::LowerRight)
     });
@@ -153,34 +134,60 @@ pub(crate) fn lines(plan: &Plan, name: &str, title: &str, of: &str, unit: &str, 
                 (first * 0.8..last * 1.25).log_scale(),
                 (least * 0.8..most * 4.0).log_scale(),
             )?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .bold_line_style(FAINT)
-            .light_line_style(FAINT.mix(0.3))
-            .max_light_lines(2)
-            .axis_style(INK)
-            .label_style((FONT, 13).into_font().color(&INK))
-            .x_label_formatter(&|value| short(*value))
-            .y_label_formatter(&|value| short(*value))
-            .x_desc(of)
-            .y_desc(unit)
-            .draw()?;
-        for (place, line) in lines.iter().enumerate() {
-            let colour = colour(place);
-            let style = colour.stroke_width(2);
-            let medians = line.points.iter().map(|(x, spread)| (*x, spread.median));
-            chart
-                .draw_series(LineSeries::new(medians, style).point_size(3))?
-                .label(line.name.clone())
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-            let spreads = line.points.iter();
-            chart.draw_series(spreads.map(|(x, spread)| {
-                PathElement::new([(*x, spread.min), (*x, spread.max)], colour.stroke_width(1))
+        mesh(&mut chart, of, unit, false)?;
+        for (place, Line { name, points }) in lines.iter().enumerate() {
+            let medians = points.iter().map(|(x, spread)| (*x, spread.median));
+            line(&mut chart, name, place, 3, medians)?;
+            chart.draw_series(points.iter().map(|(x, spread)| {
+                PathElement::new([(*x, spread.min), (*x, spread.max)], colour(place).stroke_width(1))
             }))?;
         }
         legend(&mut chart, SeriesLabelPosition::UpperLeft)
     });
+}
+
+type Chart<'a, X, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>;
+
+fn mesh<'a, X, Y>(chart: &mut Chart<'a, X, Y>, x: &str, y: &str, lines_of_x: bool) -> Drawn
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let mut mesh = chart.configure_mesh();
+    if !lines_of_x {
+        mesh.disable_x_mesh();
+    }
+    mesh.bold_line_style(FAINT)
+        .light_line_style(FAINT.mix(0.3))
+        .max_light_lines(2)
+        .axis_style(INK)
+        .label_style((FONT, 13).into_font().color(&INK))
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value))
+        .x_desc(x)
+        .y_desc(y)
+        .draw()?;
+    Ok(())
+}
+
+/// A line with its place in the legend, and with points of that size.
+fn line<'a, X, Y>(
+    chart: &mut Chart<'a, X, Y>,
+    name: &str,
+    place: usize,
+    points: u32,
+    values: impl Iterator<Item = (f64, f64)>,
+) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let style = colour(place).stroke_width(2);
+    chart
+        .draw_series(LineSeries::new(values, style).point_size(points))?
+        .label(name)
+        .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+    Ok(())
 }
 
 fn legend<'a, C: CoordTranslate>(
@@ -204,13 +211,6 @@ pub(crate) fn short(value: f64) -> String {
         return format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into();
     }
     let digits = format!("{value:.0}");
-    let places = digits.chars().enumerate();
-    let mut text = String::new();
-    for (place, digit) in places {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let threes: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    threes.join(",")
 }

@@ -4,19 +4,23 @@
 use std::time::{Duration, Instant};
 
 use crate::net::{Conn, Net, PATIENCE};
-use crate::notify::{self, granted, name};
-use crate::plan::{Plan, order, progress};
-use crate::report::{Bound, Figure, Report, Row};
-use crate::resp::words;
+use crate::notify::{self, ASKS, HEARS, NAME, granted};
+use crate::ping::Ping;
+use crate::report::{Figure, Report, Row};
+use crate::resp::{said, words};
+use crate::rivals::LONG_LEASE;
+use crate::rounds::{Plan, Rounds, Sample, percentiles, spread, times};
 use crate::server::{Server, Setup};
-use crate::shared::{LATER_LEASE, LEASE, without_cap};
-use crate::stall::Ping;
-use crate::stats::{Spread, percentile, sorted};
+use crate::stats::sorted;
+
+/// Of what comes later, and so ends later, as it does where all leases are alike.
+pub(crate) const LATER_LEASE: &str = "7200000";
+/// As many holders as there are; else 1,000.
+pub(crate) const WITHOUT_CAP: &str = "CONFIG SET lock.max-holders 0";
 
 const READERS: usize = 10_000;
 const WRITER: &str = "writer";
 
-/// How they wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Each with `BLOCK`, on a connection of its own.
@@ -39,70 +43,46 @@ impl Way {
     }
 }
 
-/// What a batch came to.
-struct Batch {
-    /// When each had it, in ms from the release on.
-    had_ms: Vec<f64>,
-    /// The server's processor time, in µs for each reader.
-    cpu_us: f64,
-    /// The longest `PING` of another client, before another such release, and from then on.
-    quiet_ms: f64,
-    ping_ms: f64,
-}
-
-impl Batch {
-    fn last_ms(&self) -> f64 {
-        percentile(&self.had_ms, 100.0)
-    }
-}
-
 /// Readers that wait, with the connections on which they do.
 struct Readers {
     way: Way,
     server: Server,
     net: Net,
     writes: Conn,
+    /// What each reader asks.
+    asks: Vec<Vec<u8>>,
 }
 
 impl Readers {
     fn new(way: Way) -> Self {
-        let mut server = Server::start(if way == Way::Xread { Setup::PLAIN } else { Setup::MODULE });
+        let server = Server::start(if way == Way::Xread { Setup::PLAIN } else { Setup::MODULE });
         if way != Way::Xread {
-            without_cap(&mut server);
+            server.ask(WITHOUT_CAP);
             // While `PING` is asked nobody claims anything.
             server.ask("CONFIG SET lock.claim 60000");
         }
         let mut net = match way {
-            Way::Places => notify::connect(&server).0,
+            Way::Places => notify::connect(&server),
             Way::Blocked | Way::Xread => Net::with(READERS, server.port),
         };
         let writes = net.connect(server.port);
-        Self { way, server, net, writes }
+        Self { way, server, net, writes, asks: (0..READERS).map(|reader| said(&way.ask(), reader)).collect() }
     }
 
     /// All have had what they waited for, and wait again.
     fn queue_up(&mut self) {
-        let Self { way, server, net, writes } = self;
+        let Self { way, server, net, writes, .. } = self;
         if *way != Way::Xread {
-            net.out.send(*writes, &words(&format!("LOCK.ACQUIRE lock OWNER {WRITER} PX {LEASE}")));
+            net.out.send(*writes, &words(&format!("LOCK.ACQUIRE lock OWNER {WRITER} PX {LONG_LEASE}")));
             net.replies(1, |_, reply| assert!(reply.starts_with(b"*4\r\n"), "{}", reply.escape_ascii()));
         }
         if *way == Way::Places {
-            notify::queue_up(net, 0, (0..READERS).map(place));
-            return;
+            return notify::queue_up(net, READERS, &way.ask());
         }
-        for reader in 0..READERS {
-            net.out.send(reader, &way.ask(reader));
-            if reader % 500 == 0 {
-                net.out.flush();
-            }
-        }
-        while server.blocked_clients() < READERS {
-            net.turn(Duration::from_millis(5), |_, conn, _| panic!("client {conn} does not wait"));
-        }
+        net.block(0, READERS, &way.ask());
+        net.wait_until(|| server.blocked_clients() >= READERS);
     }
 
-    /// The writer gives the lock back.
     fn let_in(&mut self) {
         let request = match self.way {
             Way::Xread => "XADD stream * field value".into(),
@@ -114,15 +94,15 @@ impl Readers {
 
     /// Waits until all have it: by the reply, or by that to the claim. When each had it, in ms.
     fn hear(&mut self, begin: Instant) -> Vec<f64> {
-        let Self { way, net, writes, .. } = self;
+        let Self { way, net, writes, asks, .. } = self;
         let (mut had, mut released) = (Vec::with_capacity(READERS), false);
         while had.len() < READERS || !released {
             net.turn(PATIENCE, |out, conn, reply| {
                 if conn == *writes {
                     released = true;
-                } else if *way == Way::Places && conn == 1 {
+                } else if *way == Way::Places && conn == HEARS {
                     if let Some(reader) = granted(reply) {
-                        out.send(0, &place(reader));
+                        out.send(ASKS, &asks[reader]);
                     }
                 } else {
                     let expected: &[u8] = if *way == Way::Xread { b"*1\r\n" } else { b"*4\r\n" };
@@ -134,18 +114,18 @@ impl Readers {
         sorted(had)
     }
 
-    /// All readers give the lock back.
     fn leave(&mut self) {
         let conns = match self.way {
             Way::Xread => return,
             Way::Places => 1,
             Way::Blocked => READERS,
         };
-        let releases = (0..READERS).map(|reader| format!("LOCK.RELEASE lock {}", name(reader)));
-        self.net.fill(conns, releases, b":0\r\n");
+        self.net.fill(conns, READERS, &format!("LOCK.RELEASE lock {NAME}"), b":0\r\n");
     }
 
-    fn run(mut self) -> Batch {
+    /// Until the last had it, in ms, when each had it, and the longest `PING` of another client: before such a release, and from
+    /// it on.
+    fn run(mut self) -> Sample {
         // The first time warms up.
         self.queue_up();
         self.let_in();
@@ -155,96 +135,58 @@ impl Readers {
         self.queue_up();
         let (cpu, begin) = (self.server.cpu_ns(), Instant::now());
         self.let_in();
-        let had_ms = self.hear(begin);
+        let times = self.hear(begin);
         let cpu_us = (self.server.cpu_ns() - cpu) / 1e3 / READERS as f64;
         self.leave();
 
         // Nothing is read meanwhile, so that this program is not what a `PING` waits for.
         self.queue_up();
         let mut ping = Ping::new(self.server.port);
-        let quiet = ping.longest_for(Duration::from_millis(500));
+        let quiet = ping.longest_for(Duration::from_millis(500)).longest;
         let begin = Instant::now();
         self.let_in();
-        let pings = ping.until_quick(begin, Duration::from_secs(2));
+        let longest = ping.until_quick(begin, Duration::from_secs(2)).longest;
         self.hear(begin);
-        Batch { had_ms, cpu_us, quiet_ms: quiet.longest, ping_ms: pings.longest }
+        Sample { value: times[READERS - 1], cpu_us, shares: [quiet, longest], times }
     }
 }
 
 impl Way {
-    fn ask(self, reader: usize) -> Vec<u8> {
+    /// What the reader of each number asks.
+    fn ask(self) -> String {
+        let wait = format!("LOCK.ACQUIRE lock OWNER {NAME} PX {LATER_LEASE} SHARED BLOCK 0");
         match self {
-            Self::Xread => words("XREAD BLOCK 0 STREAMS stream $"),
-            Self::Places => place(reader),
-            Self::Blocked => {
-                words(&format!("LOCK.ACQUIRE lock OWNER {} PX {LATER_LEASE} SHARED BLOCK 0", name(reader)))
-            }
+            Self::Xread => "XREAD BLOCK 0 STREAMS stream $".into(),
+            Self::Places => format!("{wait} NOTIFY {} ONCE", notify::CHANNEL),
+            Self::Blocked => wait,
         }
     }
-}
-
-fn place(reader: usize) -> Vec<u8> {
-    let (owner, channel) = (name(reader), notify::CHANNEL);
-    words(&format!("LOCK.ACQUIRE lock OWNER {owner} PX {LATER_LEASE} SHARED BLOCK 0 NOTIFY {channel} ONCE"))
 }
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
-    let rounds = plan.pick(3, 2);
-    let mut batches = [const { Vec::new() }; Way::ALL.len()];
-    for round in 1..=rounds {
-        for place in order(Way::ALL.len(), round) {
-            batches[place].push(Readers::new(Way::ALL[place]).run());
-        }
-        progress(&format!("  {READERS} readers behind a writer: {round}/{rounds}"));
-    }
-    let [blocked, places, xread] = &batches;
+    let start = || Way::ALL.map(|way| (way.name().into(), way)).into();
+    let work = format!("until {READERS} readers behind a writer have it");
+    let rounds = Rounds::play(&work, "ms", 1, 1..=plan.pick(3, 2), start, |way| Readers::new(*way).run());
     // A place has a message and a claim, which is a command.
-    let ours = [(Way::Blocked, blocked, 2.0), (Way::Places, places, 5.0)];
-    for (way, batches, bound) in ours {
-        let pairs = || batches.iter().zip(xread);
-        report.row(Row {
-            work: format!("until {READERS} {} have it", way.name()),
-            beside: Way::Xread.name().into(),
-            bound: Some(Bound::AtMost(bound)),
-            unit: "x".into(),
-            value: Spread::of(pairs().map(|(ours, theirs)| ours.last_ms() / theirs.last_ms())),
-            cpu: Some(Spread::of(pairs().map(|(ours, theirs)| ours.cpu_us / theirs.cpu_us))),
-        });
+    let ours = [(Way::Blocked, 2.0), (Way::Places, 5.0)];
+    for (way, bound) in ours {
+        let work = format!("until {READERS} {} have it", way.name());
+        let row = rounds.row(&work, way.name(), Way::Xread.name());
+        report.rows.extend(row.map(|row| row.at_most(bound)));
     }
-    for (way, batches, _) in ours {
-        report.row(Row {
-            work: "longest PING of another client".into(),
-            beside: format!("a writer lets in {READERS} {}", way.name()),
-            bound: Some(Bound::AtMost(10.0)),
-            unit: " ms".into(),
-            value: Spread::of(batches.iter().map(|batch| batch.ping_ms)),
-            cpu: None,
-        });
-    }
-    for (way, batches) in Way::ALL.into_iter().zip(&batches) {
-        let had = sorted(batches.iter().flat_map(|batch| batch.had_ms.iter().copied()));
-        report.figure(Figure {
-            work: format!("until {READERS} readers behind a writer have it"),
-            who: way.name().into(),
-            unit: "ms".into(),
-            value: Spread::of(batches.iter().map(Batch::last_ms)),
-            cpu_us: Some(Spread::of(batches.iter().map(|batch| batch.cpu_us))),
-            remark: format!(
-                "one of them p50 {:.1}, p99 {:.1} ms",
-                percentile(&had, 50.0),
-                percentile(&had, 99.0)
-            ),
-        });
-    }
-    for (way, batches) in Way::ALL.into_iter().zip(&batches) {
-        let quiet = Spread::of(batches.iter().map(|batch| batch.quiet_ms)).max;
-        report.figure(Figure {
-            work: "longest PING of another client".into(),
-            who: format!("a writer lets in {READERS} {}", way.name()),
-            unit: "ms".into(),
-            value: Spread::of(batches.iter().map(|batch| batch.ping_ms)),
-            cpu_us: None,
-            remark: format!("before it at most {quiet:.1} ms"),
-        });
+    report.figures.extend(rounds.figures(|samples| {
+        let [half, most, _] = percentiles(&times(samples));
+        format!("one of them p50 {half:.1}, p99 {most:.1} ms")
+    }));
+    let work = "longest PING of another client";
+    for way in Way::ALL {
+        let samples = rounds.of(way.name()).unwrap_or_default();
+        let [quiet, longest] = [0, 1].map(|share| spread(samples, |sample| sample.shares[share]));
+        let event = format!("a writer lets in {READERS} {}", way.name());
+        if way != Way::Xread {
+            report.rows.push(Row::new(work, &event, " ms", longest).at_most(10.0));
+        }
+        let figure = Figure::new(work, &event, "ms", longest);
+        report.figures.push(figure.remark(format!("before it at most {:.1} ms", quiet.max)));
     }
 }

@@ -1,17 +1,14 @@
 //! What was measured: ratios with their bounds, and the figures behind them, for people and for machines.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::env;
 use std::time::Duration;
-use std::{env, fs};
 
+use procfs::sys::kernel::Version;
+use procfs::{CpuInfo, Current as _, LoadAverage};
 use serde::{Deserialize, Serialize};
 
-use crate::attack::Attack;
 use crate::stats::Spread;
-
-/// How a note begins that is a warning.
-const WARNING: &str = "WARNING: ";
 
 /// What happens to the users of a lock, in part `failures`. In the end of it, one process waits.
 pub(crate) const EVENTS: [&str; 3] =
@@ -20,7 +17,7 @@ pub(crate) const EVENTS: [&str; 3] =
 pub(crate) const LIMIT: Duration = Duration::from_secs(35);
 
 /// All results of a part of a run.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) quick: bool,
@@ -28,24 +25,23 @@ pub(crate) struct Report {
     notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
     pub(crate) figures: Vec<Figure>,
-    /// What failures cost. Kept results may be older.
+    /// Kept results may be older than these two.
     #[serde(default)]
-    costs: Vec<Cost>,
-    /// What one client can do to all others. Kept results may be older.
+    pub(crate) costs: Vec<Cost>,
     #[serde(default)]
-    attacks: Vec<Attack>,
+    pub(crate) attacks: Vec<Attack>,
     /// How long it took, in s.
     took: f64,
 }
 
 /// Where and when it was measured.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 pub(crate) struct Machine {
     pub(crate) date: String,
     pub(crate) server: String,
     module: String,
-    pub(crate) processor: String,
-    pub(crate) cores: usize,
+    processor: String,
+    cores: usize,
     system: String,
     /// How many processes wanted a core, over the minute before; what else ran shows here.
     load_before: String,
@@ -92,18 +88,20 @@ pub(crate) struct Cost {
     pub(crate) waits_ms: [Option<f64>; EVENTS.len()],
 }
 
+/// What one client did to all others.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Attack {
+    pub(crate) what: String,
+    /// The longest `PING` of another client meanwhile, and right before, in ms; none: it did not come so far.
+    pub(crate) longest: Option<Spread>,
+    pub(crate) quiet: Option<Spread>,
+    /// What else it led to.
+    pub(crate) remark: String,
+}
+
 impl Report {
     pub(crate) fn new(server: String, quick: bool) -> Self {
-        Self {
-            machine: Machine::here(server),
-            quick,
-            notes: Vec::new(),
-            rows: Vec::new(),
-            figures: Vec::new(),
-            costs: Vec::new(),
-            attacks: Vec::new(),
-            took: 0.0,
-        }
+        Self { machine: Machine::here(server), quick, ..Self::default() }
     }
 
     /// Each is told once.
@@ -113,40 +111,15 @@ impl Report {
         }
     }
 
-    pub(crate) fn row(&mut self, row: Row) {
-        self.rows.push(row);
-    }
-
-    pub(crate) fn rows(&mut self, rows: impl IntoIterator<Item = Row>) {
-        self.rows.extend(rows);
-    }
-
-    pub(crate) fn figure(&mut self, figure: Figure) {
-        self.figures.push(figure);
-    }
-
-    pub(crate) fn cost(&mut self, cost: Cost) {
-        self.costs.push(cost);
-    }
-
-    pub(crate) fn attack(&mut self, attack: Attack) {
-        self.attacks.push(attack);
-    }
-
     /// Says that figures are not to be believed as they stand.
     pub(crate) fn warn(&mut self, warning: &str) {
-        self.note(format!("{WARNING}{warning}"));
+        self.note(format!("WARNING: {warning}"));
     }
 
     /// No more is to come; it took that long.
     pub(crate) fn finish(&mut self, took: Duration) {
         self.machine.load_after = load();
         self.took = took.as_secs_f64().round();
-    }
-
-    /// When, and on which server.
-    pub(crate) fn dated(&self) -> String {
-        format!("{}{}", self.machine.caption(), if self.quick { ", a quick run" } else { "" })
     }
 
     /// Where and when, in a line.
@@ -161,42 +134,27 @@ impl Report {
         )
     }
 
-    /// Where and when, and all tables.
-    pub(crate) fn in_full(&self) -> String {
-        self.about() + &self.tables()
-    }
-
     /// What is to be known, the ratios, and the figures behind them, in Markdown that reads as it is.
     pub(crate) fn tables(&self) -> String {
-        let mut text = String::new();
-        for note in &self.notes {
-            let _ = writeln!(text, "- {note}");
-        }
-        if !self.notes.is_empty() {
+        let mut text: String = self.notes.iter().map(|note| format!("- {note}\n")).collect();
+        if !text.is_empty() {
             text.push('\n');
         }
-        if !self.rows.is_empty() {
-            text += &table(
-                &["work", "compared with", "target", "median (middle half; min..max)", "by server CPU", ""],
-                self.rows.iter().map(Row::cells),
-            );
-            text.push('\n');
-        }
-        if !self.figures.is_empty() {
-            text += &table(
-                &["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"],
-                self.figures.iter().map(Figure::cells),
-            );
-        }
-        if !self.costs.is_empty() {
-            text += "What a failure costs: the time until the next holder has the lock.\n\n";
-            let titles: Vec<&str> = ["lock"].into_iter().chain(EVENTS).collect();
-            text += &table(&titles, self.costs.iter().map(Cost::cells));
-        }
-        if !self.attacks.is_empty() {
-            text += "What one client can do to all others: the longest PING of another client, in ms.\n\n";
-            text += &table(&Attack::TITLES, self.attacks.iter().map(Attack::cells));
-        }
+        let mut add = |before: &str, titles: &[&str], cells: Vec<Vec<String>>, after: &str| {
+            if !cells.is_empty() {
+                text += &format!("{before}{}{after}", table(titles, cells));
+            }
+        };
+        let titles =
+            ["work", "compared with", "target", "median (middle half; min..max)", "by server CPU", ""];
+        add("", &titles, self.rows.iter().map(Row::cells).collect(), "\n");
+        let titles = ["work", "contestant", "median (min..max)", "unit", "server CPU, µs each", "remark"];
+        add("", &titles, self.figures.iter().map(Figure::cells).collect(), "");
+        let before = "What a failure costs: the time until the next holder has the lock.\n\n";
+        add(before, &[&["lock"], &EVENTS[..]].concat(), self.costs.iter().map(Cost::cells).collect(), "");
+        let before = "What one client can do to all others: the longest PING of another client, in ms.\n\n";
+        let titles = ["attack", "longest PING", "without it", "more", "what else"];
+        add(before, &titles, self.attacks.iter().map(Attack::cells).collect(), "");
         text
     }
 }
@@ -208,47 +166,73 @@ impl Machine {
     }
 
     fn here(server: String) -> Self {
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let load = load();
+        let processor = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
+        let system = Version::current().map_or(String::new(), |linux| {
+            format!("{} {}.{}.{}", env::consts::OS, linux.major, linux.minor, linux.patch)
+        });
         Self {
             // The script tells; there is no calendar here.
             date: env::var("BENCH_DATE").unwrap_or_else(|_| "undated".into()),
             server,
             module: env!("CARGO_PKG_VERSION").into(),
-            processor: model.map_or("unknown processor", |(_, model)| model.trim()).into(),
+            processor: processor.unwrap_or("unknown processor".into()),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
-            system: format!("{} {}", env::consts::OS, release.split('-').next().unwrap_or_default().trim()),
-            load_before: load,
-            load_after: String::new(),
+            system,
+            load_before: load(),
+            ..Self::default()
         }
     }
 }
 
 fn load() -> String {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').next().unwrap_or_default().into()
+    LoadAverage::current().map_or(String::new(), |load| format!("{:.2}", load.one))
 }
 
 impl Row {
+    pub(crate) fn new(work: impl Into<String>, beside: &str, unit: &'static str, value: Spread) -> Self {
+        Self { work: work.into(), beside: beside.into(), bound: None, unit: unit.into(), value, cpu: None }
+    }
+
+    pub(crate) fn ratio(work: impl Into<String>, beside: &str, value: Spread) -> Self {
+        Self::new(work, beside, "x", value)
+    }
+
+    pub(crate) fn at_least(self, bound: impl Into<Option<f64>>) -> Self {
+        Self { bound: bound.into().map(Bound::AtLeast), ..self }
+    }
+
+    pub(crate) fn at_most(self, bound: impl Into<Option<f64>>) -> Self {
+        Self { bound: bound.into().map(Bound::AtMost), ..self }
+    }
+
+    pub(crate) fn cpu(self, cpu: Spread) -> Self {
+        Self { cpu: Some(cpu), ..self }
+    }
+
+    pub(crate) fn beside(self, beside: &str) -> Self {
+        Self { beside: beside.into(), ..self }
+    }
+
     fn cells(&self) -> Vec<String> {
-        let (bound, verdict) = match self.bound {
-            Some(bound) => (bound.text(&self.unit), self.verdict(bound)),
-            None => (String::new(), ""),
-        };
-        vec![
-            self.work.clone(),
-            self.beside.clone(),
-            bound,
-            format!("{}{}", self.value.in_full(), self.unit),
-            self.cpu.map_or(String::new(), |cpu| format!("{}{}", cpu.in_full(), self.unit)),
-            verdict.into(),
-        ]
+        let unit = &self.unit;
+        let (bound, verdict) = self.bound.map_or_else(Default::default, |bound| {
+            let (how, most) = match bound {
+                Bound::AtLeast(least) => ("least", least),
+                Bound::AtMost(most) => ("most", most),
+            };
+            (format!("at {how} {most}{unit}"), self.verdict(bound))
+        });
+        let text = |value: Spread| format!("{}{unit}", value.in_full());
+        let cpu = self.cpu.map(text).unwrap_or_default();
+        vec![self.work.clone(), self.beside.clone(), bound, text(self.value), cpu, verdict.into()]
     }
 
     fn verdict(&self, bound: Bound) -> &'static str {
-        match (bound.is_met(self.value), self.cpu.map(|cpu| bound.is_met(cpu))) {
+        let is_met = |value: Spread| match bound {
+            Bound::AtLeast(least) => value.median >= least,
+            Bound::AtMost(most) => value.median <= most,
+        };
+        match (is_met(self.value), self.cpu.map(is_met)) {
             (true, None | Some(true)) => "met",
             (false, None | Some(false)) => "MISSED",
             // As where the machine has other things to do.
@@ -258,32 +242,24 @@ impl Row {
     }
 }
 
-impl Bound {
-    pub(crate) fn is_met(self, value: Spread) -> bool {
-        match self {
-            Self::AtLeast(bound) => value.median >= bound,
-            Self::AtMost(bound) => value.median <= bound,
-        }
-    }
-
-    pub(crate) fn text(self, unit: &str) -> String {
-        match self {
-            Self::AtLeast(bound) => format!("at least {bound}{unit}"),
-            Self::AtMost(bound) => format!("at most {bound}{unit}"),
-        }
-    }
-}
-
 impl Figure {
+    pub(crate) fn new(work: impl Into<String>, who: &str, unit: &'static str, value: Spread) -> Self {
+        let (work, who, remark) = (work.into(), who.into(), String::new());
+        Self { work, who, unit: unit.into(), value, cpu_us: None, remark }
+    }
+
+    pub(crate) fn cpu(self, cpu: Spread) -> Self {
+        Self { cpu_us: Some(cpu), ..self }
+    }
+
+    pub(crate) fn remark(self, remark: impl Into<String>) -> Self {
+        Self { remark: remark.into(), ..self }
+    }
+
     fn cells(&self) -> Vec<String> {
-        vec![
-            self.work.clone(),
-            self.who.clone(),
-            self.value.to_string(),
-            self.unit.to_string(),
-            self.cpu_us.map_or(String::new(), |cpu| cpu.to_string()),
-            self.remark.clone(),
-        ]
+        let Self { work, who, unit, value, cpu_us, remark } = self;
+        let cpu = cpu_us.map(|cpu| cpu.to_string()).unwrap_or_default();
+        vec![work.clone(), who.clone(), value.to_string(), unit.to_string(), cpu, remark.clone()]
     }
 }
 
@@ -297,22 +273,24 @@ impl Cost {
     }
 }
 
+impl Attack {
+    pub(crate) fn cells(&self) -> Vec<String> {
+        let text = |value: Option<Spread>| value.map_or("-".into(), |value| value.to_string());
+        let more =
+            self.longest.zip(self.quiet).map(|(longest, quiet)| (longest.median - quiet.median).max(0.0));
+        let more = text(more.map(Spread::one));
+        vec![self.what.clone(), text(self.longest), text(self.quiet), more, self.remark.clone()]
+    }
+}
+
 /// A Markdown table whose columns are in line.
-pub(crate) fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let titles = titles.iter().map(|&title| title.into()).collect();
-    let mut lines: Vec<Vec<String>> = vec![titles];
+pub(crate) fn table(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut lines: Vec<Vec<String>> = vec![titles.iter().map(|&title| title.into()).collect()];
     lines.extend(rows);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let rule = widths.iter().map(|width| "-".repeat(*width)).collect();
-    lines.insert(1, rule);
-    let mut text = String::new();
-    for line in &lines {
-        for (cell, width) in line.iter().zip(&widths) {
-            let pad = width - cell.chars().count();
-            let _ = write!(text, "| {cell}{} ", " ".repeat(pad));
-        }
-        text.push_str("|\n");
-    }
-    text
+    let widths: Vec<usize> = (0..titles.len()).map(width).collect();
+    lines.insert(1, widths.iter().map(|width| "-".repeat(*width)).collect());
+    let cell = |(cell, width): (&String, &usize)| format!("| {cell:width$} ");
+    let line = |line: &Vec<String>| line.iter().zip(&widths).map(cell).collect::<String>() + "|\n";
+    lines.iter().map(line).collect()
 }

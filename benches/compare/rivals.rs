@@ -1,146 +1,150 @@
-//! Redislock and what it stands beside: the same step, said in each one's own commands.
+//! Redislock and what it stands beside, from the tables of `rivals.toml`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use serde::Deserialize;
 
 use crate::report::Report;
-use crate::resp::{request, words};
-use crate::server::Server;
+use crate::resp::said;
+use crate::server::{Server, Setup};
 
 /// The lease that is asked for where its length does not matter, in ms.
 pub(crate) const LEASE: &str = "30000";
+/// Longer than any measurement takes.
+pub(crate) const LONG_LEASE: &str = "3600000";
 
-/// A way to take a lock and give it back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rival {
-    /// `LOCK.ACQUIRE` and `LOCK.RELEASE`.
-    Redislock,
-    /// `SET NX PX` and `DEL`: no owner is looked at. The server's own floor.
-    SetDel,
-    /// The same on a server that has the module loaded.
-    SetDelBesideModule,
-    /// `SET NX PX` and compare-and-delete in Lua.
-    SetLua,
-    /// `SET NX PX` and `DELIFEQ`, which Valkey has from 9.0 on.
-    SetDelifeq,
-    /// `SET NX PX` and `DELEX ... IFEQ`, which Redis has from 8.4 on.
-    SetDelex,
-    /// A re-entrant lock in a hash, both halves in Lua, with `PUBLISH` on unlock.
-    HashLua,
+/// Redislock's name in both tables.
+pub(crate) const REDISLOCK: &str = "Redislock";
+pub(crate) const SET_DEL: &str = "SET NX PX + DEL";
+pub(crate) const SET_DEL_BESIDE_MODULE: &str = "SET NX PX + DEL, module loaded";
+pub(crate) const SET_LUA: &str = "SET NX PX + compare-and-delete in Lua";
+pub(crate) const HASH_LUA: &str = "re-entrant hash in Lua with PUBLISH";
+pub(crate) const BLMOVE: &str = "BLMOVE of a token";
+pub(crate) const PUB_SUB: &str = "hash in Lua, PUBLISH/SUBSCRIBE";
+pub(crate) const SESSION: &str = "Redislock, SESSION";
+
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| toml::from_str(include_str!("rivals.toml")).expect("tables of rivals"));
+const SCRIPTS: [(&str, &str); 3] = [
+    ("{compare_and_delete}", include_str!("lua/compare_and_delete.lua")),
+    ("{hash_lock}", include_str!("lua/hash_lock.lua")),
+    ("{hash_unlock}", include_str!("lua/hash_unlock.lua")),
+];
+
+#[derive(Deserialize)]
+struct Tables {
+    pairs: Vec<Rival>,
+    waits: Vec<Rival>,
+}
+
+#[derive(Clone, Deserialize)]
+pub(crate) struct Rival {
+    pub(crate) name: String,
+    /// It runs on a server with the module. The others' servers know nothing of it.
+    #[serde(default)]
+    module: bool,
+    needs: Option<String>,
+    #[serde(default)]
+    pub(crate) targets: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub(crate) colour: usize,
+    before: Option<String>,
+    pub(crate) channel: Option<String>,
+    poll: Option<u64>,
+    acquire: String,
+    granted: String,
+    release: String,
+    released: String,
+}
+
+/// A way to acquire and release, by its name.
+pub(crate) fn pair(name: &str) -> Rival {
+    find(&TABLES.pairs, name)
+}
+
+pub(crate) fn wait(name: &str) -> Rival {
+    find(&TABLES.waits, name)
+}
+
+fn find(table: &[Rival], name: &str) -> Rival {
+    table.iter().find(|rival| rival.name == name).unwrap_or_else(|| panic!("no rival {name}")).clone()
+}
+
+pub(crate) fn waits() -> Vec<Rival> {
+    TABLES.waits.clone()
+}
+
+/// Those pairs for which the server has the commands; of the others the report says that they are left out.
+pub(crate) fn known_pairs(report: &mut Report) -> Vec<Rival> {
+    let server = Server::start(Setup::PLAIN);
+    let mut rivals = TABLES.pairs.clone();
+    rivals.retain(|rival| {
+        let missing = rival.needs.as_ref().filter(|command| !server.knows(command));
+        if let Some(command) = missing {
+            report.note(format!("{}: left out, this server has no `{command}`", rival.name));
+        }
+        missing.is_none()
+    });
+    rivals
 }
 
 impl Rival {
-    const ALL: [Self; 7] = [
-        Self::Redislock,
-        Self::SetDel,
-        Self::SetDelBesideModule,
-        Self::SetLua,
-        Self::SetDelifeq,
-        Self::SetDelex,
-        Self::HashLua,
-    ];
-
-    /// Those for which the server has the commands; of the others the report says that they are left out.
-    pub(crate) fn all(server: &mut Server, report: &mut Report) -> Vec<Self> {
-        let mut rivals = Self::ALL.to_vec();
-        rivals.retain(|rival| {
-            let missing = rival.command().filter(|command| !server.knows(command));
-            if let Some(command) = missing {
-                report.note(format!("{}: left out, this server has no `{command}`", rival.name()));
-            }
-            missing.is_none()
-        });
-        rivals
+    pub(crate) fn setup(&self) -> Setup {
+        if self.module { Setup::MODULE } else { Setup::PLAIN }
     }
 
-    /// The command that not every server has.
-    fn command(self) -> Option<&'static str> {
-        match self {
-            Self::SetDelifeq => Some("DELIFEQ"),
-            Self::SetDelex => Some("DELEX"),
-            _ => None,
+    /// Which of two servers, without the module and with it, is its own.
+    pub(crate) fn server<'a, S>(&self, [plain, module]: [&'a S; 2]) -> &'a S {
+        if self.module { module } else { plain }
+    }
+
+    /// As that server knows it: it has the scripts, so that clients send `EVALSHA` as they do in life.
+    pub(crate) fn on(mut self, server: &Server) -> Self {
+        for (name, source) in SCRIPTS {
+            let sha = server.script(source);
+            self.acquire = self.acquire.replace(name, &sha);
+            self.release = self.release.replace(name, &sha);
+        }
+        self
+    }
+
+    /// Makes a lock that does not come with its first acquire.
+    pub(crate) fn make(&self, server: &Server, key: &str) {
+        if let Some(before) = &self.before {
+            server.ask(&before.replace("{key}", key));
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Redislock => "Redislock",
-            Self::SetDel => "SET NX PX + DEL",
-            Self::SetDelBesideModule => "SET NX PX + DEL, module loaded",
-            Self::SetLua => "SET NX PX + compare-and-delete in Lua",
-            Self::SetDelifeq => "SET NX PX + DELIFEQ",
-            Self::SetDelex => "SET NX PX + DELEX IFEQ",
-            Self::HashLua => "re-entrant hash in Lua with PUBLISH",
-        }
+    pub(crate) fn channel(&self, key: &str) -> Option<String> {
+        Some(self.channel.as_ref()?.replace("{key}", key))
     }
 
-    /// Whether it runs on a server with the module. The others' servers know nothing of it.
-    pub(crate) fn needs_module(self) -> bool {
-        matches!(self, Self::Redislock | Self::SetDelBesideModule)
+    /// After how long it is asked again.
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        self.poll.map(Duration::from_millis)
     }
 
-    /// How the replies to `acquire` and `release` begin where both succeeded.
-    pub(crate) fn success(self) -> [&'static [u8]; 2] {
-        match self {
-            Self::Redislock => [b"*4\r\n", b":0\r\n"],
-            Self::HashLua => [b"$-1\r\n", b":1\r\n"],
-            _ => [b"+OK\r\n", b":1\r\n"],
-        }
-    }
-}
-
-/// The scripts, by the names that a server gave them.
-pub(crate) struct Scripts {
-    compare_and_delete: String,
-    hash_lock: String,
-    hash_unlock: String,
-    hash_renew: String,
-}
-
-impl Scripts {
-    /// Loads them, so that clients send `EVALSHA` as they do in life.
-    pub(crate) fn load(server: &mut Server) -> Self {
-        Self {
-            compare_and_delete: server.script(include_str!("lua/compare_and_delete.lua")),
-            hash_lock: server.script(include_str!("lua/hash_lock.lua")),
-            hash_unlock: server.script(include_str!("lua/hash_unlock.lua")),
-            hash_renew: server.script(include_str!("lua/hash_renew.lua")),
-        }
+    /// The request by which the client of that number takes a lock for that many ms.
+    pub(crate) fn acquire(&self, key: &str, client: usize, lease: &str) -> Vec<u8> {
+        said(&self.acquire.replace("{lease}", lease).replace("{key}", key), client)
     }
 
-    /// The request that takes a lock for that many ms, without waiting.
-    pub(crate) fn acquire(&self, rival: Rival, key: &str, owner: &str, lease: &str) -> Vec<u8> {
-        match rival {
-            Rival::Redislock => words(&format!("LOCK.ACQUIRE {key} OWNER {owner} PX {lease}")),
-            Rival::HashLua => request(&["EVALSHA", &self.hash_lock, "1", key, lease, &hash_owner(owner)]),
-            _ => words(&format!("SET {key} {owner} NX PX {lease}")),
-        }
+    pub(crate) fn release(&self, key: &str, client: usize) -> Vec<u8> {
+        said(&self.release.replace("{key}", key), client)
     }
 
-    /// The request that gives it back.
-    pub(crate) fn release(&self, rival: Rival, key: &str, owner: &str) -> Vec<u8> {
-        match rival {
-            Rival::Redislock => words(&format!("LOCK.RELEASE {key} {owner}")),
-            Rival::SetDel | Rival::SetDelBesideModule => words(&format!("DEL {key}")),
-            Rival::SetLua => request(&["EVALSHA", &self.compare_and_delete, "1", key, owner]),
-            Rival::SetDelifeq => words(&format!("DELIFEQ {key} {owner}")),
-            Rival::SetDelex => words(&format!("DELEX {key} IFEQ {owner}")),
-            Rival::HashLua => {
-                let (channel, owner) = (channel(key), hash_owner(owner));
-                request(&["EVALSHA", &self.hash_unlock, "2", key, &channel, "0", LEASE, &owner])
-            }
-        }
+    /// How the replies to both begin where both succeeded.
+    pub(crate) fn success(&self) -> [&[u8]; 2] {
+        [self.granted.as_bytes(), self.released.as_bytes()]
     }
 
-    /// What a watchdog sends to renew the lease, in ms, of a lock in a hash.
-    pub(crate) fn renew_hash(&self, key: &str, owner: &str, lease: &str) -> Vec<u8> {
-        request(&["EVALSHA", &self.hash_renew, "1", key, lease, &hash_owner(owner)])
+    pub(crate) fn granted(&self, reply: &[u8]) -> bool {
+        reply.starts_with(self.granted.as_bytes())
     }
-}
 
-/// Where a lock in a hash is announced to be free.
-pub(crate) fn channel(key: &str) -> String {
-    format!("lock_channel:{{{key}}}")
-}
-
-/// The client and its thread.
-fn hash_owner(owner: &str) -> String {
-    format!("{owner}:1")
+    pub(crate) fn released(&self, reply: &[u8]) -> bool {
+        reply.starts_with(self.released.as_bytes())
+    }
 }

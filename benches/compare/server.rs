@@ -1,20 +1,19 @@
-//! Servers of the benchmark's own: on free loopback ports, in folders that go with them, ended by process id.
+//! Redis and Valkey servers of the benchmark's own, with the module and without it.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use tempfile::TempDir;
+use crate::line::Line;
+use crate::process::Process;
+use crate::resp::{integer, request, words};
 
-use crate::resp;
-
-/// How long a server may take to start, or to answer.
+/// How long a replica may take to come into sync.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a server is to be like.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Setup {
     pub(crate) module: bool,
@@ -22,216 +21,181 @@ pub(crate) struct Setup {
     pub(crate) aof: bool,
     /// Run by Callgrind, which counts its instructions.
     pub(crate) callgrind: bool,
-    /// The port of the primary that it is a replica of.
-    pub(crate) replica_of: Option<u16>,
 }
 
 impl Setup {
-    pub(crate) const PLAIN: Self = Self { module: false, aof: false, callgrind: false, replica_of: None };
+    pub(crate) const PLAIN: Self = Self { module: false, aof: false, callgrind: false };
     pub(crate) const MODULE: Self = Self { module: true, ..Self::PLAIN };
 }
 
-/// A running server; ended when dropped.
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) process: RefCell<Process>,
     pub(crate) port: u16,
-    control: Control,
-    /// Its files.
-    folder: TempDir,
+    /// A connection for what is not measured.
+    control: RefCell<Line>,
+    replicas: RefCell<Vec<Self>>,
 }
 
-/// The servers' program.
 pub(crate) fn program() -> String {
     env::var("REDISLOCK_SERVER").unwrap_or_else(|_| "redis-server".into())
 }
 
 /// The module: what `REDISLOCK_SO` names, or what was built beside this program.
 fn module() -> PathBuf {
-    let path = env::var_os("REDISLOCK_SO").map_or_else(
-        || {
-            let own = env::current_exe().expect("this program's path");
-            own.with_file_name("../libredislock.so")
-        },
-        PathBuf::from,
-    );
+    let own = env::current_exe().expect("this program's path");
+    let path = env::var_os("REDISLOCK_SO").map_or(own.with_file_name("../libredislock.so"), PathBuf::from);
     path.canonicalize().unwrap_or_else(|_| panic!("{} is missing: run scripts/bench", path.display()))
 }
 
-/// What runs the servers' program: itself, or Callgrind.
-fn command(setup: Setup, folder: &Path) -> Command {
-    if !setup.callgrind {
-        return Command::new(program());
-    }
-    let mut command = Command::new("valgrind");
-    // The program may be a script that starts the server by its own loader.
-    command.args(["--tool=callgrind", "--trace-children=yes"]);
-    // Not counted is what differs from run to run: the chores, of which there are more the longer it takes, our own
-    // questions, and the look-up of a command by its name, in a table that is hashed with another seed at each start.
-    command.args(
-        ["serverCron", "infoCommand", "lookupCommandLogic"].map(|name| format!("--toggle-collect={name}")),
+/// What runs the servers' program in a folder: itself, or Callgrind.
+fn command(setup: Setup, folder: &Path, port: u16) -> Command {
+    let mut config = format!(
+        "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 19000\ntcp-backlog 1024\nloglevel warning\n\
+         repl-diskless-sync-delay 0\nappendonly {}\nappendfsync everysec\n\
+         auto-aof-rewrite-percentage 0\n",
+        folder.display(),
+        if setup.aof { "yes" } else { "no" },
     );
-    command.arg("--collect-atstart=yes");
-    command.arg(format!("--callgrind-out-file={}", folder.join("callgrind").display()));
-    command.arg(program());
+    if setup.module {
+        config += &format!("loadmodule {}\n", module().display());
+    }
+    let file = folder.join("server.conf");
+    fs::write(&file, config).expect("a configuration file");
+    let mut command = Command::new(if setup.callgrind { "valgrind".into() } else { program() });
+    if setup.callgrind {
+        // The program may be a script that starts the server by its own loader.
+        command.args(["--tool=callgrind", "--trace-children=yes"]);
+        // Not counted is what differs from run to run: the chores, of which there are more the longer it takes, our own
+        // questions, and the look-up of a command by its name, in a table that is hashed with another seed at each start.
+        let chores = ["serverCron", "infoCommand", "lookupCommandLogic"];
+        command.args(chores.map(|name| format!("--toggle-collect={name}")));
+        // Each of those turns it off; so last.
+        command.arg("--collect-atstart=yes");
+        command.arg(format!("--callgrind-out-file={}", folder.join("callgrind").display()));
+        command.arg(program());
+    }
+    command.arg(file);
     command
 }
 
 impl Server {
     pub(crate) fn start(setup: Setup) -> Self {
-        for _ in 0..20 {
-            if let Some(server) = Self::try_start(setup) {
-                return server;
-            }
-        }
-        panic!("no port to be had");
+        let control = RefCell::new(None);
+        let is_ready = |process: &Process| {
+            let Some(mut line) = Line::try_new(process.port) else { return false };
+            // Another process may have been quicker to take the port.
+            let Ok(info) = line.say("INFO server") else { return false };
+            let is_own = field(&info, "process_id") == Some(process.child.0.id().to_string());
+            *control.borrow_mut() = is_own.then_some(line);
+            is_own
+        };
+        let process = Process::start(&env::temp_dir(), |folder, port| command(setup, folder, port), is_ready)
+            .unwrap_or_else(|error| panic!("{}: {error}", program()));
+        let control = RefCell::new(control.into_inner().expect("a connection to what is ready"));
+        Self { port: process.port, process: RefCell::new(process), control, replicas: RefCell::default() }
     }
 
-    /// None: another process was quicker to take the port.
-    fn try_start(setup: Setup) -> Option<Self> {
-        let folder =
-            tempfile::Builder::new().prefix("redislock-bench-").tempdir().expect("a folder for a server");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("its address").port();
-        drop(listener);
-        let mut config = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\nsave ''\nmaxclients 19000\ntcp-backlog 1024\nloglevel warning\n\
-             repl-diskless-sync-delay 0\nappendonly {}\nappendfsync everysec\n\
-             auto-aof-rewrite-percentage 0\n",
-            folder.path().display(),
-            if setup.aof { "yes" } else { "no" },
-        );
-        if let Some(primary) = setup.replica_of {
-            config += &format!("replicaof 127.0.0.1 {primary}\n");
-        }
-        if setup.module {
-            config += &format!("loadmodule {}\n", module().display());
-        }
-        fs::write(folder.path().join("server.conf"), config).expect("a configuration file");
-        let log_path = folder.path().join("log");
-        let log = fs::File::create(&log_path).expect("a log file");
-        let mut child = command(setup, folder.path())
-            .arg(folder.path().join("server.conf"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a second handle on the log"))
-            .stderr(log)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{} does not start: {error}", program()));
-        let begin = Instant::now();
-        loop {
-            if child.try_wait().expect("the server's state").is_some() {
-                let log = fs::read_to_string(&log_path).unwrap_or_default();
-                assert!(log.contains("Address already in use"), "the server ended at its start:\n{log}");
-                return None;
-            }
-            if let Some(control) = Control::connect(port, child.id()) {
-                return Some(Self { child, port, control, folder });
-            }
-            assert!(begin.elapsed() < PATIENCE, "the server does not answer");
-            thread::sleep(Duration::from_millis(2));
-        }
+    pub(crate) fn shared(setup: Setup) -> Rc<Self> {
+        Rc::new(Self::start(setup))
     }
 
-    /// A replica of this server, in sync with it.
-    pub(crate) fn replica(&mut self, setup: Setup) -> Self {
-        let mut replica = Self::start(Setup { replica_of: Some(self.port), ..setup });
-        let begin = Instant::now();
-        while field(&replica.control.info("replication"), "master_link_status") != Some("up") {
+    /// Gives it one more replica, which is in sync with it, and ends with it.
+    pub(crate) fn add_replica(&self, setup: Setup) {
+        let (replica, begin) = (Self::start(setup), Instant::now());
+        replica.ask(&format!("REPLICAOF 127.0.0.1 {}", self.port));
+        while field(&replica.ask("INFO replication"), "master_link_status").as_deref() != Some("up") {
             assert!(begin.elapsed() < PATIENCE, "the replica does not come into sync");
             thread::sleep(Duration::from_millis(10));
         }
         // It says that it has what it gets for the first time up to a second later.
         self.ask("SET first 1");
-        while self.ask("WAIT 9 20") == b":0\r\n" {
+        while integer(&self.ask("WAIT 9 20")) < Some(self.replicas.borrow().len() + 1) {
             assert!(begin.elapsed() < PATIENCE, "the replica acknowledges nothing");
         }
         self.ask("DEL first");
-        replica
+        self.replicas.borrow_mut().push(replica);
+    }
+
+    /// Where it is to be reached, and behind it its replicas.
+    pub(crate) fn address(&self) -> String {
+        let mut address = format!("127.0.0.1:{}", self.port);
+        self.replicas.borrow().iter().for_each(|replica| address += &format!(",127.0.0.1:{}", replica.port));
+        address
+    }
+
+    pub(crate) fn reply(&self, request: &[u8]) -> Vec<u8> {
+        self.control.borrow_mut().ask(request).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The answer to a command of words without spaces.
-    pub(crate) fn ask(&mut self, line: &str) -> Vec<u8> {
-        self.control.ask(&resp::words(line))
+    pub(crate) fn ask(&self, line: &str) -> Vec<u8> {
+        self.reply(&words(line))
     }
 
-    /// Whether the server has that command.
-    pub(crate) fn knows(&mut self, command: &str) -> bool {
+    pub(crate) fn knows(&self, command: &str) -> bool {
         let reply = self.ask(&format!("COMMAND INFO {command}"));
         !matches!(&reply[..], b"*1\r\n*-1\r\n" | b"*1\r\n$-1\r\n")
     }
 
     /// A script's name for `EVALSHA`.
-    pub(crate) fn script(&mut self, source: &str) -> String {
-        let reply = self.control.ask(&resp::request(&["SCRIPT", "LOAD", source]));
-        let reply = String::from_utf8(reply).expect("a script's name");
-        reply.lines().nth(1).unwrap_or_else(|| panic!("SCRIPT LOAD: {reply}")).into()
+    pub(crate) fn script(&self, source: &str) -> String {
+        let reply = self.reply(&request(&["SCRIPT", "LOAD", source]));
+        String::from_utf8_lossy(&reply).lines().nth(1).expect("a script's name").into()
     }
 
     /// How much processor time the server has used, all its threads, in nanoseconds. Exact while it is idle.
-    pub(crate) fn cpu_ns(&mut self) -> f64 {
-        let info = self.control.info("cpu");
+    pub(crate) fn cpu_ns(&self) -> f64 {
+        let info = self.ask("INFO cpu");
         (number(&info, "used_cpu_user") + number(&info, "used_cpu_sys")) * 1e9
     }
 
-    /// How many bytes the server has allocated.
-    pub(crate) fn used_memory(&mut self) -> f64 {
-        number(&self.control.info("memory"), "used_memory")
+    pub(crate) fn info(&self, section: &str, name: &str) -> f64 {
+        number(&self.ask(&format!("INFO {section}")), name)
+    }
+
+    /// The bytes that each of so many takes, to a tenth: the rest is the server's own housekeeping.
+    pub(crate) fn bytes_of_each(&self, count: usize, make: impl FnOnce()) -> f64 {
+        let before = self.info("memory", "used_memory");
+        make();
+        ((self.info("memory", "used_memory") - before) / count as f64 * 10.0).round() / 10.0
     }
 
     /// Waits until the server has seen that all who closed their connections are gone: only this one is left.
-    pub(crate) fn wait_for_departures(&mut self) {
-        while number(&self.control.info("clients"), "connected_clients") > 1.0 {
+    pub(crate) fn wait_for_departures(&self) {
+        while self.info("clients", "connected_clients") > 1.0 {
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// A field of the module's own section of `INFO`.
-    pub(crate) fn lock_info(&mut self, name: &str) -> f64 {
-        number(&self.control.info("lock"), name)
-    }
-
-    /// How many clients wait.
-    pub(crate) fn blocked_clients(&mut self) -> usize {
-        number(&self.control.info("clients"), "blocked_clients") as usize
+    pub(crate) fn blocked_clients(&self) -> usize {
+        self.info("clients", "blocked_clients") as usize
     }
 
     /// Ends a server that Callgrind runs; how many instructions it has executed, and how many of them are the module's own.
-    pub(crate) fn instructions(mut self) -> (f64, f64) {
-        self.control.stream.write_all(&resp::words("SHUTDOWN NOSAVE")).expect("a request that goes out");
-        let status = self.child.wait().expect("the server's end");
-        let log = fs::read_to_string(self.folder.path().join("log")).expect("the server's log");
+    pub(crate) fn instructions(self) -> [f64; 2] {
+        let Self { process, control, .. } = self;
+        let mut process = process.into_inner();
+        control.into_inner().send(&words("SHUTDOWN NOSAVE")).expect("a request that goes out");
+        let status = process.child.0.wait().expect("the server's end");
+        let log = process.log();
         assert!(status.success(), "the server ended: {status}\n{log}");
         let mut counts = log.lines().filter_map(|line| line.split_once("Collected : "));
         let (_, count) = counts.next_back().unwrap_or_else(|| panic!("Callgrind tells no count:\n{log}"));
-        let own = fs::read_to_string(self.folder.path().join("callgrind")).expect("Callgrind's file");
-        (count.trim().parse().expect("a number"), own_instructions(&own))
+        let own = fs::read_to_string(process.folder().join("callgrind")).expect("Callgrind's file");
+        [count.trim().parse().expect("a number"), own_instructions(&own)]
     }
 
     /// A setting that is a number; none: the server has no such setting.
-    pub(crate) fn setting(&mut self, name: &str) -> Option<f64> {
-        let reply = self.ask(&format!("CONFIG GET {name}"));
-        String::from_utf8_lossy(&reply).lines().last()?.parse().ok()
-    }
-
-    /// Whether the process is there.
-    pub(crate) fn is_alive(&mut self) -> bool {
-        self.child.try_wait().expect("the server's state").is_none()
-    }
-
-    pub(crate) fn process(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Its files.
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
+    pub(crate) fn setting(&self, name: &str) -> Option<f64> {
+        String::from_utf8_lossy(&self.ask(&format!("CONFIG GET {name}"))).lines().last()?.parse().ok()
     }
 
     /// The server's kind and version.
-    pub(crate) fn version(&mut self) -> String {
-        let info = self.control.info("server");
+    pub(crate) fn version(&self) -> String {
+        let info = self.ask("INFO server");
         match field(&info, "valkey_version") {
             Some(version) => format!("Valkey {version}"),
-            None => format!("Redis {}", field(&info, "redis_version").unwrap_or("of unknown version")),
+            None => format!("Redis {}", field(&info, "redis_version").unwrap_or("of unknown version".into())),
         }
     }
 }
@@ -243,11 +207,8 @@ fn own_instructions(callgrind: &str) -> f64 {
     let mut module = None;
     let (mut in_module, mut of_callee, mut own) = (false, false, 0.0);
     for line in callgrind.lines() {
-        if let Some((number, name)) = line
-            .strip_prefix("ob=")
-            .or(line.strip_prefix("cob="))
-            .map(|object| object.split_once(' ').unwrap_or((object, "")))
-        {
+        if let Some(object) = line.strip_prefix("ob=").or(line.strip_prefix("cob=")) {
+            let (number, name) = object.split_once(' ').unwrap_or((object, ""));
             if name.ends_with("/libredislock.so") {
                 module = Some(number);
             }
@@ -267,54 +228,13 @@ fn own_instructions(callgrind: &str) -> f64 {
     own
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Already ended, or being killed: there is nothing to save.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A connection for what is not measured.
-struct Control {
-    stream: TcpStream,
-}
-
-impl Control {
-    /// None: that very process does not answer there yet.
-    fn connect(port: u16, process: u32) -> Option<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        stream.set_nodelay(true).ok()?;
-        let mut control = Self { stream };
-        let info = control.info("server");
-        (field(&info, "process_id")? == process.to_string()).then_some(control)
-    }
-
-    fn ask(&mut self, request: &[u8]) -> Vec<u8> {
-        self.stream.write_all(request).expect("a request that goes out");
-        let mut reply = Vec::new();
-        let mut buffer = [0; 16 * 1024];
-        while resp::reply_len(&reply).is_none() {
-            let count = self.stream.read(&mut buffer).expect("a reply");
-            assert!(count > 0, "the server closed the connection");
-            reply.extend_from_slice(&buffer[..count]);
-        }
-        reply
-    }
-
-    fn info(&mut self, section: &str) -> String {
-        String::from_utf8_lossy(&self.ask(&resp::request(&["INFO", section]))).into_owned()
-    }
-}
-
-/// A field of a section of `INFO`.
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+fn field(info: &[u8], name: &str) -> Option<String> {
+    let info = String::from_utf8_lossy(info);
     let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-    lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim())
+    lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim().into())
 }
 
-fn number(info: &str, name: &str) -> f64 {
+fn number(info: &[u8], name: &str) -> f64 {
     let value = field(info, name).and_then(|text| text.parse().ok());
-    value.unwrap_or_else(|| panic!("INFO tells no {name}: {info}"))
+    value.unwrap_or_else(|| panic!("INFO tells no {name}: {}", info.escape_ascii()))
 }

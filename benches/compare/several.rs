@@ -1,28 +1,27 @@
 //! Several locks at once: taken and given back by one command each, beside a pipeline of as many commands for one lock, and
-//! through a client beside Redisson's MultiLock; and what such waits cost who has nothing to do with them.
+//! through a client beside Redisson's MultiLock; what such waits cost who has nothing to do with them; and what an acquire costs that
+//! joins a queue on a server where 10,000 others wait: as it is, and with `DETECT`, which has the server look for more first.
 
-use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
 
-use crate::hosts::Kind;
-use crate::joins;
-use crate::load::{Halves, Load};
-use crate::mixes::{self, Mix, Served};
+use crate::clients;
+use crate::load::{CONNECTIONS, Load, Pair, measure};
 use crate::net::Net;
-use crate::plan::{Plan, order, progress};
-use crate::programs::{JAVA, Lock};
 use crate::report::Report;
-use crate::resp::{owner, words};
-use crate::rivals::{LEASE, Rival};
+use crate::resp::{owner, said, words};
+use crate::rivals::{self, LEASE, LONG_LEASE, REDISLOCK};
+use crate::rounds::{Plan, Rounds, Sample};
 use crate::server::{Server, Setup};
-use crate::throughput::Rounds;
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     for (keys, pipeline) in SETS {
         sets(plan, report, keys, pipeline);
     }
     bystanders(plan, report);
-    joins::run(plan, report);
-    mixes::run(plan, report, &MIXES, plan.pick(5, 2));
+    joins(plan, report);
+    clients::mixes(plan, report, "several");
 }
 
 // By one command, and by many.
@@ -36,70 +35,44 @@ const TOGETHER: &str = "LOCK.MACQUIRE + LOCK.MRELEASE";
 const PIPELINED: &str = "LOCK.ACQUIRE of each + LOCK.RELEASE of each, in one pipeline";
 const ONE_LOCK: &str = "LOCK.ACQUIRE + LOCK.RELEASE of one lock";
 
-/// The locks of a set.
-fn names(conn: usize, set: usize, keys: usize) -> impl Iterator<Item = String> {
-    (0..keys).map(move |key| format!("lock:{conn}:{set}:{key}"))
+fn names(conn: usize, set: usize, keys: usize) -> Vec<String> {
+    (0..keys).map(|key| format!("lock:{conn}:{set}:{key}")).collect()
 }
 
-fn together(server: &Server, keys: usize, pipeline: usize) -> Load {
-    let set = |conn, set| {
-        let (names, owner) =
-            (names(conn, set, keys).collect::<Vec<_>>().join(" "), owner(conn * LOCKS + set));
-        [
-            words(&format!("LOCK.MACQUIRE {keys} {names} OWNER {owner} PX {LEASE}")),
-            words(&format!("LOCK.MRELEASE {keys} {names} {owner}")),
-        ]
-    };
-    let released = format!("*{keys}\r\n{}", ":0\r\n".repeat(keys));
-    let halves = Halves::one([b"*4\r\n", released.as_bytes()]);
-    let sets = |conn| (0..LOCKS / keys).map(|number| set(conn, number)).collect();
-    Load::of(TOGETHER, halves, server, pipeline, sets)
+fn together(names: &[String], owner: &str) -> Pair {
+    let (keys, names) = (names.len(), names.join(" "));
+    [
+        words(&format!("LOCK.MACQUIRE {keys} {names} OWNER {owner} PX {LEASE}")),
+        words(&format!("LOCK.MRELEASE {keys} {names} {owner}")),
+    ]
 }
 
-fn pipelined(server: &Server, keys: usize, pipeline: usize) -> Load {
-    let set = |conn, set| {
-        let owner = owner(conn * LOCKS + set);
-        let acquire = |name| words(&format!("LOCK.ACQUIRE {name} OWNER {owner} PX {LEASE}"));
-        let release = |name| words(&format!("LOCK.RELEASE {name} {owner}"));
-        [
-            names(conn, set, keys).flat_map(acquire).collect(),
-            names(conn, set, keys).flat_map(release).collect(),
-        ]
-    };
-    let halves = Halves { each: keys, ..Halves::one([b"*4\r\n", b":0\r\n"]) };
-    let sets = |conn| (0..LOCKS / keys).map(|number| set(conn, number)).collect();
-    Load::of(PIPELINED, halves, server, pipeline, sets)
+fn pipelined(names: &[String], owner: &str) -> Pair {
+    let acquire = |name| words(&format!("LOCK.ACQUIRE {name} OWNER {owner} PX {LEASE}"));
+    let release = |name| words(&format!("LOCK.RELEASE {name} {owner}"));
+    [names.iter().flat_map(acquire).collect(), names.iter().flat_map(release).collect()]
 }
 
 fn sets(plan: &Plan, report: &mut Report, keys: usize, pipeline: usize) {
+    let released = format!("*{keys}\r\n{}", ":0\r\n".repeat(keys));
+    let start = || {
+        let server = Server::shared(Setup::MODULE);
+        let load = |success, pair: fn(&[String], &str) -> Pair| {
+            let set = |conn, set| pair(&names(conn, set, keys), &owner(conn * LOCKS + set));
+            let sets = |conn| (0..LOCKS / keys).map(|number| set(conn, number)).collect();
+            Load::of(CONNECTIONS, success, &server, pipeline, sets)
+        };
+        let of_each: [&[u8]; 2] = [b"*4\r\n", b":0\r\n"];
+        vec![
+            (TOGETHER.into(), load([vec![b"*4\r\n"], vec![released.as_bytes()]], together)),
+            (PIPELINED.into(), load(of_each.map(|reply| vec![reply; keys]), pipelined)),
+            (ONE_LOCK.into(), Load::new(rivals::pair(REDISLOCK), &server, pipeline)),
+        ]
+    };
     let work = format!("{keys} locks taken and given back, P={pipeline}");
-    let (starts, rounds, length) = (plan.pick(3, 2), plan.pick(10, 5), plan.ms(200, 120));
-    let mut samples = [TOGETHER, PIPELINED, ONE_LOCK].map(|who| (who, Vec::new()));
-    for begun in 1..=starts {
-        let mut server = Server::start(Setup::MODULE);
-        let mut loads = [
-            together(&server, keys, pipeline),
-            pipelined(&server, keys, pipeline),
-            Load::new(Rival::Redislock, &mut server, pipeline),
-        ];
-        for round in 0..=rounds {
-            for place in order(loads.len(), round) {
-                let sample = loads[place].run(&mut server, length);
-                // The first round warms up.
-                if round > 0 {
-                    samples[place].1.push(sample);
-                }
-            }
-        }
-        progress(&format!("  {work}: {begun}/{starts}"));
-    }
-    let rounds = Rounds(samples.into());
-    rounds.warn(&work, report);
-    report.rows(rounds.row(&work, TOGETHER, PIPELINED, Some(1.0)));
-    report.rows(rounds.row(&work, TOGETHER, ONE_LOCK, None));
-    for figure in rounds.figures(&work) {
-        report.figure(figure);
-    }
+    let rounds = measure(plan, report, &work, [3, 2], start);
+    report.rows.extend(rounds.row(&work, TOGETHER, PIPELINED).map(|row| row.at_least(1.0)));
+    report.rows.extend(rounds.row(&work, TOGETHER, ONE_LOCK));
 }
 
 // Who has nothing to do with them.
@@ -118,84 +91,104 @@ const OTHERS: [(&str, usize, usize, Option<f64>); 3] = [
 fn bystanders(plan: &Plan, report: &mut Report) {
     let pipeline = 16;
     let work = format!("acquire + release, P={pipeline}, of other locks");
-    let (starts, rounds, length) = (plan.pick(4, 2), plan.pick(10, 5), plan.ms(200, 120));
-    let mut samples = OTHERS.map(|(who, ..)| (who, Vec::new()));
-    for begun in 1..=starts {
-        let mut servers = OTHERS.map(|_| Server::start(Setup::MODULE));
-        let waits = servers.iter().zip(OTHERS);
-        // Their places end with them.
-        let _others: Vec<Net> =
-            waits.map(|(server, (_, waiters, locks, _))| others(server, waiters, locks)).collect();
-        let mut loads = servers.each_mut().map(|server| Load::new(Rival::Redislock, server, pipeline));
-        for round in 0..=rounds {
-            for place in order(loads.len(), round) {
-                let sample = loads[place].run(&mut servers[place], length);
-                if round > 0 {
-                    samples[place].1.push(sample);
-                }
-            }
-        }
-        progress(&format!("  {work}: {begun}/{starts}"));
-    }
-    let rounds = Rounds(samples.into());
-    rounds.warn(&work, report);
-    for (who, _, _, bound) in OTHERS.into_iter().filter(|(who, ..)| *who != QUIET) {
-        report.rows(rounds.row(&format!("{work}, while {who}"), who, QUIET, bound));
-    }
-    for figure in rounds.figures(&work) {
-        report.figure(figure);
+    let start = || {
+        let load = |(who, waiters, locks, _): (&str, usize, usize, _)| {
+            let server = Server::shared(Setup::MODULE);
+            let others = others(&server, waiters, locks);
+            (who.into(), Load::new(rivals::pair(REDISLOCK), &server, pipeline).beside(others))
+        };
+        OTHERS.map(load).into()
+    };
+    let rounds = measure(plan, report, &work, [4, 2], start);
+    for (who, _, _, bound) in &OTHERS[1..] {
+        let row = rounds.row(&format!("{work}, while {who}"), who, QUIET);
+        report.rows.extend(row.map(|row| row.at_least(*bound)));
     }
 }
 
 /// So many wait, each for the first of its locks; the others of those are free, and reserved.
-fn others(server: &Server, waiters: usize, locks: usize) -> Net {
+fn others(server: &Rc<Server>, waiters: usize, locks: usize) -> Net {
     let mut net = Net::with(1, server.port);
-    net.fill(1, (0..HELD).map(|number| format!("LOCK.ACQUIRE held:{number}:0 PX 3600000")), b"*4\r\n");
+    net.fill(1, HELD, &format!("LOCK.ACQUIRE held:{{number}}:0 PX {LONG_LEASE}"), b"*4\r\n");
     let ask = if locks == 1 { "LOCK.ACQUIRE".into() } else { format!("LOCK.MACQUIRE {locks}") };
-    let waits = (0..waiters).map(|number| {
-        let names: Vec<_> = (0..locks).map(|lock| format!("held:{number}:{lock}")).collect();
-        format!("{ask} {} PX {LEASE} BLOCK 0 NOTIFY told", names.join(" "))
-    });
-    net.fill(1, waits, b"+QUEUED\r\n");
+    let names: String = (0..locks).map(|lock| format!(" held:{{number}}:{lock}")).collect();
+    net.fill(1, waiters, &format!("{ask}{names} PX {LEASE} BLOCK 0 NOTIFY told"), b"+QUEUED\r\n");
     net
 }
 
-// Through a client.
+// Who joins a queue.
 
-const MACQUIRE: Lock =
-    Lock { who: "several", name: "LOCK.MACQUIRE ... BLOCK 0 + LOCK.MRELEASE", host: Kind::Module };
-const MULTILOCK: Lock = Lock { who: "multilock", name: "Redisson's MultiLock", host: Kind::Plain };
+const WAITS: usize = 10_000;
+const JOINS: usize = 500;
 
-const MIXES: [Mix; 3] = [
-    Mix {
-        run: JAVA,
-        mode: "alone-2",
-        who: Cow::Borrowed("8 clients with 2 locks each of their own with Jedis"),
-        served: Served::Alone,
-        ours: MACQUIRE,
-        peers: &[MULTILOCK],
-    },
-    Mix {
-        run: JAVA,
-        mode: "alone-10",
-        who: Cow::Borrowed("8 clients with 10 locks each of their own with Jedis"),
-        served: Served::Alone,
-        ours: MACQUIRE,
-        peers: &[MULTILOCK],
-    },
-    Mix {
-        run: JAVA,
-        mode: "two-of-8",
-        who: Cow::Borrowed("16 clients, 2 of 8 locks each time with Jedis"),
-        served: Served::Alike,
-        ours: MACQUIRE,
-        peers: &[
-            Lock {
-                name: "Redisson's MultiLock, locks in the order of their names",
-                who: "multilock-in-order",
-                ..MULTILOCK
-            },
-            Lock { name: "Redisson's MultiLock, locks in any order", ..MULTILOCK },
-        ],
-    },
+const WITHOUT: &str = "LOCK.ACQUIRE ... BLOCK 0 NOTIFY";
+const WITH: &str = "LOCK.ACQUIRE ... BLOCK 0 NOTIFY DETECT";
+
+/// How many others wait, for which lock each, and who holds that of its number: in a chain it is the next one of those who wait, so
+/// that a search that follows who waits for whom finds another one at each step.
+const QUEUES: [(&str, usize, &str, &str); 4] = [
+    ("nobody else waits", 0, "lock:{number}", "{owner}"),
+    ("10,000 others wait, each for a lock of its own", WAITS, "lock:{number}", "{owner}"),
+    ("10,000 others wait for that lock", WAITS, "lock:0", "{owner}"),
+    ("10,000 others wait, each for what the next one holds", WAITS, "lock:{next}", "{owner2}"),
 ];
+
+struct Scene {
+    server: Server,
+    net: Net,
+    wanted: &'static str,
+}
+
+impl Scene {
+    fn new(waits: usize, wanted: &'static str, holder: &str) -> Self {
+        let server = Server::start(Setup::MODULE);
+        // One connection has more places here than it may by default.
+        server.ask("CONFIG SET lock.max-places 0");
+        let mut net = Net::with(1, server.port);
+        let take = |lock: &str, owner: &str| format!("LOCK.ACQUIRE {lock} OWNER {owner} PX {LONG_LEASE}");
+        // With `NOTIFY` there is a reply when it has joined.
+        let join = |lock, owner| take(lock, owner) + " BLOCK 0 NOTIFY told";
+        net.fill(1, WAITS + 1, &take("lock:{number}", holder), b"*4\r\n");
+        net.fill(1, waits, &join(wanted, "{owner2}"), b"+QUEUED\r\n");
+        // Who joins holds a lock that another one waits for, so that a circle through it is not out of the question.
+        net.fill(1, JOINS, &take("own:{number}", "{owner3}"), b"*4\r\n");
+        net.fill(1, JOINS, &join("own:{number}", "{owner4}"), b"+QUEUED\r\n");
+        Self { server, net, wanted }
+    }
+
+    /// Some join, each the queue of another lock where there are several, and leave. What one took to join, in µs.
+    fn run(&mut self, word: &str) -> Sample {
+        let Self { server, net, wanted } = self;
+        let mut each = |line: String, expected: &[u8]| {
+            let cpu = server.cpu_ns();
+            (0..JOINS).for_each(|number| net.out.send(0, &said(&line, number)));
+            let begin = Instant::now();
+            net.replies(JOINS, |_, reply| assert_eq!(reply, expected, "{}", reply.escape_ascii()));
+            let wall = begin.elapsed();
+            Sample::each(JOINS, wall, server.cpu_ns() - cpu)
+        };
+        let join =
+            format!("LOCK.ACQUIRE {wanted} OWNER {{owner3}} PX {LONG_LEASE} BLOCK 0 NOTIFY told{word}");
+        let sample = each(join, b"+QUEUED\r\n");
+        each(format!("LOCK.LEAVE {wanted} {{owner3}}"), b":1\r\n");
+        sample
+    }
+}
+
+/// The time of an acquire that joins a queue, with the word and without it.
+fn joins(plan: &Plan, report: &mut Report) {
+    for (name, waits, wanted, holder) in QUEUES {
+        let start = || {
+            let scene = Rc::new(RefCell::new(Scene::new(waits, wanted, holder)));
+            let with = |who: &str, word| (who.into(), (Rc::clone(&scene), word));
+            vec![with(WITHOUT, ""), with(WITH, " DETECT")]
+        };
+        let work = format!("joining a queue, {name}");
+        let rounds = Rounds::play(&work, "µs", 1, 0..=plan.pick(30, 10), start, |(scene, word)| {
+            scene.borrow_mut().run(word)
+        });
+        let row = rounds.row(&format!("joining a queue with DETECT, {name}"), WITH, WITHOUT);
+        report.rows.extend(row.map(|row| row.beside("without DETECT")));
+        report.figures.extend(rounds.figures(|_| format!("{JOINS} at once")));
+    }
+}

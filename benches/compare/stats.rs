@@ -23,50 +23,36 @@ impl Spread {
         Self { median, min, low, high, max }
     }
 
-    /// Of what was measured once.
     pub(crate) fn one(value: f64) -> Self {
         Self { median: value, min: value, low: value, high: value, max: value }
     }
 
-    /// The middle half of the rounds beside the extremes.
+    /// The median, the middle half of the rounds, and the extremes.
     pub(crate) fn in_full(&self) -> String {
-        let digits = self.digits();
-        let Self { median, min, low, high, max } = self;
-        if min == max {
-            return self.to_string();
-        }
-        format!("{median:.digits$} ({low:.digits$}..{high:.digits$}; {min:.digits$}..{max:.digits$})")
+        self.text("", &[(self.low, self.high), (self.min, self.max)])
     }
 
     /// The median and the middle half.
     pub(crate) fn in_short(&self, unit: &str) -> String {
-        let digits = self.digits();
-        let Self { median, min, low, high, max } = self;
-        if min == max {
-            return format!("{median:.digits$}{unit}");
-        }
-        format!("{median:.digits$}{unit} ({low:.digits$}..{high:.digits$})")
+        self.text(unit, &[(self.low, self.high)])
     }
 
-    /// How many digits after the point make three that count.
-    fn digits(&self) -> usize {
-        (2 - self.median.abs().max(1e-9).log10().floor() as i32).clamp(0, 2) as usize
+    /// The median with ranges, in digits that make three of the median's count; of what was measured once, that.
+    fn text(&self, unit: &str, ranges: &[(f64, f64)]) -> String {
+        let digits = (2 - self.median.abs().max(1e-9).log10().floor() as i32).clamp(0, 2) as usize;
+        let ranges: Vec<_> =
+            ranges.iter().map(|(from, to)| format!("{from:.digits$}..{to:.digits$}")).collect();
+        match self.median {
+            _ if self.max == 0.0 => format!("0{unit}"),
+            median if self.min == self.max => format!("{median:.digits$}{unit}"),
+            median => format!("{median:.digits$}{unit} ({})", ranges.join("; ")),
+        }
     }
 }
 
-/// The median and the extremes.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.digits();
-        let Self { median, min, max, .. } = self;
-        if *max == 0.0 {
-            return f.write_str("0");
-        }
-        if min == max {
-            write!(f, "{median:.digits$}")
-        } else {
-            write!(f, "{median:.digits$} ({min:.digits$}..{max:.digits$})")
-        }
+        f.write_str(&self.text("", &[(self.min, self.max)]))
     }
 }
 

@@ -1,21 +1,16 @@
 //! Grants that replicas confirm: `SYNC`, beside `WAIT` sent by the client, and beside a pair that nobody confirms; on one machine
 //! with one replica and with two. Through clients, beside Redisson, which has each lock confirmed by default.
 
-use std::borrow::Cow;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::rc::Rc;
 
-use crate::hosts::Kind;
-use crate::mixes::{self, Mix, Served};
-use crate::plan::{Plan, order, progress};
-use crate::programs::{JAVA, Lock};
-use crate::report::{Bound, Figure, Report, Row};
-use crate::resp::{self, owner, words};
+use crate::clients;
+use crate::load::{Load, Success};
+use crate::report::{Report, Row};
+use crate::resp::{owner, words};
 use crate::rivals::LEASE;
+use crate::rounds::{Plan, Rounds, percentiles, times};
 use crate::server::{Server, Setup};
-use crate::stats::{Spread, percentile, sorted};
+use crate::stats::Spread;
 
 const SYNC: &str = "LOCK.ACQUIRE ... SYNC + LOCK.RELEASE";
 const WAIT: &str = "LOCK.ACQUIRE, WAIT + LOCK.RELEASE";
@@ -30,115 +25,50 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
             pairs(plan, report, replicas, clients);
         }
     }
-    mixes::run(plan, report, &MIXES, plan.pick(5, 2));
+    clients::mixes(plan, report, "sync");
 }
 
-/// What one of several clients sends for its lock: what takes it, in how many commands, and what gives it back.
-struct Pair {
-    take: Vec<u8>,
-    replies: usize,
-    give_back: Vec<u8>,
-}
-
-fn pair(who: &str, client: usize, replicas: usize) -> Pair {
-    let (key, owner) = (format!("lock:{client}"), owner(client));
-    let acquire = format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LEASE}");
-    let (take, replies) = match who {
-        SYNC => (words(&format!("{acquire} SYNC {replicas} 1000")), 1),
-        // In one go: the client need not wait for the first reply.
-        WAIT => ([words(&acquire), words(&format!("WAIT {replicas} 1000"))].concat(), 2),
-        _ => (words(&acquire), 1),
-    };
-    Pair { take, replies, give_back: words(&format!("LOCK.RELEASE {key} {owner}")) }
-}
-
-/// How long each grant took to be told, in ms, in so long a time; by clients that do nothing else, each in a thread.
-fn contest(port: u16, who: &str, clients: usize, replicas: usize, length: Duration) -> Vec<f64> {
-    let threads: Vec<_> = (0..clients)
-        .map(|client| {
-            let pair = pair(who, client, replicas);
-            thread::spawn(move || {
-                let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-                stream.set_nodelay(true).expect("a socket's option");
-                let (begin, mut took) = (Instant::now(), Vec::new());
-                while begin.elapsed() < length {
-                    let sent = Instant::now();
-                    let reply = ask(&mut stream, &pair.take, pair.replies);
-                    took.push(sent.elapsed().as_secs_f64() * 1e3);
-                    assert!(reply.starts_with(b"*4"), "no grant: {}", reply.escape_ascii());
-                    ask(&mut stream, &pair.give_back, 1);
-                }
-                took
-            })
-        })
-        .collect();
-    threads.into_iter().flat_map(|thread| thread.join().expect("a client")).collect()
-}
-
-fn ask(stream: &mut TcpStream, request: &[u8], replies: usize) -> Vec<u8> {
-    stream.write_all(request).expect("a request that goes out");
-    let (mut all, mut buffer) = (Vec::new(), [0; 1024]);
-    loop {
-        let count = stream.read(&mut buffer).expect("a reply");
-        assert!(count > 0, "the server closed the connection");
-        all.extend_from_slice(&buffer[..count]);
-        let (mut at, mut came) = (0, 0);
-        while let Some(len) = resp::reply_len(&all[at..]).filter(|_| at < all.len()) {
-            (at, came) = (at + len, came + 1);
-        }
-        if came == replies {
-            return all;
-        }
+/// Clients with a lock each, which have it confirmed in that way.
+fn load(who: &str, server: &Rc<Server>, clients: usize, replicas: usize) -> Load {
+    let mut success: Success<'_> = [vec![b"*4\r\n"], vec![b":0\r\n"]];
+    if who == WAIT {
+        success[0].push(b":");
     }
+    let pair = |client| {
+        let (key, owner) = (format!("lock:{client}"), owner(client));
+        let acquire = format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LEASE}");
+        let take = match who {
+            SYNC => words(&format!("{acquire} SYNC {replicas} 1000")),
+            // In one go: the client need not wait for the first reply.
+            WAIT => [words(&acquire), words(&format!("WAIT {replicas} 1000"))].concat(),
+            _ => words(&acquire),
+        };
+        vec![[take, words(&format!("LOCK.RELEASE {key} {owner}"))]]
+    };
+    Load::of(clients, success, server, 1, pair).timed()
 }
 
 fn pairs(plan: &Plan, report: &mut Report, replicas: usize, clients: usize) {
     let plural =
         |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
-    let work = format!("acquire + release, {}, {}", plural(replicas, "replica"), plural(clients, "client"));
-    let (rounds, length) = (plan.pick(10, 4), plan.ms(500, 250));
-    let mut server = Server::start(Setup::MODULE);
-    let _replicas: Vec<Server> = (0..replicas).map(|_| server.replica(Setup::MODULE)).collect();
-    let mut samples = [SYNC, WAIT, NOBODY].map(|who| (who, Vec::new(), Vec::new()));
-    for round in 0..=rounds {
-        for place in order(samples.len(), round) {
-            let (who, rates, all) = &mut samples[place];
-            let took = contest(server.port, who, clients, replicas, length);
-            // The first round warms up.
-            if round > 0 {
-                rates.push(took.len() as f64 / length.as_secs_f64());
-                all.extend(took);
-            }
-        }
+    let replicas_named = plural(replicas, "replica");
+    let work = format!("acquire + release, {replicas_named}, {}", plural(clients, "client"));
+    let (turns, length) = (plan.pick(10, 4), plan.ms(500, 250));
+    let start = || {
+        let server = Server::shared(Setup::MODULE);
+        (0..replicas).for_each(|_| server.add_replica(Setup::MODULE));
+        [SYNC, WAIT, NOBODY].map(|who| (who.into(), load(who, &server, clients, replicas))).into()
+    };
+    let rounds = Rounds::play(&work, "per second", 1, 0..=turns, start, |load| load.run(length));
+    if clients == 1 {
+        let [median, ..] = percentiles(&times(rounds.of(SYNC).unwrap_or_default()));
+        let work = format!("until a grant is told, {replicas_named}");
+        let row = Row::new(work, "on the same machine", " ms", Spread::one(median));
+        report.rows.push(row.at_most((replicas == 1).then_some(MOST_MS)));
     }
-    progress(&format!("  {work}"));
-    for (who, rates, all) in &samples {
-        let all = sorted(all.iter().copied());
-        let median = percentile(&all, 50.0);
-        let remark = format!("told after {median:.2} ms, p99 {:.2} ms", percentile(&all, 99.0));
-        let value = Spread::of(rates.iter().copied());
-        let (work, unit) = (work.clone(), "per second".into());
-        report.figure(Figure { work, who: (*who).into(), unit, value, cpu_us: None, remark });
-        if *who == SYNC && clients == 1 {
-            let work = format!("until a grant is told, {}", plural(replicas, "replica"));
-            let bound = (replicas == 1).then_some(Bound::AtMost(MOST_MS));
-            let (unit, value) = (" ms".into(), Spread::one(median));
-            report.row(Row { work, beside: "on the same machine".into(), bound, unit, value, cpu: None });
-        }
-    }
-    let [(_, ours, _), others @ ..] = &samples;
-    for (who, rates, _) in others {
-        let ratios = ours.iter().zip(rates).map(|(ours, theirs)| ours / theirs);
-        let (work, beside, unit) = (work.clone(), (*who).into(), "x".into());
-        report.row(Row { work, beside, bound: None, unit, value: Spread::of(ratios), cpu: None });
-    }
+    report.rows.extend([WAIT, NOBODY].iter().filter_map(|other| rounds.row(&work, SYNC, other)));
+    report.figures.extend(rounds.figures(|samples| {
+        let [median, p99, _] = percentiles(&times(samples));
+        format!("told after {median:.2} ms, p99 {p99:.2} ms")
+    }));
 }
-
-const MIXES: [Mix; 1] = [Mix {
-    run: JAVA,
-    mode: "alone",
-    who: Cow::Borrowed("8 clients with a lock each of their own, confirmed by a replica with Jedis"),
-    served: Served::Alone,
-    ours: Lock { who: "sync", name: "LOCK.ACQUIRE ... BLOCK 0 SYNC 1 1000", host: Kind::ModulePair },
-    peers: &[Lock { who: "synced", name: "Redisson's RLock, checkLockSyncedSlaves", host: Kind::PlainPair }],
-}];

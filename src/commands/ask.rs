@@ -121,7 +121,7 @@ impl<'a> AcquireArgs<'a> {
         }
     }
 
-    /// Answers an acquire; `granted` does where it has what it asked for.
+    /// Answers an acquire. `granted` answers it if the client has what it asked for.
     #[inline(always)]
     pub(super) fn answer<G>(&self, ctx: &Ctx<'_>, outcome: Outcome<G>, granted: impl FnOnce(&[u8], G)) {
         match outcome {

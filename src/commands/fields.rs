@@ -14,7 +14,7 @@ pub(super) fn count(ctx: &Ctx<'_>, name: &str, value: i64) {
     ctx.reply_integer(value);
 }
 
-/// So many fields tell of a waiter.
+/// The number of fields that tell of a waiter.
 pub(super) const WAITER: usize = 8;
 
 /// An owner's name, which is what it takes to release its lock: empty where the user may not write to the key anyway.
@@ -33,7 +33,7 @@ pub(super) fn waiter(ctx: &Ctx<'_>, waiter: &WaiterInfo, may_write: bool) {
     field(ctx, "label", &waiter.label);
 }
 
-/// Two fields: for how many there is room.
+/// Two fields that tell the room of a grant or a request.
 pub(super) fn mode(ctx: &Ctx<'_>, room: Room) {
     field(ctx, "mode", if room.is_exclusive() { b"exclusive" } else { b"shared" });
     count(ctx, "limit", room.most().unwrap_or(0).into());

@@ -109,12 +109,12 @@ fn held(ctx: &Ctx<'_>, at: LockRef<'_>, Held { grant, deadline }: Held<'_>, may_
     session_client(ctx, client);
 }
 
-/// What few grants have, by the name that it is shown by.
+/// The fields that only some grants have, each with the name under which it is shown.
 fn shown() -> impl Iterator<Item = (&'static str, fn(&Grant) -> Datum<'_>)> {
     FIELDS.iter().filter_map(|field| Some((field.name, field.shown?)))
 }
 
-/// Those fields of a grant.
+/// Replies with the fields that only some grants have.
 fn special(ctx: &Ctx<'_>, grant: &Grant) {
     for (name, datum) in shown() {
         match datum(grant) {

@@ -10,7 +10,7 @@ use crate::lock::{Extras, LONGEST_LEASE, MAX_LABEL_LEN, Millis, Owner, Room, Slo
 use crate::server::{Arg, Args, Argument};
 use crate::waiting::{Channel, Confirm};
 
-/// So many keys.
+/// The number of keys, which stands in front of the keys.
 pub(super) const NUMKEYS: Argument = Argument::integer(c"numkeys");
 pub(super) const KEYS: Argument = Argument::KEY.many();
 
@@ -38,7 +38,7 @@ pub(super) const ROOM: Argument = Argument::one_of(
 )
 .optional();
 
-/// The one grant that is meant.
+/// The fence of the only grant that the command is to touch.
 pub(super) const FENCE: Argument = Argument::integer(c"fence").after(c"FENCE").optional();
 
 /// The argument at that place. The server has checked the arity; Redis not of what an append-only file says.
@@ -116,7 +116,7 @@ pub(super) fn confirm<'a>(words: &mut impl Iterator<Item = Arg<'a>>) -> Result<C
 /// The longest name of a channel: each place keeps it.
 const LONGEST_CHANNEL: usize = 512;
 
-/// Where a client is told by messages.
+/// The channel on which a client is told by messages.
 pub(super) fn channel(arg: Arg<'_>, wanted: bool, start: Option<Arg<'_>>) -> Result<Channel, Error> {
     let start = start.map(self::start).transpose()?;
     match arg.bytes() {
@@ -127,7 +127,7 @@ pub(super) fn channel(arg: Arg<'_>, wanted: bool, start: Option<Arg<'_>>) -> Res
     }
 }
 
-/// The number of a request whose work is to begin at the message, which says it again.
+/// The number of a request whose work is to begin at the message. The message repeats it.
 fn start(arg: Arg<'_>) -> Result<NonZeroU64, Error> {
     match arg.integer().ok_or(Error::NotAnInteger)? {
         ..=0 => Err(Error::NotPositive),

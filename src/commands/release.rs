@@ -9,7 +9,7 @@ use crate::server::{Arg, Args, Argument, Change, Command, Ctx, Definition, KeyUs
 use crate::serving;
 use crate::waiting::{self, Refusal};
 
-/// All holds.
+/// The flag `ALL`: all holds of the owner are released.
 pub(super) const ALL: Argument = Argument::flag(c"all", c"ALL");
 
 pub(crate) struct Release<'a> {

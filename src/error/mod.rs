@@ -76,7 +76,7 @@ pub(crate) enum Error {
     NotifyInScript,
     /// `NOTIFY` on a replica that may be written to: it hands nothing over.
     NotifyOnReplica,
-    /// `SESSION` in a script: there is no connection to live as long as.
+    /// `SESSION` in a script: there is no connection that could keep the grant alive.
     SessionInScript,
     /// `SESSION` on a replica that may be written to: it ends no grants by itself.
     SessionOnReplica,

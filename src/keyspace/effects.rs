@@ -29,10 +29,10 @@ use crate::lock::{
 };
 use crate::server::{Arg, Ctx, LogLevel};
 
-/// The command that carries effects. One of our own, not `DEL` and `PEXPIREAT`: an operator may have renamed those.
+/// The command that carries effects. It is the module's own, since an operator may have renamed `DEL` and `PEXPIREAT`.
 pub(crate) const APPLY: &CStr = c"lock.apply";
 
-/// Where a deadline would be, the word for none; as `PTTL` answers it.
+/// The number that stands in place of a deadline where a lease never ends, as `PTTL` answers it.
 const NO_DEADLINE: Millis = -1;
 
 /// Long enough for a state whose owner is a UUID.
@@ -42,9 +42,9 @@ const TYPICAL_LEN: usize = 96;
 pub(crate) enum Effect {
     Free,
     Lease(Deadline),
-    /// Held by that grant alone.
+    /// The lock is held by this grant alone.
     Alone(Grant, Deadline),
-    /// Held by that grant among others.
+    /// The lock is held by this grant among others.
     Among(Grant, Deadline),
     Ended(Fence),
     Lapsed(Millis),
@@ -184,7 +184,7 @@ pub(super) fn room(number: i64) -> Option<Room> {
     }
 }
 
-/// The slot that a number stands for, of a grant with that room; 0: none, or the one that its room says.
+/// The slot that a number stands for. With 0, the grant has no slot, or the slot follows from its room.
 pub(super) fn slot(room: Room, number: i64) -> Option<Option<Slot>> {
     if number == 0 {
         return Some(None);
@@ -198,7 +198,7 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
     text.and_then(|text| text.parse().ok()).ok_or(Malformed::NotAnInteger)
 }
 
-/// What follows the key where a lock is held by that grant, alone or among others.
+/// The words that follow the key if the lock is held by `grant`, alone or among others.
 pub(super) fn state(grant: &Grant, deadline: Deadline, alone: bool) -> Vec<u8> {
     let mut state = Vec::with_capacity(TYPICAL_LEN);
     let mut digits = itoa::Buffer::new();
@@ -253,23 +253,23 @@ fn number_of(deadline: Deadline) -> Millis {
     }
 }
 
-/// Tells that the lock is held by that grant alone.
+/// Tells replicas that the lock is held by `grant` alone.
 #[inline(always)]
 pub(super) fn alone(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
     check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, true)));
 }
 
-/// Tells that the lock is held by that grant among others.
+/// Tells replicas that the lock is held by `grant` among others.
 pub(super) fn among(ctx: &Ctx<'_>, key: Arg<'_>, grant: &Grant, deadline: Deadline) {
     check(ctx, ctx.replicate_bytes(APPLY, key, &state(grant, deadline, false)));
 }
 
-/// Tells that the grant with that fence has ended.
+/// Tells replicas that the grant with this fence has ended.
 pub(super) fn end(ctx: &Ctx<'_>, key: Arg<'_>, fence: Fence) {
     check(ctx, ctx.replicate_bytes(APPLY, key, format!("~{}", fence.get()).as_bytes()));
 }
 
-/// Tells that those of several grants have lapsed whose leases ended before that.
+/// Tells replicas that all grants whose leases ended before `now` have lapsed.
 pub(super) fn end_lapsed(ctx: &Ctx<'_>, key: Arg<'_>, now: Millis) {
     check(ctx, ctx.replicate_bytes(APPLY, key, format!("<{now}").as_bytes()));
 }

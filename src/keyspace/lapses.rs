@@ -22,17 +22,17 @@ struct Last {
     key: Vec<u8>,
     /// How many held it.
     count: usize,
-    /// Those of them that may outlive a lapse.
+    /// The grants that may outlive a lapse.
     may_outlive: Vec<Grant>,
-    /// The oldest of the others, if there is one. Not all of them: many locks of many holders may go at once.
+    /// The oldest of the other grants, if there is one. The rest is only counted, since many locks of many holders may go at once.
     oldest: Option<Grant>,
     at: Micros,
     /// Where more hangs on it than a count: the process may have to wait for a processor right then, for longer than `SAME_STEP`.
     iteration: Option<LoopIteration>,
 }
 
-/// How long, in µs, the server may take to say that what it took out has expired. There is nothing in between. (So a lock that
-/// is overwritten by a value that expires as soon as that counts as lapsed.)
+/// How long, in µs, the server may take between removing a value and saying that it has expired. Nothing happens in between. (So if a lock
+/// is overwritten by a value that expires within this time, the lock counts as lapsed.)
 const SAME_STEP: Micros = 1_000;
 
 /// A server that evicts locks may evict thousands a second: one warning in so many µs is enough.
@@ -66,7 +66,7 @@ pub(crate) fn expired(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Lapse> {
 pub(crate) struct Lapse(Last);
 
 impl Lapse {
-    /// The grants whose leases are over, but for those that outlive that: the oldest, and how many they are.
+    /// Counts the grants whose leases are over, without those that outlive the lapse. Returns the oldest of them and their number.
     pub(crate) fn over(&self, mut outlives: impl FnMut(&Grant) -> bool) -> Option<(&Grant, usize)> {
         let Last { count, may_outlive, oldest, .. } = &self.0;
         let (mut first, mut outliving) = (oldest.as_ref(), 0);
@@ -80,7 +80,7 @@ impl Lapse {
     }
 }
 
-/// Grants have ended together, since their leases were over: that one, the oldest, and others.
+/// Tells that grants have lapsed together: `oldest`, and so many others.
 pub(crate) fn publish_lapse(
     ctx: &Ctx<'_>,
     key: Arg<'_>,
@@ -135,7 +135,7 @@ fn take(ctx: &Ctx<'_>, key: Arg<'_>) -> Option<Last> {
     (last.db == db && last.key == key.bytes() && same_step).then_some(last)
 }
 
-/// For the log. Put together by hand: of thousands of locks that lapse together, `format!` took more than all the rest.
+/// A line for the log. It is put together by hand: when thousands of locks lapsed together, `format!` took longer than everything else.
 fn shown(what: &str, grant: &Grant, others: usize, waiters: usize, key: &[u8]) -> String {
     let mut line = String::with_capacity(192);
     line.push_str(what);

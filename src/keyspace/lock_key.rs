@@ -12,8 +12,8 @@ pub(crate) struct LockKey<'a> {
     signal: Signal<'a>,
 }
 
-/// Tells `WATCH` of a changed lock when it is dropped. The key must be closed by then: for that, Redis 8.6 looks the key up, and
-/// deletes it where its lease has ended.
+/// Tells `WATCH` of a changed lock when this value is dropped. The key must be closed by then, since Redis 8.6 looks the key up to do so,
+/// and deletes a key whose lease has ended.
 pub(crate) struct Signal<'a> {
     ctx: &'a Ctx<'a>,
     name: Arg<'a>,
@@ -72,7 +72,7 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether somebody is to be told of a change, which is made.
+    /// Notes that the lock was changed. Whether others are to be told of changes.
     #[inline(always)]
     fn is_to_tell(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
@@ -99,7 +99,7 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Gives the lock to somebody beside those who hold it.
+    /// Gives the lock to one more holder.
     pub(crate) fn add(&mut self, ctx: &Ctx<'_>, grant: Grant, end: Deadline) {
         if self.is_to_tell(ctx) {
             effects::among(ctx, self.key.name(), &grant, end);
@@ -107,7 +107,7 @@ impl<'a> LockKey<'a> {
         self.store_among(grant, end);
     }
 
-    /// Stores what a primary told, and tells nobody: that grant is among those that hold the lock.
+    /// Stores a grant of which a primary told this server, beside the other holders. Nobody is told.
     pub(crate) fn store_among(&mut self, grant: Grant, end: Deadline) {
         let until = self.deadline();
         let Some(value) = self.key.value_mut() else { return self.store(grant, end) };
@@ -116,8 +116,8 @@ impl<'a> LockKey<'a> {
         self.signal.due = true;
     }
 
-    /// Changes the grant with that fence, and its lease; nothing at all where they are that already,
-    /// such as by an extension to the same millisecond.
+    /// Changes the grant with this fence, and its lease. Does nothing at all if both are the same already, as after an extension to the
+    /// same millisecond.
     pub(crate) fn update(&mut self, ctx: &Ctx<'_>, fence: Fence, change: GrantChange<'_>, end: Deadline) {
         let (name, until) = (self.key.name(), self.deadline());
         let Some(value) = self.key.value_mut() else { return };
@@ -147,7 +147,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends the grant with that fence.
+    /// Ends the grant with this fence.
     pub(crate) fn end(&mut self, ctx: &Ctx<'_>, fence: Fence) {
         if self.is_to_tell(ctx) {
             effects::end(ctx, self.key.name(), fence);
@@ -168,7 +168,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends those of several grants whose leases were over before that, so many at most: them.
+    /// Ends at most `most` grants whose leases were over before `now`, of several. Returns those grants.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
         let lapsed = self.lapsed(now, most);
         let is_all =
@@ -185,14 +185,14 @@ impl<'a> LockKey<'a> {
         lapsed
     }
 
-    /// Removes those that a primary told to have lapsed, and tells nobody.
+    /// Removes the grants of which a primary has told that they lapsed. Nobody is told.
     pub(crate) fn remove_lapsed(&mut self, now: Millis) {
         for grant in self.lapsed(now, usize::MAX) {
             self.remove_one(grant.fence());
         }
     }
 
-    /// Those of several grants whose leases were over before that, so many at most.
+    /// At most `most` grants whose leases were over before `now`, of several.
     fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
         let until = self.deadline();
         let Some(value) = self.key.value() else { return Vec::new() };

@@ -19,8 +19,8 @@ pub(crate) use lock_key::{LockKey, Signal};
 use crate::lock::Value;
 use crate::server::NativeType;
 
-/// How many locks are in memory: in the data set, a lapsed one until the server has deleted it, and what is on its way
-/// there or out of it (a data set that is loaded beside the one in use, one that is freed in the background).
+/// The number of locks in memory. A lapsed lock counts until the server has deleted it. So do the locks of a data set that is loaded beside
+/// the one in use, or freed in the background.
 pub(crate) fn locks() -> u64 {
     Value::handle().values()
 }

@@ -14,7 +14,7 @@ impl Counts {
     /// Stands for no grant: no fence is 0.
     pub(super) const NONE: Self = Self([0; 7]);
 
-    /// None where there are more than 7 holds.
+    /// Packs both numbers. `None` if there are more than 7 holds.
     pub(super) fn new(fence: Fence, holds: u32) -> Option<Self> {
         if holds > Self::MOST_HOLDS {
             return None;

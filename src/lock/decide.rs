@@ -17,7 +17,7 @@ pub(crate) struct Held<'a> {
 pub(crate) struct Got {
     pub(crate) fence: Fence,
     pub(crate) holds: u32,
-    /// Of one who asked with `LIMIT`: the number of its permit.
+    /// The number of the permit, if the owner asked with `LIMIT`.
     pub(crate) slot: Option<Slot>,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct AcquireRequest<'a> {
     pub(crate) once: bool,
     /// The grant is to live as long as the client's connection.
     pub(crate) session: bool,
-    /// For how many holders there is to be room, this one included.
+    /// The room that the grant is to have: the number of holders, this owner included.
     pub(crate) room: Room,
-    /// With `LIMIT`: which number the permit is to have.
+    /// The number that the permit is to have, if the owner asks with `LIMIT`.
     pub(crate) slot: Option<SlotRequest>,
     pub(crate) extras: Option<Arc<Extras>>,
 }
@@ -51,7 +51,7 @@ impl AcquireRequest<'_> {
         AcquireRequest { owner: self.owner.clone().into_owned(), extras: self.extras.clone(), ..*self }
     }
 
-    /// The greatest age in ms that a new grant may reach, where one is asked for.
+    /// The greatest age in ms that a new grant may reach, if the request names one.
     #[inline]
     pub(crate) fn max_hold(&self) -> Option<Millis> {
         self.extras.as_ref()?.max_hold
@@ -62,7 +62,7 @@ impl AcquireRequest<'_> {
         self.extras.as_ref()?.label.as_deref()
     }
 
-    /// The grant that this request leads to, with that fence, and with that slot if the request asks for one.
+    /// The grant that this request leads to, with this fence, and with this slot if the request asks for one.
     #[inline(always)]
     pub(crate) fn grant(&self, fence: Fence, slot: Option<Slot>, now: Now) -> Grant {
         if self.room.is_exclusive() && self.extras.is_none() {
@@ -112,10 +112,10 @@ impl AcquireRequest<'_> {
 pub(crate) struct Limits {
     /// The longest lease in ms. It may have become shorter since a waiter or a session asked for its own.
     pub(crate) max_lease: Millis,
-    /// The greatest age in ms that a grant may reach, where there is one.
+    /// The greatest age in ms that a grant may reach, if there is a limit.
     pub(crate) max_hold: Option<Millis>,
-    /// By how many ms at most the millisecond from which a lease is counted is later than the one in which it begins: so long
-    /// the server may still have a lock whose lease is over by that count.
+    /// The number of ms by which the server may keep a lock whose lease is over by the module's clock: a lease may be counted from a
+    /// millisecond that is later than its beginning by so much.
     pub(crate) expiry_slack: Millis,
     /// The most holders of one lock; 0: any number.
     pub(crate) max_holders: u32,
@@ -124,7 +124,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// That lease, or the longest that is allowed.
+    /// This lease, or the longest lease that is allowed.
     pub(crate) fn allowed(self, lease: Millis) -> Millis {
         lease.min(self.max_lease)
     }
@@ -137,7 +137,7 @@ pub(crate) enum Acquired {
     Granted { slot: Option<Slot>, deadline: Deadline },
     /// The owner held the lock already: so many holds, until then. Both may be what they were (`ONCE`).
     Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
-    /// The owner re-enters with less room from now on, which is enough for the others that hold the lock; or with a slot from now on.
+    /// The owner re-enters, and has less room from now on, which is enough for the other holders; or it has a slot from now on.
     Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
     /// Others hold the lock, and leave no room.
     Refused,
@@ -151,7 +151,7 @@ pub(crate) enum Acquired {
 pub(crate) enum ReentryError {
     /// The re-entrancy count is at its limit (2^32 - 1).
     TooManyHolds,
-    /// Its grant has another slot than it names, or can't have that one.
+    /// The owner's grant has another slot than the request names, or can't have the named slot.
     OtherSlot,
     /// Its grant has a slot above its `LIMIT`.
     SlotAboveLimit { slot: Slot, limit: u32 },
@@ -209,8 +209,8 @@ fn acquire_held(
     })
 }
 
-/// The deadline of a grant whose holder stays (a re-entry, a session): that lease from now, within the grant's limits, and never earlier
-/// than the deadline was.
+/// The deadline of a grant whose holder stays (a re-entry, a session): the end of `lease` from now, within the grant's limits, and never
+/// earlier than the present deadline.
 pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Millis) -> Deadline {
     if !limits.may_lengthen {
         return held.deadline;
@@ -218,7 +218,7 @@ pub(crate) fn lengthen(held: Held<'_>, lease: Millis, limits: Limits, now: Milli
     held.deadline.max(lease_from(now, lease, held.grant, limits))
 }
 
-/// The end of that lease from now, within what the grant may have.
+/// The end of a lease that begins now, within what the grant may have.
 fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Deadline {
     Deadline::after(now, limits.allowed(lease)).min(grant.limit(limits.max_hold))
 }
@@ -228,7 +228,7 @@ fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Dead
 pub(crate) enum Released {
     /// The grant goes on with so many holds.
     Kept { holds: u32 },
-    /// That was the last hold.
+    /// The last hold was released.
     Ended,
 }
 
@@ -263,14 +263,14 @@ pub(crate) fn extend(
     within_age(held.grant, lease, limits, now).or_else(|| Some(until).filter(|until| *until >= held.deadline))
 }
 
-/// The end of that lease from now. `None`: the grant has been held for as long as it may be. The last millisecond counts, as the last
-/// millisecond of a key's TTL does.
+/// The end of a lease that begins now. `None` if the grant has been held for as long as it may be. Its last millisecond still counts, as
+/// the last millisecond of a key's TTL does.
 pub(crate) fn within_age(grant: &Grant, lease: Millis, limits: Limits, now: Millis) -> Option<Deadline> {
     Some(lease_from(now, lease, grant, limits))
         .filter(|deadline| *deadline >= Deadline::At(now.saturating_sub(limits.expiry_slack)))
 }
 
-/// Whether a grant has that fence, where one is named.
+/// Whether no fence is named, or the grant has the named fence.
 fn is_meant(grant: &Grant, fence: Option<u64>) -> bool {
     fence.is_none_or(|fence| fence == grant.fence().get())
 }

@@ -7,14 +7,15 @@ use super::Millis;
 /// The longest label, in bytes.
 pub(crate) const MAX_LABEL_LEN: usize = 128;
 
-/// What few ask for, and few grants have: behind one pointer, so that the others pay for no more than that. A waiter and the grant
-/// that comes of it share it.
+/// What few requests ask for, and few grants have. It is behind one pointer, so that all other grants pay for no more than the pointer. A
+/// waiter shares it with the grant that it gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Extras {
     /// The greatest age in ms that the grant may reach.
     pub(crate) max_hold: Option<Millis>,
-    /// The label: it says in words who holds the lock. A request without it changes no label; an empty one takes it away, so no grant has that.
+    /// The label, which says in words who holds the lock. A request without a label changes none. An empty label takes the label of a grant
+    /// away, so no grant has an empty one.
     pub(crate) label: Option<Box<[u8]>>,
 }
 
@@ -23,7 +24,7 @@ impl Extras {
         Self { max_hold, label: label.map(Into::into) }.shared()
     }
 
-    /// None where there is nothing in it.
+    /// The extras behind a pointer; `None` if they are empty.
     pub(super) fn shared(self) -> Option<Arc<Self>> {
         (self != Self::default()).then(|| Arc::new(self))
     }

@@ -17,7 +17,7 @@ pub(crate) struct Field {
     /// What most grants have. It is not written.
     pub(crate) usual: Datum<'static>,
     get: fn(&Grant) -> Datum<'_>,
-    /// None where the datum is out of range.
+    /// Sets the field of a grant; `None` if the datum is out of range.
     set: fn(&mut Full, Datum<'_>) -> Option<()>,
     /// Whether each server knows the same of a grant, so that it belongs in digests.
     is_agreed: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// One that is a number, 0 as a rule.
+    /// A field that is a number, 0 as a rule.
     const NUMBER: Self = Self {
         name: "",
         usual: Datum::Number(0),
@@ -42,7 +42,7 @@ impl Field {
     }
 }
 
-/// In the order in which files have them: a new one comes last.
+/// All fields, in the order in which files have them. A new field comes last.
 pub(crate) const FIELDS: [Field; 6] = [
     Field {
         name: "holds",

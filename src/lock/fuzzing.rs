@@ -9,7 +9,7 @@ use super::{
     extend, lengthen, release,
 };
 
-/// Numbers out of bytes; where those are used up, none.
+/// Makes numbers out of bytes until all bytes are used up.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -19,7 +19,7 @@ impl Numbers<'_> {
         Some(i64::from_le_bytes(*first))
     }
 
-    /// Not negative, as the parser lets it through.
+    /// An age that the parser lets through: it is not negative.
     fn age(&mut self) -> Option<i64> {
         Some(self.next()? & ((1 << 53) - 1))
     }
@@ -206,7 +206,7 @@ fn end(lock: &mut Option<(Value, Deadline)>, fence: Fence) -> Option<()> {
     Some(())
 }
 
-/// No more hold the lock than each of them bears, and each owner once.
+/// Each holder has room for all holders, and no owner is among them twice.
 fn bear_each_other(value: &Value, until: Deadline) {
     let count = value.all(until).count();
     assert_eq!(count, value.count());

@@ -41,14 +41,14 @@ pub(crate) struct Full {
     fence: Fence,
     pub(super) holds: u32,
     pub(super) room: Room,
-    /// Where the room does not say it.
+    /// The slot, if it does not follow from the room.
     pub(super) slot: Option<Slot>,
     pub(super) made: Millis,
     extras: Option<Arc<Extras>>,
 }
 
 impl Full {
-    /// With one hold, and as usual otherwise.
+    /// A grant with one hold, and as usual otherwise.
     pub(crate) fn new(owner: Owner<'static>, fence: Fence) -> Self {
         Self { owner, fence, holds: 1, room: Room::ONE, slot: None, made: fence.millis(), extras: None }
     }
@@ -111,14 +111,14 @@ pub(crate) trait Mover {
     fn moved_bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]>;
 }
 
-/// By how many ms the clock of another server, which gave a fence, may be ahead of this one's.
+/// The number of ms by which the clock of another server, which gave a fence, may be ahead of this server's.
 const SKEW: Millis = 1000;
 
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// A grant with that many holds (at least 1), what it has beside that, and the millisecond in which it was made. That is the
-    /// fence's, unless fences run ahead of the clock.
+    /// A grant with so many holds (at least 1), its extras, and the millisecond in which it was made. As a rule the fence tells that
+    /// millisecond; if fences run ahead of the clock, it does not.
     #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,
@@ -154,12 +154,12 @@ impl Grant {
         full.packed()
     }
 
-    /// The grant with that room. Without this call, it has room for nobody else.
+    /// Sets the room of a grant. Without this call, the grant has room for nobody else.
     pub(crate) fn with_room(self, room: Room) -> Self {
         if room == self.room() { self } else { self.with(|full| full.room = room) }
     }
 
-    /// The grant with that slot; where none is named, with the one that it has, if its room says any.
+    /// Sets the slot of a grant. With `None`, the grant has the slot that follows from its room, if one does.
     pub(crate) fn with_slot(self, slot: Option<Slot>) -> Self {
         if slot.is_none() || slot == self.slot() { self } else { self.with(|full| full.slot = slot) }
     }
@@ -190,7 +190,7 @@ impl Grant {
         self.made_at(earlier.made())
     }
 
-    /// Apart, so that those who never come here do not pay for it.
+    /// Notes when the grant was made. A function of its own, so that most grants, which don't need it, don't pay for it.
     #[cold]
     #[inline(never)]
     fn made_at(self, made: Millis) -> Self {
@@ -267,7 +267,7 @@ impl Grant {
         self.slot_apart().or(self.room().is_exclusive().then_some(Slot::FIRST))
     }
 
-    /// The number of its permit, where its room does not say it.
+    /// The number of the permit, if it does not follow from the room.
     pub(crate) fn slot_apart(&self) -> Option<Slot> {
         self.full()?.slot
     }
@@ -276,7 +276,7 @@ impl Grant {
         self.full()?.extras.as_deref()
     }
 
-    /// The greatest age in ms that the grant may reach, where it has one of its own.
+    /// The greatest age in ms that the grant may reach, if it has a limit of its own.
     pub(crate) fn max_hold(&self) -> Option<Millis> {
         self.extras()?.max_hold
     }

@@ -13,7 +13,7 @@ const FEW: usize = 32;
 
 #[derive(Clone, Debug)]
 pub(super) enum Map<K, V> {
-    /// In order, and no key twice.
+    /// An array in the order of the keys. No key is in it twice.
     Few(Vec<(K, V)>),
     #[expect(
         clippy::box_collection,
@@ -85,7 +85,7 @@ impl<K, V> Map<K, V> {
 }
 
 impl<K: Ord, V> Map<K, V> {
-    /// An empty one, with room for two entries.
+    /// An empty map with room for two entries.
     pub(super) fn for_two() -> Self {
         Self::Few(Vec::with_capacity(2))
     }
@@ -130,7 +130,7 @@ impl<K: Ord, V> Map<K, V> {
         }
     }
 
-    /// The entry with that key; without it, the one before.
+    /// The entry with this key, or the one before if the key is not there.
     pub(super) fn last_up_to(&self, key: &K) -> Option<(&K, &V)> {
         match self {
             Self::Few(few) => {
@@ -141,7 +141,7 @@ impl<K: Ord, V> Map<K, V> {
         }
     }
 
-    /// Puts the entry in, in place of one with that key.
+    /// Inserts an entry. It replaces an entry with the same key.
     pub(super) fn insert(&mut self, key: K, value: V) {
         match self {
             Self::Few(few) => match find(few, &key) {
@@ -187,7 +187,7 @@ impl<K: Ord, V> Map<K, V> {
     }
 }
 
-/// Where the key is, or belongs.
+/// The place of the key: where it is, or where it belongs.
 fn find<K: Ord, V>(few: &[(K, V)], key: &K) -> Result<usize, usize> {
     few.binary_search_by(|(other, _)| other.cmp(key))
 }
@@ -204,7 +204,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
     }
 }
 
-/// By what is in it, whatever its form.
+/// Two maps are equal if they have the same entries, whatever their form.
 impl<K: PartialEq, V: PartialEq> PartialEq for Map<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())

@@ -2,7 +2,7 @@
 
 use super::{Room, UsedSlots};
 
-/// Those who hold a lock beside the one who asks.
+/// The holders of a lock other than the owner that asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Others<'a> {
     pub(crate) count: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Others<'a> {
 impl Others<'_> {
     pub(crate) const NONE: Self = Self { count: 0, room: Room::ANY, slots: UsedSlots::NONE };
 
-    /// Whether another holder with that room may join them: each of them and the newcomer has room for all.
+    /// Whether a newcomer with this room may join the holders: each holder, and the newcomer, has room for all.
     pub(crate) fn bear(self, room: Room) -> bool {
         self.count < room.min(self.room).holders()
     }

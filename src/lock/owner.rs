@@ -20,7 +20,7 @@ pub(crate) enum Owner<'a> {
 }
 
 impl<'a> Owner<'a> {
-    /// The owner of that name; none where it is empty or longer than [`MAX_OWNER_LEN`].
+    /// The owner of this name; `None` if the name is empty or longer than [`MAX_OWNER_LEN`].
     pub(crate) fn new(name: &'a [u8]) -> Option<Self> {
         if let Some(uuid) = canonical_uuid(name) {
             return Some(Self::Uuid(uuid));

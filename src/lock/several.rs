@@ -19,7 +19,7 @@ pub(crate) struct Several {
     slots: Slots,
 }
 
-/// An end, where the latest of all was that, and has been moved.
+/// The end of a lease after the latest of all leases has been moved from `latest` to `until`.
 fn moved(end: Deadline, latest: Deadline, until: Deadline) -> Deadline {
     match (end, latest, until) {
         (_, latest, until) if latest == until => end,
@@ -34,7 +34,7 @@ fn moved(end: Deadline, latest: Deadline, until: Deadline) -> Deadline {
 }
 
 impl Several {
-    /// One that ends then, and room for another.
+    /// One grant, the end of its lease, and room for another grant.
     pub(super) fn of(grant: Grant, end: Deadline) -> Self {
         let (grants, owners, ends) = (Map::for_two(), Map::for_two(), Map::for_two());
         let mut several = Self { grants, owners, ends, ..Self::default() };
@@ -46,17 +46,17 @@ impl Several {
         self.grants.len()
     }
 
-    /// The latest end: what the TTL of the key is to be.
+    /// The latest end of all leases, which is to be the end of the key's TTL.
     pub(super) fn until(&self) -> Deadline {
         self.ends.last().map_or(Deadline::Never, |((end, _), ())| *end)
     }
 
-    /// An end that is kept, where the TTL of the key is `until`.
+    /// The end of a lease, from the end that is stored and the key's TTL, which is `until`.
     fn end_by(&self, end: Deadline, until: Deadline) -> Deadline {
         moved(end, self.until(), until)
     }
 
-    /// Has the ends agree with the TTL of the key, where something else has moved that.
+    /// Moves all ends by as much as something else has moved the TTL of the key.
     pub(super) fn align(&mut self, until: Deadline) {
         let latest = self.until();
         if latest == until {
@@ -141,7 +141,7 @@ impl Several {
         self.grants.insert(grant.fence(), (grant, end));
     }
 
-    /// Changes the grant with that fence, where there is one.
+    /// Changes the grant with this fence, if there is one.
     pub(super) fn update(&mut self, fence: Fence, change: GrantChange<'_>, end: Deadline) {
         if let Some(mut grant) = self.end(fence) {
             grant.change(change);
@@ -149,7 +149,7 @@ impl Several {
         }
     }
 
-    /// Takes the grant with that fence out.
+    /// Takes the grant with this fence out.
     pub(super) fn end(&mut self, fence: Fence) -> Option<Grant> {
         let (grant, end) = self.grants.remove(&fence)?;
         self.ends.remove(&(end, fence));

@@ -14,7 +14,7 @@ pub(crate) struct Slot(NonZeroU32);
 impl Slot {
     pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// None where that is 0 or above the greatest `LIMIT`.
+    /// The slot of this number; `None` if the number is 0 or above the greatest `LIMIT`.
     pub(crate) fn new(number: u32) -> Option<Self> {
         NonZeroU32::new(number).filter(|number| number.get() <= Room::MOST).map(Self)
     }
@@ -23,7 +23,7 @@ impl Slot {
         self.0.get()
     }
 
-    /// Whether a grant with that room may have it. One that has become exclusive keeps the slot that it had.
+    /// Whether a grant with this room may have this slot. A grant that has become exclusive keeps the slot that it had.
     pub(crate) fn fits(self, room: Room) -> bool {
         room.is_exclusive() || room.most().is_some_and(|most| self.get() <= most)
     }
@@ -55,7 +55,7 @@ impl SlotRequest {
         }
     }
 
-    /// The slot that it gets beside holders with those; none where another has it.
+    /// The slot that the request gets beside holders that use these slots; `None` if another holder has the slot that it asks for.
     pub(crate) fn find(self, used: UsedSlots<'_>) -> Option<Slot> {
         match self {
             Self::Least => used.least_free(),
@@ -114,7 +114,7 @@ impl Slots {
         }
     }
 
-    /// One that is free is used from now on.
+    /// Marks a free slot as used.
     pub(super) fn add(&mut self, slot: Slot) {
         let before = slot.previous().and_then(|previous| self.run_of(previous));
         let last = slot.next().and_then(|next| self.0.remove(&next));

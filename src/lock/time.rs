@@ -36,7 +36,7 @@ pub(crate) enum Deadline {
 }
 
 impl Deadline {
-    /// The end of a lease of that length that starts now.
+    /// The end of a lease of this length that starts now.
     pub(crate) fn after(now: Millis, lease: Millis) -> Self {
         Self::At(now.saturating_add(lease))
     }

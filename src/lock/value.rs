@@ -24,7 +24,7 @@ impl Value {
         matches!(self, Self::One(_))
     }
 
-    /// How many hold the lock; those whose lease is over among them.
+    /// The number of holders, including those whose leases are over.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::One(_) => 1,
@@ -41,14 +41,14 @@ impl Value {
         one.into_iter().chain(several.into_iter().flatten())
     }
 
-    /// Those whose lease is not over, the oldest first: what is over and has not been looked at since does not count.
+    /// The grants whose leases are not over, the oldest first.
     pub(crate) fn alive(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Held<'_>> {
         // Of one alone, the server says so.
         let one = self.is_one();
         self.all(until).filter(move |held| one || held.deadline >= Deadline::At(now))
     }
 
-    /// The grant of an owner, and those of the others. `until` is asked for where it has one.
+    /// The grant of an owner, and the grants of the others. `until` is called only if the owner has a grant.
     #[inline(always)]
     pub(crate) fn seen_by(
         &self,
@@ -64,7 +64,7 @@ impl Value {
         }
     }
 
-    /// All holders, to somebody who is none of them.
+    /// All holders, as an owner that holds nothing sees them.
     #[inline(always)]
     pub(crate) fn others(&self) -> Others<'_> {
         Others { count: self.count(), room: self.room(), slots: self.slots() }
@@ -79,7 +79,7 @@ impl Value {
         }
     }
 
-    /// The grant with that fence.
+    /// The grant with this fence.
     pub(crate) fn with_fence(&self, fence: Fence, until: impl FnOnce() -> Deadline) -> Option<Held<'_>> {
         match self {
             Self::One(grant) if grant.fence() == fence => Some(Held { grant, deadline: until() }),
@@ -88,7 +88,8 @@ impl Value {
         }
     }
 
-    /// The end of the lease of the grant with that fence, where it is not over by then. Of one alone, the server says so.
+    /// The end of the lease of the grant with this fence, unless it is over by `now`. If the lock has one grant, its lease ends with the
+    /// key's TTL, which is `until`.
     pub(crate) fn end_of(&self, fence: Fence, until: Deadline, now: Millis) -> Option<Deadline> {
         let end = self.with_fence(fence, || until)?.deadline;
         Some(end).filter(|end| self.is_one() || *end >= Deadline::At(now))
@@ -110,7 +111,8 @@ impl Value {
         }
     }
 
-    /// Of several, the grants whose lease was over before that, the one that ended first first. Of one alone, the server says so.
+    /// The grants whose leases were over before `now`, of several, in the order of their ends. (If the lock has one grant, the server finds
+    /// the end of its lease.)
     pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
         let several = match self {
             Self::One(_) => None,
@@ -135,8 +137,7 @@ impl Value {
         }
     }
 
-    /// A grant comes to hold the lock beside the others, in place of an earlier one of its owner, and with the age that is known of
-    /// it. The end by the TTL from then on.
+    /// Adds a grant beside the others. It replaces an earlier grant of its owner. Returns the end to which the TTL is to be set.
     pub(crate) fn put(&mut self, grant: Grant, end: Deadline, until: Deadline) -> Deadline {
         match self {
             Self::One(held) if held.owner() == grant.owner() => {
@@ -158,7 +159,7 @@ impl Value {
         }
     }
 
-    /// Changes the grant with that fence, where there is one. The end by the TTL from then on.
+    /// Changes the grant with this fence, if there is one. Returns the end to which the TTL is to be set.
     pub(crate) fn update(
         &mut self,
         fence: Fence,
@@ -180,7 +181,7 @@ impl Value {
         }
     }
 
-    /// Ends the grant with that fence: the end by the TTL from then on; none where it was the only one.
+    /// Ends the grant with this fence. Returns the end to which the TTL is to be set; `None` if it was the only grant.
     pub(crate) fn end(&mut self, fence: Fence, until: Deadline) -> Option<Deadline> {
         match self {
             Self::One(grant) => Some(until).filter(|_| grant.fence() != fence),

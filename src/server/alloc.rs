@@ -37,7 +37,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
     }
 }
 
-/// The block of the server's in which there is room for one of that layout, wherever it starts.
+/// The layout of a block of the server's allocator that has room for a block of this layout, wherever it starts.
 fn around(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(layout.size().checked_add(layout.align())?, ALIGNED).ok()
 }

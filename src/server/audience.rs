@@ -33,7 +33,7 @@ fn listens() -> bool {
     !NOBODY.load(Ordering::Relaxed)
 }
 
-/// Keeps watch; where the server has not the event for it, somebody always listens.
+/// Watches whether anybody listens. If the server lacks the event for it, the answer is always yes.
 pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     let fork = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_FORK_CHILD, dataver: 1 };
     // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.

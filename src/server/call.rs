@@ -25,7 +25,7 @@ const NOT_HERE: &[u8] = b"non local key";
 struct Reply(NonNull<raw::RedisModuleCallReply>);
 
 impl Reply {
-    /// None where the server gave none.
+    /// The reply; `None` if the server gave none.
     fn new(reply: *mut raw::RedisModuleCallReply) -> Option<Self> {
         NonNull::new(reply).map(Self)
     }

@@ -100,7 +100,7 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplicateVerbatim(self.ctx)) };
     }
 
-    /// Sends `command key` to the replicas and the append-only file; whether the server took it.
+    /// Sends `command key` to the replicas and the append-only file. Whether the server took it.
     pub(crate) fn replicate_key(&self, command: &CStr, key: Arg<'_>) -> bool {
         // SAFETY: context and string are valid (see their `new`); the format names one string of the server's, and
         // that is what follows it.

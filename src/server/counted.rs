@@ -18,7 +18,7 @@ pub(crate) fn taken_by<R>(body: impl FnOnce() -> R) -> (R, usize) {
     (result, USED.get().wrapping_sub(before))
 }
 
-/// In steps of 16 bytes up to 128; from there on, four of them up to the next power of two.
+/// Rounds a size up as jemalloc does: in steps of 16 bytes up to 128; above, in four steps from each power of two to the next.
 fn rounded(size: usize) -> usize {
     match size {
         0..=8 => 8,

@@ -6,7 +6,7 @@ use redis_module::raw;
 
 /// A command as the server's tools show it.
 pub(crate) struct Definition {
-    /// As `COMMAND INFO` shows it (in any case; the server folds it).
+    /// The name that `COMMAND INFO` shows, in upper or lower case.
     pub(crate) name: &'static CStr,
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,
@@ -27,11 +27,11 @@ pub(crate) struct Definition {
 pub(crate) enum Keys {
     /// The first, and only that.
     First,
-    /// So many as the first argument says, from the second on.
+    /// The keys begin at the second argument, and the first says how many they are.
     Counted,
-    /// All from the second on.
+    /// All arguments from the second on are keys.
     FromSecond,
-    /// The one after that word, where the word is there.
+    /// The key is the argument after this word, if the word is there.
     After(&'static CStr),
 }
 
@@ -67,9 +67,9 @@ pub(super) enum Kind {
     Integer,
     /// The option's word, and nothing after it.
     Flag,
-    /// One of these.
+    /// One of these arguments.
     OneOf(&'static [Argument]),
-    /// All of these, one after the other.
+    /// All these arguments, one after the other.
     Block(&'static [Argument]),
 }
 
@@ -102,7 +102,7 @@ impl Argument {
         Self::new(name, Kind::Block(parts))
     }
 
-    /// The argument is the value of an option with that word.
+    /// The argument is the value of the option that this word begins.
     pub(crate) const fn after(self, token: &'static CStr) -> Self {
         Self { token: Some(token), ..self }
     }

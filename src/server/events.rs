@@ -83,7 +83,7 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
         .all(|&status| status == raw::REDISMODULE_OK as c_int)
 }
 
-/// Has `KeyspaceEvents::touched` and `restored` told from now on; whether the server took that. There is no way back.
+/// Subscribes to the events that `KeyspaceEvents::touched` and `restored` tell of. Whether the server took that. There is no way back.
 pub(crate) fn listen_to_keys<E: KeyspaceEvents>(ctx: &Ctx<'_>) -> bool {
     let class = raw::REDISMODULE_NOTIFY_GENERIC;
     // SAFETY: the context is valid (see `Ctx::new`).

@@ -8,7 +8,7 @@ use super::{Arg, Args, Argument, Command, Ctx, Definition, ErrorReply, KeyUse, K
 
 pub(crate) struct Fault;
 
-/// It refuses nothing.
+/// The error type of a command that refuses nothing.
 pub(crate) enum Never {}
 
 impl ErrorReply for Never {

@@ -14,7 +14,7 @@ pub(super) fn armed() -> MutexGuard<'static, Vec<u8>> {
     ARMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Panics, once, where that callback is to.
+/// Panics, once, if the test has asked for a panic in this callback.
 pub(super) fn strike(callback: &CStr) {
     let mut armed = armed();
     if *armed == callback.to_bytes() {

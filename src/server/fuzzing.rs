@@ -26,7 +26,7 @@ pub(crate) struct Stream {
     failed: bool,
 }
 
-/// Of the stream that is read.
+/// Whether the stream that is read comes from a client.
 static IS_FROM_CLIENT: AtomicBool = AtomicBool::new(false);
 
 impl Stream {
@@ -74,7 +74,7 @@ impl Stream {
     }
 }
 
-/// Runs the body on arguments made of those words.
+/// Runs the body on arguments made of these words.
 pub(crate) fn with_args<R>(words: &[&[u8]], body: impl FnOnce(Args<'_>) -> R) -> R {
     install();
     let mut strings: Vec<*mut raw::RedisModuleString> =
@@ -113,7 +113,7 @@ unsafe extern "C" fn string_bytes(string: *const raw::RedisModuleString, len: *m
     word.as_ptr().cast()
 }
 
-/// As the server reads numbers: no sign but `-`, no zeros before, no blanks.
+/// Reads a number as the server does: without a sign other than `-`, leading zeros or blanks.
 unsafe extern "C" fn string_number(string: *const raw::RedisModuleString, to: *mut c_longlong) -> c_int {
     // SAFETY: a word of `with_args`.
     let word = unsafe { *string.cast::<&[u8]>() };

@@ -37,7 +37,7 @@ impl InfoWriter {
 /// What to call for `INFO`: the server's callback is given nothing to tell it by.
 static WRITE: OnceLock<WriteInfo> = OnceLock::new();
 
-/// Has that called for `INFO`; whether the server took it.
+/// Registers the function that writes the module's part of `INFO`. Whether the server took it.
 pub(super) fn register(ctx: *mut raw::RedisModuleCtx, write_info: WriteInfo) -> bool {
     WRITE.get_or_init(|| write_info);
     // SAFETY: the server gave us the context for the time of loading.

@@ -30,7 +30,7 @@ pub(super) fn expires_early() -> bool {
 /// How the server learns where the keys of a command are that have no fixed places.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// By the description of the command.
+    /// The server finds the keys by the description of the command.
     Described,
     /// A cluster has the command itself asked.
     Asked,

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 pub(crate) struct LoopIteration(i64);
 
 impl LoopIteration {
-    /// The one that is on. (A busy event loop may not sleep for many steps.)
+    /// The iteration that is under way. (A busy event loop may not sleep for many steps.)
     pub(crate) fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the kernel writes to the place that it is given, which is ours and large enough.

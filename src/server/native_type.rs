@@ -220,9 +220,10 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     }
 }
 
-/// Apart, so that our own deletions do not pay for it.
+/// Tells of a value that was taken out by somebody else. A function of its own, so that the module's own deletions don't pay for it.
 ///
 /// # Safety
+///
 /// As for `unlinked`.
 #[inline(never)]
 unsafe fn taken_out<T: NativeType, E: ValueEvents<T>>(
@@ -303,7 +304,7 @@ impl Defrag {
         unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(new.cast(), len)) }
     }
 
-    /// Where an allocation of the server's allocator is now: the server copies it and frees the old one, or leaves it.
+    /// Has the server move an allocation of its allocator, or leave it. Returns where it is now.
     fn moved(&mut self, old: *mut c_void) -> *mut c_void {
         // SAFETY: made by `defrag` from the server's own, for as long as it runs; `old` is what the caller owns.
         let new = unsafe { api!(RedisModule_DefragAlloc(self.0, old)) };
@@ -311,7 +312,7 @@ impl Defrag {
     }
 }
 
-/// Where a value is being taken from.
+/// The place from which a value is being taken.
 pub(crate) struct Unlinked(*mut raw::RedisModuleKeyOptCtx);
 
 impl Unlinked {

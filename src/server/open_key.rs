@@ -18,10 +18,10 @@ pub(super) struct OpenKey {
 // SAFETY: as `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock.
 unsafe impl Sync for OpenKey {}
 
-/// For a key beside which we open no other for writing: as most steps do.
+/// The handle for the first key that a step opens for writing. Most steps open no other.
 static ONLY: OpenKey = OpenKey::new();
 
-/// All others. As many are made as keys are ever open at a time, and then used again.
+/// The handles for all further keys. As many are made as keys are ever open at a time, and they are used again.
 struct More {
     all: Vec<&'static OpenKey>,
     free: Vec<&'static OpenKey>,

@@ -5,7 +5,7 @@ use redis_module::raw;
 use super::Ctx;
 
 impl Ctx<'_> {
-    /// Whether the user of that name, whoever runs the command, has the right to a channel. Nobody has who has been deleted.
+    /// Whether the user of this name has the right to a channel, whoever runs the command. A deleted user has no rights.
     pub(crate) fn user_may_publish(&self, user: &[u8], channel: &[u8]) -> bool {
         const PUBLISH: i32 = raw::REDISMODULE_CMD_CHANNEL_PUBLISH.cast_signed();
         // SAFETY: the string is valid. The server answers a user of our own, or null.

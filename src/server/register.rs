@@ -127,7 +127,7 @@ fn describe(command: *mut raw::RedisModuleCommand, definition: &Definition) -> b
     status == raw::REDISMODULE_OK as c_int
 }
 
-/// Where the keys stand, and what is done with them.
+/// Tells the server where the keys stand, and what is done with them.
 fn key_spec(definition: &Definition) -> raw::RedisModuleCommandKeySpec {
     let mut spec = no_key_spec();
     spec.flags = definition.key.access().into();

@@ -12,7 +12,8 @@ use super::{Arg, Ctx, detached};
 
 /// Is told that a replica has said how far it is.
 pub(crate) trait AckEvents {
-    /// It is about to be noted, and can be looked up when the commands that have already arrived are done.
+    /// A replica has acknowledged something. The server is about to note it, and it can be looked up when the commands that have already
+    /// arrived are done.
     fn acked();
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Acks(NonNull<raw::RedisModuleCommandFilter>);
 unsafe impl Send for Acks {}
 
 impl Acks {
-    /// None where the server refuses.
+    /// Begins to listen to replicas; `None` if the server refuses.
     pub(crate) fn listen<E: AckEvents>() -> Option<Self> {
         // SAFETY: the context is valid as long as the module is loaded.
         let filter =

@@ -43,11 +43,11 @@ enum Phase {
 // step asks several times, and one that is asked costs another instruction.)
 unsafe impl Sync for Now {}
 
-/// That a step runs.
+/// The proof that a step runs.
 pub(crate) struct Step(());
 
 impl Step {
-    /// To be called before keys are opened. None where a step runs already: then another module calls us in its midst.
+    /// Begins a step, before it opens keys. `None` if a step runs already: then another module calls this one in its midst.
     #[inline(always)]
     pub(crate) fn begin() -> Option<Self> {
         if NOW.phase.get() != Phase::Idle {

@@ -56,7 +56,8 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     }
 }
 
-/// Where the client of the running command is told that asks for that channel, if it may be, on a server that hands anything over.
+/// The address at which the client of the running command is told, if it asks for this channel. An error if the client may not use the
+/// channel, or if this server hands nothing over.
 pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)
@@ -90,7 +91,7 @@ pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
 /// it the server sends waiters away when the slot moves; a few keys (no hash tag, but a `}`) have none that can be
 /// named, and are their own.
 fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
-    /// Of this process.
+    /// The suffix of this process.
     static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());
     let suffix = SUFFIX.as_slice();
     if !cluster || has_hash_tag(key) {

@@ -12,7 +12,7 @@ pub(crate) struct Holders {
     pub(crate) count: usize,
     /// Some of them, the oldest grant first.
     pub(crate) first: Vec<HolderInfo>,
-    /// Where it is free: the owner for whom it is reserved.
+    /// The owner for whom the lock is reserved, if it is free.
     pub(crate) reserved_for: Option<Owner<'static>>,
 }
 

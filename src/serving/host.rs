@@ -38,7 +38,7 @@ const WHILE_PAUSED: Millis = 2;
 
 pub(super) struct Server<'a> {
     ctx: &'a Ctx<'a>,
-    /// When it was asked first how long this turn has lasted.
+    /// The time at which the rules first asked how long this turn has lasted.
     began: Option<Micros>,
 }
 

@@ -109,9 +109,8 @@ impl KeyspaceEvents for ServerEvents {
     fn role_changed(primary: bool) {
         if primary {
             heartbeat::begin();
-            TABLE.with(|table| table.promoted());
         } else {
-            TABLE.with(|table| table.locks.demoted());
+            TABLE.with(WaitTable::demoted);
             tick::arm();
         }
     }

@@ -7,12 +7,12 @@ use crate::server::Ctx;
 use crate::stats;
 use crate::waiting::{Message, MessageKind};
 
-/// Where a user is told: its name, and that of the channel.
+/// The address of a user's messages: the user's name, and the channel's.
 pub(super) fn address(user: &[u8], channel: &[u8]) -> Arc<[u8]> {
     [user, b"\0", channel].concat().into()
 }
 
-/// No server takes a user's name that has a NUL in it.
+/// Splits an address at its first NUL, since no server takes a user's name with a NUL in it.
 fn user_and_channel(address: &[u8]) -> (&[u8], &[u8]) {
     let mut parts = address.splitn(2, |&byte| byte == 0);
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())

@@ -21,7 +21,8 @@ pub(crate) struct OpenLock<'a> {
     lent: bool,
     /// A grant was made or has ended.
     changed: bool,
-    /// Events to publish when the step is over: the server calls other modules for them, and those may do anything to the key.
+    /// The events to publish when the step is over. The server calls other modules for events, and these modules may do anything to the
+    /// key.
     first: Option<LockEvent>,
     more: Vec<LockEvent>,
 }
@@ -43,7 +44,7 @@ impl<'a> OpenLock<'a> {
         }
         let result = body(&mut lock);
         if server::is_disturbed() {
-            lock.look_again();
+            lock.recheck_soon();
         }
         let closed = lock.close();
         drop(step);
@@ -71,12 +72,12 @@ impl<'a> OpenLock<'a> {
     /// After a step that was disturbed: what was done may be undone already, and what was to be done was left. A timer has the lock looked at.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn recheck_soon(&mut self) {
         let now = now().millis();
         self.here(|table, at| table.locks.recheck_by(at, now));
     }
 
-    /// Closes the lock: what is left to be told of it.
+    /// Closes the lock. Returns what is left to be told of the step.
     #[inline(always)]
     pub(super) fn close(self) -> Closed<'a> {
         let Self { lock, lent, first, more, .. } = self;
@@ -94,7 +95,7 @@ pub(super) struct Closed<'a> {
 }
 
 impl Closed<'_> {
-    /// Tells of it those who listen; whether something may have fallen due.
+    /// Tells listeners of the step. Whether something may have fallen due.
     #[inline(always)]
     pub(super) fn publish(self, ctx: &Ctx<'_>) -> bool {
         drop(self.signal);
@@ -232,14 +233,14 @@ impl<'a> LockAccess for OpenLock<'a> {
     }
 }
 
-/// Apart, so that where nobody waits for any lock a step pays one comparison.
+/// Looks the lock up in the table of waiters. A function of its own, so that a step pays one comparison if nobody waits for any lock.
 #[inline(never)]
 fn is_idle(ctx: &Ctx<'_>, key: Arg<'_>) -> bool {
     let at = LockRef { db: ctx.db(), key: key.bytes() };
     TABLE.with(|table| table.locks.is_idle(at))
 }
 
-/// Counts what has happened, and tells it to those who listen for keyspace events.
+/// Counts what has happened, and publishes it as a keyspace event.
 #[inline(always)]
 pub(super) fn publish(ctx: &Ctx<'_>, key: Arg<'_>, note: LockEvent) {
     let (counter, event) = match note {

@@ -67,7 +67,7 @@ impl<'a> LockNames<'a> for &[Arg<'a>] {
         }
         let result = body(&mut locks);
         if server::is_disturbed() {
-            locks.iter_mut().for_each(OpenLock::look_again);
+            locks.iter_mut().for_each(OpenLock::recheck_soon);
         }
         // All are closed before anybody hears of one.
         let all = std::iter::once(locks.first).chain(locks.others);

@@ -10,7 +10,7 @@ use crate::keyspace::LockKey;
 use crate::lock::{AcquireRequest, Deadline, Grant, Now, Owner};
 use crate::server::{Arg, Ctx};
 use crate::waiting::{
-    self, Budget, ExtendRequest, Grants, Left, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
+    self, Budget, ExtendRequest, GivenUp, Grants, LockEvent, LockRef, LocksAccess, Outcome, ReleaseRequest,
     RequestId, WaitOptions,
 };
 
@@ -33,8 +33,8 @@ fn after_step(ctx: &Ctx<'_>) {
     tick::arm();
 }
 
-/// Takes these locks for the client of the running command, or has it wait: what is granted of each, and the end of the lease that ends
-/// first.
+/// Takes these locks for the client of the running command, or has it wait. Returns the grant of each lock, and the end of the lease that
+/// ends first.
 #[inline(always)]
 pub(crate) fn acquire<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
@@ -64,7 +64,7 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) 
 
 /// Gives up a place in the queue, or a grant that has not been claimed; whether there was such.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
-    let Left { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
+    let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
         // Where the server refuses, a timer does it.
         host::settle_left(ctx, owner, &others);
@@ -72,7 +72,8 @@ pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bo
     Ok(any)
 }
 
-/// Releases one hold of each of these locks, or all: the holds left; none where the owner does not hold it.
+/// Releases one hold of each of these locks, or all holds. Returns how many holds of each are left; `None` for a lock that the owner does
+/// not hold.
 #[inline(always)]
 pub(crate) fn release<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
@@ -82,7 +83,7 @@ pub(crate) fn release<'a, K: LockNames<'a>>(
     step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 
-/// Sets the leases of all these locks to that long from now, or of none: the end of the one that ends first.
+/// Sets the leases of all these locks, or of none, to the given length from now. Returns the end of the lease that ends first.
 pub(crate) fn extend<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
@@ -95,7 +96,7 @@ pub(crate) fn extend<'a, K: LockNames<'a>>(
     step(ctx, keys, |locks| Ok(waiting::extend(locks, &mut Client(ctx), longer, now)?))
 }
 
-/// Ends the grant with that fence, or all, whoever holds them: those grants.
+/// Ends the grant with this fence, or all grants, whoever holds them. Returns the ended grants.
 pub(crate) fn break_(ctx: &Ctx<'_>, key: Arg<'_>, fence: Option<u64>) -> Result<Vec<Grant>, Error> {
     step(ctx, key, |lock| Ok(waiting::break_(lock, fence, now)))
 }

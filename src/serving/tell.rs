@@ -48,7 +48,8 @@ impl BlockedEvents for Telling {
     }
 
     fn departed(number: NonZeroU64) {
-        TABLE.with(|table| table.depart(RequestId(number)));
+        let request = RequestId(number);
+        TABLE.with(|table| table.with_table_of(request, |table| table.depart(request)));
         tick::arm();
     }
 
@@ -57,7 +58,8 @@ impl BlockedEvents for Telling {
     }
 
     fn freed(number: NonZeroU64) {
-        TABLE.with(|table| table.forget(RequestId(number)));
+        let request = RequestId(number);
+        TABLE.with(|table| table.with_table_of(request, |table| table.forget(request)));
         tick::arm();
     }
 }

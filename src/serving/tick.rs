@@ -19,12 +19,12 @@ use crate::stats;
 use crate::waiting::{self, Budget};
 
 struct Tick {
-    /// For what is due next.
+    /// The timer for what is due next.
     due_work: Option<Set>,
-    /// What answers those whose answers are due, and how many turns of duty it has outlasted.
+    /// The timer that answers waiters, and how many turns of duty it has outlasted.
     answers: Option<(Timer, u8)>,
-    /// Those whose answers are due are being answered. A timer that is set in a timer's turn fires a millisecond later, and so do all
-    /// that are set until then.
+    /// Waiters are being answered now. (A timer that is set while another timer runs fires a millisecond later, and so do all timers that
+    /// are set until then.)
     answering: bool,
     /// What looks how far replicas are, where somebody waits for them, and what tells of their answers.
     replicas: Option<Set>,
@@ -81,7 +81,7 @@ impl Tick {
     }
 }
 
-/// Sets the timers for what is due next, where they are not set for that or earlier.
+/// Sets the timers for what is due next, unless they fire by then anyway.
 pub(super) fn arm() {
     // The code that runs or answers calls this function when it has finished.
     if TICK.with(|tick| tick.running || tick.answering) {

@@ -14,7 +14,7 @@ pub(crate) fn view<R>(body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
     TABLE.with(body)
 }
 
-/// Those who hold a lock though their leases are over: this server has stood still, and their sessions have outlived that.
+/// The holders of a lock whose leases are over, and whose sessions have outlived that, since this server stood still.
 pub(crate) fn outliving(ctx: &Ctx<'_>, lock: &LockKey<'_>, now: Now) -> Vec<Holder> {
     let at = LockRef { db: ctx.db(), key: lock.name().bytes() };
     waiting::outliving(&mut Server::new(ctx), at, lock.value(), lock.deadline(), now)
@@ -30,7 +30,7 @@ pub(crate) fn most_work() -> u64 {
     BUDGET.with(|budget| budget.most()).into()
 }
 
-/// How long, in ms, the lock has been held that has been held longest of those that somebody waits for.
+/// How long, in ms, the lock has been held that has been held longest of all locks with waiters.
 pub(crate) fn longest_held(ctx: &Ctx<'_>, now: Now) -> Millis {
     waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, id| {
         let oldest = holders_of(ctx, id, 1, now).first.pop()?;

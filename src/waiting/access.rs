@@ -21,10 +21,10 @@ pub(crate) trait Environment {
     /// The limits of all grants now.
     fn limits(&mut self) -> Limits;
 
-    /// Whether a connection with that id is open.
+    /// Whether a connection with this id is open.
     fn is_open(&self, client: u64) -> bool;
 
-    /// Pays for some work of this step: see `budget`. Whether anything was left for it.
+    /// Pays for some work of this step: see `budget`. Whether anything of the budget was left.
     fn pay(&mut self, work: u32) -> bool;
 
     /// Counts work of this step that can't be left for later.
@@ -49,24 +49,24 @@ pub(crate) trait LockAccess: Environment {
     /// Gives the lock to somebody alone, whoever had it.
     fn give(&mut self, grant: Grant, until: Deadline);
 
-    /// Gives the lock to somebody beside those who hold it.
+    /// Gives the lock to one more holder.
     fn add(&mut self, grant: Grant, until: Deadline);
 
-    /// Changes the grant with that fence, and its lease; nothing at all where they are that already,
-    /// such as by an extension to the same millisecond.
+    /// Changes the grant with this fence, and its lease. Does nothing at all if both are the same already, as after an extension to the
+    /// same millisecond.
     fn update(&mut self, fence: Fence, change: GrantChange<'_>, until: Deadline);
 
     /// Ends one of several grants, and takes note of why.
     fn end(&mut self, fence: Fence, why: LockEvent);
 
-    /// Ends those of several grants whose lease was over before that, so many at most, and takes note of it: which.
+    /// Ends at most `most` grants whose leases were over before `now`, of several, and notes each lapse. Returns the fences of these
+    /// grants.
     fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
 
     /// Ends whatever grants there are.
     fn free(&mut self);
 
-    /// Takes note of what has happened, for those who listen and for those who count. Nobody hears of it before the step
-    /// is over.
+    /// Notes an event, to publish and count it once the step is over.
     fn note(&mut self, note: LockEvent);
 
     /// The fence for a grant that is made now; none once the greatest has been given.
@@ -81,7 +81,8 @@ pub(crate) trait LockAccess: Environment {
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// For how many locks all places that have a grant of this one to claim may wait, where one more is to re-enter.
+    /// The limit for places of which all have a grant of this lock to claim: one more place may re-enter only while they wait for fewer
+    /// locks altogether.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -102,7 +103,7 @@ pub(crate) trait LockAccess: Environment {
         self.here(|table, at| table.locks.change(at, body))
     }
 
-    /// The grant of an owner and the end of its lease, where it holds the lock; and those of the others.
+    /// The grant of an owner and the end of its lease, if the owner holds the lock; and the grants of the others.
     #[inline(always)]
     fn seen_by(&self, owner: &Owner<'_>) -> (Option<Held<'_>>, Others<'_>) {
         match self.value() {
@@ -111,12 +112,12 @@ pub(crate) trait LockAccess: Environment {
         }
     }
 
-    /// The grant with that fence, and the end of its lease.
+    /// The grant with this fence, and the end of its lease.
     fn with_fence(&self, fence: Fence) -> Option<Held<'_>> {
         self.value()?.with_fence(fence, || self.deadline())
     }
 
-    /// Whether one more grant might fit beside those that there are.
+    /// Whether one more grant might fit beside the present ones.
     fn has_room(&self) -> bool {
         self.value().is_none_or(|value| value.others().bear(Room::ANY))
     }
@@ -152,7 +153,7 @@ pub(crate) struct WaitLimits {
 
 /// The server between steps: what falls due, and who is to be told.
 pub(crate) trait Host: Environment {
-    /// Whether what is due has to wait.
+    /// The reason why what is due has to wait, if there is one.
     fn rest(&mut self, now: Now) -> Deferral;
 
     /// How long, in µs, this turn of ours has lasted.
@@ -167,7 +168,7 @@ pub(crate) trait Host: Environment {
     /// Settles a lock whose slot is on its way to this server, so that no command finds it here.
     fn settle_arriving(&mut self, id: &LockId);
 
-    /// The end of the lease of the grant with that fence; none where that holds the lock no more, or by then.
+    /// The end of the lease of the grant with this fence; `None` if the grant does not hold the lock at `now`.
     fn look(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline>;
 
     /// Has a client asked to be told: it is, in this call or soon.
@@ -195,7 +196,7 @@ pub(crate) struct Replicas {
 /// Why what is due has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
-    /// It has not.
+    /// What is due does not have to wait.
     None,
     /// This server is a replica: it is for the primary to do.
     Replica,
@@ -215,7 +216,7 @@ pub(crate) enum Settled {
     Refused,
 }
 
-/// In ms; 0: not at all.
+/// How long a grace still lasts, in ms; 0 if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GraceLeft {
     /// Nothing new is granted for so long.
@@ -224,7 +225,7 @@ pub(crate) struct GraceLeft {
     pub(crate) leases: Millis,
 }
 
-/// Something that has happened to a lock.
+/// An event of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockEvent {
     /// A free lock was taken.
@@ -263,11 +264,11 @@ pub(crate) enum Refusal {
     NoMoreFences,
     /// The queue is full.
     MaxWaiters,
-    /// As many locks hang on the connection as may.
+    /// No more locks may hang on the connection.
     MaxPlaces,
-    /// It would wait for an owner that waits for it.
+    /// The client would wait for an owner that waits for this client's owner.
     Deadlock,
-    /// It would wait for ever, for those who wait for it.
+    /// The wait would never end, since it closes a circle.
     Circle(Circle),
     /// Nothing new is granted, for so many ms.
     Grace(Millis),

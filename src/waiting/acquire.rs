@@ -46,7 +46,7 @@ fn grant_free<S: LockAccess>(lock: &mut S, ask: &AcquireRequest<'_>, now: Now) -
     Some(grant::<false, S>(lock, ask, Planned { fence, decision }, now))
 }
 
-/// Apart, so that the fast path does not pay for it.
+/// Every acquire but the fast path. A function of its own, so that the fast path does not pay for it.
 #[inline(never)]
 fn acquire_any<B: LocksAccess>(
     locks: &mut B,

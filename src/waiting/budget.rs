@@ -20,7 +20,7 @@ pub(super) const MOST_ENDED: u32 = WORK / END;
 /// A grant is made or changed, or a waiter is answered: replicas, files and listeners hear of it.
 pub(crate) const CHANGE: u32 = 4;
 
-/// For going through that many entries of a list.
+/// The work of going through so many entries of a list.
 pub(super) const fn scan(entries: usize) -> u32 {
     (entries / 16) as u32
 }
@@ -50,7 +50,7 @@ impl Budget {
         self.step = 0;
     }
 
-    /// Pays for some work of a step; whether anything was left for it.
+    /// Pays for some work of a step. Whether anything of the budget was left.
     pub(crate) fn pay(&mut self, work: u32) -> bool {
         let had = self.step < self.size;
         self.step = self.step.saturating_add(work);
@@ -76,7 +76,7 @@ impl Budget {
 
 #[cfg(test)]
 impl Budget {
-    /// One that is used up by the first thing that is done.
+    /// A budget that is used up by the first piece of work.
     pub(crate) const fn least() -> Self {
         Self { size: 1, step: 0, turn: 0, most: 0 }
     }

@@ -59,9 +59,9 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Looks how far the replicas are, has those told whose grants they have, and asks about what is new; to be called when one of them
-/// has said how far it is, when there is something new and nothing is asked yet, and now and then. In how many ms to do so again,
-/// where there is more to be done; the replicas' answers are told of apart.
+/// Looks how far the replicas are, has the clients told whose grants enough replicas have, and asks the replicas about new grants. The
+/// server calls it when a replica has said how far it is, when there is something new and no question is on its way, and now and then.
+/// Returns in how many ms to look again, if there is more to do. (The replicas' answers are noted without this timer.)
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     if host.table(|table| table.replication.is_empty()) {
         return None;

@@ -2,12 +2,14 @@
 
 use super::access::{Environment, Host};
 use super::sessions;
-use super::table::{Answer, Channel, Message, MessageKind, Moved, RequestId, RequestedLocks, Told};
+use super::table::{
+    Answer, Channel, Message, MessageKind, Moved, RequestId, RequestedLocks, Told, WaitTable,
+};
 use crate::lock::{AcquireRequest, Got, Now};
 
 /// The answer for a waiter that the server lets us answer now. `None`: it has been told already.
 pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Option<Told> {
-    let told = host.table(|table| table.tell(request))?;
+    let told = host.table(|table| table.with_table_of(request, |table| table.tell(request)))?;
     if let Answer::Granted { until: confirmed } = told.answer
         && told.ask.session
     {
@@ -35,7 +37,9 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
 /// Tells a waiter that is notified. A grant that nobody hears of is taken back; else it is to be claimed, unless the waiter's work
 /// begins at the message.
 pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
-    let Some(told) = host.table(|table| table.tell(request)) else { return };
+    let Some(told) = host.table(|table| table.with_table_of(request, |table| table.tell(request))) else {
+        return;
+    };
     let Told { locks, ask, answer, channel: Some(channel), .. } = told else { return };
     let kind = match answer {
         Answer::Granted { .. } => granted(&locks, &ask, &channel),
@@ -43,14 +47,13 @@ pub(super) fn tell_place<H: Host>(host: &mut H, request: RequestId) {
         _ => MessageKind::Gone,
     };
     let heard = host.publish(&Message { channel, kind, owner: ask.owner });
-    match (kind, heard) {
+    let go_on = |table: &mut WaitTable<H::Client>| match (kind, heard) {
         (MessageKind::Granted(_), true) => {}
-        (MessageKind::Start { .. }, true) => host.table(|table| table.start(request)),
-        (MessageKind::Granted(_) | MessageKind::Start { .. }, false) => {
-            _ = host.table(|table| table.give_up(request));
-        }
-        _ => host.table(|table| table.forget(request)),
-    }
+        (MessageKind::Start { .. }, true) => table.start(request),
+        (MessageKind::Granted(_) | MessageKind::Start { .. }, false) => _ = table.give_up(request),
+        _ => table.forget(request),
+    };
+    host.table(|table| table.with_table_of(request, go_on));
 }
 
 /// What a waiter is told of its grants; of several, the new ones have the latest fence.
@@ -65,17 +68,17 @@ fn granted(locks: &RequestedLocks, ask: &AcquireRequest<'_>, channel: &Channel) 
     }
 }
 
-/// The server is done with a waiter. `gone` tells that it was before it came to this: the connection closed, or an operator
-/// sent it away. Then what it was told is taken back, unless the answer `arrived`, which the server knows by the connection
-/// and by whether the answer was given because it was due.
+/// The server is done with a waiter. `gone`: the connection closed, or an operator sent the waiter away. Then the grant that the waiter was
+/// told of is taken back, unless the answer `arrived`. To tell that, the server needs the connection, and whether the answer was given
+/// because it was due.
 pub(crate) fn ended<A: Environment>(
     env: &mut A,
     request: RequestId,
     gone: bool,
     arrived: impl FnOnce(u64, bool) -> bool,
 ) {
-    let told = env.table(|table| table.waiters.told_client(request)).filter(|_| gone);
-    if told.is_some_and(|(client, unblocked)| !arrived(client, unblocked)) {
-        env.table(|table| table.depart(request));
+    let told = env.table(|table| table.with_table_of(request, |table| table.waiters.told_client(request)));
+    if told.filter(|_| gone).is_some_and(|(client, unblocked)| !arrived(client, unblocked)) {
+        env.table(|table| table.with_table_of(request, |table| table.depart(request)));
     }
 }

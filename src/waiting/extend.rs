@@ -21,7 +21,7 @@ struct Extension {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExtendRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,
-    /// The one grant that is meant.
+    /// The fence of the only grant that may be extended.
     pub(crate) fence: Option<u64>,
     pub(crate) lease: Millis,
     /// How many replicas have to confirm it before the client is told.

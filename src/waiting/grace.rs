@@ -23,7 +23,7 @@ pub(super) const LOOK_AGAIN: Millis = 100;
 /// How long, in ms, it takes the server to count its good replicas anew: once a second, and a bit.
 const REPLICAS_COUNTED: Millis = 1100;
 
-/// A process that stood still, or looked at nothing, for longer than that, in ms, was away.
+/// A process counts as away if it stood still, or looked at nothing, for longer than this time in ms.
 pub(super) const AWAY: Millis = 1000;
 
 /// A moment on two clocks that nobody sets, in ms.
@@ -32,12 +32,12 @@ pub(super) const AWAY: Millis = 1000;
 pub(crate) struct Moment {
     /// Since the machine was booted, asleep or not.
     pub(crate) since_boot: Millis,
-    /// For how long the calling thread has run.
+    /// How long the calling thread has run.
     pub(crate) ran: Millis,
 }
 
 impl Moment {
-    /// For how many ms since an earlier moment the thread did not run.
+    /// How many ms of the time since `earlier` the thread did not run.
     fn stood_still(self, earlier: Self) -> Millis {
         (self.since_boot - earlier.since_boot) - (self.ran - earlier.ran)
     }

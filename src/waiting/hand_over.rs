@@ -9,11 +9,11 @@ use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
-/// How many of its own waiters a holder's re-entries pass in one step, since those want what it can't have yet; the others behind
-/// them wait until one of those has it, or until they are at the head of the queue.
+/// The number of a holder's own waiters that its re-entries may pass in one step, because they want what the holder can't have yet. Further
+/// waiters of this holder wait until one of the passed waiters is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
-/// Ends the grant with that fence: its room goes to the next waiters in this same step. `why` tells why it ends.
+/// Ends the grant with this fence. Its room goes to the next waiters in this same step. `why` tells why the grant ends.
 #[inline(always)]
 pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     if lock.value().is_some_and(|value| !value.is_one()) {
@@ -29,7 +29,7 @@ pub(super) fn pass_on<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent,
     hand_on(lock, now());
 }
 
-/// Apart, so that a lock with one grant does not pay for it.
+/// Ends one of several grants. A function of its own, so that a lock with one grant does not pay for it.
 #[inline(never)]
 fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: impl FnOnce() -> Now) {
     end_one(lock, fence, why);
@@ -89,11 +89,11 @@ fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
 /// What has become of a waiter that was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Served {
-    /// It has all its locks, at least one of them by a new grant.
+    /// The waiter has all its locks, at least one of them by a new grant.
     Granted,
-    /// It has what its owner holds, once more; or what it waits for can never be, and it is told so.
+    /// The waiter has one more hold of what its owner holds; or it can never have what it waits for, and is told so.
     Answered,
-    /// It waits on.
+    /// The waiter waits on.
     Waits,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn serve<B: LocksAccess>(
     now: Now,
 ) -> Served {
     // One that waits for others too is tried with all of them open.
-    if !B::SEVERAL && locks.first().here(|table, at| table.waiters.try_soon(at, request)) {
+    if !B::SEVERAL && locks.first().here(|table, at| table.waiters.defer_to_try(at, request)) {
         return Served::Waits;
     }
     let mut number = 0;
@@ -203,8 +203,8 @@ fn look_after_grace<S: LockAccess>(lock: &mut S, now: Now) {
     }
 }
 
-/// Grants the lock to those at the head of its queue who fit; whether to anybody. `over`: what stands in the key has ended, and is
-/// replaced. The first one gets it whatever is left of the budget: a lock that somebody waits for is not left free.
+/// Grants the lock to the waiters at the head of its queue that fit. Whether anybody was granted it. `over`: the grant in the key has
+/// ended, and is replaced. The first waiter gets the lock whatever is left of the budget, since a lock with waiters is not left free.
 pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> bool {
     let mut granted = false;
     check_upgrade(lock);
@@ -262,8 +262,8 @@ pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     }
 }
 
-/// A holder's own waiters re-enter at once, wherever they stand in the queue. One that is to have less room than the other holders
-/// leave waits in front. Of many, the rest does in the next step.
+/// A holder's own waiters re-enter at once, wherever they stand in the queue. A waiter that wants less room than the other holders leave
+/// waits in front. Of many waiters, the rest re-enters in the next step.
 pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: Now) {
     let (mut seen, mut passed) = (None, 0);
     loop {

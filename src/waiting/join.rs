@@ -13,9 +13,9 @@ use crate::lock::{AcquireRequest, Millis, Now};
 pub(crate) struct WaitOptions {
     /// How long it waits, in ms; 0: without limit; none: not at all.
     pub(crate) timeout: Option<Millis>,
-    /// Where it is told, instead of being blocked; and hears what becomes of its grant.
+    /// The channel on which the client is told, instead of being blocked, and hears what becomes of its grant.
     pub(crate) channel: Option<Channel>,
-    /// It is told, instead of waiting, where the wait would never end.
+    /// The client is refused if its wait would never end.
     pub(crate) detect: bool,
     /// How many replicas have to confirm a grant before the client is told of it.
     pub(crate) confirm: Option<Confirm>,
@@ -27,7 +27,7 @@ pub(crate) enum Outcome<G> {
     Granted(G),
     /// The client is blocked.
     Waits,
-    /// It waits, and its connection is free.
+    /// The client has a place in the queue, and its connection is free.
     Queued,
     /// Others hold what it asks for.
     Taken,
@@ -56,7 +56,7 @@ pub(super) fn wait<B: LocksAccess, G>(
         timeout.map_or(Ok(None), |timeout| join(locks, caller, ask, wait, timeout, stuck, now))
     }) {
         Ok(Some(request)) => {
-            look_again(locks, verdicts, request, now);
+            look_later(locks, verdicts, request, now);
             return Ok(if wait.channel.is_some() { Outcome::Queued } else { Outcome::Waits });
         }
         Ok(None) => first.and_then(|(_, conflict)| conflict.grace).map(Refusal::Grace),
@@ -66,7 +66,7 @@ pub(super) fn wait<B: LocksAccess, G>(
     refused.map_or(Ok(Outcome::Taken), Err)
 }
 
-/// For how long the client may wait; none where it doesn't want to, or can't be blocked.
+/// How long the client may wait; `None` if it doesn't want to wait, or can't be blocked.
 fn may_wait<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -87,7 +87,7 @@ fn may_wait<B: LocksAccess>(
 }
 
 /// Notes what is to be done later for a client that waits now.
-fn look_again<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
+fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: RequestId, now: Now) {
     for (number, conflict) in conflicts(verdicts) {
         let lock = locks.lock(number);
         if conflict.unsettled {

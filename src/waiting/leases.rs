@@ -16,7 +16,7 @@ pub(super) fn lease_moved<S: LockAccess>(lock: &mut S, fence: Fence, until: Dead
             table.locks.look_by(at, last.saturating_add(1));
         }
         if table.session(at, fence).is_some_and(|session| last < session.renew_at) {
-            table.locks.renew_by(at, sessions::look_again(until.left(now.millis()), now.millis()));
+            table.locks.renew_by(at, sessions::next_look(until.left(now.millis()), now.millis()));
         }
     });
 }

@@ -8,7 +8,7 @@ use crate::lock::{Now, Owner};
 
 /// What an owner has given up.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct GivenUp {
     /// Whether there was anything.
     pub(crate) any: bool,
     /// The other locks that it had been granted with this one: it has them no more, see `leave_others`.
@@ -16,9 +16,9 @@ pub(crate) struct Left {
 }
 
 /// Gives up the owner's place in the queue, or a grant that it has not claimed.
-pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> Left {
+pub(crate) fn leave<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> GivenUp {
     if lock.idle() {
-        return Left::default();
+        return GivenUp::default();
     }
     settle_for(lock, owner, now);
     let owner = owner.borrowed().into_owned();

@@ -7,12 +7,12 @@ use super::table::{LockRef, WaitTable};
 
 /// The locks of a request, open for one step: one, or several. One lock is such a set by itself.
 pub(crate) trait LocksAccess {
-    /// Whether a command named them together, be it one only.
+    /// Whether the set comes from a command for several locks, even if it names only one.
     const SEVERAL: bool;
 
     type One: LockAccess;
 
-    /// Something of each lock, in order: for one lock just that, so that one lock costs no list.
+    /// One value for each lock, in order. For a set of one lock this is the value itself, so that it costs no list.
     type Each<T>;
 
     /// Does something with each lock, until that fails.
@@ -28,10 +28,10 @@ pub(crate) trait LocksAccess {
         body: impl FnMut(&mut Self::One, &T) -> Result<U, E>,
     ) -> Result<Self::Each<U>, E>;
 
-    /// As a list.
+    /// The values as a list.
     fn all<T>(each: &Self::Each<T>) -> &[T];
 
-    /// The lock of that number, from 0.
+    /// The lock of this number, from 0.
     fn lock(&mut self, number: usize) -> &mut Self::One;
 
     #[inline(always)]
@@ -50,7 +50,7 @@ pub(crate) trait LocksAccess {
         each
     }
 
-    /// For what is about all of them.
+    /// The first lock, for what concerns all of them.
     #[inline(always)]
     fn first(&mut self) -> &mut Self::One {
         self.lock(0)

@@ -7,9 +7,9 @@ use crate::lock::Millis;
 /// How many locks are looked at for one answer, at most.
 const LOOKS: usize = 200;
 
-/// In ms; 0 where none is held. `look`: since when a lock is held, by its oldest grant. Exact, unless more than `LOOKS` locks have
-/// changed hands since somebody asked last, and were held before by somebody who had them for longer: then it is the longest of those
-/// that were looked at, and the next answer goes on from there.
+/// How long, in ms, the lock has been held that has been held longest of all locks with waiters; 0 if none is held. `look` tells since when
+/// a lock is held, by its oldest grant. The answer is exact, unless more than `LOOKS` locks have changed hands since the last query, and
+/// were held for longer before: then it is the longest time of the locks that were looked at, and the next query goes on from there.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,
     now: Millis,

@@ -61,7 +61,7 @@ pub(crate) use detect::{Circle, Holder, Link, holders};
 pub(crate) use extend::{ExtendRequest, extend};
 pub(crate) use grace::{Grace, GraceLength, Moment};
 pub(crate) use join::{Outcome, WaitOptions};
-pub(crate) use leave::{Left, leave, leave_others};
+pub(crate) use leave::{GivenUp, leave, leave_others};
 pub(crate) use lock_set::LocksAccess;
 pub(crate) use longest_held::longest_held;
 pub(crate) use rate_limit::RateLimit;

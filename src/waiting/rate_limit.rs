@@ -2,7 +2,7 @@
 
 use crate::lock::Millis;
 
-/// So many a second.
+/// The number of lines that the log gets in a second.
 const MOST: usize = 10;
 
 #[derive(Debug)]
@@ -11,8 +11,9 @@ pub(crate) struct RateLimit {
     second: Millis,
     /// How many lines it has had.
     taken: usize,
-    /// How many were left out in it, and in those before it of which nobody has been told.
+    /// The number of lines that were left out in this second.
     left_out: u64,
+    /// The number of lines left out in earlier seconds of which nobody has been told.
     untold: u64,
 }
 
@@ -42,7 +43,7 @@ impl RateLimit {
         may
     }
 
-    /// So many more would have been written.
+    /// Counts lines that are left out.
     pub(crate) fn leave_out(&mut self, count: u64) {
         self.left_out += count;
     }

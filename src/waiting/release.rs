@@ -11,9 +11,9 @@ use crate::lock::{self, Fence, Grant, GrantChange, Now, Owner, Released, Value};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseRequest<'a> {
     pub(crate) owner: &'a Owner<'a>,
-    /// The one grant that is meant.
+    /// The fence of the only grant that may be released.
     pub(crate) fence: Option<u64>,
-    /// All holds, not only one.
+    /// Whether all holds are released, not only one.
     pub(crate) all: bool,
 }
 
@@ -46,8 +46,9 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     Some(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
 }
 
-/// Releases one of several grants. What is over of the others does not count any more; but nobody is given their room before the
-/// owner's own grant is as this leaves it. So what one of its clients gives back is not what another one that waited is given just then.
+/// Releases one of several grants. Grants of others that are over don't count any more, but their room goes to nobody before the owner's
+/// own grant is as this release leaves it. So a client never gives back what another client of the same owner, which waited, is given in
+/// this step.
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
@@ -86,7 +87,7 @@ fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end:
     }
 }
 
-/// Ends the grant with that fence, or all, whoever holds them: those grants.
+/// Ends the grant with this fence, or all grants, whoever holds them. Returns the ended grants.
 pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Vec<Grant> {
     match lock.value().map(Value::is_one) {
         // A grant that has lapsed is not its owner's any more.
@@ -106,8 +107,8 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
     broken
 }
 
-/// A lock that looks free may be kept alive by a connection: see `sessions::outlives`. Whoever is next gets that by a timer: the grant
-/// of somebody else is not what the client meant.
+/// Gives back the grants of a lock that looks free, and that a connection keeps alive (see `sessions::outlives`). Waiters are served by a
+/// timer, since the client did not mean the grant of somebody else.
 #[inline(always)]
 fn revive<S: LockAccess>(lock: &mut S, now: impl Fn() -> Now) {
     if !lock.idle() {

@@ -7,17 +7,16 @@
 use super::access::{Deferral, Host, Settled};
 use super::budget::{CHANGE, LOOK};
 use super::departures::tell_place;
-use super::table::{Lane, Left, LockId, Outgoing, RequestId};
+use super::table::{AT_A_TIME, Lane, LockId, Outgoing, RequestId};
 use crate::lock::{Micros, Millis, Now};
 
 /// How long, in µs, one turn of ours may last: others wait meanwhile.
 pub(super) const TURN: Micros = 2_000;
 
-/// How many blocked clients are answered in one turn, at most. The server has the work with most of that afterwards: some 10 to
-/// 20 µs each.
+/// The most blocked clients that are answered in one turn. Each costs the server another 10 to 20 µs after that.
 const ANSWERS: usize = 100;
 
-/// So many kinds of work fall due.
+/// The number of kinds of work that fall due.
 const KINDS: u8 = 6;
 
 /// How long in ms to wait before trying again a handover that the server refused (too few replicas, a disk that
@@ -34,16 +33,17 @@ const WHILE_REFUSED: Millis = 100;
 pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
     let rest = host.rest(now);
     if let Deferral::Until(then) = rest {
-        host.table(|table| table.locks.timers.pause_until(then));
+        host.table(|table| table.locks.timers.paused_until = then);
     }
-    while host.table(|table| table.clear_up()) {
-        host.spend(LOOK);
-        if host.used() >= TURN / 2 || host.is_turn_over() {
+    loop {
+        let work = host.table(|table| table.clear_up());
+        host.spend(LOOK.saturating_mul(work as u32));
+        if work == 0 || host.used() >= TURN / 2 || host.is_turn_over() {
             break;
         }
     }
     let (mut timeouts, mut answers) = (0_u64, 0);
-    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind()), 0);
+    let (mut kind, mut without) = (host.table(|table| table.locks.timers.next_kind), 0);
     loop {
         let done = match kind {
             0 => look_at_next(host, rest, Lane::Renewal, now.millis()),
@@ -67,15 +67,14 @@ pub(crate) fn run_due<H: Host>(host: &mut H, now: Now) -> u64 {
             break;
         }
     }
-    host.table(|table| table.locks.timers.go_on_with(kind));
+    host.table(|table| table.locks.timers.next_kind = kind);
     if rest == Deferral::None {
         host.table(|table| table.locks.timers.end_run(now.millis()));
     }
     timeouts
 }
 
-/// Has those told whose grant has been made, or whose wait has ended; and holders, what has become of their grants; as far as
-/// one turn allows.
+/// Tells waiters of their grants, or that their waits have ended, and holders what has become of their grants, as far as one turn allows.
 pub(crate) fn answer<H: Host>(host: &mut H) {
     let mut answers = 0;
     while answers < ANSWERS && answer_next(host, &mut answers) && !is_over(host) {}
@@ -86,7 +85,7 @@ fn is_over<H: Host>(host: &mut H) -> bool {
     host.is_turn_over() || host.used() >= TURN
 }
 
-/// Tells the next one; whether there was one. A grant that nobody hears of is given up, and goes to the next.
+/// Sends the next answer or message. Whether there was one. A grant that nobody hears of is given up, and goes to the next waiter.
 fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
     let Some(tell) = host.table(|table| table.next_answer()) else { return false };
     host.spend(CHANGE);
@@ -141,7 +140,7 @@ fn try_one<H: Host>(host: &mut H, request: RequestId, ids: &[LockId], now: Milli
     }
 }
 
-/// Looks at the lock that was due first for that; whether there was one.
+/// Looks at the lock that was due first in this lane. Whether there was one.
 fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) -> bool {
     if matches!(rest, Deferral::Until(_)) {
         return false;
@@ -154,7 +153,11 @@ fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) 
 fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
     let again = match rest {
         // It is for the primary to do.
-        Deferral::Replica => (!host.table(|table| table.demoted_at(id))).then_some(1),
+        Deferral::Replica => {
+            let sent_away = host.table(|table| table.demoted_at(id));
+            host.spend(LOOK.saturating_mul(sent_away as u32));
+            (sent_away == AT_A_TIME).then_some(1)
+        }
         _ => settle(host, id),
     };
     host.table(|table| match again {
@@ -167,7 +170,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
     });
 }
 
-/// Settles a lock; where that could not be done, in how many ms to try again.
+/// Settles a lock. Returns in how many ms to try again, if it could not be settled.
 fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,
@@ -177,16 +180,22 @@ fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     }
 }
 
-/// The lock is another server's now; in how many ms to look again.
+/// The lock is another server's now. Returns in how many ms to look again, if waiters are left.
 fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    match host.table(|table| table.moved_away(id.to_ref())) {
-        Left::Nobody => None,
-        Left::Blocked => Some(WHILE_REFUSED),
-        Left::More => Some(1),
+    let (sent_away, left) = host.table(|table| {
+        let sent_away = table.send_away(id.to_ref());
+        (sent_away, table.locks.lock(id.to_ref()).waiters())
+    });
+    host.spend(LOOK.saturating_mul(sent_away as u32));
+    match left {
+        _ if sent_away == AT_A_TIME => Some(1),
+        0 => None,
+        // The server sends blocked clients away when the move is done.
+        _ => Some(WHILE_REFUSED),
     }
 }
 
-/// Does what is due for a grant that a connection keeps alive here; in how many ms to look again for another reason.
+/// Does what is due for a grant that a connection keeps alive here. Returns in how many ms to look again, if something else is left.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     // Looking may find the lease to be over, and the session to outlive that.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());

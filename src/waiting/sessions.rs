@@ -14,7 +14,7 @@ use crate::lock::{self, Deadline, Fence, Grant, GrantChange, Millis, Now, Value}
 const RENEWALS_PER_LEASE: Millis = 3;
 const PASSES_PER_LEASE: Millis = 30;
 
-/// Binds the grant with that fence to a connection, and to no other.
+/// Binds the grant with this fence to a connection, and to no other.
 pub(super) fn start<S: LockAccess>(
     lock: &mut S,
     client: u64,
@@ -46,7 +46,7 @@ pub(super) fn bind<C: Copy>(
     table.sessions().start(at, Session { client, fence, lease, renew_at, over: false });
     // The lease may end before that: so it was allowed.
     if until < Deadline::At(renew_at) {
-        table.locks.renew_by(at, look_again(until.left(now), now));
+        table.locks.renew_by(at, next_look(until.left(now), now));
     }
 }
 
@@ -69,9 +69,9 @@ pub(super) fn bind_overdue<A: Environment>(
     }
 }
 
-/// The server has found the lease of a lock to be over, and has deleted it. Whether the session of that grant outlives that: the
-/// renewal was due before, and this server stood still until now, so that nobody else could have been granted anything. The next
-/// step on the lock, which is set for now, gives it back: `revive`.
+/// The server has deleted a lock, since its lease is over. Whether the session of `grant` outlives that: its renewal was due before, and
+/// this server stood still until now, so that nobody else could have been granted anything. The next step on the lock, which is set for
+/// now, gives the grant back (`revive`).
 pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(env, at, grant, now).is_some();
     if outlives {
@@ -80,19 +80,19 @@ pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Gra
     outlives
 }
 
-/// The end that its session sets to the lease of a grant that is over, where it may.
+/// The new end of the lease of a grant whose lease is over; `None` if no session may renew it.
 fn overdue<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> Option<Deadline> {
     let session = env.table(|table| table.overdue_session(at, grant.fence(), now.millis()))?;
     going_on(env, grant, &session, now)
 }
 
-/// The end that a session sets to the lease of a grant that outlives a stall; none where it may not.
+/// The new end of the lease of a grant whose session outlives a stall; `None` if the session may not renew it.
 fn going_on<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let goes_on = !session.over && env.is_open(session.client);
     goes_on.then(|| renewed(env, grant, session, now)).flatten()
 }
 
-/// One of several grants whose session is overdue, while the key is there: its lease goes on. Whether it does.
+/// Renews the lease of one of several grants, if its session is overdue while the key is there. Whether the lease goes on.
 pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now) -> bool {
     if lock.idle() {
         return false;
@@ -106,8 +106,8 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
     until.is_some()
 }
 
-/// The grants of a lock whose leases are over, which hold it nevertheless, since their sessions outlive a stall: for those who look
-/// before the next step on the lock gives them back (`revive`) or renews them (`renew_overdue`).
+/// The grants that hold a lock though their leases are over, since their sessions outlive a stall. For readers that come before the next
+/// step on the lock gives these grants back (`revive`) or renews them (`renew_overdue`).
 pub(crate) fn outliving<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -132,13 +132,13 @@ pub(crate) fn outliving<A: Environment>(
     value.lapsed(until, now.millis()).filter_map(outlives).collect()
 }
 
-/// The end of the lease that a session sets now; none where it may not.
+/// The end of the lease that a session sets now; `None` if it may not renew the lease.
 fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let limits = env.limits();
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
 }
 
-/// Gives what `outlives` kept of a lock back to its owners, with the same fences. That renews their sessions, too.
+/// Gives the grants that `outlives` kept back to their owners, with the same fences, and renews their sessions.
 pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     let expired = lock.here(|table, at| table.locks.take_expired(at));
     let is_taken = lock.value().is_some();
@@ -162,7 +162,7 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
 }
 
 /// When a session is to look at its lease, which has been set to so many ms from now: before it ends.
-pub(super) fn look_again(left: Millis, now: Millis) -> Millis {
+pub(super) fn next_look(left: Millis, now: Millis) -> Millis {
     now.saturating_add(left / RENEWALS_PER_LEASE)
 }
 
@@ -172,7 +172,8 @@ pub(super) fn next_renewal(lease: Millis, now: Millis) -> Millis {
     (due - due % pass).max(now.saturating_add(1))
 }
 
-/// The end of the lease of a holder that re-enters, and asks for that end. What replicas confirm for a session is left to that.
+/// The end of the lease of a holder that re-enters and asks for the end `asked`. If replicas confirm its session, only the session moves
+/// the lease.
 #[inline(never)]
 pub(super) fn lease_of<S: LockAccess>(lock: &mut S, fence: Fence, asked: Deadline) -> Deadline {
     if lock.idle() || !lock.entry(|entry| entry.is_synced(fence)) {

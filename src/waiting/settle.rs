@@ -24,8 +24,8 @@ pub(crate) fn settle<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     }
 }
 
-/// Settles a lock for a command of that owner: where not all can be settled, at least what the owner has, so that its command finds
-/// what is so. Whether all is settled.
+/// Settles a lock for a command of this owner. If the budget does not suffice for all of it, at least the owner's own grant is settled, so
+/// that the command sees what is true of it. Whether all is settled.
 #[inline(always)]
 pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
     let is_settled = settle(lock, now);
@@ -35,7 +35,7 @@ pub(super) fn settle_for<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     is_settled
 }
 
-/// Apart, so that an idle lock pays for the question alone.
+/// Settles a lock of which something is known. A function of its own, so that an idle lock pays for the question alone.
 #[inline(never)]
 fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     if !lock.pay(0) {
@@ -49,16 +49,15 @@ fn settle_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         sessions::revive(lock, now);
     }
     let mut all = end_lapsed(lock, now);
-    if due.records {
-        end_missing(lock);
-    }
+    let mut must_go_on = due.records && !end_missing(lock);
     if due.undeliverable {
         all &= take_back_all(lock, now);
     }
     if due.session {
         all &= settle_sessions(lock, due.sessions, now);
     }
-    if !reenter_all(lock, due.recheck, now) || !all {
+    must_go_on |= !reenter_all(lock, due.recheck, now);
+    if must_go_on || !all {
         lock.here(|table, at| table.locks.recheck_by(at, 0));
     }
     if lock.has_room() {
@@ -80,7 +79,7 @@ fn is_anything_over<S: LockAccess>(lock: &mut S, now: Now) -> bool {
         || lock.here(|table, at| table.locks.lock(at).has_undeliverable() || table.has_session_over(at))
 }
 
-/// Settles the grant of one owner, and nothing else of the lock. Whether the owner has one.
+/// Settles the grant of one owner, and nothing else of the lock. Whether the owner holds the lock then.
 #[cold]
 #[inline(never)]
 pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: Now) -> bool {
@@ -128,19 +127,24 @@ pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     all
 }
 
-/// Grants that have ended by other ways than ours are over here too, and their holders hear of it.
-fn end_missing<S: LockAccess>(lock: &mut S) {
-    let (mut seen, mut looked) = (None, 0);
+/// Grants that have ended by other ways than ours are over here too, and their holders hear of it. Of many, the rest ends in the next
+/// step: they hold the lock no longer. Whether all have ended.
+fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
+    let (mut seen, mut looked, mut all) = (None, 0, true);
     while let Some(fence) = lock.entry(|entry| entry.next_known(seen)) {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
         looked += 1;
         if lock.with_fence(fence).is_none() {
             lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
-            lock.pay(CHANGE);
+            if !lock.pay(CHANGE) {
+                all = false;
+                break;
+            }
         }
     }
     lock.spend(scan(looked));
+    all
 }
 
 /// The holders' own waiters re-enter; and nobody waits in front for a grant that has ended. Whether all were looked at.
@@ -166,7 +170,7 @@ fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     true
 }
 
-/// The owners who hold a lock, or those who wait for it: whoever are fewer.
+/// The owners that hold a lock, or the owners that wait for it, whichever are fewer.
 fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     let waiters = lock.entry(|entry| entry.waiters());
     match lock.value().filter(|value| value.count() < waiters) {
@@ -175,7 +179,7 @@ fn holders_or_waiters<S: LockAccess>(lock: &mut S) -> Vec<Owner<'static>> {
     }
 }
 
-/// Takes back what was granted to waiters that went away before they were answered: one hold each. Whether all of it.
+/// Takes back one hold for each waiter that went away before it was told of its grant. Whether all such holds have been taken back.
 fn take_back_all<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     while let Some((fence, holds)) = lock.change(LockEntry::take_undeliverable).flatten() {
         take_back(lock, fence, holds, now);
@@ -195,8 +199,8 @@ fn take_back<S: LockAccess>(lock: &mut S, fence: Fence, holds: u32, now: Now) {
     }
 }
 
-/// Does for the sessions of a lock what is due: renews leases, and releases the grants of closed connections. Of many, the rest in
-/// the next step. Whether all those grants have ended.
+/// Does what is due for the sessions of a lock: it renews leases, and ends the grants of closed connections. Of many sessions, the rest is
+/// left to the next step. Whether all grants of closed connections have ended.
 fn settle_sessions<S: LockAccess>(lock: &mut S, all: bool, now: Now) -> bool {
     let mut seen = None;
     loop {
@@ -294,6 +298,6 @@ fn set_back<S: LockAccess>(lock: &mut S, session: Session, moved: Moved, now: No
         lock.update(session.fence, GrantChange::NONE, until);
         lease_moved(lock, session.fence, until, now);
     }
-    let renew_at = sessions::look_again(until.left(now.millis()), now.millis());
+    let renew_at = sessions::next_look(until.left(now.millis()), now.millis());
     lock.here(|table, at| table.sessions().start(at, Session { renew_at, ..session }));
 }

@@ -7,7 +7,7 @@ use crate::lock::{
     self, AcquireRequest, Acquired, Deadline, Fence, Millis, Now, Others, ReentryError, Room, Slot,
 };
 
-/// What comes of a request for one lock, if it asks for nothing that can't be.
+/// The outcome of a request for one lock, if the request asks for nothing impossible.
 pub(super) type Verdict = Result<Decision, Conflict>;
 
 /// A lock can be granted: so it is to be held from now on.
@@ -16,7 +16,7 @@ pub(super) struct Decision {
     pub(super) kind: GrantKind,
     pub(super) holds: u32,
     pub(super) room: Room,
-    /// Where one is asked for.
+    /// The slot of the grant, if the request asks for one.
     pub(super) slot: Option<Slot>,
     pub(super) until: Deadline,
 }
@@ -56,14 +56,14 @@ pub(super) struct Conflict {
     pub(super) unsettled: bool,
 }
 
-/// Where a request stands that is judged.
+/// The place from which a request is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Standing {
-    /// Its client has just asked.
+    /// The client has just asked, and waits in no queue.
     New,
-    /// It waits in the queue, perhaps behind others.
+    /// The request waits in the queue, perhaps behind others.
     Queued(RequestId),
-    /// It is the first in the queue. `over`: the grant in the key has ended, and is to be replaced.
+    /// The request is the first in the queue. `over`: the grant in the key has ended, and is to be replaced.
     First { over: bool },
 }
 
@@ -136,7 +136,7 @@ fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Opti
     }
 }
 
-/// Apart, so that an idle lock does not pay for it.
+/// Refuses a request if somebody waits ahead of it. A function of its own, so that an idle lock does not pay for it.
 #[inline(never)]
 fn is_next<S: LockAccess>(lock: &mut S, request: Option<RequestId>) -> Result<(), Option<Millis>> {
     let (head, reserved) =

@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::input::payload::{refused, restore};
 use crate::support::{
-    Client, Mailbox, Part, Payload, Server, Waiter, convert, grant, in_each_kind_of_file, reader, soon,
+    Client, Part, Payload, Server, Waiter, convert, grant, heard, in_each_kind_of_file, reader, soon,
 };
 
 /// Any bytes, those of the module's own separators too.
@@ -49,8 +49,7 @@ fn a_holder_has_the_label_that_it_gave_last() {
 
 #[test]
 fn those_who_wait_have_theirs_too() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("");
     client.acquire("k", "OWNER a LABEL first").unwrap();
     let mut blocked = Waiter::new(&server, "k", "OWNER b LABEL second SHARED");
     let place = |label: &str| format!("LOCK.ACQUIRE k OWNER c ONCE BLOCK 0 NOTIFY ch SHARED LABEL {label}");

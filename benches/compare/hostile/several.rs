@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::Row;
-use super::client::{CHANNEL, LEASE, Outcome, acquire, acquire_all, names, several};
-use super::stage::Stage;
-use crate::plan::Plan;
+use super::requests::{CHANNEL, LEASE, acquire, acquire_all, names, several};
+use super::stage::{Row, Stage};
+use crate::line::Outcome;
 use crate::resp::{owner, words};
+use crate::rounds::Plan;
 
 /// Readers that wait for each lock. As many as get it in one step.
 const WAITING: usize = 64;
@@ -18,22 +18,70 @@ const ENDING: usize = 64;
 /// Locks that expire together, and the holders of each.
 const EXPIRING: usize = 300;
 
+fn lapsed(keys: usize, holders: usize) -> Row {
+    Row::new(format!("LOCK.MACQUIRE of {keys} locks with {holders} lapsed holders each"), move |stage| {
+        let (keys, holders) = (names("k", keys), stage.holders(holders, 2));
+        let end = ahead(holders);
+        stage.ask(&acquire_all(&keys, &format!("OWNER keeper SHARED PX {LEASE}")))?;
+        hold_until(stage, &keys, holders, end)?;
+        stage.watch_quiet();
+        thread::sleep(Duration::from_millis((end + 50).saturating_sub(now()) as u64));
+        stage.attack_by(&acquire_all(&keys, &format!("OWNER new SHARED PX {LEASE}")))
+    })
+}
+
+/// `PEXPIRE` brings the ends of all leases nearer: those that are shorter than the longest are over.
+fn moved(keys: usize, holders: usize) -> Row {
+    let what = format!("LOCK.MEXTEND of {keys} locks with {holders} holders each, after PEXPIRE");
+    Row::new(what, move |stage| {
+        let (keys, holders) = (names("k", keys), stage.holders(holders, 1));
+        stage.all((0..holders).map(|number| reader(&keys, number, 600_000)))?;
+        stage.ask(&acquire_all(&keys, "OWNER keeper SHARED PX 3600000"))?;
+        stage.all(keys.iter().map(|key| words(&format!("PEXPIRE {key} 1000000"))))?;
+        stage.attack_by(&several("LOCK.MEXTEND", &keys, "keeper PX 3600000"))
+    })
+}
+
 pub(super) fn rows(plan: &Plan, keys: usize) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for holders in plan.pick(vec![50, 400], vec![50]) {
-        let what = format!("LOCK.MACQUIRE of {keys} locks with {holders} lapsed holders each");
-        rows.push(Row::new(what, move |stage| lapsed_holders(stage, keys, holders)));
-    }
+    let mut rows: Vec<Row> =
+        plan.pick(vec![50, 400], vec![50]).into_iter().map(|holders| lapsed(keys, holders)).collect();
     let what = format!("LOCK.MRELEASE of {keys} locks with {WAITING} readers waiting for each");
-    rows.push(Row::new(what, move |stage| release(stage, keys)));
+    rows.push(Row::new(what, move |stage| {
+        // It need not be quick to read.
+        let _listener = stage.listener()?;
+        let keys = names("k", keys);
+        stage.ask(&acquire_all(&keys, &format!("OWNER holder PX {LEASE}")))?;
+        let wait = |number| acquire_each(&keys, &owner(number), &format!("SHARED BLOCK 0 NOTIFY {CHANNEL}"));
+        stage.take_places((0..WAITING).flat_map(wait))?;
+        stage.attack_by(&several("LOCK.MRELEASE", &keys, "holder"))
+    }));
     let what = format!("ONCE asks again, of an owner with {PLACES} places for {keys} locks");
-    rows.push(Row::new(what, move |stage| ask_again(stage, keys)));
+    rows.push(Row::new(what, move |stage| {
+        let mut keys = names("k", keys);
+        stage.ask(&acquire(&keys[0], "holder", ""))?;
+        // For the same locks but the last, so each of them has to be looked at to its end.
+        let mut place = |number, once| {
+            keys.pop();
+            keys.push(format!("last:{number}"));
+            acquire_all(&keys, &format!("OWNER waiter BLOCK 0 NOTIFY {CHANNEL} {once}"))
+        };
+        stage.take_places((0..PLACES).map(|number| place(number, "")))?;
+        stage.attack_by(&place(PLACES, "ONCE"))
+    }));
     let what = format!("a wait for {keys} locks ends when {ENDING} leases of each have ended");
-    rows.push(Row::new(what, move |stage| overdue(stage, keys)));
-    for holders in plan.pick(vec![100, 400], vec![100]) {
-        let what = format!("LOCK.MEXTEND of {keys} locks with {holders} holders each, after PEXPIRE");
-        rows.push(Row::new(what, move |stage| moved(stage, keys, holders)));
-    }
+    rows.push(Row::new(what, move |stage| {
+        let (keys, holders) = (names("k", keys), stage.holders(ENDING, 1));
+        stage.watch_quiet();
+        let end = ahead(holders);
+        stage.ask(&acquire_all(&keys, &format!("OWNER keeper SHARED PX {LEASE}")))?;
+        hold_until(stage, &keys, holders, end)?;
+        let (mut waiter, left) = (stage.connect(), end.saturating_sub(now()));
+        // The server looks at all locks of a wait before it ends that: they may be free by then. A reader keeps each of them.
+        waiter.send(&acquire_all(&keys, &format!("OWNER waiter BLOCK {}", left + 3)))?;
+        thread::sleep(Duration::from_millis(left.saturating_sub(50) as u64));
+        stage.attack(|_| waiter.reply().map(|_| ()))
+    }));
+    rows.extend(plan.pick(vec![100, 400], vec![100]).into_iter().map(|holders| moved(keys, holders)));
     rows
 }
 
@@ -41,15 +89,13 @@ pub(super) fn expiry() -> [Row; 2] {
     [
         Row::new(format!("{EXPIRING} sets of {EXPIRING} members expire together, for comparison"), |stage| {
             let members: String = (0..EXPIRING).map(|number| format!(" {}", owner(number))).collect();
-            stage
-                .client
-                .all(names("k", EXPIRING).iter().map(|key| words(&format!("SADD {key}{members}"))))?;
+            stage.all(names("k", EXPIRING).iter().map(|key| words(&format!("SADD {key}{members}"))))?;
             expire(stage)
         }),
         Row::new(format!("{EXPIRING} locks of {EXPIRING} holders expire together"), |stage| {
             let (all, holders) = (names("k", EXPIRING), stage.holders(EXPIRING, 0));
             let readers = (0..holders).flat_map(|number| acquire_each(&all, &owner(number), "SHARED"));
-            stage.client.all(readers)?;
+            stage.all(readers)?;
             expire(stage)
         }),
     ]
@@ -69,7 +115,7 @@ fn hold_until(stage: &mut Stage, keys: &[String], readers: usize, end: u128) -> 
     // One at a time: each lease is counted from its own command.
     (0..readers).try_for_each(|number| {
         let lease = end.checked_sub(now()).filter(|lease| *lease > 100).ok_or("this machine is too slow")?;
-        stage.client.all([reader(keys, number, lease)])
+        stage.all([reader(keys, number, lease)])
     })
 }
 
@@ -77,74 +123,14 @@ fn reader(keys: &[String], number: usize, lease: u128) -> Vec<u8> {
     acquire_all(keys, &format!("OWNER {} SHARED PX {lease}", owner(number)))
 }
 
-fn lapsed_holders(stage: &mut Stage, keys: usize, holders: usize) -> Outcome<()> {
-    let (keys, holders) = (names("k", keys), stage.holders(holders, 2));
-    let end = ahead(holders);
-    stage.client.ask(&acquire_all(&keys, &format!("OWNER keeper SHARED PX {LEASE}")))?;
-    hold_until(stage, &keys, holders, end)?;
-    stage.watch_quiet();
-    thread::sleep(Duration::from_millis((end + 50).saturating_sub(now()) as u64));
-    stage.attack(|stage| {
-        stage.client.ask(&acquire_all(&keys, &format!("OWNER new SHARED PX {LEASE}"))).map(|_| ())
-    })
-}
-
-fn release(stage: &mut Stage, keys: usize) -> Outcome<()> {
-    // It need not be quick to read.
-    let _listener = stage.listener()?;
-    let keys = names("k", keys);
-    stage.client.ask(&acquire_all(&keys, &format!("OWNER holder PX {LEASE}")))?;
-    let wait = |number| acquire_each(&keys, &owner(number), &format!("SHARED BLOCK 0 NOTIFY {CHANNEL}"));
-    stage.take_places((0..WAITING).flat_map(wait))?;
-    stage.attack(|stage| stage.client.ask(&several("LOCK.MRELEASE", &keys, "holder")).map(|_| ()))
-}
-
 fn acquire_each(keys: &[String], owner: &str, rest: &str) -> Vec<Vec<u8>> {
     keys.iter().map(|key| acquire(key, owner, rest)).collect()
-}
-
-/// Its places are for the same locks but the last, so each of them has to be looked at to its end.
-fn ask_again(stage: &mut Stage, keys: usize) -> Outcome<()> {
-    let mut keys = names("k", keys);
-    stage.client.ask(&acquire(&keys[0], "holder", ""))?;
-    let mut place = |number, once| {
-        keys.pop();
-        keys.push(format!("last:{number}"));
-        acquire_all(&keys, &format!("OWNER waiter BLOCK 0 NOTIFY {CHANNEL} {once}"))
-    };
-    stage.take_places((0..PLACES).map(|number| place(number, "")))?;
-    let again = place(PLACES, "ONCE");
-    let mut asker = stage.connect();
-    stage.attack(|_| asker.ask(&again).map(|_| ()))
-}
-
-/// The server looks at all locks of a wait before it ends that: they may be free by then. A reader keeps each of them.
-fn overdue(stage: &mut Stage, keys: usize) -> Outcome<()> {
-    let (keys, holders) = (names("k", keys), stage.holders(ENDING, 1));
-    stage.watch_quiet();
-    let end = ahead(holders);
-    stage.client.ask(&acquire_all(&keys, &format!("OWNER keeper SHARED PX {LEASE}")))?;
-    hold_until(stage, &keys, holders, end)?;
-    let mut waiter = stage.connect();
-    let left = end.saturating_sub(now());
-    waiter.send(&acquire_all(&keys, &format!("OWNER waiter BLOCK {}", left + 3)))?;
-    thread::sleep(Duration::from_millis(left.saturating_sub(50) as u64));
-    stage.attack(|_| waiter.reply().map(|_| ()))
-}
-
-/// `PEXPIRE` brings the ends of all leases nearer: those that are shorter than the longest are over.
-fn moved(stage: &mut Stage, keys: usize, holders: usize) -> Outcome<()> {
-    let (keys, holders) = (names("k", keys), stage.holders(holders, 1));
-    stage.client.all((0..holders).map(|number| reader(&keys, number, 600_000)))?;
-    stage.client.ask(&acquire_all(&keys, "OWNER keeper SHARED PX 3600000"))?;
-    stage.client.all(keys.iter().map(|key| words(&format!("PEXPIRE {key} 1000000"))))?;
-    stage.attack(|stage| stage.client.ask(&several("LOCK.MEXTEND", &keys, "keeper PX 3600000")).map(|_| ()))
 }
 
 /// Nobody waits, and no command comes: the server deletes the keys by itself.
 fn expire(stage: &mut Stage) -> Outcome<()> {
     let end = now() + 2_000;
-    stage.client.all(names("k", EXPIRING).iter().map(|key| words(&format!("PEXPIREAT {key} {end}"))))?;
+    stage.all(names("k", EXPIRING).iter().map(|key| words(&format!("PEXPIREAT {key} {end}"))))?;
     stage.attack(|stage| {
         let begin = Instant::now();
         while stage.client.say("DBSIZE")? != b":0\r\n" {

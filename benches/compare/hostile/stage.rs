@@ -1,12 +1,78 @@
-//! A server that is attacked, and what others feel of it.
+//! An attack: the server that it is done to, what others feel of it, and what comes of several rounds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::client::{CHANNEL, Client, Outcome};
+use procfs::process::Process;
+
+use super::requests::CHANNEL;
+use crate::line::{Line, Outcome};
+use crate::ping::Ping;
+use crate::report::Attack;
 use crate::server::{Server, Setup};
-use crate::stall::Ping;
+use crate::stats::Spread;
+
+pub(super) const SETTING: &str = "lock.max-keys";
+
+/// Prepares an attack, does it, and notes what it leads to.
+type Attempt = dyn Fn(&mut Stage) -> Outcome<()>;
+
+pub(super) struct Row {
+    what: String,
+    run: Box<Attempt>,
+    /// What `lock.max-keys` is set to first, where a command is to name more locks than it allows by default.
+    allowed: Option<usize>,
+    /// The server writes an append-only file.
+    has_file: bool,
+    /// It takes too long to be done more than once.
+    is_long: bool,
+}
+
+impl Row {
+    pub(super) fn new(what: impl Into<String>, run: impl Fn(&mut Stage) -> Outcome<()> + 'static) -> Self {
+        Self { what: what.into(), run: Box::new(run), allowed: None, has_file: false, is_long: false }
+    }
+
+    pub(super) fn with_file(self) -> Self {
+        Self { has_file: true, ..self }
+    }
+
+    pub(super) fn once(self) -> Self {
+        Self { is_long: true, ..self }
+    }
+
+    pub(super) fn allowing(self, keys: Option<usize>) -> Self {
+        Self { allowed: keys, ..self }
+    }
+
+    /// Some rounds, each on a server of its own. The remark is that of the one in the middle.
+    pub(super) fn attack(self, rounds: usize) -> Attack {
+        let rounds = if self.is_long { 1 } else { rounds };
+        let mut seen: Vec<Seen> = (0..rounds).map(|_| self.play()).collect();
+        seen.sort_by(|one, other| one.longest.unwrap_or(0.0).total_cmp(&other.longest.unwrap_or(0.0)));
+        let spread = |of: fn(&Seen) -> Option<f64>| {
+            let values: Vec<f64> = seen.iter().filter_map(of).collect();
+            (!values.is_empty()).then(|| Spread::of(values))
+        };
+        let (longest, quiet) = (spread(|seen| seen.longest), spread(|seen| seen.quiet));
+        Attack { what: self.what, longest, quiet, remark: seen[rounds / 2].notes.join("; ") }
+    }
+
+    fn play(&self) -> Seen {
+        let mut stage = Stage::new(Setup { aof: self.has_file, ..Setup::MODULE });
+        let set = self.allowed.map_or(Ok(()), |keys| stage.say(&format!("CONFIG SET {SETTING} {keys}")));
+        if let Err(error) = set.and_then(|()| (self.run)(&mut stage)) {
+            stage.note(error);
+        }
+        if !stage.server.process.borrow_mut().is_alive() {
+            stage.note("THE SERVER DIED");
+        } else if let Err(error) = stage.grants() {
+            stage.note(format!("GRANTS NOTHING ANY MORE: {error}"));
+        }
+        stage.seen
+    }
+}
 
 /// How long the server is watched without an attack.
 const QUIET: Duration = Duration::from_secs(1);
@@ -14,14 +80,15 @@ const QUIET: Duration = Duration::from_secs(1);
 const AFTERWARDS: Duration = Duration::from_millis(500);
 /// Between two `PING`s. Without a pause they would take a processor of their own.
 const PAUSE: Duration = Duration::from_micros(200);
-/// How long everybody is idle.
+/// How many requests go out at once. Those for 1,000 locks are long.
+const BATCH: usize = 50;
 const IDLE: Duration = Duration::from_secs(2);
 
 pub(super) struct Stage {
     pub(super) server: Server,
-    pub(super) client: Client,
+    pub(super) client: Line,
     /// Connections with as many places as one may have.
-    full: Vec<Client>,
+    full: Vec<Line>,
     has_file: bool,
     pub(super) seen: Seen,
 }
@@ -38,7 +105,7 @@ pub(super) struct Seen {
 impl Stage {
     pub(super) fn new(setup: Setup) -> Self {
         let server = Server::start(setup);
-        let client = Client::new(server.port);
+        let client = Line::new(server.port);
         Self { server, client, full: Vec::new(), has_file: setup.aof, seen: Seen::default() }
     }
 
@@ -46,12 +113,22 @@ impl Stage {
         self.seen.notes.push(note.into());
     }
 
-    pub(super) fn connect(&self) -> Client {
-        Client::new(self.server.port)
+    pub(super) fn connect(&self) -> Line {
+        Line::new(self.server.port)
+    }
+
+    /// Sends a request that is not to be refused.
+    pub(super) fn ask(&mut self, request: &[u8]) -> Outcome<()> {
+        self.client.ask(request).map(|_| ())
+    }
+
+    /// The same of words without spaces.
+    pub(super) fn say(&mut self, line: &str) -> Outcome<()> {
+        self.client.say(line).map(|_| ())
     }
 
     /// A client that hears what places are told.
-    pub(super) fn listener(&self) -> Outcome<Client> {
+    pub(super) fn listener(&self) -> Outcome<Line> {
         let mut client = self.connect();
         client.say(&format!("SUBSCRIBE {CHANNEL}"))?;
         Ok(client)
@@ -83,45 +160,66 @@ impl Stage {
         Ok(())
     }
 
-    /// Takes the server's own longest `PING`.
-    pub(super) fn watch_quiet(&mut self) {
-        let over = AtomicBool::new(false);
-        let ping = Ping::new(self.server.port);
-        let longest = thread::scope(|scope| {
-            let pings = scope.spawn(|| longest_until(ping, &over));
-            thread::sleep(QUIET);
-            over.store(true, Ordering::Relaxed);
-            pings.join().expect("the other client's end")
-        });
-        self.seen.quiet = longest;
+    /// Sends many requests, some at a time, up to the first that is refused, or not granted.
+    pub(super) fn all(&mut self, requests: impl IntoIterator<Item = Vec<u8>>) -> Outcome<()> {
+        let mut requests = requests.into_iter().peekable();
+        while requests.peek().is_some() {
+            let some: Vec<_> = requests.by_ref().take(BATCH).collect();
+            self.client.send(&some.concat())?;
+            let replies: Vec<_> = some.iter().map(|_| self.client.reply()).collect();
+            for reply in replies {
+                if reply? == b"*-1\r\n" {
+                    return Err("not granted".into());
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Does something while another client sends `PING` again and again.
+    /// Does something while another client sends `PING` again and again; the longest, in ms, if the server is not gone.
+    fn watch<R>(&mut self, act: impl FnOnce(&mut Self) -> R) -> (R, Option<f64>) {
+        let over = AtomicBool::new(false);
+        let ping = Ping::new(self.server.port);
+        thread::scope(|scope| {
+            let pings = scope.spawn(|| longest_until(ping, &over));
+            let result = act(self);
+            over.store(true, Ordering::Relaxed);
+            (result, pings.join().expect("the other client's end"))
+        })
+    }
+
+    /// Takes the server's own longest `PING`.
+    pub(super) fn watch_quiet(&mut self) {
+        ((), self.seen.quiet) = self.watch(|_| thread::sleep(QUIET));
+    }
+
+    /// Takes the longest `PING` while that goes on.
     pub(super) fn attack<R>(&mut self, attack: impl FnOnce(&mut Self) -> Outcome<R>) -> Outcome<R> {
         if self.seen.quiet.is_none() {
             self.watch_quiet();
         }
-        let over = AtomicBool::new(false);
-        let ping = Ping::new(self.server.port);
-        let (result, longest) = thread::scope(|scope| {
-            let pings = scope.spawn(|| longest_until(ping, &over));
-            let result = attack(self);
+        let result;
+        (result, self.seen.longest) = self.watch(|stage| {
+            let result = attack(stage);
             thread::sleep(AFTERWARDS);
-            over.store(true, Ordering::Relaxed);
-            (result, pings.join().expect("the other client's end"))
+            result
         });
-        self.seen.longest = longest;
         result
+    }
+
+    /// The same of one request, on a connection of its own.
+    pub(super) fn attack_by(&mut self, request: &[u8]) -> Outcome<()> {
+        let mut asker = self.connect();
+        self.attack(|_| asker.ask(request)).map(|_| ())
     }
 
     /// Notes what the server does while everybody is idle.
     pub(super) fn note_idle(&mut self) {
         thread::sleep(AFTERWARDS);
-        let (cpu, bytes) = (ticks(&self.server), file_bytes(&self.server));
+        let (cpu, bytes) = (used(&self.server), file_bytes(&self.server));
         thread::sleep(IDLE);
         let seconds = IDLE.as_secs_f64();
-        // A tick is 10 ms.
-        let busy = (ticks(&self.server) - cpu) / seconds;
+        let busy = (used(&self.server) - cpu) / seconds * 100.0;
         let written = (file_bytes(&self.server) - bytes) / seconds / 1e6;
         self.note(format!("idle: {busy:.1} % of a processor"));
         if self.has_file {
@@ -135,17 +233,17 @@ impl Stage {
     }
 }
 
-/// How much processor time a server has used, in hundredths of a second, without asking it.
-fn ticks(server: &Server) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", server.process())).unwrap_or_default();
-    // Behind the program's name, which may hold spaces: utime and stime are the fields 14 and 15.
-    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(2);
-    fields.filter_map(|field| field.parse::<f64>().ok()).sum()
+/// How much processor time a server has used, in seconds, without asking it.
+fn used(server: &Server) -> f64 {
+    let stat =
+        Process::new(server.process.borrow().child.0.id().cast_signed()).and_then(|process| process.stat());
+    stat.map_or(0.0, |stat| (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }
 
 /// How long its append-only file is, in bytes.
 fn file_bytes(server: &Server) -> f64 {
-    let files = fs::read_dir(server.folder().join("appendonlydir")).into_iter().flatten().flatten();
+    let files =
+        fs::read_dir(server.process.borrow().folder().join("appendonlydir")).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|about| about.len() as f64).sum()
 }
 
@@ -153,7 +251,7 @@ fn file_bytes(server: &Server) -> f64 {
 fn longest_until(mut ping: Ping, over: &AtomicBool) -> Option<f64> {
     let mut longest: f64 = 0.0;
     while !over.load(Ordering::Relaxed) {
-        longest = longest.max(ping.try_ping().ok()?);
+        longest = longest.max(ping.ping().ok()?);
         thread::sleep(PAUSE);
     }
     Some(longest)

@@ -40,8 +40,11 @@ final class Connection
         return $this->source instanceof Redis && version_compare(phpversion('redis'), '6', '<') ? 300 : INF;
     }
 
-    /** @param ?float $within seconds for the answer; null is what the client says, INF waits for ever */
-    public function send(array $words, ?float $within = null): mixed
+    /**
+     * @param ?float $within seconds for the answer; null is what the client says, INF waits for ever
+     * @param ?int $database that of the lock: the one that is selected when it is asked for first
+     */
+    public function send(array $words, ?float $within = null, ?int &$database = null): mixed
     {
         try {
             $client = $this->client();
@@ -62,7 +65,9 @@ final class Connection
             if ($client instanceof RedisCluster) {
                 $reply = $client->rawCommand($client->_prefix($keys[0]->name), ...$sent);
             } else {
-                $this->reselect($client);
+                $selected = $this->reselect($client);
+                $database ??= $selected;
+                $database === $selected || $client->select($database);
                 $reply = $client->rawCommand(...$sent);
             }
         } catch (RedisException | RedisClusterException $error) {
@@ -71,12 +76,15 @@ final class Connection
                 throw $this->lost($error);
             }
         } finally {
+            $said = $client->getLastError(); // which another command would clear
+            if (!$this->closed && $database !== ($selected ?? $database)) {
+                $client->select($selected);
+            }
             if ($within !== null && $this->client !== null) {
                 // 0 was the default when it connected, and would be no time at all now.
                 $client->setOption(Redis::OPT_READ_TIMEOUT, (float) $usual ?: (float) ini_get('default_socket_timeout'));
             }
         }
-        $said = $client->getLastError();
         if ($said === null) {
             return $reply === [] ? null : $reply; // null, unless OPT_NULL_MULTIBULK_AS_NULL is set
         }
@@ -112,14 +120,14 @@ final class Connection
         return $this->client;
     }
 
-    /** Version 5.3 of phpredis connects again, but forgets the database. */
-    private function reselect(Redis $client): void
+    /** Version 5.3 of phpredis connects again, but forgets the database. Returns the one that is selected. */
+    private function reselect(Redis $client): int
     {
         if ($this->closed && $this->database !== 0) {
             $client->select($this->database);
         }
         $this->closed = false;
-        $this->database = $client->getDbNum() ?: 0;
+        return $this->database = $client->getDbNum() ?: 0;
     }
 
     private function close(): void

@@ -5,13 +5,19 @@ declare(strict_types=1);
 namespace Redislock;
 
 use InvalidArgumentException;
+use WeakMap;
 
 /**
  * A lock that is held. PHP has no thread that could renew it: call keep() between the steps of the work, or acquire with `session`,
- * where the server renews it as long as the connection is open. It is released when the object goes.
+ * where the server renews it as long as the connection is open. It is released when the object goes, and at the end of the program.
  */
 final class Held
 {
+    /** @var ?WeakMap<self, true> those that the end of the program releases: after a fatal error, objects do not go */
+    private static ?WeakMap $all = null;
+    /** So long the end of the program waits for a server that does not answer. */
+    private static float $end = INF;
+
     private readonly int $process;
     /** @var list<int> */
     private array $fences;
@@ -25,6 +31,11 @@ final class Held
     /** @internal */
     public function __construct(private readonly Locks $locks, private readonly Request $request, array $reply, float $began)
     {
+        if (self::$all === null) {
+            self::$all = new WeakMap();
+            register_shutdown_function(fn() => register_shutdown_function(self::end(...))); // behind those of others
+        }
+        self::$all[$this] = true;
         $this->process = getmypid();
         $request->taken = true;
         $this->fences = (array) $reply[1];
@@ -38,7 +49,15 @@ final class Held
     {
         try {
             $this->release();
-        } catch (LockError) { // nobody is there to hear of it
+        } catch (LockError | InvalidArgumentException) { // nobody is there to hear of it
+        }
+    }
+
+    private static function end(): void
+    {
+        self::$end = Locks::now() + 1;
+        foreach (self::$all as $held => $_) {
+            $held->__destruct();
         }
     }
 
@@ -159,19 +178,22 @@ final class Held
     /** Sends a release, for a second if the connection is lost, and then before the next lock. What lost the lock, if it was. */
     private function give(): ?LockLost
     {
-        $end = Locks::now() + 1;
+        if (Locks::now() >= self::$end) {
+            return null;
+        }
+        $end = min(Locks::now() + 1, self::$end);
         $words = $this->request->release($this->fences);
         for ($again = false;; $again = true) {
             try {
-                $reply = $this->locks->command($words, $this->request, 1.0);
+                $reply = $this->locks->command($words, $this->request, max(0.01, $end - Locks::now()));
                 $gone = is_array($reply) && in_array(null, $reply, true);
                 return $gone && !$again ? new LockLost("$this->request: one of the locks was gone when it was released") : null;
             } catch (LockLost $lost) {
                 return $again ? null : $lost; // the first try may have worked
-            } catch (ConnectionLost $error) {
-                if (Locks::now() >= min($end, $this->until)) {
+            } catch (ConnectionLost | InvalidArgumentException $error) { // or in MULTI, which the work has left open
+                if ($error instanceof InvalidArgumentException || Locks::now() >= min($end, $this->until)) {
                     if (in_array('FENCE', $words, true)) { // else it could end a later grant of this owner
-                        $this->locks->owe($words, $this->until);
+                        $this->locks->owe($words, $this->request, $this->until);
                     }
                     throw $error;
                 }

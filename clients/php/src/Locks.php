@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Redislock;
 
 use Closure;
+use InvalidArgumentException;
 use Redis;
 use RedisCluster;
 use Throwable;
@@ -24,7 +25,7 @@ final class Locks
     private readonly Connection $connection;
     /** @var array<string, int> how many in this process share a grant */
     private array $shares = [];
-    /** @var list<array{list<mixed>, float}> releases without an answer, and until when there is something to release */
+    /** @var list<array{list<mixed>, Request, float}> releases without an answer, and until when there is something to release */
     private array $owed = [];
 
     /** @param Redis|RedisCluster|Closure(): (Redis|RedisCluster) $client */
@@ -49,7 +50,7 @@ final class Locks
         } catch (Throwable $error) {
             try {
                 $held->release();
-            } catch (LockError) { // what went wrong in the work tells more
+            } catch (LockError | InvalidArgumentException) { // what went wrong in the work tells more
             }
             throw $error;
         }
@@ -91,7 +92,7 @@ final class Locks
             $more = ($left ?? 0) + $request->syncSeconds();
             try {
                 $this->payOff();
-                $reply = $this->connection->send($request->acquire($left), $more > 0 ? $more + self::MARGIN : null);
+                $reply = $this->connection->send($request->acquire($left), $more > 0 ? $more + self::MARGIN : null, $request->database);
                 $granted = $reply === null ? null : $this->dated($request, $reply, $began);
                 if ($granted !== null) {
                     return $granted;
@@ -128,11 +129,11 @@ final class Locks
         $began = self::now();
         $fences = (array) $reply[1];
         try {
-            $reply[3] = $this->connection->send($request->extend($fences), self::MARGIN + $request->syncSeconds());
+            $reply[3] = $this->connection->send($request->extend($fences), self::MARGIN + $request->syncSeconds(), $request->database);
             return [$reply, $began];
         } catch (Refused $refused) {
             try { // of several locks there may be others
-                $this->connection->send($request->release($fences), 1.0);
+                $this->connection->send($request->release($fences), 1.0, $request->database);
             } catch (LockError) { // then it ends with its lease
             }
             return $refused->word() === 'NOTHELD' ? null : throw $refused;
@@ -143,16 +144,16 @@ final class Locks
     public function command(array $words, Request $request, ?float $within = null): mixed
     {
         try {
-            return $this->connection->send($words, $within);
+            return $this->connection->send($words, $within, $request->database);
         } catch (Refused $refused) {
             throw self::explained($refused, $request);
         }
     }
 
     /** @internal A release that had no answer is sent again before the next acquire. */
-    public function owe(array $release, float $until): void
+    public function owe(array $release, Request $request, float $until): void
     {
-        $this->owed[] = [$release, $until];
+        $this->owed[] = [$release, $request, $until];
     }
 
     /** @internal @return list<string> who holds the lock now, the first one first */
@@ -184,9 +185,9 @@ final class Locks
     private function payOff(): void
     {
         while ($this->owed !== []) {
-            [$release, $until] = $this->owed[0];
+            [$release, $request, $until] = $this->owed[0];
             try {
-                self::now() < $until && $this->connection->send($release, 1.0);
+                self::now() < $until && $this->connection->send($release, 1.0, $request->database);
             } catch (Refused) { // it has worked before, or the lock has ended
             }
             array_shift($this->owed);
@@ -200,7 +201,7 @@ final class Locks
             return;
         }
         try {
-            $this->connection->send($request->release([]), 1.0);
+            $this->connection->send($request->release([]), 1.0, $request->database);
         } catch (LockError) { // then it ends with its lease
         }
     }

@@ -14,6 +14,8 @@ final class Request
 
     public readonly string $owner;
     public readonly bool $named;
+    /** Where it was asked for. */
+    public ?int $database = null;
     /** It was held: an answer that it is not means a loss. */
     public bool $taken = false;
     /** @var list<int|string> */

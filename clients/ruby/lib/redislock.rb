@@ -2,6 +2,7 @@
 
 require_relative "redislock/connection"
 require_relative "redislock/core"
+require_relative "redislock/ending"
 require_relative "redislock/errors"
 require_relative "redislock/held"
 require_relative "redislock/request"
@@ -14,7 +15,7 @@ module Redislock
   # limit: n, slot: k, detect: true, sync: [replicas, seconds], owner, label.
   class Locks
     def initialize(client)
-      @connect, @starting = Connection.like(client), Mutex.new
+      @client, @connect, @starting = client, Connection.like(client), Mutex.new
     end
 
     # Runs the block under the lock, or under several of which all or none are held, and returns what it returns.
@@ -39,7 +40,7 @@ module Redislock
     # The same without a block: a Held, to be released.
     def acquire(*keys, **options)
       core, entry = self.core, Entry.new(Request.new(keys, **options))
-      held = nil
+      held, entry.loose = nil, true
       core.acquire(entry)
       held = Held.new(core, entry)
     ensure
@@ -53,7 +54,7 @@ module Redislock
       nil
     end
 
-    # Releases what is held, and ends all waits with Closed. The client stays open.
+    # Releases what is held, tells its holders, and ends all waits with Closed. The client stays open.
     def close
       @core.close if @core && @core.pid == Process.pid
     end
@@ -61,9 +62,9 @@ module Redislock
     private
 
     def core
-      return @core if @core && @core.pid == Process.pid
+      return @core if @core&.current?
 
-      @starting.synchronize { @core = Core.new(@connect) unless @core && @core.pid == Process.pid }
+      @starting.synchronize { Ending.watch(@core = Core.new(@connect), @client) unless @core&.current? }
       @core
     end
   end

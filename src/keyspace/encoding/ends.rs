@@ -2,11 +2,11 @@
 
 use crate::lock::{Deadline, Millis};
 
-/// Where the latest of several leases ends, for as long as nobody knows the TTL of the key: as late as can be, so that no other one,
-/// however much shorter, ends before 1970.
+/// The end of the latest of several leases while the TTL of the key is unknown. It is as late as can be, so that no shorter lease ends
+/// before 1970.
 const FAR: Millis = Millis::MAX;
 
-/// The end of the latest of several leases, as they are written.
+/// The end of the latest of several leases, as files have it.
 pub(super) fn latest(endless: bool) -> Deadline {
     if endless { Deadline::Never } else { Deadline::At(FAR) }
 }
@@ -20,7 +20,7 @@ pub(super) fn number_of(end: Deadline, endless: bool) -> u64 {
     }
 }
 
-/// The end that was written as that.
+/// Reads the end of a lease that was written as `number`.
 pub(super) fn end_of(number: u64, endless: bool) -> Option<Deadline> {
     let number = Millis::try_from(number).ok()?;
     Some(match (endless, number) {

@@ -107,7 +107,7 @@ fn several(rdb: &mut RdbReader, has_more: bool) -> Result<Value, String> {
     if value.count() as u64 == count { Ok(value) } else { Err("two grants of one owner".into()) }
 }
 
-/// The slot of a grant with that room.
+/// Reads the slot of a grant with this room.
 fn slot(rdb: &mut RdbReader, room: Room) -> Result<Option<Slot>, String> {
     let number = rdb.unsigned().map_err(truncated)?;
     let slot = i64::try_from(number).ok().and_then(|number| effects::slot(room, number));

@@ -7,7 +7,7 @@ use crate::server::{RdbReader, Truncated};
 /// The grants that have been read so far.
 #[derive(Default)]
 pub(super) struct Grants {
-    /// And the end of the latest lease.
+    /// The grants that have been read, and the end of the latest lease.
     value: Option<(Value, Deadline)>,
     last: Option<Fence>,
     count: usize,

@@ -7,7 +7,7 @@ const UUID: u64 = 1;
 const MORE: u64 = 1 << 1;
 const ENDLESS: u64 = 1 << 2;
 const END: u64 = 1 << 3;
-/// That of the first field; the others follow.
+/// The bit of the first field. The bits of the other fields follow.
 const FIRST: u32 = 4;
 
 /// A grant that was read.

@@ -18,7 +18,7 @@ fn ask<'a>(name: &'a str, lease: Millis) -> AcquireRequest<'a> {
     AcquireRequest::new(owner(name), lease)
 }
 
-/// Any lease may be lengthened, up to that age of the grant.
+/// Limits under which any lease may be lengthened up to this age of the grant.
 fn age(max_hold: Option<Millis>) -> Limits {
     Limits { max_lease: LONGEST_LEASE, max_hold, expiry_slack: 0, max_holders: 0, may_lengthen: true }
 }
@@ -35,7 +35,7 @@ fn held(grant: &Grant, deadline: Deadline) -> Option<Held<'_>> {
     Some(Held { grant, deadline })
 }
 
-/// What becomes of an ask where nobody holds the lock, or one grant does.
+/// Decides a request for a lock that nobody holds, or that has one grant.
 fn acquire(
     held: Option<Held<'_>>,
     ask: &AcquireRequest<'_>,

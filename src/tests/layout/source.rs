@@ -28,7 +28,7 @@ pub(super) struct Module {
     folder: String,
     /// Only built for tests or fuzzers.
     pub(super) for_tests: bool,
-    /// Some names mean several things: a module, and a function.
+    /// What each name means. Some names mean several things, such as a module and a function.
     pub(super) names: BTreeMap<String, Vec<Name>>,
     /// The paths before each `::*`.
     pub(super) globs: Vec<Vec<String>>,

@@ -14,7 +14,7 @@ pub(super) type Number = usize;
 
 #[derive(Debug)]
 pub(super) struct WaitNode {
-    /// Its place in the queues; none for the new one, unless that is asked for again.
+    /// The number of the wait in the queues. A new wait has none, unless its owner asks again for a place that it has.
     pub(super) request: Option<RequestId>,
     pub(super) ask: AcquireRequest<'static>,
     /// What this wait needs, by lock. A lock of which nothing is known is not here.
@@ -30,7 +30,7 @@ pub(super) struct Need {
     pub(super) others: Vec<Other>,
     /// Waits that are served first, and depend on more than this one does.
     pub(super) ahead: Vec<Number>,
-    /// The least room that those want who are served first.
+    /// The least room that any of the waiters wants that are served first.
     pub(super) room: Room,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The circle through the first wait, where that can never end.
+    /// The circle through the first wait; `None` if that wait can end.
     pub(super) fn circle(&self) -> Option<Circle> {
         let stuck = self.stuck()?;
         if *stuck.first()? { self.way_round(&stuck) } else { None }
     }
 
-    /// Which waits can never end: none of those of which one could end, if all the others never did. None where that takes too long
-    /// to tell.
+    /// Tells of each wait whether it can never end: the largest set of waits of which none can end before another one of the set. `None` if
+    /// that takes too long to tell.
     fn stuck(&self) -> Option<Vec<bool>> {
         let mut stuck = vec![true; self.waits.len()];
         let mut left = MOST_COMPARED;
@@ -90,7 +90,7 @@ impl Graph {
         fits && !need.ahead.iter().any(|ahead| is(stuck, *ahead))
     }
 
-    /// Whether the new wait stands in front of all others for its lock of that number, since its owner is to have it with less room.
+    /// Whether the new wait stands in front of all others for its lock of this number, since its owner holds the lock and wants less room.
     pub(super) fn is_in_front(&self, number: usize) -> bool {
         let first = self.waits.first().and_then(|first| Some((first, first.needs.get(number)?)));
         first.is_some_and(|(first, need)| {
@@ -98,7 +98,7 @@ impl Graph {
         })
     }
 
-    /// The result of a wait for that lock beside those others.
+    /// Decides about a wait for one of its locks, beside these holders.
     fn acquire(
         &self,
         wait: &WaitNode,
@@ -142,7 +142,7 @@ impl Graph {
         None
     }
 
-    /// The waits that keep that one from ending.
+    /// The waits that keep the given wait from ending.
     fn links(&self, number: Number, stuck: &[bool]) -> Vec<(Number, Link)> {
         let Some(wait) = self.waits.get(number) else { return Vec::new() };
         let mut links = Vec::new();

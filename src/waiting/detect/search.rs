@@ -52,7 +52,8 @@ struct Search<'a, B, C> {
 }
 
 impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
-    /// All holders that can be reached before any queue: those are few, as a rule, and in them are most circles.
+    /// Follows all holders that can be reached before it looks at any queue. There are few of them, as a rule, and most circles go through
+    /// them.
     fn go(&mut self) {
         let (mut held, mut queued) = (0, 0);
         while self.looked < MOST {
@@ -95,7 +96,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
         }
     }
 
-    /// The holders of a lock. One that the command has opened is not opened again: that might free what it has open.
+    /// The holders of a lock. A lock that the command has open is not opened again, since that might free its value.
     fn holders(&mut self, id: &LockId) -> Vec<Holder> {
         let (now, most) = (self.now.millis(), MOST.saturating_sub(self.looked));
         if let Some(open) = self.open_by_name.get(id) {

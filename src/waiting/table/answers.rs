@@ -8,7 +8,7 @@ use super::waiter::{Answer, Confirmed, Phase, Told, Waiter};
 use crate::lock::Deadline;
 
 impl<C: Copy> WaitTable<C> {
-    /// One of those that enough replicas have; it is over with that. `acks`: how far each is, the one that is farthest first.
+    /// Takes an answer or a renewal that enough replicas have. `acks`: how far each replica is, the farthest first.
     pub(crate) fn next_confirmed(&mut self, acks: &[Offset]) -> Option<Confirmed> {
         Some(match self.replication.take_confirmed(acks)? {
             Awaited::Answer(request) => {
@@ -23,8 +23,8 @@ impl<C: Copy> WaitTable<C> {
         })
     }
 
-    /// A client that waited for replicas is told what it was to be told. `until`: the end of the lease that ends first; none: it does
-    /// not hold any more what it was granted.
+    /// Enough replicas have what a client is to be told, and it is told. `until`: the end of the lease that ends first; `None` if the
+    /// client has lost what it was granted meanwhile.
     pub(crate) fn answer_confirmed(&mut self, request: RequestId, until: Option<Deadline>) {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return };
         // A lease that has been made longer since is not confirmed with that.
@@ -45,8 +45,8 @@ impl<C: Copy> WaitTable<C> {
         self.outgoing.push_back(Notice::Waiter(request));
     }
 
-    /// The time is up in which replicas were to confirm what a client was to be told. It has nothing, and is to be told so, which is true
-    /// then.
+    /// The time is up in which replicas were to confirm a client's grant or extension. The client is to be told so, and a grant is taken
+    /// back. Whether the client waited for that.
     pub(super) fn end_unconfirmed(&mut self, request: RequestId) -> bool {
         let Some(Phase::Unconfirmed(answer)) = self.waiters.phase(request) else { return false };
         let answer = match answer {
@@ -70,7 +70,9 @@ impl<C: Copy> WaitTable<C> {
             let tell = match self.outgoing.pop_front()? {
                 Notice::Message(message) => Some(Outgoing::Message(message)),
                 Notice::Wanted(id) => self.listeners().next_wanted(id).map(Outgoing::Message),
-                Notice::Waiter(request) => self.waiters.answer_due(request),
+                Notice::Waiter(request) => {
+                    self.with_table_of(request, |table| table.waiters.answer_due(request))
+                }
             };
             if tell.is_some() {
                 return tell;

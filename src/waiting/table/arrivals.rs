@@ -90,7 +90,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Keeps a client blocked until replicas have confirmed what it is told. `got`: what it has of each of these locks.
+    /// Keeps a client blocked until replicas have confirmed what it is to be told. `got`: its grant of each lock.
     pub(crate) fn hold_answer(
         &mut self,
         request: RequestId,

@@ -21,13 +21,13 @@ const LONGEST: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Busy {
     pub(crate) waits: u64,
-    /// So many of them may have been waits for others.
+    /// The number of these waits that may have been for other locks.
     pub(crate) error: u64,
     /// When the last one began.
     pub(crate) last: Micros,
 }
 
-/// The one with the most waits comes first. The table is made when somebody waits first, since its hash has a seed of its own.
+/// The lock with the most waits comes first. The table is made when somebody waits first, since its hash has a seed of its own.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct Busiest(Option<IndexMap<LockId, Busy, RandomState>>);
@@ -63,7 +63,7 @@ impl Busiest {
         }
     }
 
-    /// All of them, in order.
+    /// All locks of the table, in order.
     pub(super) fn all(&self) -> impl Iterator<Item = (&LockId, &Busy)> {
         self.0.iter().flatten()
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::WaitTable;
+use super::earlier::Earlier;
 use super::entry::LockEntry;
 use super::lock_id::LockId;
 use super::outgoing::Notice;
@@ -11,8 +12,21 @@ use super::replication::Awaited;
 use super::waiter::{Phase, Waiter};
 
 impl<C: Copy> WaitTable<C> {
-    /// Compares every index with what it indexes.
+    /// Compares every index with what it indexes, also of earlier times as a primary.
     pub(crate) fn check(&self) {
+        self.check_this();
+        for Earlier { table, .. } in &self.earlier {
+            assert!(table.outgoing.is_empty() && table.earlier.is_empty());
+            table.check_this();
+        }
+        let told = |id: &LockId| {
+            self.outgoing.iter().any(|notice| matches!(notice, Notice::Wanted(other) if other == id))
+        };
+        let mut entries = self.locks.entries.iter();
+        assert!(entries.all(|(id, entry)| !entry.wanted || told(id)), "the holders are to be told");
+    }
+
+    fn check_this(&self) {
         for (id, entry) in self.locks.entries.iter() {
             entry.check();
             self.locks.timers.check(&entry.timers, id);
@@ -40,8 +54,6 @@ impl<C: Copy> WaitTable<C> {
             assert!(waits, "{request:?} is in the queue of {id:?}");
         }
         entry.queue.check();
-        let told = |notice: &Notice| matches!(notice, Notice::Wanted(other) if other == id);
-        assert!(!entry.wanted || self.outgoing.iter().any(told), "the holders of {id:?} are to be told");
     }
 
     fn check_records(&self, id: &LockId, entry: &LockEntry) {
@@ -69,7 +81,7 @@ impl<C: Copy> WaitTable<C> {
         assert!(self.locks.held.iter().all(|(_, id)| self.locks.lock(id.to_ref()).waiters() > 0));
     }
 
-    /// Each waiter that is in queues is in those of all its locks, and in the indexes by owner.
+    /// Each waiter that is in a queue is in the queues of all its locks, and in the indexes by owner.
     fn check_waiters(&self) {
         let is_queued = |waiter: &Waiter<C>| waiter.phase == Phase::Queued;
         let (mut queued, mut places, mut several) = (0, 0, 0);

@@ -4,7 +4,7 @@ use super::queue::RequestId;
 use super::waiter::{Arrival, Phase, RequestedLocks};
 use super::{LockRef, WaitTable};
 use crate::lock::{Fence, Owner};
-use crate::waiting::Left;
+use crate::waiting::GivenUp;
 
 impl<C: Copy> WaitTable<C> {
     /// An owner asks again for what it waits for: it keeps its place, on the terms that it names now.
@@ -19,27 +19,27 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// An owner gives up its last place in that queue, or what it has not claimed of the grant with that fence.
+    /// An owner gives up its last place in the lock's queue, or what it has not claimed of the grant with the fence `held`.
     pub(crate) fn leave_queue(
         &mut self,
         at: LockRef<'_>,
         owner: &Owner<'static>,
         held: Option<Fence>,
-    ) -> Left {
+    ) -> GivenUp {
         let entry = self.locks.lock(at);
         let queued = entry.queue.all_of(owner).rev().find(|request| self.waiters.is_place(*request));
         let is_its =
             |request: &RequestId| self.waiters.get(*request).is_some_and(|waiter| waiter.ask.owner == *owner);
         let granted = || entry.grants.unclaimed(held?).find(is_its);
-        let Some(request) = queued.or_else(granted) else { return Left::default() };
+        let Some(request) = queued.or_else(granted) else { return GivenUp::default() };
         let locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
         let others = locks.filter(|lock| lock.got.is_some() && !lock.id.is(at));
         let others = others.map(|lock| lock.id.clone()).collect();
         self.give_up(request);
-        Left { any: true, others }
+        GivenUp { any: true, others }
     }
 
-    /// A place has been told to start: its owner knows of its grant, which hangs on no connection any more.
+    /// A place has been told to start. Its owner knows of the grant, which hangs on no connection any more.
     pub(crate) fn start(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let locks = waiter.locks.clone();
@@ -52,14 +52,14 @@ impl<C: Copy> WaitTable<C> {
         self.drop_waiter(request);
     }
 
-    /// A waiter has been told of its hold. If others were to be told of that, it is not taken back with them.
+    /// A waiter has been told of its hold. If other clients share this hold, it is not taken back when they go away.
     fn told_of(&mut self, at: LockRef<'_>, fence: Fence, request: RequestId) {
         if self.locks.lock(at).grants.hold(fence, request).is_some_and(|hold| !hold.own) {
             self.share_hold(at, fence);
         }
     }
 
-    /// The owner of that grant has been told of it: whatever was to be claimed of it is.
+    /// The owner of this grant has been told of it, so all its places that had the grant to claim have claimed it.
     fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
         let unclaimed: Vec<RequestId> = self.locks.lock(at).grants.unclaimed(fence).collect();
         if unclaimed.is_empty() {
@@ -78,15 +78,16 @@ impl<C: Copy> WaitTable<C> {
         self.listeners().knows(at, fence);
     }
 
-    /// The owner has been told of the hold of that grant: it is not taken back with a waiter that was to be told of it. What was
-    /// to be claimed is.
+    /// The owner has been told of the hold of this grant. So the hold is not taken back if a waiter goes away that was to be told of it,
+    /// and places have claimed the grant.
     pub(crate) fn share_hold(&mut self, at: LockRef<'_>, fence: Fence) {
         self.claim(at, fence);
         self.locks
             .change(at, |entry| entry.grants.change(fence, |record| record.pending.share_with_blocked()));
     }
 
-    /// The owner has been told of one of so many holds of that grant. If it had been told of none before, one waiter shares its hold.
+    /// The owner has been told of one hold of this grant, which has `holds`. If it had been told of none before, one waiter shares its
+    /// hold.
     pub(crate) fn share_one_hold(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         self.claim(at, fence);
         let mut given =

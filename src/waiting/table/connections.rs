@@ -12,11 +12,11 @@ use crate::lock::Fence;
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 struct Connection {
-    /// By lock and fence.
+    /// The grants that the connection keeps alive, by lock and fence.
     sessions: BTreeSet<(LockId, Fence)>,
     /// Each with its weight.
     places: BTreeMap<RequestId, usize>,
-    /// For how many locks all of that counts.
+    /// The number of locks that all sessions and places count for.
     weight: usize,
     /// Its last wait that blocked it.
     blocked: Option<RequestId>,
@@ -35,7 +35,7 @@ pub(super) struct Closed {
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Connections {
     by_client: BTreeMap<u64, Connection>,
-    /// Those that have closed.
+    /// The connections that have closed, and on which something hangs still.
     closed: BTreeSet<u64>,
     sessions: usize,
     places: usize,
@@ -56,7 +56,7 @@ impl Connections {
         self.places
     }
 
-    /// How many locks hang on a connection: those that it has places for, and those that it keeps alive. See `LockRef::weight`.
+    /// The number of locks that hang on a connection by its places and its sessions. See `LockRef::weight`.
     pub(crate) fn weight_of(&self, client: u64) -> usize {
         self.by_client.get(&client).map_or(0, |connection| connection.weight)
     }
@@ -86,7 +86,7 @@ impl Connections {
         }
     }
 
-    /// The last wait in which a connection was blocked, where something hangs on it.
+    /// The last wait in which a connection was blocked, if something hangs on the connection.
     pub(super) fn blocked(&self, client: u64) -> Option<RequestId> {
         self.by_client.get(&client)?.blocked
     }
@@ -126,7 +126,7 @@ impl Connections {
         !self.closed.is_empty() && self.closed.contains(&client)
     }
 
-    /// Whether the connection of that session has closed.
+    /// Whether the connection of this session has closed.
     pub(super) fn is_over(&self, session: &Session) -> bool {
         session.over || self.is_closed(session.client)
     }
@@ -183,7 +183,7 @@ impl Connections {
         self.by_client.get(&client).is_some_and(|connection| connection.places.contains_key(&request))
     }
 
-    /// The sums are those of the connections, none of which has nothing.
+    /// The counts agree with the connections, and something hangs on each connection.
     pub(super) fn check(&self) {
         let (mut sessions, mut places) = (0, 0);
         for (client, connection) in &self.by_client {

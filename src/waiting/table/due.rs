@@ -1,16 +1,15 @@
 //! Work whose time has come; and work on many locks at once, which is done piece by piece: a connection has closed, a database
-//! was flushed, this server has become a replica.
+//! was flushed, or the server is not the primary any more that knew those locks.
 
 use super::connections::Closed;
 use super::outgoing::{MessageKind, Notice};
-use super::sweep::Kind;
 use super::waiter::{Answer, Phase};
-use super::{AT_A_TIME, Left, LockId, LockRef, WaitTable};
+use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// The next lock of the waiter whose time was up first that may have been free for some time: it is still to be looked at. Each of
-    /// them once, in as many turns as that takes.
+    /// Of the waiter whose time was up first, the next lock that is due, and may have been free for some time. Each lock of the waiter is
+    /// returned at most once, over as many turns as that takes.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();
@@ -23,9 +22,12 @@ impl<C: Copy> WaitTable<C> {
         id
     }
 
-    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or replicas have not confirmed. Whether
-    /// it stood in its queue; none where nobody's time is up.
+    /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or what replicas have not confirmed.
+    /// Returns whether the waiter stood in its queue; `None` if nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
+        if let Some(ended) = self.time_out_earlier(now) {
+            return Some(ended);
+        }
         let request = self.waiters.timers.take_timed_out(now)?;
         let phase = self.waiters.phase(request);
         match phase {
@@ -41,20 +43,24 @@ impl<C: Copy> WaitTable<C> {
 
     /// When something is to be done next; 0: now.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        if self.connections.has_closed() || !self.locks.sweeps.is_empty() {
+        if self.connections.has_closed() || !self.locks.sweeps.is_empty() || self.has_earlier_to_drop() {
             return Some(0);
         }
-        let timeout = self.waiters.timers.next_timeout();
+        let timeouts = [self.waiters.timers.next_timeout(), self.next_timeout_earlier()];
         let tries = self.waiters.timers.has_tries().then(|| self.locks.timers.not_paused(0));
-        [self.locks.timers.next_due(), timeout, tries].into_iter().flatten().min()
+        timeouts.into_iter().chain([self.locks.timers.next_due(), tries]).flatten().min()
     }
 
-    /// Does a little of what is to be done to many locks: sees to one more entry, and takes one session and one place off a connection that
-    /// has closed. Whether there was anything to do.
-    pub(crate) fn clear_up(&mut self) -> bool {
-        let swept = self.sweep();
+    /// Does a little of what is to be done to many locks: sees to one more entry, drops some of what is known of an earlier time as a
+    /// primary, and takes one session and one place off a connection that has closed. Returns how much work that was; 0 if there is nothing
+    /// to do.
+    pub(crate) fn clear_up(&mut self) -> usize {
+        usize::from(self.locks.sweep()) + self.drop_some_earlier() + usize::from(self.clear_up_closed())
+    }
+
+    fn clear_up_closed(&mut self) -> bool {
         let Some(Closed { client, session, place }) = self.connections.next_of_closed() else {
-            return swept;
+            return false;
         };
         if let Some((id, fence)) = session {
             self.sessions().closed(client, &id, fence);
@@ -66,32 +72,17 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Does what is to be done to one more entry; whether there was anything to do.
-    fn sweep(&mut self) -> bool {
-        let (done, demoted) = self.locks.sweep();
-        if demoted.is_some_and(|id| self.demoted_at(&id)) {
-            self.locks.sweeps.advance();
-        }
-        done
-    }
-
-    /// On a replica nothing is to be done: the server sends away those who are blocked, and we the others; sessions end with
-    /// the lease, and the rest is the primary's to tell. Whether all are sent away.
-    pub(crate) fn demoted_at(&mut self, id: &LockId) -> bool {
-        let done = self.send_away(id.to_ref());
+    /// This server is not the primary any more that this lock was known to: drops what is known of the lock. The server sends away blocked
+    /// clients, the module places and holders that listen; sessions end with the lease. Returns how many waiters and holders were sent
+    /// away: `AT_A_TIME` if there may be more.
+    pub(crate) fn demoted_at(&mut self, id: &LockId) -> usize {
+        let sent_away = self.send_away(id.to_ref());
         self.locks.cancel_timers(id.to_ref());
-        done
+        sent_away
     }
 
-    /// This server has become a primary: what it knew as one before is forgotten.
-    pub(crate) fn promoted(&mut self) {
-        while self.locks.sweeps.is_under_way(Kind::Demoted) {
-            self.sweep();
-        }
-    }
-
-    /// The key holds something else: nobody waits for that, and nothing of a lock is left. How many grants that were kept have
-    /// lapsed by that.
+    /// The key holds something else, so waiters and holders are told. Returns how many grants have lapsed that were kept because their
+    /// sessions outlived a stall.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
         for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };
@@ -99,26 +90,14 @@ impl<C: Copy> WaitTable<C> {
         }
         // There may be more of them.
         self.locks.look_by(at, 0);
-        let lapsed = self.locks.lock(at).grants.counts().expired as usize;
-        self.end_grants(at, MessageKind::Lost);
-        lapsed
-    }
-
-    /// The lock is another server's now, and so is its grant: a session of ours, or a hold to be taken back, must not end it
-    /// when it comes back one day. Those who are notified are sent away. Who is left after that.
-    pub(crate) fn moved_away(&mut self, at: LockRef<'_>) -> Left {
-        let all = self.send_away(at);
-        match self.locks.lock(at).waiters() {
-            _ if !all => Left::More,
-            0 => Left::Nobody,
-            _ => Left::Blocked,
-        }
+        let kept = self.locks.lock(at).grants.counts().expired;
+        self.end_grants(at, AT_A_TIME, MessageKind::Lost);
+        (kept - self.locks.lock(at).grants.counts().expired) as usize
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
 
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -187,7 +166,7 @@ mod tests {
                     }
                 }
             }
-            while table.clear_up() {}
+            while table.clear_up() > 0 {}
             for (number, _) in to_be_seen {
                 let entry = table.locks.lock(LockRef { db: 0, key: &key(number) });
                 prop_assert!(entry.timers.is_at_once(), "lock {}", number);
@@ -211,20 +190,6 @@ mod tests {
     }
 
     #[test]
-    fn flushes_that_keep_coming_hold_up_no_demotion() {
-        let mut table = WaitTable::new();
-        let request = join(&mut table, 0, 1);
-        table.locks.touched_db(None);
-        table.locks.demoted();
-        for _ in 0..10 {
-            table.locks.touched_db(None);
-            table.clear_up();
-        }
-        assert!(!table.locks.sweeps.is_under_way(Kind::Demoted));
-        table.depart(request);
-    }
-
-    #[test]
     fn a_flush_of_one_database_is_no_other_s_business() {
         let mut table = WaitTable::new();
         join(&mut table, 0, 1);
@@ -232,7 +197,7 @@ mod tests {
         assert_eq!((table.waiters.queued(), table.connections.sessions()), (2, 0));
         table.locks.touched_db(Some(1));
         assert!(table.locks.sweeps.is_touched_since(1, 0) && !table.locks.sweeps.is_touched_since(0, 0));
-        while table.clear_up() {}
+        while table.clear_up() > 0 {}
         let timers = |db, number| &table.locks.lock(LockRef { db, key: &key(number) }).timers;
         assert!(!timers(0, 1).is_set() && timers(1, 2).is_at_once());
         assert!(!table.locks.sweeps.is_touched_since(1, 0));
@@ -254,8 +219,7 @@ mod tests {
         };
         assert!((0..3).all(|number| !is_alive(&table, number)));
         assert!(!table.locks.is_empty());
-        assert!(table.clear_up() && table.clear_up() && table.clear_up());
-        assert!(!table.clear_up());
+        assert_eq!([0; 4].map(|_| table.clear_up()), [1, 1, 1, 0]);
         assert_eq!(table.next_due(), Some(0));
         assert!((0..3).all(|number| !is_alive(&table, number)));
         assert_eq!((table.waiters.queued(), table.connections.sessions()), (0, 0));
@@ -269,29 +233,11 @@ mod tests {
         let at = LockRef { db: 0, key: &key(1) };
         let fence = Fence::new(1).unwrap();
         table.grant(request, &[Got { fence, holds: 1, slot: None }], Deadline::At(9), 1000);
-        table.moved_away(at);
+        table.send_away(at);
         table.depart(request);
         assert_eq!(table.locks.change(at, |entry| entry.take_undeliverable()), None);
         table.forget(request);
         assert!(table.locks.is_empty());
-    }
-
-    #[test]
-    fn a_replica_forgets_what_it_knew_as_a_primary() {
-        let mut table = WaitTable::new();
-        let request = join(&mut table, 0, 1);
-        let fence = Fence::new(1).unwrap();
-        let at = LockRef { db: 0, key: &key(2) };
-        table.sessions().start(at, Session { client: 7, fence, lease: 9, renew_at: 3, over: false });
-        table.locks.demoted();
-        table.promoted();
-        assert_eq!(table.next_due(), None);
-        assert_eq!(table.session(at, fence).map(|session| session.client), None);
-        // The server sends it away.
-        table.depart(request);
-        table.forget(request);
-        assert!(table.locks.is_empty());
-        assert_eq!(request.0, NonZeroU64::new(2).unwrap());
     }
 
     /// What a turn has not come to has not been seen to.

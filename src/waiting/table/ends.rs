@@ -1,7 +1,6 @@
 //! How waits and grants end: who leaves its queues, whose grant is over, and what is then to be taken back.
 
 use super::grant_record::{GrantRecord, Listener};
-use super::grants::GrantRecords;
 use super::outgoing::{Message, MessageKind, Notice};
 use super::queue::RequestId;
 use super::replication::Awaited;
@@ -10,7 +9,7 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Fence;
 
 impl<C: Copy> WaitTable<C> {
-    /// The one way out of its queues, for whatever reason; whether the waiter stood in them.
+    /// Takes a waiter out of its queues. This is the only way out, whatever the reason. Whether the waiter stood in them.
     pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
         let Self { waiters, locks, observers, .. } = self;
         if !waiters.leave(request, next) {
@@ -45,7 +44,7 @@ impl<C: Copy> WaitTable<C> {
         self.mark_undeliverable(request);
     }
 
-    /// A waiter has nothing of what it was granted: what was granted to one that cannot be told any more is taken back, or is another's.
+    /// A waiter can't be told any more of what it was granted, so that is taken back, unless another waiter shares it.
     pub(super) fn mark_undeliverable(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let phase = waiter.phase;
@@ -108,8 +107,8 @@ impl<C: Copy> WaitTable<C> {
         locks
     }
 
-    /// A grant has ended: what is known of it is over. Its holder, if it hears of it, hears a message of that kind, and nobody has to claim
-    /// the grant any more. A place that has nothing else to claim is gone.
+    /// A grant has ended, and what is known of it is dropped. If its holder listens, it is sent a message of this kind. Nobody has to claim
+    /// the grant any more, and a place that has nothing else to claim is gone.
     pub(crate) fn end_grant(
         &mut self,
         at: LockRef<'_>,
@@ -123,7 +122,8 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Apart, since nothing hangs on most grants, and a handover ends one.
+    /// Does for a grant that has ended what hangs on it. A function of its own: each handover ends a grant, and nothing hangs on most
+    /// grants.
     #[inline(never)]
     fn grant_ended(&mut self, id: &LockId, record: GrantRecord, kind: Option<fn(Fence) -> MessageKind>) {
         let at = id.to_ref();
@@ -153,25 +153,31 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Ends all grants of a lock.
-    pub(super) fn end_grants(&mut self, at: LockRef<'_>, kind: fn(Fence) -> MessageKind) {
-        let mut seen = None;
-        while let Some(fence) = self.locks.lock(at).next_known(seen) {
-            seen = Some(fence);
+    /// Ends the grants of a lock, `most` of them at most. Returns how many it ended.
+    pub(super) fn end_grants(
+        &mut self,
+        at: LockRef<'_>,
+        most: usize,
+        kind: fn(Fence) -> MessageKind,
+    ) -> usize {
+        for ended in 0..most {
+            let Some(fence) = self.locks.lock(at).next_known(None) else { return ended };
+            // Nor is a grant given back that was kept.
+            self.locks.change(at, |entry| entry.grants.change(fence, |record| record.expired = None));
             self.end_grant(at, fence, Some(kind));
         }
-        self.locks.change(at, |entry| entry.grants = GrantRecords::new());
+        most
     }
 
-    /// The lock is not this server's any more: those who are notified are told, and nothing that they were granted is ours to
-    /// take back. Whether all are told.
-    pub(super) fn send_away(&mut self, at: LockRef<'_>) -> bool {
+    /// The lock is not this server's any more, and nor is its grant. Should the grant come back one day, no session or hold to be taken
+    /// back must end it, so all of that is dropped. Places and holders that listen are told. Returns how many waiters and holders were
+    /// sent away: `AT_A_TIME` if there may be more.
+    pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> usize {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();
         for request in &queued {
             self.answer(*request, Answer::Gone);
         }
-        self.end_grants(at, |_| MessageKind::Gone);
-        queued.len() < AT_A_TIME
+        queued.len() + self.end_grants(at, AT_A_TIME - queued.len(), |_| MessageKind::Gone)
     }
 }

@@ -17,24 +17,24 @@ pub(crate) struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
-    /// For how many locks all those places waited that have not claimed their grants of this one.
+    /// The number of locks that all places waited for that have not claimed their grants of this lock.
     pub(super) unclaimed_locks: u32,
-    /// A re-entry has been put off until some of those are claimed.
+    /// A re-entry has been put off until some of these grants are claimed.
     pub(super) put_off: bool,
     /// Holders are to be told that somebody waits.
     pub(super) wanted: bool,
     /// The holder whose waiters stand in front of all others, since they want less room than its grant has.
     pub(super) upgrader: Option<Box<Upgrader>>,
-    /// Somebody else may have changed the lock: all that is known of it is to be compared with what it is now.
+    /// Somebody else may have changed the lock, so all that is known of it is to be compared with its key.
     pub(super) recheck: bool,
 }
 
-/// The owner of that grant waits to have it with less room.
+/// The owner of a grant waits to have the grant with less room.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Upgrader {
     pub(super) fence: Fence,
-    /// In these places of the queue.
+    /// The owner's waiters that want less room.
     pub(super) requests: BTreeSet<RequestId>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Unsettled {
     pub(crate) watched: bool,
     /// Whether all grants of which something is known are still there.
     pub(crate) records: bool,
-    /// All that is known of the lock is to be compared with what it is now.
+    /// All that is known of the lock is to be compared with its key.
     pub(crate) recheck: bool,
 }
 
@@ -91,7 +91,7 @@ impl LockEntry {
         self.queue.len()
     }
 
-    /// The first waiter: those of an upgrader stand in front.
+    /// The first waiter. Waiters of an upgrader stand in front.
     pub(super) fn head(&self) -> Option<RequestId> {
         let first = |upgrader: &Upgrader| upgrader.requests.first().copied();
         self.upgrader.as_deref().and_then(first).or_else(|| self.queue.head())
@@ -113,7 +113,7 @@ impl LockEntry {
         self.upgrader.as_ref().map(|upgrader| upgrader.fence)
     }
 
-    /// Has a waiter of that holder stand in front, until it has what it waits for, or its grant has ended.
+    /// Puts a waiter of this holder in front until the waiter has what it waits for, or the grant has ended.
     pub(crate) fn upgrade_first(&mut self, fence: Fence, request: RequestId) {
         match &mut self.upgrader {
             Some(upgrader) if upgrader.fence == fence => _ = upgrader.requests.insert(request),
@@ -126,7 +126,7 @@ impl LockEntry {
         self.upgrader = None;
     }
 
-    /// All that is known of the lock is compared with what it is when it is looked at next.
+    /// When the lock is looked at next, all that is known of it is compared with its key.
     pub(crate) fn recheck_next(&mut self) {
         self.recheck = true;
     }
@@ -175,15 +175,16 @@ impl LockEntry {
         Some(message)
     }
 
-    /// Whether a place may be given a grant that its owner has already: not while its owner, and others, have so many to claim. (One
-    /// claim is for all that an owner has been given of a lock.) If not, it is tried again when some of those are claimed.
+    /// Whether a place may be given a grant that its owner has already. It may not while the places of this lock have grants for `most`
+    /// locks to claim. (One claim is for all that an owner has been given of a lock.) If not, the place is tried again when some of these
+    /// grants are claimed.
     pub(crate) fn may_be_given(&mut self, most: u32) -> bool {
         let full = self.unclaimed_locks >= most;
         self.put_off |= full;
         !full
     }
 
-    /// One that stood in front does so no more.
+    /// A waiter that stood in front does so no more.
     pub(super) fn withdraw_upgrade(&mut self, request: RequestId) {
         if let Some(upgrader) = &mut self.upgrader {
             upgrader.requests.remove(&request);
@@ -191,7 +192,7 @@ impl LockEntry {
         self.upgrader.take_if(|upgrader| upgrader.requests.is_empty());
     }
 
-    /// A waiter has been given that grant.
+    /// A waiter has been given this grant.
     pub(super) fn add_pending(&mut self, fence: Fence, hold: PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks += hold.locks;
@@ -199,20 +200,20 @@ impl LockEntry {
         self.grants.open(fence, |record| record.pending.add(hold));
     }
 
-    /// A waiter has been told of that grant, or has claimed it.
+    /// A waiter has been told of this grant, or has claimed it.
     pub(super) fn remove_pending(&mut self, fence: Fence, request: RequestId) -> Option<PendingHold> {
         let hold = self.grants.change(fence, |record| record.pending.remove(request)).flatten()?;
         self.pending_removed(&hold);
         Some(hold)
     }
 
-    /// A waiter that has been given that grant is gone.
+    /// A waiter that has been given this grant is gone.
     pub(super) fn lose_pending(&mut self, fence: Fence, request: RequestId) {
         let hold = self.grants.change(fence, |record| record.lose_pending(request)).flatten();
         hold.iter().for_each(|hold| self.pending_removed(hold));
     }
 
-    /// That grant has ended: what was known of it.
+    /// A grant has ended. Returns what was known of it.
     pub(super) fn end_grant(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.upgrader.take_if(|upgrader| upgrader.fence == fence);
         let record = self.grants.end(fence)?;

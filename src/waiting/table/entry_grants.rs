@@ -28,7 +28,7 @@ impl LockEntry {
         Some((fence, self.take_undeliverable_of(fence)?))
     }
 
-    /// How many holds of that grant are to be taken back.
+    /// Takes the number of holds of this grant that are to be taken back.
     pub(crate) fn take_undeliverable_of(&mut self, fence: Fence) -> Option<u32> {
         let take = |record: &mut GrantRecord| std::mem::take(&mut record.undeliverable);
         self.grants.change(fence, take).filter(|holds| *holds > 0)
@@ -55,13 +55,13 @@ impl LockEntry {
         self.grants.synced(fence).is_some()
     }
 
-    /// Whether a renewal of that grant is still to be confirmed.
+    /// Whether a renewal of this grant is still to be confirmed.
     pub(crate) fn awaits_renewal(&self, fence: Fence) -> bool {
         self.grants.synced(fence).is_some_and(|synced| synced.unconfirmed.is_some())
     }
 
-    /// The grant as its holder may count on it: a session's renewal says nothing before replicas have confirmed it. None where the lease
-    /// is over without.
+    /// The grant with the lease that its holder may count on, without a renewal that replicas have not confirmed. `None` if the lease is
+    /// over without that renewal.
     pub(crate) fn confirmed<'a>(&self, held: Held<'a>, now: Millis) -> Option<Held<'a>> {
         let moved = self.grants.synced(held.grant.fence()).and_then(|synced| Some(synced.unconfirmed?.0));
         // Somebody else may have moved the lease since.

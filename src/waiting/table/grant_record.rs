@@ -18,11 +18,11 @@ pub(super) struct GrantRecord {
     pub(super) undeliverable: u32,
     /// The connection that keeps the grant alive.
     pub(super) session: Option<Session>,
-    /// That session goes on only as long as replicas confirm its renewals. A box, since that is rare.
+    /// How replicas confirm the renewals of the session, without which it ends. In a box, since most sessions don't ask for that.
     pub(super) synced: Option<Box<Synced>>,
-    /// The holder, where it hears what becomes of the grant.
+    /// The holder, if it hears what becomes of the grant.
     pub(super) listener: Option<Box<Listener>>,
-    /// The grant, where its lease ended while this server stood still, and its session may outlive that.
+    /// The grant, if its lease ended while this server stood still, and its session may outlive that.
     pub(super) expired: Option<Box<Expired>>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct GrantRecord {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Synced {
     pub(super) confirm: Confirm,
-    /// A renewal that is to be confirmed, and by when. Else it is undone.
+    /// A renewal that replicas are to confirm, and the time by which they have to: else the renewal is undone.
     pub(super) unconfirmed: Option<(Moved, Millis)>,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Synced {
 pub(super) struct Listener {
     pub(super) owner: Owner<'static>,
     pub(super) channel: Channel,
-    /// It knows that it has the lock.
+    /// The holder knows that it has the lock.
     pub(super) claimed: bool,
-    /// It has been told of the queue behind it.
+    /// The holder has been told of the queue behind it.
     pub(super) told: bool,
 }
 

@@ -53,13 +53,13 @@ impl GrantRecords {
         self.records.iter().inspect(|_| note_look())
     }
 
-    /// Those with later fences.
+    /// The records with later fences.
     pub(super) fn after(&self, seen: Option<Fence>) -> impl Iterator<Item = &GrantRecord> {
         let first = self.records.partition_point(|record| Some(record.fence) <= seen);
         self.records.range(first..).inspect(|_| note_look())
     }
 
-    /// The session of that grant.
+    /// The session of this grant.
     pub(super) fn session(&self, fence: Fence) -> Option<&Session> {
         if self.counts.sessions == 0 {
             return None;
@@ -106,12 +106,12 @@ impl GrantRecords {
         self.get(fence).into_iter().flat_map(|record| record.pending.iter())
     }
 
-    /// The holds of that grant that blocked clients were given, first come first. These clients may turn out to be gone.
+    /// The holds of this grant that blocked clients were given, first come first. These clients may turn out to be gone.
     pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
         self.pending(fence).filter(|hold| !hold.to_claim)
     }
 
-    /// The places that have been given that grant, and have not claimed it, first come first.
+    /// The places that have been given this grant, and have not claimed it, first come first.
     pub(super) fn unclaimed(&self, fence: Fence) -> impl Iterator<Item = RequestId> {
         self.pending(fence).filter(|hold| hold.to_claim).map(|hold| hold.request)
     }
@@ -125,8 +125,8 @@ impl GrantRecords {
         self.change(fence, |record| record.session.as_mut().map(body));
     }
 
-    /// A waiter is told of that grant: whether its connection is to keep it alive. If the waiter turns out to be gone, what its connection
-    /// kept alive before is not that of this answer.
+    /// A waiter is told of this grant. Whether its connection is to keep the grant alive. (If the connection did so before, that session is
+    /// not taken back should the waiter turn out to be gone.)
     pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
         let goes_on = self.session(fence).is_none_or(|session| session.client != client);
         let bind = |record: &mut GrantRecord| {
@@ -137,12 +137,12 @@ impl GrantRecords {
         self.change(fence, bind).unwrap_or_default()
     }
 
-    /// How far replicas have confirmed the renewals of that grant.
+    /// How far replicas have confirmed the renewals of this grant.
     pub(super) fn synced(&self, fence: Fence) -> Option<&Synced> {
         self.get(fence)?.synced.as_deref()
     }
 
-    /// Takes what was kept so.
+    /// Takes the grants that were kept because their sessions may outlive a stall.
     pub(super) fn take_expired(&mut self) -> Vec<Expired> {
         let mut all = Vec::new();
         if self.counts.expired > 0 {
@@ -161,20 +161,20 @@ impl GrantRecords {
         }
     }
 
-    /// The grants that were kept so.
+    /// The grants that are kept because their sessions may outlive a stall.
     pub(super) fn expired(&self) -> impl Iterator<Item = &Expired> {
         let records = if self.counts.expired > 0 { self.len() } else { 0 };
         self.iter().take(records).filter_map(|record| record.expired.as_deref())
     }
 
-    /// Nothing of that grant is left to be claimed: its owner knows of it, if the grant goes on at all.
+    /// Nothing of this grant is left to be claimed: its owner knows of it, if the grant goes on at all.
     pub(super) fn listener_knows(&mut self, fence: Fence) {
         self.change(fence, |record| {
             record.listener.iter_mut().for_each(|listener| listener.claimed = true);
         });
     }
 
-    /// The renewal of that grant that replicas are to confirm.
+    /// Sets the renewal of this grant that replicas are to confirm, or that there is none.
     pub(super) fn set_renewal(&mut self, fence: Fence, renewal: Option<(Moved, Millis)>) {
         self.change(fence, |record| record.synced.iter_mut().for_each(|synced| synced.unconfirmed = renewal));
     }
@@ -187,7 +187,7 @@ impl GrantRecords {
         sessions.chain(synced.filter_map(|synced| Some(synced.unconfirmed?.1))).min()
     }
 
-    /// Changes the record of a grant, where there is one.
+    /// Changes the record of a grant, if there is one.
     pub(super) fn change<R>(&mut self, fence: Fence, body: impl FnOnce(&mut GrantRecord) -> R) -> Option<R> {
         let number = self.position(fence).ok()?;
         self.change_at(number, body)
@@ -225,7 +225,7 @@ impl GrantRecords {
         Some(result)
     }
 
-    /// A grant has ended: what was known of it. One that may be given back is kept.
+    /// A grant has ended. Returns what was known of it, but for a grant that may be given back, which is kept.
     pub(super) fn end(&mut self, fence: Fence) -> Option<GrantRecord> {
         self.change(fence, |record| {
             let expired = record.expired.take();
@@ -233,7 +233,7 @@ impl GrantRecords {
         })
     }
 
-    /// Changes all.
+    /// Changes all records.
     pub(super) fn change_all(&mut self, mut body: impl FnMut(&mut GrantRecord)) {
         self.records.iter_mut().for_each(&mut body);
         self.records.retain(|record| !record.is_over());
@@ -264,7 +264,7 @@ thread_local! {
 
 #[cfg(any(test, debug_assertions))]
 impl GrantRecords {
-    /// The counts are those of the records, which stand in order, and none of which is over.
+    /// The counts agree with the records. The records stand in order, and none is over.
     pub(super) fn check(&self) {
         let mut counts = Counts::default();
         self.records.iter().for_each(|record| counts.add(record.counts()));

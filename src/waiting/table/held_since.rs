@@ -14,7 +14,7 @@ use crate::lock::Millis;
 /// A time in ms; 0 is none, to save room.
 pub(super) type Since = NonZero<Millis>;
 
-/// By the time since when they have been held, or longer ago.
+/// The locks, by a time since which each has been held at most.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct HeldSince(BTreeSet<(Since, LockId)>);

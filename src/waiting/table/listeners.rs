@@ -45,7 +45,7 @@ impl Listeners<'_> {
         });
     }
 
-    /// The holder of that grant knows of it, and from now on what it is to give up.
+    /// The holder of this grant knows of it from now on, and so can be told that somebody waits.
     pub(super) fn knows(&mut self, at: LockRef<'_>, fence: Fence) {
         self.locks.change(at, |entry| entry.grants.listener_knows(fence));
         self.tell_wanted(at);
@@ -60,7 +60,7 @@ impl Listeners<'_> {
         }
     }
 
-    /// The message to the next holder that somebody waits; the others are told after it.
+    /// The message to the next holder that somebody waits. The other holders are told after it.
     pub(super) fn next_wanted(&mut self, id: LockId) -> Option<Message> {
         let entry = self.locks.entries.get_mut(id.to_ref())?;
         let message = entry.next_wanted()?;

@@ -1,4 +1,4 @@
-//! Which lock.
+//! The names of locks.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
@@ -38,14 +38,14 @@ impl LockRef<'_> {
         LockId { db: self.db, key: self.key.into() }
     }
 
-    /// For how many it counts among the locks that hang on a connection, or are shown on a page: a long name counts once more for
-    /// each kB, since a name may have any length, and is copied.
+    /// The number that the lock counts for among the locks that hang on a connection, or are shown on a page. A long name counts once more
+    /// for each kB, since names are copied and may have any length.
     pub(crate) fn weight(self) -> usize {
         1 + self.key.len() / 1024
     }
 }
 
-/// Both have one hash, by name alone, since each step on any lock asks for that. Few names are in several databases.
+/// `LockId` and `LockRef` have the same hash, by name alone, since each step on a lock computes it. Few names are in several databases.
 impl Hash for LockId {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.to_ref().hash(hasher);

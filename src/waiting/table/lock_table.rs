@@ -29,9 +29,9 @@ pub(super) struct LockTable {
 struct Table {
     hasher: RandomState,
     first: Part,
-    /// Part 1 and those after it.
+    /// Part 1 and the parts after it.
     others: Box<[Part]>,
-    /// Where the entry was that was found last.
+    /// The place of the entry that was found last.
     last: Last,
 }
 
@@ -78,7 +78,7 @@ struct Entry {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Cursor {
     part: usize,
-    /// So many entries of that part are still to be seen: the first ones.
+    /// The number of entries of this part that are still to be seen: the first ones.
     left: usize,
 }
 
@@ -105,7 +105,7 @@ impl Table {
         (hash, (hash >> 40) as usize % PARTS)
     }
 
-    /// Where an entry is: the number of its part, and its own in that. A step asks for the same one again and again.
+    /// The place of an entry: the number of its part, and its own number in that part. A step asks for the same entry again and again.
     #[inline(always)]
     fn find(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
         let last @ (number, index) = self.last.get();
@@ -194,8 +194,8 @@ impl LockTable {
         Cursor { part: PARTS - 1, left: usize::MAX }
     }
 
-    /// The entry before that, which is seen next: of those that were there when the way began. One that is dropped makes room for the
-    /// last of its part, which has been seen.
+    /// The entry before the cursor, which is seen next. All entries are seen that were there when the way began: if one is dropped, the
+    /// last entry of its part takes its place, and that has been seen.
     pub(super) fn before(&self, cursor: &mut Cursor) -> Option<&LockId> {
         let table = self.table.as_ref()?;
         loop {
@@ -209,7 +209,7 @@ impl LockTable {
         }
     }
 
-    /// The entry of that name, made where there is none.
+    /// The entry of this name, which is made if there is none.
     pub(super) fn open(&mut self, id: LockId) -> &mut LockEntry {
         let table = self.table.get_or_insert_with(Table::new);
         let (hash, number) = table.hash(id.to_ref());

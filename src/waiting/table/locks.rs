@@ -38,18 +38,18 @@ impl Locks {
         self.entries.is_empty()
     }
 
-    /// Whether nobody waits for that lock, no connection keeps it alive, and nothing of it is left to take back.
+    /// Whether nobody waits for this lock, no connection keeps it alive, and nothing of it is left to take back.
     pub(crate) fn is_idle(&self, at: LockRef<'_>) -> bool {
         self.entries.lacks(at)
     }
 
-    /// The entry of a lock; an empty one, if it has none.
+    /// The entry of a lock, or an empty entry if it has none.
     pub(crate) fn lock(&self, at: LockRef<'_>) -> &LockEntry {
         static NOTHING: LockEntry = LockEntry::new();
         self.entries.get(at).unwrap_or(&NOTHING)
     }
 
-    /// Changes an entry, where there is one, and drops it if nothing is left of it.
+    /// Changes an entry, if there is one, and drops it if nothing is left of it.
     pub(crate) fn change<R>(&mut self, at: LockRef<'_>, body: impl FnOnce(&mut LockEntry) -> R) -> Option<R> {
         let entry = self.entries.get_mut(at)?;
         let result = body(entry);
@@ -71,8 +71,8 @@ impl Locks {
         self.entries.id(at).unwrap_or_else(|| at.to_id())
     }
 
-    /// Takes a waiter out of the queue of a lock, with that grant or without any. Returns the next one where it was first, and has no
-    /// grant.
+    /// Takes a waiter out of the queue of a lock, with the grant `granted` or without any. Returns the next waiter, if this one was first
+    /// and has no grant.
     pub(super) fn leave(
         &mut self,
         at: LockRef<'_>,
@@ -111,7 +111,7 @@ impl Locks {
         entry.take_up(renewal)
     }
 
-    /// Has all that is known of a lock compared with what it is, at that time at the latest; whether there is anything.
+    /// Has all that is known of a lock compared with its key, at `time` at the latest. Whether anything is known of the lock.
     pub(crate) fn recheck_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         entry.recheck = true;
@@ -119,7 +119,8 @@ impl Locks {
         true
     }
 
-    /// Has a lock looked at at that time at the latest, 0: at once, if anybody waits for it or keeps it alive; whether somebody does.
+    /// Sets a timer of a lock, if anybody waits for it or keeps it alive. It fires at `time` at the latest, with 0 at once. Whether
+    /// anything is known of the lock.
     pub(crate) fn set_timer(&mut self, lane: Lane, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         self.timers.set(&mut entry.timers, lane, id, time);
@@ -130,7 +131,7 @@ impl Locks {
         self.set_timer(Lane::Look, at, time)
     }
 
-    /// Has the sessions of a lock looked at at that time at the latest.
+    /// Has the sessions of a lock renewed at `time` at the latest.
     pub(crate) fn renew_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
         self.set_timer(Lane::Renewal, at, time)
     }
@@ -147,7 +148,7 @@ impl Locks {
         self.timers.cancel_all(&mut entry.timers, id);
     }
 
-    /// The lock that is to be looked at first for that, if its time has come.
+    /// Takes the lock that is due first in this lane, if its time has come.
     pub(crate) fn take_due(&mut self, lane: Lane, now: Millis) -> Option<LockId> {
         let id = self.timers.take_due(lane, now)?;
         if let Some(entry) = self.entries.get_mut(id.to_ref()) {
@@ -186,18 +187,11 @@ impl Locks {
         self.sweeps.start(Kind::Rules, self.entries.end());
     }
 
-    /// This server has become a replica, on which nothing is to be done.
-    pub(crate) fn demoted(&mut self) {
-        self.sweeps.start(Kind::Demoted, self.entries.end());
-    }
-
-    /// Does what is to be done to one more entry, and whether there was anything to do. A lock whose waiters
-    /// are to be sent away first is returned, and seen once that is done.
-    pub(super) fn sweep(&mut self) -> (bool, Option<LockId>) {
+    /// Does what is to be done to one more entry; whether there was anything to do.
+    pub(super) fn sweep(&mut self) -> bool {
         let (kind, number, id) = match self.sweeps.next(&self.entries) {
-            Next::Nothing => return (false, None),
-            Next::End => return (true, None),
-            Next::Entry(Kind::Demoted, _, id) => return (true, Some(id)),
+            Next::Nothing => return false,
+            Next::End => return true,
             Next::Entry(kind, number, id) => (kind, number, id),
         };
         if kind == Kind::Rules {
@@ -206,7 +200,7 @@ impl Locks {
             self.touched_by(id.to_ref(), number);
         }
         self.sweeps.advance();
-        (true, None)
+        true
     }
 
     /// Keeps a grant whose lease ended while this server stood still.
@@ -235,7 +229,7 @@ impl Locks {
         all
     }
 
-    /// A lock is held, by its oldest grant, since then; a free one from now on at the earliest. Noted if somebody waits for it.
+    /// Notes since when a lock is held, by its oldest grant, if somebody waits for it. (A free lock is held from now on at the earliest.)
     /// Whether somebody is to hear of a lapse, as `is_watched`.
     pub(crate) fn note_held(&mut self, at: LockRef<'_>, since: Millis) -> bool {
         let Some((id, entry, held)) = self.entries.get_held_mut(at) else { return false };
@@ -251,7 +245,7 @@ impl Locks {
         self.held.first().map(|(since, id)| (since.get(), id.clone()))
     }
 
-    /// It has been held since then only.
+    /// The lock has been held only since this time.
     pub(crate) fn held_since(&mut self, id: &LockId, since: Millis) {
         if let Some((id, _, held)) = self.entries.get_held_mut(id.to_ref()) {
             self.held.note(held, Since::new(since.max(1)), id);

@@ -14,6 +14,7 @@
 //! - `Connections`: by connection, the locks whose grants live as long as it, and the waiters that are notified, in a queue or
 //!   with a grant to claim.
 //! - `Replication`: whose answer, and which renewals of sessions, replicas are to confirm.
+//! - `earlier`: what this server knew as a primary before it was demoted, until all of that has been dropped.
 //! - `outgoing`: whose grant is made and whose answer is due, in the order of the grants; and messages to holders.
 //! - `Observers`: what is kept for those who look on, and decides nothing.
 
@@ -25,6 +26,7 @@ mod check;
 mod claims;
 mod connections;
 mod due;
+mod earlier;
 mod ends;
 mod entry;
 mod entry_grants;
@@ -54,6 +56,7 @@ mod waiters;
 use std::collections::VecDeque;
 
 use connections::Connections;
+use earlier::Earlier;
 use listeners::Listeners;
 use locks::Locks;
 use outgoing::Notice;
@@ -77,18 +80,8 @@ pub(crate) use waiter::{
     Answer, Arrival, Channel, Confirmed, RequestedLock, RequestedLocks, Session, Told, WaitKind, WaiterInfo,
 };
 
-/// How many waiters of one lock are seen to in one step, where all are to be; the others in the next.
+/// The number of waiters or grants of one lock that one step sees to, if all are to be seen to. The next step goes on.
 pub(crate) const AT_A_TIME: usize = 100;
-
-/// The waiters that are left of a lock that is another server's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    Nobody,
-    /// The server sends them away when the move is done.
-    Blocked,
-    /// There are more to be sent away.
-    More,
-}
 
 /// The table of waiters; `C` is how the server knows a client that waits.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq))]
@@ -97,6 +90,7 @@ pub(crate) struct WaitTable<C> {
     pub(crate) waiters: Waiters<C>,
     pub(crate) connections: Connections,
     pub(crate) replication: Replication,
+    earlier: Vec<Earlier<C>>,
     outgoing: VecDeque<Notice>,
     observers: Observers,
 }
@@ -108,6 +102,7 @@ impl<C: Copy> WaitTable<C> {
             waiters: Waiters::new(),
             connections: Connections::new(),
             replication: Replication::new(),
+            earlier: Vec::new(),
             outgoing: VecDeque::new(),
             observers: Observers::new(),
         }

@@ -11,18 +11,18 @@ use crate::lock::{Fence, Millis, Owner, Slot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum MessageKind {
-    /// It has the lock, and is to claim it.
+    /// The owner has the lock, and is to claim it.
     Granted(Fence),
-    /// It has the lock for that long, in ms, and need not claim it before its work begins. The slot, if it asked with `LIMIT`; and the number that
-    /// it said when it asked last.
+    /// The owner has the lock for the lease, in ms, and need not claim it before its work begins. The slot is there if it asked with
+    /// `LIMIT`. The number is what the owner said when it asked last.
     Start { fence: Fence, lease: Millis, slot: Option<Slot>, number: NonZeroU64 },
-    /// It waits no longer: its time is up.
+    /// The owner waits no longer, since its time is up.
     Timeout,
-    /// It waits no longer, or its holder hears nothing more: asking again tells why.
+    /// The owner waits no longer, or hears nothing more of its grant. If it asks again, it learns why.
     Gone,
-    /// Its grant has ended, and not by its own release.
+    /// The owner's grant has ended, and not by its own release.
     Lost(Fence),
-    /// Somebody waits for its lock.
+    /// Somebody waits for the owner's lock.
     Wanted(Fence),
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Notice {
     /// A waiter whose place in its queue has come to its end.
     Waiter(RequestId),
     Message(Message),
-    /// The holders of that lock are to be told that somebody waits, if that is still so: one after the other.
+    /// The holders of this lock are to be told, one after the other, that somebody waits, if somebody still does.
     Wanted(LockId),
 }
 

@@ -8,8 +8,8 @@ use super::queue::RequestId;
 use super::waiter::RequestedLocks;
 use crate::lock::Owner;
 
-/// All who stand in queues. By a hash of their owners, which compares faster than those. Two owners may share one; which do can't be
-/// known outside.
+/// All waiters in queues, by a hash of their owners, since hashes are compared faster than names. Two owners may have the same hash, but
+/// nobody outside can know which.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Owners {
@@ -58,13 +58,13 @@ impl Owners {
         self.waits.len()
     }
 
-    /// The waits of that owner, and of any other that has the same hash, first come first.
+    /// The waits of this owner, and of any other with the same hash, first come first.
     pub(super) fn perhaps(&self, owner: &Owner<'_>) -> impl Iterator<Item = RequestId> {
         let hash = HASHES.hash_one(owner);
         self.waits.range((hash, RequestId::MIN)..=(hash, RequestId::MAX)).map(|(_, request)| *request)
     }
 
-    /// The places of that owner for these locks, in any order, and perhaps others: the last one first.
+    /// The places of this owner for these locks in any order, and perhaps other places. The last one comes first.
     pub(super) fn perhaps_places<'a>(
         &self,
         owner: &Owner<'_>,

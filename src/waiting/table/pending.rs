@@ -23,7 +23,7 @@ pub(super) struct PendingHold {
     pub(super) request: RequestId,
     /// How many locks that waiter waited for.
     pub(super) locks: u32,
-    /// Whether it is a hold of its own. One that asked with `ONCE` shares that of another.
+    /// Whether the hold is the client's own. A client that asked with `ONCE` shares the hold of another.
     pub(super) own: bool,
     /// The waiter's connection is to keep the grant alive from when it is told.
     pub(super) binds: bool,
@@ -92,7 +92,7 @@ impl PendingHolds {
         }
     }
 
-    /// All clients that are blocked have the grant without holds of their own.
+    /// From now on, all blocked clients share a hold of this grant, and have none of their own.
     pub(super) fn share_with_blocked(&mut self) {
         for hold in self.holds.iter_mut().filter(|hold| !hold.to_claim) {
             self.sharing += u32::from(std::mem::take(&mut hold.own));

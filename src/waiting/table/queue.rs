@@ -19,7 +19,7 @@ impl RequestId {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) enum Queue {
-    /// As most queues are. First come first; a list takes a fraction of the memory of the trees.
+    /// A short queue, as most are. The first to come is first. A list takes a fraction of the memory of the trees.
     Few(Vec<(RequestId, Owner<'static>)>),
     Many {
         /// First come first served: numbers of requests rise with the time of arrival.
@@ -29,7 +29,7 @@ pub(super) enum Queue {
     },
 }
 
-/// So many are few.
+/// The most waiters of a short queue.
 const FEW: usize = 8;
 
 impl Queue {
@@ -91,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// The first waiter with that owner that came after that one.
+    /// The first waiter of this owner that came after the request `seen`.
     pub(super) fn next_of(&self, owner: &Owner<'static>, seen: Option<RequestId>) -> Option<RequestId> {
         match (self, seen) {
             (Self::Many { owners, .. }, Some(seen)) => {
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// The waiters with that owner, first come first.
+    /// The waiters of this owner, first come first.
     pub(super) fn all_of(&self, owner: &Owner<'static>) -> impl DoubleEndedIterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),
@@ -122,7 +122,7 @@ impl Queue {
         self.after(None)
     }
 
-    /// The waiters that came after that one, first come first.
+    /// The waiters that came after the request `seen`, first come first.
     pub(super) fn after(&self, seen: Option<RequestId>) -> impl Iterator<Item = RequestId> {
         let (few, many) = match self {
             Self::Few(waiters) => (waiters.as_slice(), None),

@@ -35,7 +35,7 @@ pub(super) enum Awaited {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 struct Pending {
     replicas: NonZeroU32,
-    /// None: the replicas are still to be asked.
+    /// The offset up to which replicas are to be; `None` while they are still to be asked.
     offset: Option<Offset>,
 }
 
@@ -49,10 +49,10 @@ impl Pending {
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Replication {
     pending: BTreeMap<Awaited, Pending>,
-    /// What `pending` has, ordered by how many replicas are to confirm and up to which offset. Those without an offset come first: the
-    /// replicas are still to be asked for them.
+    /// The entries of `pending`, ordered by how many replicas are to confirm them, and up to which offset. Entries without an offset come
+    /// first: the replicas are still to be asked about them.
     by_offset: BTreeSet<(Option<(NonZeroU32, Offset)>, Awaited)>,
-    /// A question is on its way: those who come meanwhile share the next one.
+    /// A question is on its way. Changes that come meanwhile share the next question.
     question: bool,
 }
 
@@ -95,7 +95,7 @@ impl Replication {
         !self.question && self.by_offset.first().is_some_and(|(target, _)| target.is_none())
     }
 
-    /// Replicas are asked: what has changed so far is in front of that offset.
+    /// Replicas are asked. All changes so far are in front of this offset.
     pub(crate) fn asked(&mut self, offset: Offset) {
         self.question = true;
         while let Some((None, awaited)) = self.by_offset.first() {
@@ -113,14 +113,14 @@ impl Replication {
         self.question = false;
     }
 
-    /// So many replicas are to confirm that.
+    /// Has a change confirmed by so many replicas.
     pub(super) fn add(&mut self, awaited: Awaited, replicas: NonZeroU32) {
         self.by_offset.insert((None, awaited.clone()));
         let earlier = self.pending.insert(awaited, Pending { replicas, offset: None });
         debug_assert!(earlier.is_none(), "{earlier:?}");
     }
 
-    /// Nothing is to be confirmed any more of that.
+    /// A change is not to be confirmed any more.
     pub(super) fn remove(&mut self, awaited: &Awaited) {
         // As on most servers at all times.
         if self.is_empty() {
@@ -156,7 +156,7 @@ impl Replication {
 
 #[cfg(any(test, debug_assertions))]
 impl Replication {
-    /// All that is pending is in the index, and nothing else.
+    /// The index has all that is pending, and nothing else.
     pub(super) fn check(&self) {
         let indexed = self.pending.iter().map(|(awaited, pending)| (pending.target(), awaited.clone()));
         assert_eq!(indexed.collect::<BTreeSet<_>>(), self.by_offset);

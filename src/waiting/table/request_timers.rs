@@ -12,8 +12,8 @@ use crate::lock::Millis;
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct RequestTimers {
-    /// When requests are given up. Ours, not the server's: some servers lose the answer of a client whose time is up in the very moment
-    /// in which it is unblocked.
+    /// The times at which requests are given up. The server's own timeouts are not used, since some servers lose the answer of a client
+    /// whose time is up in the very moment in which it is unblocked.
     timeouts: BTreeSet<(Millis, RequestId)>,
     /// The request whose time is up, and how many of its locks have been looked at for the last time.
     timing_out: Option<(RequestId, usize)>,
@@ -52,7 +52,7 @@ impl RequestTimers {
         self.timeouts.first().filter(|(time, _)| *time <= now).map(|(_, request)| *request)
     }
 
-    /// Takes it off.
+    /// Takes the request off whose time was up first.
     pub(super) fn take_timed_out(&mut self, now: Millis) -> Option<RequestId> {
         let request = self.first_timed_out(now)?;
         self.timeouts.pop_first();
@@ -75,7 +75,7 @@ impl RequestTimers {
         self.tries.insert(request);
     }
 
-    /// Whether it was to be tried.
+    /// Takes a request off the tries. Whether it was there.
     pub(super) fn cancel_try(&mut self, request: RequestId) -> bool {
         self.tries.remove(&request)
     }
@@ -99,8 +99,8 @@ impl RequestTimers {
         std::mem::take(&mut self.tries)
     }
 
-    /// Takes them up again, and those who have been noted since where something has `changed` for them. Else they have been tried
-    /// with the locks as they are.
+    /// Takes up the tries that were set aside. Requests that have been noted since are kept only if something has `changed`: else they have
+    /// been tried with the locks as they are.
     pub(crate) fn take_tries_up(&mut self, aside: BTreeSet<RequestId>, changed: bool) {
         let since = std::mem::replace(&mut self.tries, aside);
         if changed {

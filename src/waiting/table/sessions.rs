@@ -30,7 +30,7 @@ impl Sessions<'_> {
         self.locks.renew_by(at, session.renew_at);
     }
 
-    /// No connection keeps that grant alive any more.
+    /// No connection keeps this grant alive any more.
     pub(super) fn end(&mut self, at: LockRef<'_>, fence: Fence) {
         let id = self.locks.id(at);
         let take = |record: &mut GrantRecord| (record.session.take(), record.synced.take());
@@ -40,7 +40,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// That session has ended with its grant.
+    /// A session has ended with its grant.
     pub(super) fn ended(&mut self, id: &LockId, session: &Session, synced: Option<Box<Synced>>) {
         self.connections.remove_session(session.client, id, session.fence);
         self.stop_awaiting(id, session.fence, synced);
@@ -65,7 +65,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// The lease of a session's grant has been moved: where replicas are to confirm that, they have until the lease would have ended.
+    /// A session has moved the lease of its grant. If replicas are to confirm that, they have time until the earlier end of the lease.
     pub(crate) fn await_renewal(&mut self, at: LockRef<'_>, fence: Fence, moved: Moved, now: Millis) {
         let Some(confirm) = self.locks.lock(at).grants.synced(fence).map(|synced| synced.confirm) else {
             return;
@@ -76,12 +76,12 @@ impl Sessions<'_> {
         self.locks.renew_by(at, ends);
     }
 
-    /// Replicas have confirmed the renewal of that grant.
+    /// Replicas have confirmed the renewal of this grant.
     pub(super) fn renewed(&mut self, id: &LockId, fence: Fence) {
         self.locks.change(id.to_ref(), |entry| entry.grants.set_renewal(fence, None));
     }
 
-    /// The renewal of that grant that is to be undone, since replicas have not confirmed it in time.
+    /// Takes the renewal of this grant that is to be undone, since replicas have not confirmed it in time.
     pub(crate) fn take_unconfirmed_renewal(
         &mut self,
         at: LockRef<'_>,
@@ -98,7 +98,7 @@ impl Sessions<'_> {
         Some(moved)
     }
 
-    /// The connection of that session has closed.
+    /// The connection of this session has closed.
     pub(super) fn closed(&mut self, client: u64, id: &LockId, fence: Fence) {
         self.connections.remove_session(client, id, fence);
         let at = id.to_ref();

@@ -20,9 +20,9 @@ use crate::lock::{Micros, Millis, Now};
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct Observers {
-    /// Nobody that came before that one stands in a queue.
+    /// No request with a lower number stands in a queue.
     first: RequestId,
-    /// The last waiter that is not to be found again among those who have waited long.
+    /// The last waiter that `long_waits` is not to find again.
     long_waits: RequestId,
     /// How many waits have ended without a grant.
     pub(super) ungranted: u64,
@@ -66,10 +66,10 @@ impl WaitInfo {
     }
 }
 
-/// Some of those who wait, in order.
+/// Some of the waiters, in order.
 pub(crate) struct Page {
     pub(crate) waits: Vec<WaitInfo>,
-    /// The last one that was looked at, where there are more.
+    /// The last waiter that was looked at, if there are more.
     pub(crate) last: Option<RequestId>,
 }
 
@@ -84,12 +84,12 @@ const LOOKS: usize = 5_000;
 #[derive(Default)]
 pub(crate) struct LongWaits {
     pub(crate) waits: Vec<WaitInfo>,
-    /// So many more.
+    /// The number of further long waits.
     pub(crate) others: u64,
 }
 
 impl<C: Copy> Shown<'_, C> {
-    /// So many of those who wait for any lock, and came after that one; fewer where too much else is in between.
+    /// At most `count` waiters for any lock that came after the request `after`; fewer if too much else is in between.
     pub(crate) fn page(&mut self, after: Option<RequestId>, count: usize, now: Now) -> Page {
         self.find_first();
         let after = after.map_or(Bound::Included(self.observers.first), Bound::Excluded);
@@ -97,7 +97,7 @@ impl<C: Copy> Shown<'_, C> {
         page(waiters, count, now)
     }
 
-    /// A page of those who wait for that lock.
+    /// A page of the waiters for this lock.
     pub(crate) fn page_of(&self, at: LockRef<'_>, after: Option<RequestId>, count: usize, now: Now) -> Page {
         let requests = self.locks.lock(at).queue.after(after);
         page(requests.filter_map(|request| Some((request, self.waiters.get(request)?))), count, now)
@@ -114,8 +114,8 @@ impl<C: Copy> Shown<'_, C> {
         self.observers.ungranted
     }
 
-    /// So many of the locks that are waited for most often, after so many others; with how many wait now. And whether there are
-    /// more.
+    /// Locks that are waited for most often, `count` of them at most, without the first `after`, each with the number of its waiters now;
+    /// and whether there are more.
     pub(crate) fn busiest(&self, after: usize, count: usize) -> (Vec<(LockId, Busy, usize)>, bool) {
         let mut rest = self.observers.busiest.all().skip(after);
         let waiters = |at: LockRef<'_>| self.locks.lock(at).waiters();
@@ -124,7 +124,7 @@ impl<C: Copy> Shown<'_, C> {
         (some.collect(), rest.next().is_some())
     }
 
-    /// The one who has waited longest. A waiter that stands in no queue any more is passed over once.
+    /// The waiter that has waited longest. A waiter that stands in no queue any more is passed over only once.
     fn find_first(&mut self) -> Option<RequestId> {
         let mut waiters = self.waiters.range(self.observers.first..);
         let first = waiters.find(|(_, waiter)| waiter.phase == Phase::Queued).map(|(request, _)| request);
@@ -154,7 +154,7 @@ impl<C: Copy> Shown<'_, C> {
         found
     }
 
-    /// So many of those who wait for a lock: the next one first.
+    /// The first waiters for a lock, at most `most` of them, in the order in which they are served.
     pub(crate) fn queue_of(&self, at: LockRef<'_>, most: usize, now: Now) -> Vec<WaiterInfo> {
         let waiters = self.locks.lock(at).in_order().filter_map(|request| self.waiters.get(request));
         waiters.take(most).map(|waiter| WaiterInfo::new(waiter, now)).collect()

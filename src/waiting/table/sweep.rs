@@ -7,12 +7,10 @@ use super::lock_table::{Cursor, LockTable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Kind {
-    /// Something has happened to the keys of that database, or to all.
+    /// Something has happened to the keys of this database, or to all keys.
     Touched(Option<i32>),
     /// A setting that holds for all locks has changed.
     Rules,
-    /// This server has become a replica.
-    Demoted,
 }
 
 /// A way through all entries.
@@ -23,11 +21,11 @@ struct Sweep {
     cursor: Cursor,
     /// The number of what happened, or of the last such where it goes on.
     number: u64,
-    /// It has happened once more since, with that number: all entries are to be seen again.
+    /// The number of what has happened of the same kind since: all entries are to be seen again.
     again: Option<u64>,
 }
 
-/// All ways through the entries that are under way; and a number for each thing that happens to keys.
+/// The sweeps that are under way, and the number of the last thing that happened to keys.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Sweeps {
@@ -51,10 +49,6 @@ impl Sweeps {
 
     pub(super) fn is_empty(&self) -> bool {
         self.sweeps.is_empty()
-    }
-
-    pub(super) fn is_under_way(&self, kind: Kind) -> bool {
-        self.sweeps.iter().any(|sweep| sweep.kind == kind)
     }
 
     /// The number of the last thing that happened to keys.
@@ -107,7 +101,7 @@ impl Sweeps {
 }
 
 impl Kind {
-    /// Whether that has happened to the keys of that database.
+    /// Whether this has happened to the keys of database `db`.
     pub(super) fn touches(self, db: i32) -> bool {
         matches!(self, Self::Touched(which) if which.is_none_or(|which| which == db))
     }

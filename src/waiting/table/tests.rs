@@ -22,6 +22,7 @@ impl<C: Hash> Hash for WaitTable<C> {
         self.connections.hash(hasher);
         self.outgoing.hash(hasher);
         self.replication.hash(hasher);
+        self.earlier.hash(hasher);
     }
 }
 
@@ -58,11 +59,33 @@ impl<C: Copy> WaitTable<C> {
 
     /// Counts offsets from another one on; those from `most` on are alike.
     pub(crate) fn shift_offsets(&mut self, by: Offset, most: Offset) {
-        self.replication.shift_offsets(by, most);
+        self.for_each_table(|table| table.replication.shift_offsets(by, most));
+    }
+
+    /// This table and those of earlier times, the earliest first.
+    fn tables(&self) -> impl Iterator<Item = &Self> {
+        self.earlier.iter().map(|earlier| &earlier.table).chain([self])
+    }
+
+    /// Runs `body` on each table, the earliest first.
+    fn for_each_table(&mut self, mut body: impl FnMut(&mut Self)) {
+        let mut all = std::mem::take(&mut self.earlier);
+        all.iter_mut().for_each(|earlier| body(&mut earlier.table));
+        self.earlier = all;
+        body(self);
+    }
+
+    /// How many tables of earlier times are left.
+    pub(crate) fn earlier(&self) -> usize {
+        self.earlier.len()
     }
 
     /// The connections that the state knows of.
     pub(crate) fn clients(&self) -> impl Iterator<Item = u64> {
+        self.tables().flat_map(Self::clients_of_one)
+    }
+
+    fn clients_of_one(&self) -> impl Iterator<Item = u64> {
         let entries = self.locks.entries.values();
         let sessions = entries.flat_map(|entry| entry.grants.sessions()).map(|session| session.client);
         let waiters = self.waiters.by_request.values().map(|waiter| waiter.client_id);
@@ -71,6 +94,10 @@ impl<C: Copy> WaitTable<C> {
 
     /// Gives the connections other numbers.
     pub(crate) fn renumber_clients(&mut self, ids: &BTreeMap<u64, u64>) {
+        self.for_each_table(|table| table.renumber_clients_of_one(ids));
+    }
+
+    fn renumber_clients_of_one(&mut self, ids: &BTreeMap<u64, u64>) {
         for entry in self.locks.entries.values_mut() {
             entry.grants.change_all(|record| {
                 record.session.iter_mut().for_each(|session| session.client = ids[&session.client]);
@@ -98,7 +125,19 @@ impl<C: Copy> WaitTable<C> {
 impl WaitTable<RequestId> {
     /// Gives the waiters the least numbers, in the same order; and forgets since when those wait whose time is not limited.
     pub(crate) fn renumber_requests(&mut self) -> BTreeMap<RequestId, RequestId> {
-        self.waiters.last_request = std::num::NonZeroU64::MIN;
+        let (mut new, mut last) = (BTreeMap::new(), std::num::NonZeroU64::MIN);
+        self.for_each_table(|table| {
+            table.waiters.last_request = last;
+            for request in table.waiters.by_request.keys().copied().collect::<Vec<_>>() {
+                new.insert(request, table.waiters.next_request());
+            }
+            last = table.waiters.last_request;
+        });
+        self.for_each_table(|table| table.renumber_requests_of_one(&new));
+        new
+    }
+
+    fn renumber_requests_of_one(&mut self, new: &BTreeMap<RequestId, RequestId>) {
         // What counts is whether it was before the renewal of a session.
         let renewals = self
             .locks
@@ -112,9 +151,6 @@ impl WaitTable<RequestId> {
         self.observers = Observers::new();
         self.locks.entries.forget_held();
         self.locks.held = HeldSince::new();
-        let old: Vec<RequestId> = self.waiters.by_request.keys().copied().collect();
-        let new: BTreeMap<RequestId, RequestId> =
-            old.into_iter().map(|request| (request, self.waiters.next_request())).collect();
         for entry in self.locks.entries.values_mut() {
             let queued: Vec<RequestId> = entry.queue.iter().collect();
             entry.queue = Queue::new();
@@ -124,13 +160,13 @@ impl WaitTable<RequestId> {
             if let Some(upgrader) = &mut entry.upgrader {
                 upgrader.requests = upgrader.requests.iter().map(|request| new[request]).collect();
             }
-            entry.grants.change_all(|record| record.pending.renumber_requests(&new));
+            entry.grants.change_all(|record| record.pending.renumber_requests(new));
         }
-        self.waiters.timers.renumber_requests(&new);
+        self.waiters.timers.renumber_requests(new);
         self.renumber_at_once();
-        self.connections.renumber_requests(&new);
-        self.waiters.owners.renumber_requests(&new);
-        self.replication.renumber_requests(&new);
+        self.connections.renumber_requests(new);
+        self.waiters.owners.renumber_requests(new);
+        self.replication.renumber_requests(new);
         self.outgoing = std::mem::take(&mut self.outgoing)
             .into_iter()
             .filter_map(|due| match due {
@@ -150,6 +186,5 @@ impl WaitTable<RequestId> {
                 (new[&request], waiter)
             })
             .collect();
-        new
     }
 }

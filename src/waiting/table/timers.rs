@@ -16,8 +16,8 @@ pub(crate) enum Lane {
     Now,
 }
 
-/// The timers of one lock: at most one of each, the earliest. It may be too early, when a lease was moved since: looking costs little,
-/// and sets the next one.
+/// The timers of one lock, at most one of each kind: the earliest. A timer may be too early, if a lease was moved since. To look costs
+/// little, and sets the next timer.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct LockTimers {
@@ -31,17 +31,17 @@ const AT_ONCE: Millis = Millis::MIN;
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Timers {
-    /// By lane.
+    /// The timers that are due at once.
     at_once: BTreeSet<(Millis, LockId)>,
     looks: BTreeSet<(Millis, LockId)>,
     renewals: BTreeSet<(Millis, LockId)>,
     /// The last number of what is due at once.
     last_number: Millis,
     /// With which kind of work the next turn begins: see `run_due`.
-    next_kind: u8,
+    pub(crate) next_kind: u8,
     /// No lock is to be looked at before that.
-    paused_until: Millis,
-    /// All sessions that were to be renewed by then have been looked at.
+    pub(crate) paused_until: Millis,
+    /// All sessions have been looked at that were to be renewed by this time.
     last_run: Millis,
 }
 
@@ -93,7 +93,7 @@ impl Timers {
         }
     }
 
-    /// Has a lock looked at at that time at the latest; 0: at once.
+    /// Sets a timer of a lock, for `time` at the latest; 0: at once.
     pub(super) fn set(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, time: Millis) {
         let set = own.of(lane);
         let time = match time {
@@ -126,15 +126,15 @@ impl Timers {
         self.cancel_due(own, id, Millis::MAX);
     }
 
-    /// The lock that is to be looked at first for that, if its time has come.
+    /// Takes the lock that is due first in this lane, if its time has come.
     pub(super) fn take_due(&mut self, lane: Lane, now: Millis) -> Option<LockId> {
         let set = self.lane(lane, if lane == Lane::Now { AT_ONCE } else { now });
         set.first().filter(|(time, _)| *time <= now)?;
         set.pop_first().map(|(_, id)| id)
     }
 
-    /// A lock has been looked at, and is due as it was: not again in this millisecond. A server that does not let keys expire
-    /// would have it due for ever. (What asks to be gone on with is due at once.)
+    /// A lock has been looked at, and its timer is due as before. It is put off to the next millisecond, since a server that doesn't let
+    /// keys expire would have it due for ever. (A look that is to be gone on with is due at once, and is not put off.)
     pub(super) fn put_off(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, now: Millis) {
         let set = own.of(lane);
         let Some(time) = set.take_if(|time| (1..=now).contains(time)) else { return };
@@ -142,21 +142,7 @@ impl Timers {
         self.set(own, lane, id, now.saturating_add(1));
     }
 
-    /// With which kind of work a turn begins.
-    pub(crate) fn next_kind(&self) -> u8 {
-        self.next_kind
-    }
-
-    /// The next turn begins with that kind of work.
-    pub(crate) fn go_on_with(&mut self, kind: u8) {
-        self.next_kind = kind;
-    }
-
-    pub(crate) fn pause_until(&mut self, then: Millis) {
-        self.paused_until = then;
-    }
-
-    /// A turn has come to its end, in which locks could be looked at.
+    /// A turn in which locks could be looked at has come to its end.
     pub(crate) fn end_run(&mut self, now: Millis) {
         let left = self.renewals.first().map_or(now, |(time, _)| time.saturating_sub(1));
         self.last_run = left.min(now);
@@ -207,7 +193,7 @@ impl LockTimers {
 
 #[cfg(any(test, debug_assertions))]
 impl Timers {
-    /// The timers of a lock are those that it says.
+    /// The timers of a lock are those that its entry tells.
     pub(super) fn check(&self, own: &LockTimers, id: &LockId) {
         let set = |timers: &BTreeSet<(Millis, LockId)>| {
             let its = timers.iter().filter(|(_, other)| other == id).map(|(time, _)| *time);

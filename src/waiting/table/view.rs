@@ -15,7 +15,7 @@ use crate::lock::{AcquireRequest, Fence, Millis, Owner, Room, SlotRequest};
 pub(crate) struct Ahead {
     pub(crate) request: RequestId,
     pub(crate) room: Room,
-    /// It waits for more than room: for other locks too, or for a certain slot.
+    /// The waiter waits for more than room: for other locks too, or for a certain slot.
     pub(crate) wants_more: bool,
 }
 
@@ -25,7 +25,7 @@ impl<C: Copy> WaitTable<C> {
         self.asked(self.locks.lock(at).head()?)
     }
 
-    /// The first waiter for a lock with that owner, behind that one, and what it asks for.
+    /// The first waiter of this owner behind the request `seen`, and what it asks for.
     pub(crate) fn next_of(
         &self,
         at: LockRef<'_>,
@@ -72,8 +72,8 @@ impl<C: Copy> WaitTable<C> {
         Session { over: self.connections.is_over(session), ..*session }
     }
 
-    /// The next grants of a lock that have sessions, after that fence, so many at most; those of connections that have closed only, where
-    /// not all are to be looked at. A lock may have any number of sessions: they are not gone through for those few.
+    /// The next grants of a lock with sessions, after the fence `seen`, `most` of them at most. Without `all`, only grants of connections
+    /// that have closed; they are found without going through all sessions, of which a lock may have any number.
     pub(crate) fn next_sessions(
         &self,
         at: LockRef<'_>,
@@ -96,59 +96,59 @@ impl<C: Copy> WaitTable<C> {
         BTreeSet::from_iter(marked.chain(unmarked)).into_iter().take(most).collect()
     }
 
-    /// The connection that keeps the grant with that fence alive.
+    /// The connection that keeps the grant with this fence alive.
     pub(crate) fn session_client(&self, at: LockRef<'_>, fence: Fence) -> Option<u64> {
         self.session(at, fence).filter(|session| !session.over).map(|session| session.client)
     }
 
-    /// Whether a connection that kept a grant of that lock alive has closed.
+    /// Whether a connection that kept a grant of this lock alive has closed.
     pub(crate) fn has_session_over(&self, at: LockRef<'_>) -> bool {
         !self.next_sessions(at, None, false, 1).is_empty()
     }
 
-    /// Whether a waiter that is still to be told of that grant will keep it alive. If it goes away instead, the lock is looked
-    /// at again.
+    /// Whether a waiter that is still to be told of this grant will keep it alive. If the waiter goes away instead, the lock is looked at
+    /// again.
     pub(crate) fn has_successor(&self, at: LockRef<'_>, fence: Fence) -> bool {
         let binding = self.locks.lock(at).grants.given(fence).filter(|hold| hold.binds);
         let mut waiters = binding.filter_map(|hold| self.waiters.get(hold.request));
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
     }
 
-    /// The session of that grant, where its renewal has fallen due, and has not been seen to since though it could. Not one that
-    /// replicas confirm: who could not ask them may have been replaced.
+    /// The session of this grant, if its renewal has fallen due, and the server could not see to it since. A session that replicas confirm
+    /// does not count, since a server that could not ask them may have been replaced.
     pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
             !self.locks.lock(at).is_synced(fence) && self.locks.timers.is_overdue(session.renew_at, now)
         })
     }
 
-    /// The grants of a lock that have such a session.
+    /// The grants of a lock that have an overdue session.
     pub(crate) fn overdue_sessions(&self, at: LockRef<'_>, now: Millis) -> Vec<Fence> {
         let due = self.locks.lock(at).grants.sessions().filter(|session| session.renew_at <= now);
         let fences = due.map(|session| session.fence);
         fences.filter(|fence| self.overdue_session(at, *fence, now).is_some()).collect()
     }
 
-    /// Whether a lock is to be looked at now, be it that its turn has not come.
+    /// Whether a lock is to be looked at now, even if its turn has not come.
     pub(super) fn is_overdue(&self, id: &LockId, now: Millis) -> bool {
         let entry = self.locks.lock(id.to_ref());
         let is_due = || entry.timers.is_due(now) || self.has_session_over(id.to_ref());
         !entry.is_over() && (is_due() || self.locks.sweeps.is_touched_since(id.db, 0))
     }
 
-    /// Whether one of the locks of a waiter is.
+    /// Whether one of the locks of a waiter is to be looked at now.
     pub(crate) fn is_any_overdue(&self, request: RequestId, now: Millis) -> bool {
         let mut locks = self.waiters.get(request).into_iter().flat_map(|waiter| waiter.locks.all());
         locks.any(|lock| self.is_overdue(&lock.id, now))
     }
 
-    /// What a waiter in a queue asks for; none where its connection has closed.
+    /// The request of a waiter in a queue; `None` if its connection has closed.
     pub(crate) fn ask_of(&self, request: RequestId) -> Option<AcquireRequest<'static>> {
         let waiter = self.waiters.get_queued(request).filter(|waiter| !self.is_closed(waiter))?;
         Some(waiter.ask.clone())
     }
 
-    /// The waiters that are served before that one, or before one that comes now: the next one first.
+    /// The waiters that are served before `request`, or before a request that comes now. The next one comes first.
     pub(crate) fn ahead_of(
         &self,
         at: LockRef<'_>,
@@ -167,7 +167,7 @@ impl<C: Copy> WaitTable<C> {
         })
     }
 
-    /// The connection that keeps a grant alive, and the last wait in which it was blocked. That may be over.
+    /// The connection that keeps a grant alive, and the last wait in which it was blocked, which may be over.
     pub(crate) fn keeper(&self, at: LockRef<'_>, fence: Fence) -> Option<(u64, Option<RequestId>)> {
         let client = self.session_client(at, fence)?;
         Some((client, self.connections.blocked(client)))

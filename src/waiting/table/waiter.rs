@@ -13,24 +13,24 @@ use crate::lock::{AcquireRequest, Deadline, Fence, Got, Micros, Millis, Now, Own
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Answer {
-    /// It has what it waits for: the first of its leases ends then.
+    /// The waiter has what it waits for. `until`: the end of the lease that ends first.
     Granted {
         until: Deadline,
     },
     WrongType,
     NoReentry(ReentryError),
-    /// It would wait for an owner that waits for it.
+    /// The waiter would wait for an owner that waits for the waiter's owner.
     Deadlock,
     TimedOut,
     /// The lock is not this server's any more, or what it had been granted is over.
     Gone,
-    /// The grants that it holds are extended: the first of its leases ends then.
+    /// The owner's grants are extended. `until`: the end of the lease that ends first.
     Extended {
         until: Deadline,
     },
-    /// It does not hold any more what it extended.
+    /// The owner does not hold any more what it extended.
     NotHeld,
-    /// Too few replicas have confirmed in time that it has the lock: it has it no more.
+    /// Too few replicas have confirmed the grant in time, and it has been taken back.
     GrantUnconfirmed,
     /// Too few replicas have confirmed an extension in time. The extension stays.
     ExtensionUnconfirmed,
@@ -54,14 +54,14 @@ impl RequestedLock {
     }
 }
 
-/// All locks that a waiter waits for: one, as most do, or several at once, as many as they are.
+/// All locks that a waiter waits for at once. Most wait for one.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) enum RequestedLocks {
     One(RequestedLock),
     Several {
         locks: Box<[RequestedLock]>,
-        /// The number of one that keeps it waiting: while that is so, the others need not be looked at for it.
+        /// The number of a lock that keeps the waiter waiting. While it does, the other locks need not be looked at for this waiter.
         stuck: usize,
     },
 }
@@ -126,7 +126,7 @@ pub(crate) struct Told {
     pub(crate) answer: Answer,
     /// How many replicas have confirmed it.
     pub(crate) confirm: Option<Confirm>,
-    /// Where, if not in the reply to its command.
+    /// The channel on which it is told, if not in the reply to its command.
     pub(crate) channel: Option<Channel>,
 }
 
@@ -138,15 +138,16 @@ pub(crate) enum Confirmed {
     Renewal,
 }
 
-/// Where messages are published to a client, and which it wants.
+/// The channel on which a client is told by messages, and which messages it wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Channel {
     /// Bytes that only the host reads.
     pub(crate) address: Arc<[u8]>,
-    /// As a holder, it is also told that somebody waits.
+    /// While the client holds the lock, it is also told that somebody waits.
     pub(crate) wanted: bool,
-    /// As a waiter, it need not claim its grant before its work begins: the message says all that it has to know, and this number.
+    /// The number of the request, if its work begins at the message: the client need not claim its grant before, and the message has this
+    /// number.
     pub(crate) start: Option<NonZeroU64>,
 }
 
@@ -156,23 +157,23 @@ pub(crate) struct Channel {
 pub(crate) enum WaitKind<C> {
     /// Blocked in its command until that is answered.
     Blocked(C),
-    /// It has its connection free, and is told on that channel. A grant it has to claim.
+    /// The client's connection is free, and the client is told on this channel. It has to claim its grant.
     Notified(Channel),
 }
 
-/// Where a waiter is on its way.
+/// The stages of a waiter, from its place in a queue to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Phase {
-    /// In its queue.
+    /// The waiter stands in its queues.
     Queued,
-    /// Out of its queue; to be told that once replicas have confirmed it.
+    /// The waiter has left its queues, and is to be told this answer once replicas have confirmed it.
     Unconfirmed(Answer),
-    /// Out of its queue; to be told.
+    /// The waiter has left its queues, and is to be told this answer.
     Answered(Answer),
-    /// Told.
+    /// The waiter has been told this answer.
     Told(Answer),
-    /// Out of its queue without an answer: sent away, or gone.
+    /// The waiter has left its queues without an answer: it was sent away, or is gone.
     Left,
 }
 
@@ -214,14 +215,14 @@ pub(super) struct Waiter<C> {
     pub(super) ask: AcquireRequest<'static>,
     pub(super) phase: Phase,
     pub(super) way: WaitKind<C>,
-    /// Its connection: of one that is notified, the one on which it asked last.
+    /// The waiter's connection. For a place, it is the connection on which its owner asked last.
     pub(super) client_id: u64,
     pub(super) since: Micros,
     pub(super) timeout: Millis,
     pub(super) confirm: Option<Confirm>,
     /// When it gives up; of a grant, when the time to claim it is over. Never 0, which saves each waiter 8 bytes.
     ends: Option<NonZeroI64>,
-    /// It was answered since its answer was due; else an operator had it answered, by `CLIENT UNBLOCK`.
+    /// The waiter was answered because its answer was due. Else an operator had it answered, by `CLIENT UNBLOCK`.
     pub(super) unblocked: bool,
 }
 
@@ -238,13 +239,13 @@ impl<C> Waiter<C> {
         self.ends.map(NonZeroI64::get)
     }
 
-    /// Sets that; returns what it was.
+    /// Sets when the waiter gives up. Returns when it was to give up before.
     pub(super) fn set_ends(&mut self, ends: Option<Millis>) -> Option<Millis> {
         let earlier = std::mem::replace(&mut self.ends, ends.and_then(NonZeroI64::new));
         earlier.map(NonZeroI64::get)
     }
 
-    /// Where it is told, if not in the reply to its command.
+    /// The channel on which the waiter is told, if not in the reply to its command.
     pub(super) fn channel(&self) -> Option<&Channel> {
         match &self.way {
             WaitKind::Notified(channel) => Some(channel),
@@ -269,9 +270,9 @@ pub(crate) struct WaiterInfo {
     pub(crate) owner: Owner<'static>,
     pub(crate) client_id: u64,
     pub(crate) waited: Millis,
-    /// As asked; 0: without limit.
+    /// How long the waiter wants to wait, in ms; 0: without limit.
     pub(crate) timeout: Millis,
-    /// It is told by a message, and not blocked meanwhile.
+    /// The waiter is told by a message, and not blocked meanwhile.
     pub(crate) notified: bool,
     pub(crate) room: Room,
     /// The label: it says in words who waits. It is empty where the waiter has none.

@@ -17,7 +17,7 @@ use crate::lock::{AcquireRequest, Millis, Owner};
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 pub(crate) struct Waiters<C> {
     pub(super) by_request: BTreeMap<RequestId, Waiter<C>>,
-    /// Those who stand in queues.
+    /// The waiters that stand in queues.
     pub(super) owners: Owners,
     pub(crate) timers: RequestTimers,
     pub(super) last_request: NonZeroU64,
@@ -73,14 +73,14 @@ impl<C: Copy> Waiters<C> {
         self.by_request.range(requests).map(|(request, waiter)| (*request, waiter))
     }
 
-    /// Somebody comes who stands in the queues of all these locks.
+    /// Adds a waiter that stands in the queues of all its locks.
     pub(super) fn join(&mut self, request: RequestId, waiter: Waiter<C>) {
         let (owner, locks) = (&waiter.ask.owner, &waiter.locks);
         self.owners.join(owner, request, locks, waiter.channel().is_some());
         self.insert(request, waiter);
     }
 
-    /// Somebody comes, be it to stand in no queue.
+    /// Adds a waiter, which may stand in no queue.
     pub(super) fn insert(&mut self, request: RequestId, waiter: Waiter<C>) {
         self.timers.set_timeout(request, waiter.ends());
         self.by_request.insert(request, waiter);
@@ -148,7 +148,7 @@ impl<C: Copy> Waiters<C> {
         self.get(request).is_some_and(|waiter| waiter.channel().is_some())
     }
 
-    /// The last place that an owner has taken for exactly those locks, and its connection.
+    /// The last place that an owner has taken for exactly these locks, and its connection.
     pub(crate) fn place_for(
         &self,
         all: &[LockRef<'_>],
@@ -167,8 +167,8 @@ impl<C: Copy> Waiters<C> {
         })
     }
 
-    /// Whether that waiter waits for several locks. Then it is to be tried, where this lock has kept it waiting.
-    pub(crate) fn try_soon(&mut self, at: LockRef<'_>, request: RequestId) -> bool {
+    /// Whether a waiter waits for several locks. If so, and this lock has kept it waiting, it is to be tried.
+    pub(crate) fn defer_to_try(&mut self, at: LockRef<'_>, request: RequestId) -> bool {
         let Some(waiter) = self.by_request.get(&request) else { return false };
         let RequestedLocks::Several { locks, stuck } = &waiter.locks else { return false };
         if waiter.phase == Phase::Queued && locks.get(*stuck).is_some_and(|lock| lock.id.is(at)) {
@@ -188,13 +188,13 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// The request whose time was up first, and all its locks, where it is to be tried.
+    /// The request whose time was up first, and all its locks, if it is to be tried.
     pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
         let request = self.timers.first_timed_out(now)?;
         self.timers.cancel_try(request).then(|| (request, self.locks_of(request)))
     }
 
-    /// What a waiter asks for that is being tried; none where it is in no queue any more.
+    /// A waiter is being tried. Returns what it asks for; `None` if it stands in no queue any more.
     pub(crate) fn take_try(&mut self, request: RequestId) -> Option<AcquireRequest<'static>> {
         self.timers.cancel_try(request);
         self.get_queued(request).map(|waiter| waiter.ask.clone())
@@ -206,7 +206,7 @@ impl<C: Copy> Waiters<C> {
         locks.map(|lock| lock.id.clone()).collect()
     }
 
-    /// The lock of that number keeps it waiting.
+    /// The lock of this number keeps the waiter waiting.
     pub(crate) fn stuck_at(&mut self, request: RequestId, number: usize) {
         let waiter = self.by_request.get_mut(&request);
         match waiter.map(|waiter| &mut waiter.locks) {
@@ -215,7 +215,7 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// Somebody is to be told now: how.
+    /// A waiter is to be told now. Returns how.
     pub(super) fn answer_due(&mut self, request: RequestId) -> Option<Outgoing<C>> {
         let waiter = self.by_request.get_mut(&request)?;
         // A waiter that an operator sent away in this step has been told already.
@@ -233,7 +233,7 @@ impl<C: Copy> Waiters<C> {
             .then_some((waiter.client_id, waiter.unblocked))
     }
 
-    /// The waits of an owner; none where they are more than that.
+    /// The waits of an owner; `None` if there are more than `most`.
     pub(crate) fn waits_of(&self, owner: &Owner<'_>, most: usize) -> Option<Vec<RequestId>> {
         let mut perhaps = self.owners.perhaps(owner);
         let is_its = |request: &RequestId| {

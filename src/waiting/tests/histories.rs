@@ -64,8 +64,11 @@ enum Step {
         who: usize,
         lease: Millis,
     },
-    /// The server becomes a replica, and a primary again, as a connection closes.
-    Demote(Conn),
+    /// The server becomes a replica, and a primary again, as a connection closes. It may have a turn in between.
+    Demote {
+        conn: Conn,
+        has_turn: bool,
+    },
     /// The slot goes to another server for so long.
     MoveAway(Millis),
 }
@@ -106,7 +109,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..40i64, 1..40i64).prop_map(|(after, then)| Step::Refuse(after, then)),
         1 => Just(Step::Overwrite),
         1 => (who, lease).prop_map(|(who, lease)| Step::Replace { who, lease }),
-        1 => conn.prop_map(Step::Demote),
+        1 => (conn, any::<bool>()).prop_map(|(conn, has_turn)| Step::Demote { conn, has_turn }),
         1 => (1..40i64).prop_map(Step::MoveAway),
     ]
 }
@@ -131,7 +134,7 @@ fn agrees(seen: Told, expected: Told, renewed: Option<Millis>) -> bool {
     }
 }
 
-/// Both, and what they have to agree on.
+/// The server and the reference, which have to agree.
 struct Pair {
     server: Server,
     reference: Reference,
@@ -283,10 +286,13 @@ impl Pair {
                 self.reference.replace(who, lease, now);
                 self.run_due()?;
             }
-            Step::Demote(conn) => {
+            Step::Demote { conn, has_turn } => {
                 self.send_all_away()?;
                 self.server.close(rules, now, conn);
-                self.server.demote(rules, now);
+                self.server.demote();
+                if has_turn {
+                    self.server.run_due(rules, now, Writes::Replica);
+                }
                 self.reference.end_sessions();
             }
             Step::MoveAway(ms) => {

@@ -57,6 +57,22 @@ return [
         }
     },
 
+    'Laravel: locks have a connection of their own' => function (): void {
+        $server = ['host' => '127.0.0.1', 'port' => (int) getenv('REDIS_PORT')];
+        $redis = new RedisManager(new Container(), 'phpredis',
+            ['default' => ['database' => 0] + $server, 'cache' => ['database' => 1] + $server]);
+        $cache = new Repository(LockStore::of($redis, ['connection' => 'cache', 'lock_connection' => 'default'], 'app'));
+        $cache->put('page', 'text', 60);
+        same('acquired', $cache->lock('door', 10)->get(), true);
+        $cache->getStore()->flush(); // as `artisan cache:clear`
+        same('the cache is empty', $cache->get('page'), null);
+        same('the lock is held', info(connect(), 'app:door')['holders'], 1);
+        $other = connect();
+        $other->select(1);
+        LockStore::of($redis, ['connection' => 'cache', 'prefix' => 'shop'], 'app')->lock('door', 10)->get();
+        same('one for both, and a prefix of its own', info($other, 'shop:door')['holders'], 1);
+    },
+
     'Laravel: blocks for seconds' => function (): void {
         $cache = cache();
         same('the result', $cache->lock('door', 10)->block(1, fn() => 'taylor'), 'taylor');

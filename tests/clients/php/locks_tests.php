@@ -112,6 +112,7 @@ return [
         $redis = connect();
         $redis->setOption(Redis::OPT_PREFIX, 'app:');
         $redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
+        $redis->setOption(Redis::OPT_COMPRESSION, defined('Redis::COMPRESSION_LZF') ? Redis::COMPRESSION_LZF : Redis::COMPRESSION_NONE);
         $redis->setOption(Redis::OPT_READ_TIMEOUT, 7);
         $redis->select(3);
         $locks = new Locks($redis);

@@ -5,7 +5,7 @@ declare(strict_types=1);
 // Symfony's lock component with this store: what its own tests of a store ask for, written anew from what the interfaces promise.
 
 use Redislock\Symfony\LockStore;
-use Symfony\Component\Lock\Exception\{InvalidTtlException, LockConflictedException, LockExpiredException, UnserializableKeyException};
+use Symfony\Component\Lock\Exception\{InvalidTtlException, LockConflictedException, LockExpiredException, LockReleasingException, UnserializableKeyException};
 use Symfony\Component\Lock\{Key, LockFactory};
 
 require_once 'Symfony/Component/Lock/autoload.php';
@@ -130,6 +130,21 @@ return [
         });
         Workers::join();
         same('released there', $lock->isAcquired(), false);
+    },
+
+    'Symfony: a lock stays in its database, and its end waits for a server for a second' => function (): void {
+        [$redis, $other] = [connect(), connect()];
+        $lock = (new LockFactory(new LockStore($redis)))->createLock('door', 600);
+        $lock->acquire(true);
+        $redis->select(3);
+        $lock->refresh();
+        $lock->release();
+        same('free', $other->dbSize(), 0);
+        $lock->acquire(true);
+        $other->rawCommand('CLIENT', 'PAUSE', 600_000, 'WRITE');
+        throws('no answer', LockReleasingException::class, $lock->release(...));
+        $other->rawCommand('CLIENT', 'UNPAUSE');
+        $lock->release();
     },
 
     'Symfony: a child after a fork does not release what its parent holds' => function (): void {

@@ -40,6 +40,7 @@ def test_a_listener_that_fails_hinders_no_other(server, other):
     with redis.Redis.from_url(server.url) as client, redislock.Locks(client) as locks:
         first, second, heard = locks.lock("first").acquire(), locks.lock("second").acquire(), []
         first.on_lost(lambda lost: 1 / 0)
+        first.on_lost(lambda lost: sys.exit())  # of the thread that found out
         first.on_lost(heard.append)
         second.on_lost(heard.append)
         for key in ("first", "second"):
@@ -47,7 +48,8 @@ def test_a_listener_that_fails_hinders_no_other(server, other):
         wait_for(lambda: len(heard) == 2, "both are told")
 
 
-@pytest.mark.parametrize("options", [{"decode_responses": True}, {"encoding": "latin-1"}, {"single_connection_client": True}])
+@pytest.mark.parametrize("options", [{"decode_responses": True}, {"encoding": "latin-1"}, {"single_connection_client": True},
+                                     {"protocol": 3}, {"protocol": 3, "decode_responses": True}, {"socket_timeout": 0.3}])
 def test_any_client_will_do(server, other, options):
     with redis.Redis.from_url(server.url, **options) as client, redislock.Locks(client) as locks:
         with pytest.raises(redislock.LockLost), locks.lock("d\u00f6\u00f6r", owner=b"\xff \x00") as held:
@@ -78,10 +80,9 @@ def test_locks_of_another_event_loop_are_refused(server):
         await (await locks.lock("door").acquire()).release()
 
     async def alone():
-        async with redis.asyncio.Redis.from_url(server.url) as client:
-            locks = redislock.asyncio.Locks(client)
-            await take(locks)
-            return locks
+        locks = redislock.asyncio.Locks(redis.asyncio.Redis.from_url(server.url))
+        await take(locks)
+        return locks
 
     locks = asyncio.run(alone())
     with pytest.raises(redislock.LockError):
@@ -158,6 +159,29 @@ def test_a_program_that_ends_gives_back_what_it_renews(server, other, more):
     assert info(other, "renewed") is None
     assert info(other, "kept") is not None
     assert time.monotonic() - began < 29, "it may have ended with its lease"
+
+
+TASKS = """
+import asyncio, sys, redis.asyncio
+from redislock.asyncio import Locks
+
+async def main():
+    locks = Locks(redis.asyncio.Redis.from_url(sys.argv[1]))
+    await locks.lock("renewed").acquire()
+    await locks.lock("kept", renew=False).acquire()
+    {more}
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("more", ["", "sys.exit(3)", "await redis.asyncio.Redis.from_url(sys.argv[1]).client_pause(600_000, all=False)"])
+def test_a_program_of_tasks_that_ends_gives_back_what_it_renews(server, other, more):
+    other.config_set("lock.default-lease", 600_000)
+    subprocess.run([sys.executable, "-c", TASKS.format(more=more), server.url], stderr=subprocess.DEVNULL, timeout=60)
+    other.client_unpause()
+    wait_for(lambda: info(other, "renewed") is None or "pause" in more, "it is given back")
+    assert info(other, "kept") is not None
 
 
 def test_a_program_ends_without_its_server(server):

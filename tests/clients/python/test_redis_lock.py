@@ -42,7 +42,7 @@ def test_a_timeout_is_the_end_unless_it_is_extended(client, other):
 
 
 def test_without_a_timeout_it_lasts(client, other):
-    other.config_set("lock.default-lease", 300)
+    other.config_set("lock.default-lease", 1500)
     with client.lock("door"):
         before = other.info("commandstats").get("cmdstat_lock.extend", {"calls": 0})["calls"]
         wait_for(lambda: other.info("commandstats").get("cmdstat_lock.extend", {"calls": 0})["calls"] >= before + 6, "renewals")

@@ -139,6 +139,15 @@ class LocksTest < Test
     Process.wait(child)
   end
 
+  def test_locks_are_in_the_database_that_was_selected_when_they_were_made
+    @redis.select(3)
+    locks = open_locks(@redis)
+    @redis.select(0)
+    locks.with_lock("door") do
+      assert_equal [false, true], [0, 3].map { |database| @redis.select(database) && @redis.exists?("door") }
+    end
+  end
+
   def test_a_server_that_is_not_there
     bound = Socket.new(:INET, :STREAM).tap { |socket| socket.bind(Addrinfo.tcp("127.0.0.1", 0)) } # it doesn't listen
     locks = open_locks(Redis.new(host: "127.0.0.1", port: bound.local_address.ip_port))

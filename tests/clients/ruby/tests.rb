@@ -5,3 +5,4 @@
 require_relative "raw_test"
 require_relative "locks_test"
 require_relative "interrupts_test"
+require_relative "endings_test"

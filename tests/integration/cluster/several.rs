@@ -114,22 +114,3 @@ fn while_a_slot_is_on_its_way_all_keys_have_to_be_here() {
     cluster.end_move(slot, from, to);
     assert_eq!(there.ask::<Vec<i64>>("LOCK.MRELEASE 2 {k}a {k}b alice"), [0, 0]);
 }
-
-/// A move that is called off leaves them where they are.
-#[test]
-fn a_move_that_is_called_off() {
-    let cluster = Cluster::start(Setup::new(), false);
-    let slot: u16 = cluster.client(0).ask("CLUSTER KEYSLOT {k}");
-    let from = cluster.owner_of(slot);
-    let to = (from + 1) % 3;
-    let mut here = cluster.client(from);
-    holds(&mut here, "{k}a {k}b", "alice");
-    let mut waiter = waits(&cluster.nodes[from], "{k}a {k}free {k}b", "bob");
-    cluster.begin_move(slot, from, to);
-    here.ask::<Vec<i64>>("LOCK.MRELEASE 2 {k}a {k}b alice");
-    for node in [from, to] {
-        cluster.client(node).ask::<()>(&format!("CLUSTER SETSLOT {slot} STABLE"));
-    }
-    let got = grants(waiter.client.finish().unwrap()).unwrap();
-    assert_eq!((&got.owner[..], &got.holds[..]), ("bob", &[1, 1, 1][..]));
-}

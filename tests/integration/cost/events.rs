@@ -43,6 +43,32 @@ attacks! {
         1 a FLUSHALL
         until lock_handovers 4000
     ";
+    a_flush_of_one_lock_with_very_many_sessions: "
+        1 b CONFIG SET lock.max-holders 50000
+        1 b CONFIG SET lock.max-places 0
+        20000 a LOCK.ACQUIRE k OWNER o$ SHARED PX 3600000 SESSION
+        1 b FLUSHALL
+        until lock_sessions 0
+    ";
+    a_demotion_with_many_sessions_and_a_promotion: "
+        1 l SUBSCRIBE told
+        9000 a LOCK.ACQUIRE k$ OWNER o PX 3600000 SESSION
+        9000 n LOCK.ACQUIRE k$ OWNER w BLOCK 0 NOTIFY told
+        1 b REPLICAOF 127.0.0.1 1
+        1 b REPLICAOF NO ONE
+        until lock_sessions 0
+        until lock_waiters 0
+        9000 a LOCK.ACQUIRE k$ OWNER o PX 3600000 SESSION
+        9000 n LOCK.ACQUIRE k$ OWNER w BLOCK 0 NOTIFY told
+    ";
+    a_demotion_with_very_many_sessions_on_one_lock: "
+        1 b CONFIG SET lock.max-holders 50000
+        1 b CONFIG SET lock.max-places 0
+        20000 a LOCK.ACQUIRE k OWNER o$ SHARED PX 3600000 SESSION
+        1 b REPLICAOF 127.0.0.1 1
+        1 b REPLICAOF NO ONE
+        until lock_sessions 0
+    ";
     a_flush_with_many_waiters_of_one_lock: "
         1 l SUBSCRIBE told
         1 a LOCK.ACQUIRE k OWNER h PX 3600000

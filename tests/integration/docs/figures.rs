@@ -79,7 +79,7 @@ const CONSTANTS: &[(&str, &str, Said)] = &[
         "waiting/detect/mod.rs",
         "MOST_COMPARED",
         &[
-            ("commands/detect.md", "after comparing {} holders"),
+            ("commands/detect.md", "has compared {} holders"),
             ("design.md", "After {} comparisons"),
             ("operations/cost.md", "{} compared"),
         ],

@@ -1,15 +1,17 @@
 //! `lock.failover-grace`: after a start, a promotion or an awakening nothing new is granted for a while.
 
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, PATIENCE, Server, Setup, Stopwatch, Waiter, halted_lately, lease_end_after, server_time, soon,
-    transaction, wait_for, wait_until, while_stopped,
+    Client, PATIENCE, Server, Setup, Stopwatch, Waiter, WallClock, halted_lately, lease_end_after,
+    server_time, soon, transaction, wait_for, wait_until, while_stopped,
 };
 
-/// A freeze that counts as a sleep.
-const FREEZE: Duration = Duration::from_millis(1500);
+/// For how many seconds servers are stopped here, by their own clocks.
+const FREEZE: i32 = 100;
+
+/// What counts as a freeze, where no clock is set.
+const A_WHILE: Duration = Duration::from_millis(1500);
 
 /// For how long, in ms, nothing new is granted yet, as the refusal tells it.
 #[track_caller]
@@ -27,13 +29,13 @@ fn with_grace(ms: i64) -> Setup {
     Setup::new().module_args(&format!("failover-grace {ms}"))
 }
 
-/// A server that may grant again, with that grace.
-fn past_its_start(setup: Setup) -> Server {
-    let server = setup.start();
-    let mut client = server.client();
+/// A server that may grant again, with that grace, and its clock.
+fn past_its_start(setup: Setup) -> (Server, WallClock) {
+    let clock = WallClock::new();
+    let (server, mut client) = clock.of(setup).start_and_client();
     wait_for("the end of the grace", || client.send("LOCK.ACQUIRE first").is_ok());
     client.ask::<()>("LOCK.BREAK first");
-    server
+    (server, clock)
 }
 
 /// A file with two locks of alice's, one held twice.
@@ -106,10 +108,11 @@ fn granted_at_its_end(server: &Server) {
 
 #[test]
 fn off_by_default() {
-    let (server, mut client) = Server::and_client();
+    let (server, clock) = past_its_start(Setup::new());
+    let mut client = server.client();
     assert_eq!(client.ask::<Vec<String>>("CONFIG GET lock.failover-grace")[1], "0");
     client.acquire("k", "PX 600000").unwrap();
-    while_stopped(&server, || sleep(FREEZE));
+    while_stopped(&server, || clock.pass(FREEZE));
     client.acquire("l", "").unwrap();
 }
 
@@ -132,10 +135,11 @@ fn after_a_start_with_data_holders_go_on() {
 #[test]
 fn after_a_promotion() {
     let primary = Setup::new().with_file("dump.rdb", file_with_locks()).start();
-    let began = Instant::now();
     let replica = primary.replica_with(with_grace(60_000));
-    wait_for("a while after the start", || began.elapsed() > FREEZE);
     let mut client = replica.client();
+    // So that a grace that began with the start would end earlier.
+    let started = server_time(&mut client);
+    wait_until(&mut client, started + 100);
     assert!(client.refused("LOCK.ACQUIRE free").starts_with("READONLY "));
     let promoted = Instant::now();
     client.ask::<()>("REPLICAOF NO ONE");
@@ -147,35 +151,32 @@ fn after_a_promotion() {
 
 #[test]
 fn after_an_awakening() {
-    let server = past_its_start(with_grace(3000));
-    while_stopped(&server, || sleep(FREEZE));
+    let (server, clock) = past_its_start(with_grace(3000));
+    while_stopped(&server, || clock.pass(FREEZE));
     granted_at_its_end(&server);
 }
 
 #[test]
 fn a_lease_that_ended_in_a_freeze_passes_to_nobody_before_the_grace_is_over() {
-    let server = past_its_start(with_grace(1000));
+    let (server, clock) = past_its_start(with_grace(1000));
     let mut client = server.client();
-    client.acquire("k", "OWNER alice PX 600000").unwrap();
+    client.acquire("k", "OWNER alice PX 50000").unwrap();
     client.acquire("held", "OWNER alice PX 600000").unwrap();
     let mut waiters: Vec<_> = (0..3).map(|n| Waiter::new(&server, "k", &format!("OWNER w{n}"))).collect();
     let mut patient = Waiter::new(&server, "held", "OWNER bob");
-    let watch = Stopwatch::start();
-    client.ask::<i64>("LOCK.EXTEND k alice PX 1000");
-    let began = server_time(&mut client);
-    // What reaches a frozen server it finds all at once, together with the end of the lease.
     let mut newcomer = server.client();
-    let thawed = while_stopped(&server, || {
+    let watch = Stopwatch::start();
+    let frozen = server_time(&mut client);
+    // What reaches a frozen server it finds all at once, together with the end of the lease.
+    while_stopped(&server, || {
         newcomer.begin("LOCK.ACQUIRE k OWNER newcomer");
-        let frozen = Instant::now();
-        sleep(FREEZE);
-        began + frozen.elapsed().as_millis() as i64
+        clock.pass(FREEZE);
     });
     told(&newcomer.finish().unwrap_err());
     assert_eq!(client.ask::<i64>("LOCK.RELEASE held alice"), 0);
     wait_for("a grant", || client.holder("k").is_some());
-    let grants = [waiters[0].granted(), patient.granted()];
-    for grant in grants {
+    let thawed = frozen + i64::from(FREEZE) * 1000;
+    for grant in [waiters[0].granted(), patient.granted()] {
         assert!(grant.granted_at() >= thawed + 1000, "{grant:?} after {thawed}");
         assert!(grant.granted_at() < thawed + 1500 + watch.allowed(), "{grant:?} after {thawed}");
     }
@@ -185,8 +186,8 @@ fn a_lease_that_ended_in_a_freeze_passes_to_nobody_before_the_grace_is_over() {
 
 #[test]
 fn a_short_freeze_is_no_awakening() {
-    let server = past_its_start(with_grace(1000));
-    while_stopped(&server, || sleep(Duration::from_millis(200)));
+    let (server, clock) = past_its_start(with_grace(1000));
+    while_stopped(&server, || clock.pass(0.2));
     let mut client = server.client();
     // The machine may have made a long one of it.
     wait_for("a grant", || {
@@ -201,7 +202,7 @@ fn a_short_freeze_is_no_awakening() {
 fn a_busy_script_is_no_awakening() {
     const SCRIPT: &str =
         "for _ = 1, tonumber(ARGV[1]) do end return redis.call('LOCK.ACQUIRE', KEYS[1], 'PX', '1')";
-    let server = past_its_start(with_grace(1000));
+    let (server, _clock) = past_its_start(with_grace(1000));
     let mut client = server.client();
     client.set_patience(4 * PATIENCE);
     let (mut rounds, mut tries) = (5e6, 0);
@@ -213,9 +214,9 @@ fn a_busy_script_is_no_awakening() {
         let reply = client.send_words(["EVAL", SCRIPT, "1", "script", &rounds.to_string()]);
         let after = client.send("LOCK.ACQUIRE after PX 1");
         let ran = processor_time(&server) - before;
-        if ran < FREEZE {
+        if ran < A_WHILE {
             // No more than needed: beside others, the script takes several times as long as it runs.
-            rounds *= (1.2 * FREEZE.as_secs_f64() / ran.as_secs_f64()).min(8.0);
+            rounds *= (1.2 * A_WHILE.as_secs_f64() / ran.as_secs_f64()).min(8.0);
             continue;
         }
         if began.elapsed() < ran + Duration::from_millis(700) {
@@ -253,18 +254,17 @@ fn a_grace_that_is_switched_off_is_over_for_waiters_too() {
 /// Without a replica that keeps up nothing is written, and a primary that comes back from a freeze may have lost it.
 #[track_caller]
 fn no_grant_without_the_replica(setup: Setup) {
-    let primary = setup.set("min-replicas-max-lag", "10").start();
+    let (primary, clock) = past_its_start(setup.set("min-replicas-max-lag", "10"));
     let replica = primary.replica();
     let mut client = primary.client();
-    wait_for("the end of the grace", || client.send("LOCK.ACQUIRE first").is_ok());
     client.ask::<()>("CONFIG SET min-replicas-to-write 1");
-    wait_for("the replica to count", || client.send("LOCK.BREAK first").is_ok());
+    wait_for("the replica to count", || client.send("LOCK.ACQUIRE first PX 1").is_ok());
     client.acquire("k", "OWNER alice PX 600000").unwrap();
     let mut waiter = Waiter::new(&primary, "k", "OWNER bob PX 600000");
-    let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 1000"]);
+    let ends = lease_end_after(&mut client, "k", &["LOCK.EXTEND k alice PX 50000"]);
     while_stopped(&primary, || {
         drop(replica);
-        sleep(FREEZE);
+        clock.pass(FREEZE);
     });
     // A command may come before the server has looked at its replica's connection.
     wait_for("the replica's end", || client.info("replication", "connected_slaves") == "0");
@@ -274,7 +274,7 @@ fn no_grant_without_the_replica(setup: Setup) {
     let began = Instant::now();
     wait_for("a while", || {
         assert_eq!(client.holder("k"), None);
-        began.elapsed() > FREEZE
+        began.elapsed() > A_WHILE
     });
     assert!(server_time(&mut client) > ends);
     assert!(waiter.is_blocked(&mut client));

@@ -6,17 +6,16 @@
 //! for the checkers in `tests/evidence`.
 
 mod check;
-mod check_tests;
 mod clients;
 mod dead;
 mod holds;
+mod judge_tests;
 mod left;
 mod looks;
 mod max_hold;
 mod order;
 mod record;
 mod relay;
-mod room_tests;
 mod rooms;
 mod servers;
 mod several;

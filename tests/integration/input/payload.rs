@@ -54,40 +54,6 @@ fn the_ends_of_each_range_are_taken() {
 }
 
 #[test]
-fn values_out_of_range() {
-    let (_server, mut client) = Server::and_client();
-    let with = |owner: &[u8], fence, holds| (owner.to_vec(), fence, holds);
-    for (owner, fence, holds) in [
-        with(b"alice", 5, 0),
-        with(b"alice", 5, 1 << 32),
-        with(b"alice", 5, u64::MAX),
-        with(b"alice", 0, 1),
-        with(b"alice", 1 << 53, 1),
-        with(b"alice", u64::MAX, 1),
-        with(b"", 5, 1),
-        with(&[b'x'; 129], 5, 1),
-        with(&[b'x'; 100_000], 5, 1),
-    ] {
-        let payload = Payload::lock(&mut client, &owner, fence, holds).encode();
-        refused(&mut client, &format!("owner of {}, fence {fence}, holds {holds}", owner.len()), &payload);
-    }
-}
-
-#[test]
-fn a_greatest_age_out_of_range() {
-    const MAX_HOLD: usize = 4;
-    const LONGEST: u64 = (1 << 53) - 1;
-    let (_server, mut client) = Server::and_client();
-    let mut payload = Payload::lock(&mut client, b"alice", 5, 1);
-    for max_hold in [LONGEST + 1, 1 << 63, u64::MAX] {
-        payload.items[MAX_HOLD] = Item::Number(max_hold);
-        refused(&mut client, &format!("a greatest age of {max_hold}"), &payload.encode());
-    }
-    payload.items[MAX_HOLD] = Item::Number(LONGEST);
-    restore(&mut client, &payload.encode()).unwrap();
-}
-
-#[test]
 fn another_number_of_grants() {
     let (_server, mut client) = Server::and_client();
     let good = Payload::lock(&mut client, b"alice", 5, 1);
@@ -107,25 +73,45 @@ fn another_number_of_grants() {
 #[test]
 fn parts_of_another_kind_too_few_or_too_many() {
     let (_server, mut client) = Server::and_client();
-    let good = Payload::lock(&mut client, b"alice", 5, 1);
-    for place in 0..good.items.len() {
-        let mut payload = good.clone();
-        payload.items[place] = match payload.items[place] {
-            Item::Number(_) => Item::Bytes(b"1".to_vec()),
-            Item::Bytes(_) => Item::Number(1),
-        };
-        refused(&mut client, &format!("another kind at {place}"), &payload.encode());
-        let mut payload = good.clone();
-        payload.items.remove(place);
-        refused(&mut client, &format!("none at {place}"), &payload.encode());
+    let one = Payload::lock(&mut client, b"alice", 5, 1);
+    let two = one.with_slots(0, &[reader(b"alice", 5), reader(b"bob", 6)]);
+    for good in [one, two] {
+        for place in 0..good.items.len() {
+            let mut payload = good.clone();
+            payload.items[place] = match payload.items[place] {
+                Item::Number(_) => Item::Bytes(b"1".to_vec()),
+                Item::Bytes(_) => Item::Number(1),
+            };
+            refused(&mut client, &format!("another kind at {place}"), &payload.encode());
+            let mut payload = good.clone();
+            payload.items.remove(place);
+            refused(&mut client, &format!("none at {place}"), &payload.encode());
+        }
+        let mut payload = good;
+        payload.items.push(Item::Number(1));
+        refused(&mut client, "one too many", &payload.encode());
     }
-    let mut payload = good;
-    payload.items.push(Item::Number(1));
-    refused(&mut client, "one too many", &payload.encode());
+}
+
+/// Refused in each encoding that has all of that.
+#[track_caller]
+fn none_is_taken(client: &mut Client, any: &Payload, what: &str, parts: &[Part<'_>]) {
+    refused(client, what, &any.packed(false, parts).encode());
+    refused(client, what, &any.with_slots(0, parts).encode());
+    if parts.iter().all(|part| part.slot == 0 && part.label.is_empty()) {
+        refused(client, what, &any.with_grants(0, parts).encode());
+    }
+    if let [Part { owner, fence, holds, max_hold, room: 1, made: 0, shorter: 0, slot: 0, label: b"" }] =
+        *parts
+    {
+        let mut alone = any.with_lock(owner, fence, holds);
+        alone.items[4] = Item::Number(max_hold);
+        refused(client, what, &alone.encode());
+    }
 }
 
 #[test]
-fn packed_grants_out_of_range() {
+fn grants_out_of_range() {
     let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let (plain, most) = (Part { room: 1, ..reader(b"alice", 5) }, [b'x'; 129]);
@@ -135,29 +121,42 @@ fn packed_grants_out_of_range() {
     for (what, part) in [
         ("no holds", Part { holds: 0, ..plain }),
         ("too many holds", Part { holds: 1 << 32, ..plain }),
+        ("holds beyond all", Part { holds: u64::MAX, ..plain }),
         ("a fence of 0", Part { fence: 0, ..plain }),
         ("a fence beyond 2^53 - 1", Part { fence: 1 << 53, ..plain }),
+        ("a fence beyond all", Part { fence: u64::MAX, ..plain }),
         ("no owner", Part { owner: b"", ..plain }),
         ("a long owner", Part { owner: &most, ..plain }),
+        ("a very long owner", Part { owner: &[b'x'; 100_000], ..plain }),
         ("a long label", Part { label: &most, ..plain }),
         ("a greatest age beyond 2^53 - 1", Part { max_hold: 1 << 53, ..plain }),
+        ("a greatest age beyond all", Part { max_hold: u64::MAX, ..plain }),
         ("room beyond that of LIMIT", Part { room: u64::from(u32::MAX), ..plain }),
+        ("room beyond all", Part { room: 1 << 63, ..plain }),
         ("made in no year", Part { made: 1 << 63, ..plain }),
         ("a slot above the room", Part { room: 3, slot: 4, ..plain }),
         ("a slot beyond LIMIT", Part { room: 1, slot: u64::from(u32::MAX), ..plain }),
+        ("a slot beyond all", Part { room: 3, slot: u64::MAX, ..plain }),
+        ("a reader with a slot", Part { slot: 1, ..reader(b"alice", 5) }),
         ("not the latest lease", Part { shorter: 1, ..plain }),
     ] {
-        refused(&mut client, what, &any.packed(false, &[part]).encode());
+        none_is_taken(&mut client, &any, what, &[part]);
     }
     let (a, b) = (reader(b"a", 5), reader(b"b", 6));
     for (what, two) in [
         ("a plain one beside a reader", [plain, b]),
         ("two of one owner", [a, Part { owner: b"a", ..b }]),
+        ("two with one fence", [a, Part { fence: 5, ..b }]),
         ("fences that fall", [b, a]),
         ("a slot twice", [a, b].map(|part| Part { room: 3, slot: 2, ..part })),
+        ("no latest lease", [Part { shorter: 1, ..a }, Part { shorter: 2, ..b }]),
+        ("a lease beyond all", [a, Part { shorter: 1 << 63, ..b }]),
+        ("a lease farthest beyond all", [a, Part { shorter: u64::MAX, ..b }]),
     ] {
-        refused(&mut client, what, &any.packed(false, &two).encode());
+        none_is_taken(&mut client, &any, what, &two);
     }
+    let three = [a, Part { room: 2, ..b }, reader(b"c", 7)];
+    none_is_taken(&mut client, &any, "three with room for two", &three);
     let good = any.packed(false, &[a, b]);
     restore(&mut client, &good.encode()).unwrap();
     client.ask::<()>("DEL k");

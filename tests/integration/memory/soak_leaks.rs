@@ -4,6 +4,9 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use redis::Value;
+
+use crate::several::{ask, grants};
 use crate::support::{Client, Mailbox, Server, blocked_clients, figure, size, wait_for};
 
 /// What the server itself may keep for the sake of speed, in bytes. A leak of a few bytes a time is more.
@@ -88,7 +91,7 @@ fn wait_and_timeout() {
                 client.begin("LOCK.ACQUIRE k BLOCK 1");
             }
             for client in &mut clients {
-                assert_eq!(client.finish().unwrap(), redis::Value::Nil);
+                assert_eq!(client.finish().unwrap(), Value::Nil);
             }
         }
         holder.ask::<i64>("LOCK.RELEASE k alice");
@@ -172,7 +175,7 @@ fn wait_and_kill() {
                     holder.ask::<()>("MULTI");
                     holder.ask::<()>("LOCK.RELEASE k alice");
                     holder.ask::<()>("CLIENT KILL USER guest");
-                    holder.ask::<redis::Value>("EXEC");
+                    holder.ask::<Value>("EXEC");
                 }
                 2 => {
                     for (number, id) in ids.iter().enumerate() {
@@ -210,5 +213,69 @@ fn sessions_and_places_and_a_close() {
         }
         wait_for("no places", || holder.info("lock", "lock_places") == "0");
         holder.ask::<i64>("LOCK.RELEASE k alice");
+    });
+}
+
+#[test]
+fn waits_for_several_and_grants() {
+    const CROWD: usize = 20;
+    nothing_stays("waits for several locks, and grants", |server, rounds| {
+        let mut client = server.client();
+        let mut crowd: Vec<_> = (0..CROWD).map(|_| server.client()).collect();
+        for _ in 0..rounds / 2 / CROWD {
+            client.ask::<Value>(&ask("a b c", "alice", ""));
+            for (n, waiter) in crowd.iter_mut().enumerate() {
+                waiter.begin(&ask(&format!("b k{} a", n % 7), "bob", "BLOCK 0"));
+            }
+            // All are bob's: each re-enters.
+            wait_for("all to wait", || client.info("lock", "lock_waiters") == CROWD.to_string());
+            client.ask::<Value>("LOCK.MRELEASE 3 c a b alice");
+            for waiter in &mut crowd {
+                grants(waiter.finish().unwrap()).unwrap();
+            }
+            let left: Vec<Option<i64>> = client.ask("LOCK.MRELEASE 9 a b k0 k1 k2 k3 k4 k5 k6 bob ALL");
+            assert_eq!(left, [Some(0); 9]);
+        }
+    });
+}
+
+#[test]
+fn waits_for_several_that_time_out_are_killed_and_have_places() {
+    nothing_stays("waits for several locks, timeouts, kills and places", |server, rounds| {
+        let (mut client, mut mail) = (server.client(), Mailbox::of(server, "ch"));
+        for round in 0..rounds / 200 {
+            client.ask::<Value>(&ask("a b", "alice", ""));
+            let mut crowd: Vec<_> = (0..20).map(|_| server.client()).collect();
+            for (n, waiter) in crowd.iter_mut().enumerate() {
+                let options = if n % 2 == 0 { "BLOCK 1" } else { "BLOCK 0 SESSION" };
+                waiter.begin(&ask(&format!("a f{n} b"), &format!("o{n}"), options));
+            }
+            for waiter in crowd.iter_mut().step_by(2) {
+                assert_eq!(waiter.finish(), Ok(Value::Nil));
+            }
+            drop(crowd);
+            let mut asker = server.client();
+            for n in 0..30 {
+                let place = ask(&format!("b g{n} a"), &format!("p{}", n % 5), "ONCE BLOCK 0 NOTIFY ch");
+                asker.ask::<Value>(&place);
+            }
+            for n in 0..10 {
+                asker.ask::<Value>(&format!("LOCK.LEAVE g{n} p{}", n % 5));
+            }
+            client.ask::<Value>("LOCK.MRELEASE 2 a b alice");
+            wait_for("a grant to a place", || client.ask::<i64>("EXISTS a b") == 2);
+            if round % 2 == 0 {
+                let owner = client.holder("a").unwrap().owner;
+                client.ask::<Value>(&format!("LOCK.MRELEASE 2 a b {owner} ALL"));
+            }
+            drop(asker);
+            wait_for("no places", || client.info("lock", "lock_places") == "0");
+            mail.rest(&mut client);
+            client.ask::<()>("FLUSHALL");
+            // One whose connection has closed may be granted the locks before the server notices that.
+            for field in ["lock_waiters", "lock_sessions", "lock_keys"] {
+                wait_for(field, || client.info("lock", field) == "0");
+            }
+        }
     });
 }

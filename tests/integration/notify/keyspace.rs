@@ -3,13 +3,12 @@
 use redis::Value;
 
 use super::queue_up;
-use crate::support::{Mailbox, Server, lease_end_after, owners, wait_for};
+use crate::support::{heard, lease_end_after, owners, wait_for};
 
 #[test]
 fn whatever_frees_the_lock_serves_the_first_place() {
     for frees in ["DEL k", "LOCK.BREAK k", "FLUSHALL", "RENAME k l", "PEXPIRE k 1", "MOVE k 1"] {
-        let server = Server::start();
-        let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+        let (_server, mut client, mut mail) = heard("");
         client.acquire("k", "OWNER alice PX 60000").unwrap();
         queue_up(&mut client, "bob", "");
         client.ask::<Value>(frees);

@@ -12,15 +12,7 @@ mod watches;
 
 use redis::Value;
 
-use crate::support::{Client, Mailbox, Server, Setup};
-
-/// A server with those settings, a client, and the mail of `ch`.
-#[track_caller]
-fn heard(settings: &str) -> (Server, Client, Mailbox) {
-    let (server, client) = Setup::new().module_args(settings).start_and_client();
-    let mail = Mailbox::of(&server, "ch");
-    (server, client, mail)
-}
+use crate::support::{Client, Mailbox, Server, heard};
 
 /// `heard`, and alice holds `k`.
 #[track_caller]

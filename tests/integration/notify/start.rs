@@ -6,7 +6,8 @@ use redis::Value;
 
 use super::{ask, queue_up};
 use crate::support::{
-    Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, transaction, wait_for,
+    Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, heard, is_left_of, owners, soon, transaction,
+    wait_for,
 };
 
 /// Alice gives `k` back, and bob is told to start: the fence.
@@ -49,8 +50,7 @@ fn the_message_says_how_long_it_lasts_and_the_slot() {
         ("", "SHARED", "5000 0"),
     ];
     for (settings, options, rest) in cases {
-        let server = Setup::new().module_args(settings).start();
-        let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+        let (_server, mut client, mut mail) = heard(settings);
         client.acquire("k", "OWNER alice").unwrap();
         queue_up(&mut client, "bob", &format!("{options} START 1"));
         start_bob(&mut client, &mut mail, &format!("{rest} 1"));

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{ask, queue_up};
-use crate::support::{Client, Grant, Mailbox, Server, Waiter, blocked_clients, grant, owners, soon};
+use crate::support::{Client, Grant, Mailbox, Server, Waiter, blocked_clients, grant, heard, owners, soon};
 
 /// Alice holds `k`, and hears of it, also that somebody waits.
 #[track_caller]
@@ -27,8 +27,7 @@ fn a_grant_that_is_lost_is_told() {
         "MOVE k 1",
     ];
     for end in ends {
-        let server = Server::start();
-        let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+        let (_server, mut client, mut mail) = heard("");
         let fence = holds(&mut client, "PX 60000").fence;
         client.ask::<Value>(end);
         assert_eq!(mail.next(), format!("lost {fence} alice"), "{end}");

@@ -37,7 +37,7 @@ fn a_server_without_the_module() {
 
 #[test]
 fn rights_that_are_missing_and_wrong_passwords() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     client.ask::<()>("ACL SETUSER app on >secret ~app:* &* +@all");
     client.ask::<()>("ACL SETUSER default nopass -@all +auth +hello +client");
     let with = |password: &str, words: &[&str]| {
@@ -57,7 +57,7 @@ fn rights_that_are_missing_and_wrong_passwords() {
 
 #[test]
 fn a_key_that_is_no_lock() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     client.ask::<()>("SET k x");
     for words in [&["run", "k", "--", "true"] as &[_], &["show", "k"], &["break", "k", "--yes"]] {
         fails(&redislock(&server, words), 65, &["no lock"]);

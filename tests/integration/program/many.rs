@@ -8,7 +8,7 @@ use crate::support::Server;
 #[test]
 fn two_hundred_runs_of_one_lock_never_overlap() {
     const RUNS: usize = 200;
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let count = server.folder().join("count");
     fs::write(&count, "0").unwrap();
     // What is read and written back would be lost if two did it at once.
@@ -35,7 +35,7 @@ fn a_hundred_megabytes_go_through() {
 
 #[test]
 fn a_list_of_thousands_comes_in_steps() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     for number in 0..2_500 {
         client.ask::<()>(&format!("LOCK.ACQUIRE job:{number} OWNER alice"));
         client.ask::<()>(&format!("SET data:{number} x"));

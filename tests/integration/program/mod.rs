@@ -16,7 +16,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Server, program_path, wait_for};
+use crate::support::{Client, Server, program_path, wait_for};
 
 /// How it ended, and what it has said.
 #[derive(Debug)]
@@ -34,6 +34,12 @@ impl Drop for Running {
         drop(self.0.kill());
         drop(self.0.wait());
     }
+}
+
+/// A server, and a connection to it. The command has been built before, which can take longer than leases last.
+fn with_client() -> (Server, Client) {
+    program_path();
+    Server::and_client()
 }
 
 fn command(url: &str, words: &[&str]) -> Command {

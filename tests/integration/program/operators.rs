@@ -7,7 +7,7 @@ use crate::support::{Client, Server, Waiter, wait_for};
 
 /// Alice holds `a` with a label, two readers hold `r`, and Bob waits for `a`; beside them is other data.
 fn some() -> (Server, Client, Waiter) {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     client.ask::<()>("LOCK.ACQUIRE a OWNER alice LABEL nightly");
     client.ask::<()>("LOCK.ACQUIRE r OWNER one SHARED");
     client.ask::<()>("LOCK.ACQUIRE r OWNER two SHARED PX 60000");
@@ -51,7 +51,7 @@ fn a_lock_is_shown_with_all_who_hold_and_wait() {
 
 #[test]
 fn what_clients_name_can_not_steer_the_terminal() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     client.ask_words::<(), _>(["LOCK.ACQUIRE", "k\u{1b}[2J", "OWNER", "me", "LABEL", "\u{1b}]0;title\u{7}"]);
     for words in [&["ls"] as &[_], &["show", "k\u{1b}[2J"], &["run", "k\u{1b}[2J", "--no-wait", "--", "true"]]
     {
@@ -83,7 +83,7 @@ fn a_lock_is_broken_only_by_who_says_so() {
 
 #[test]
 fn a_benchmark_says_ratios_and_leaves_nothing() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let ran = redislock(&server, &["bench", "--time", "200ms", "--clients", "3"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("handovers between 3 clients, a second"), "{}", ran.out);

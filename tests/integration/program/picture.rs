@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::top::Screen;
 use super::{Running, redislock, url};
-use crate::support::{Server, root, wait_for};
+use crate::support::{root, wait_for};
 
 /// A character's size, in the units of the picture.
 const WIDE: u16 = 8;
@@ -14,7 +14,7 @@ const HIGH: u16 = 17;
 #[test]
 #[ignore = "draws docs/pictures/top.svg anew, by hand"]
 fn make() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let mut running = Vec::new();
     let mut run = |key: &str, label: &str, options: &[&str], seconds: &str| {
         let words = [&["run", key, "--label", label], options, &["--", "sleep", seconds]].concat();

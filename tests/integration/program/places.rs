@@ -3,7 +3,7 @@
 use super::top::Screen;
 use super::{Running, command, ended};
 use crate::cluster::Cluster;
-use crate::support::{Server, Setup, wait_for};
+use crate::support::{Setup, wait_for};
 
 #[test]
 fn a_cluster_of_three() {
@@ -52,7 +52,7 @@ fn a_socket() {
 
 #[test]
 fn another_database() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     client.ask::<()>("SELECT 3");
     client.ask::<()>("LOCK.ACQUIRE k OWNER alice");
     let ran = ended(command(&format!("redis://127.0.0.1:{}/3", server.port()), &["ls"]));

@@ -7,7 +7,7 @@ use crate::support::{Server, queue, wait_for};
 
 #[test]
 fn a_command_runs_under_the_lock() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let script = "echo $REDISLOCK_KEY $REDISLOCK_FENCE $REDISLOCK_OWNER ${REDISLOCK_SLOT-none}; exit 7";
     let mut running = command(
         &url(&server),
@@ -41,7 +41,7 @@ fn arguments_and_the_input_reach_the_command_as_they_are() {
 
 #[test]
 fn the_label_says_who_runs_what_unless_it_is_given() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let long = "x".repeat(300);
     let running = Running::holding(&server, "k", &[], &format!("exec sleep 60 # ö{long}"));
     let label = client.holders("k").remove(0).label;
@@ -51,7 +51,7 @@ fn the_label_says_who_runs_what_unless_it_is_given() {
 
 #[test]
 fn who_does_not_get_the_lock_is_told_who_holds_it() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     client.ask::<()>("LOCK.ACQUIRE k OWNER alice LABEL nightly");
     for words in [&["--no-wait"] as &[_], &["--wait", "50ms"]] {
         let ran = redislock(&server, &[&["run", "k"], words, &["--", "echo", "ran"]].concat());
@@ -74,7 +74,7 @@ fn who_waits_gets_the_lock_when_it_is_released() {
 
 #[test]
 fn readers_share_and_a_limit_gives_numbers() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let readers: Vec<Running> =
         (0..2).map(|_| Running::start(&server, &["run", "r", "--shared", "--", "sleep", "60"])).collect();
     wait_for("two readers", || client.holders("r").len() == 2);
@@ -91,7 +91,7 @@ fn readers_share_and_a_limit_gives_numbers() {
 
 #[test]
 fn several_locks_are_held_together() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let running = Running::holding(&server, "a", &["--all", "b", "c"], "exec sleep 60");
     let fences: Vec<i64> = ["a", "b", "c"].map(|key| client.holders(key).remove(0).fence).to_vec();
     assert!(fences.iter().all(|fence| *fence == fences[0]), "{fences:?}");
@@ -103,7 +103,7 @@ fn several_locks_are_held_together() {
 
 #[test]
 fn once_in_a_period_it_runs_unless_it_fails() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let run =
         |script: &str| redislock(&server, &["run", "job", "--once-per", "1000d", "--", "sh", "-c", script]);
     assert_eq!(run("echo fails; exit 3").code, Some(3));
@@ -118,7 +118,7 @@ fn once_in_a_period_it_runs_unless_it_fails() {
 
 #[test]
 fn what_can_not_be_run_has_the_codes_of_the_shell() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let ran = redislock(&server, &["run", "k", "--", "/nowhere/nothing"]);
     assert_eq!(ran.code, Some(127));
     assert!(ran.err.contains("can't run /nowhere/nothing"), "{}", ran.err);
@@ -128,7 +128,7 @@ fn what_can_not_be_run_has_the_codes_of_the_shell() {
 
 #[test]
 fn a_lock_that_is_renewed_outlives_its_lease() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let running = Running::holding(&server, "k", &["--lease", "1s"], "exec sleep 60");
     let fence = client.holders("k").remove(0).fence;
     wait_for("more than two leases", || {
@@ -140,7 +140,7 @@ fn a_lock_that_is_renewed_outlives_its_lease() {
 
 #[test]
 fn a_password_does_not_reach_the_command() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     client.ask::<()>("ACL SETUSER app on >secret ~* &* +@all");
     let mut env = command(&url(&server), &["run", "k", "--user", "app", "--", "env"]);
     env.env("REDISLOCK_PASSWORD", "secret");

@@ -21,7 +21,7 @@ fn line(running: &mut Running) -> String {
 
 #[test]
 fn signals_reach_the_command_which_says_how_it_ends() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let mut running = Running::holding(&server, "k", &[], TELLS);
     line(&mut running);
     running.signal(Signal::USR1);
@@ -46,7 +46,7 @@ fn a_signal_ends_a_wait_and_leaves_nothing_behind() {
 
 #[test]
 fn a_command_that_is_killed_gives_the_lock_back() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let mut running = Running::holding(&server, "k", &LONG, TELLS);
     let command = line(&mut running).parse().unwrap();
     kill_process(rustix::process::Pid::from_raw(command).unwrap(), Signal::KILL).unwrap();
@@ -59,7 +59,7 @@ const LONG: [&str; 2] = ["--lease", "1h"];
 
 #[test]
 fn when_redislock_is_killed_the_command_ends_and_the_next_one_runs() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let mut running = Running::holding(&server, "k", &LONG, TELLS);
     let command = line(&mut running);
     let waiting = Running::start(&server, &["run", "k", "--", "echo", "next"]);
@@ -74,7 +74,7 @@ fn when_redislock_is_killed_the_command_ends_and_the_next_one_runs() {
 /// What is held while a command runs on may not be given back: the guard waits until it has gone.
 #[test]
 fn the_guard_waits_for_a_command_that_does_not_go() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     // The shell is what is tied to redislock; what it has started lives on, and is nobody's to end.
     let mut running = Running::holding(&server, "k", &LONG, TELLS);
     let command = line(&mut running).parse().unwrap();
@@ -88,7 +88,7 @@ fn the_guard_waits_for_a_command_that_does_not_go() {
 
 #[test]
 fn without_its_guard_it_goes_on() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let mut running = Running::holding(&server, "k", &[], TELLS);
     let command = line(&mut running);
     let guard =
@@ -102,7 +102,7 @@ fn without_its_guard_it_goes_on() {
 
 #[test]
 fn a_lock_that_is_lost_ends_the_command() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let mut running = Running::holding(&server, "k", &[], TELLS);
     line(&mut running);
     client.ask::<()>("LOCK.BREAK k");
@@ -113,7 +113,7 @@ fn a_lock_that_is_lost_ends_the_command() {
 
 #[test]
 fn a_command_that_does_not_end_by_itself_is_killed_then() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let script = "trap '' TERM; echo $$; while :; do sleep 0.05; done";
     let mut running = Running::holding(&server, "k", &["--kill-after", "100ms"], script);
     let command = line(&mut running);
@@ -125,7 +125,7 @@ fn a_command_that_does_not_end_by_itself_is_killed_then() {
 /// A process that stood still for longer than its lease finds out when it goes on.
 #[test]
 fn a_redislock_that_was_stopped_for_too_long_ends_its_command() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     let mut running = Running::holding(&server, "k", &["--lease", "1s"], TELLS);
     line(&mut running);
     running.signal(Signal::STOP);

@@ -77,7 +77,7 @@ impl Screen {
 
 #[test]
 fn locks_are_watched_sorted_filtered_and_looked_into() {
-    let (server, mut client) = Server::and_client();
+    let (server, mut client) = super::with_client();
     client.ask::<()>("LOCK.ACQUIRE quiet OWNER alice LABEL the-oldest");
     client.ask::<()>("LOCK.ACQUIRE busy OWNER carol");
     let mut screen = Screen::start(&url(&server), &["top", "--every", "100ms"]);

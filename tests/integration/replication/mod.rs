@@ -3,5 +3,6 @@
 mod loading;
 mod mix;
 mod replicas;
+mod roles;
 mod soak_joins;
 mod soak_replicas;

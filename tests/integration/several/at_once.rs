@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{ask, count, counted, free, gets_null, grants, holders, holds, holds_one, take};
+use super::{ask, count, counted, gets_null, grants, holders, holds, holds_one};
 use crate::support::{Client, Server};
 
 #[test]
@@ -37,61 +37,32 @@ fn the_reply_has_the_shape_of_a_single_one_with_lists() {
         assert_eq!(owner, b"alice");
         assert!(matches!(fences[..], [Value::Int(first), Value::Int(second)] if first == second));
         assert_eq!(holds[..], [Value::Int(1), Value::Int(1)]);
+        let left: Value = client.ask("LOCK.MRELEASE 2 free a alice");
+        assert_eq!(left, Value::Array(vec![Value::Nil, Value::Int(0)]));
+        let made = grants(client.ask("LOCK.MACQUIRE 1 c")).unwrap();
+        assert_eq!((made.owner.len(), made.lease), (36, 30_000));
         client.ask::<()>("FLUSHALL");
     }
 }
 
-#[test]
-fn an_owner_is_made_where_none_is_named() {
-    let server = Server::start();
-    let mut client = server.client();
-    let all = grants(client.ask("LOCK.MACQUIRE 2 a b")).unwrap();
-    assert_eq!((all.owner.len(), all.lease), (36, 30_000));
-    assert_eq!(holders(&mut client, ["a", "b"]), [&all.owner[..]; 2]);
-}
-
-#[test]
-fn one_key_is_enough() {
-    let server = Server::start();
-    let mut client = server.client();
-    let all = holds(&mut client, "a", "alice", "");
-    assert_eq!((all.fences.len(), &all.holds[..]), (1, &[1][..]));
-    assert_eq!(client.holder("a").unwrap().fence, all.fences[0]);
-}
-
-/// Wherever the taken one stands.
+/// Wherever the taken one stands, and where another is the owner's already: its holds stay.
 #[test]
 fn none_is_taken_where_one_is() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     holds_one(&mut client, "taken", "bob");
-    for keys in ["taken a b", "a taken b", "a b taken", "taken"] {
+    holds_one(&mut client, "mine", "alice");
+    for keys in ["taken a b", "a taken mine", "mine b taken", "taken"] {
         gets_null(&mut client, &ask(keys, "alice", ""));
         gets_null(&mut client, &ask(keys, "alice", "SHARED ONCE"));
         assert_eq!(holders(&mut client, ["a", "b", "taken"]), ["-", "-", "bob"], "{keys}");
     }
     assert_eq!(count(&mut client, "lock_refusals"), 8);
-    assert_eq!(count(&mut client, "lock_grants"), 1);
-}
-
-/// Also where some are the owner's, whose holds stay.
-#[test]
-fn no_hold_is_added_where_one_is_taken() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds_one(&mut client, "taken", "bob");
-    holds(&mut client, "a b", "alice", "PX 100000");
-    gets_null(&mut client, &ask("a taken b", "alice", "PX 900000"));
-    for key in ["a", "b"] {
-        let grant = client.holder(key).unwrap();
-        assert!(grant.holds == 1 && grant.lease <= 100_000, "{grant:?}");
-    }
+    assert_eq!(count(&mut client, "lock_grants"), 2);
 }
 
 #[test]
 fn what_is_the_owners_already_is_re_entered_and_keeps_its_fence() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let second = holds_one(&mut client, "b", "alice");
     let first = holds_one(&mut client, "d", "alice");
     client.acquire("d", "OWNER alice").unwrap();
@@ -107,22 +78,10 @@ fn what_is_the_owners_already_is_re_entered_and_keeps_its_fence() {
     assert_eq!((count(&mut client, "lock_grants"), count(&mut client, "lock_reentries")), (4, 7));
 }
 
-#[test]
-fn once_adds_no_holds() {
-    let server = Server::start();
-    let mut client = server.client();
-    let all = holds(&mut client, "a b", "alice", "ONCE");
-    let again = take(&mut client, "b a", "alice", "ONCE").unwrap();
-    assert_eq!((&again.fences, &again.holds[..]), (&all.fences, &[1, 1][..]));
-    let some = holds(&mut client, "c a", "alice", "ONCE");
-    assert!(some.fences[0] > some.fences[1] && some.holds == [1, 1], "{some:?}");
-}
-
 /// Of leases that end at different times, the first counts: until then the owner holds them all.
 #[test]
 fn the_lease_is_the_one_that_ends_first() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.acquire("a", "OWNER alice PX 900000").unwrap();
     let all = holds(&mut client, "a b", "alice", "PX 50000");
     assert_eq!(all.lease, 50_000);
@@ -134,35 +93,12 @@ fn the_lease_is_the_one_that_ends_first() {
 
 #[test]
 fn a_lease_without_an_end_is_none_that_ends_first() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "PX 50000");
     client.ask::<()>("PERSIST a");
     assert_eq!(holds(&mut client, "a b", "alice", "PX 70000 ONCE").lease, 70_000);
     client.ask::<()>("PERSIST b");
     assert_eq!(holds(&mut client, "a b", "alice", "PX 70000 ONCE").lease, -1);
-}
-
-#[test]
-fn a_greatest_age_is_that_of_each() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(holds(&mut client, "a b", "alice", "MAXHOLD 40000").lease, 40_000);
-    for key in ["a", "b"] {
-        assert!(client.ask::<i64>(&format!("LOCK.EXTEND {key} alice PX 600000")) <= 40_000);
-    }
-}
-
-#[test]
-fn each_is_a_lock_like_any_other() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a b c", "alice", "");
-    free(&mut client, "b", "alice");
-    assert_eq!(client.ask::<i64>("LOCK.BREAK c"), 1);
-    client.ask::<i64>("LOCK.EXTEND a alice PX 700000");
-    assert_eq!(holders(&mut client, ["a", "b", "c"]), ["alice", "-", "-"]);
-    holds(&mut client, "b c", "bob", "");
 }
 
 /// Whether a transaction that was begun by `WATCH` of these keys before that line is still carried out.
@@ -177,8 +113,7 @@ fn goes_on_after(client: &mut Client, other: &mut Client, keys: &str, line: &str
 
 #[test]
 fn a_watch_is_broken_by_what_changes_that_lock_alone() {
-    let server = Server::start();
-    let (mut client, mut other) = (server.client(), server.client());
+    let (_server, [mut client, mut other]) = Server::and_clients();
     holds(&mut other, "a b", "alice", "");
     holds(&mut other, "taken", "bob", "");
     other.ask::<()>("SET text any");
@@ -213,8 +148,7 @@ fn a_watch_is_broken_by_what_changes_that_lock_alone() {
 
 #[test]
 fn keys_are_of_any_bytes_and_the_reply_is_in_their_order() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let keys: [&[u8]; 4] = [b"\0z", b"with blank", b"\xff\xfe", b""];
     let line = |keys: &[&[u8]]| -> Vec<Vec<u8>> {
         let count = keys.len().to_string();

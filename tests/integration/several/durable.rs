@@ -1,7 +1,7 @@
 //! Files: what several locks were granted by comes back as it was.
 
-use super::{ask, granted, grants, holds, holds_one, release, waits};
-use crate::support::{Server, Setup, in_each_kind_of_file};
+use super::{granted, holds, holds_one, release, waits};
+use crate::support::{Setup, in_each_kind_of_file};
 
 #[test]
 fn grants_come_back_from_each_kind_of_file() {
@@ -35,56 +35,6 @@ fn grants_come_back_from_each_kind_of_file() {
     );
 }
 
-/// What was acknowledged is in the file, all of it: never some of the locks of one command.
-#[test]
-fn a_kill_in_the_middle_of_work_leaves_all_or_none() {
-    const KEYS: usize = 20;
-    let mut server = Setup::new().set("appendonly", "yes").set("appendfsync", "always").start();
-    let keys: Vec<String> = (0..KEYS).map(|n| format!("k{n}")).collect();
-    let all = keys.join(" ");
-    let mut acknowledged = 0;
-    for round in 0..4 {
-        let mut workers: Vec<_> = (0..4).map(|_| server.client()).collect();
-        for (number, worker) in workers.iter_mut().enumerate() {
-            for turn in 0..50 {
-                let owner = format!("o{round}-{number}-{turn}");
-                worker.begin(&ask(&all, &owner, ""));
-                if turn < 49 {
-                    worker.begin(&format!("LOCK.MRELEASE {KEYS} {all} {owner}"));
-                }
-            }
-        }
-        // Some are answered; the others are on their way.
-        for _ in 0..20 * (round + 1) {
-            let reply = workers[0].finish().unwrap();
-            if let redis::Value::Array(parts) = reply
-                && let [redis::Value::BulkString(_), redis::Value::Array(fences), ..] = &parts[..]
-                && let redis::Value::Int(fence) = fences[0]
-            {
-                acknowledged = fence;
-            }
-        }
-        server.kill_and_restart();
-        let mut client = server.client();
-        let found: Vec<_> =
-            keys.iter().map(|key| client.holder(key).map(|grant| (grant.owner, grant.fence))).collect();
-        assert!(found.iter().all(|one| *one == found[0]), "round {round}: {found:?}");
-        let next = match &found[0] {
-            Some((owner, fence)) => {
-                assert!(*fence >= acknowledged, "round {round}");
-                let again = grants(client.ask(&ask(&all, owner, "ONCE"))).unwrap();
-                assert_eq!((&again.fences[..], &again.holds[..]), (&[*fence; KEYS][..], &[1; KEYS][..]));
-                client.ask::<Vec<i64>>(&format!("LOCK.MRELEASE {KEYS} {all} {owner}"));
-                holds(&mut client, &all, "next", "")
-            }
-            None => holds(&mut client, &all, "next", ""),
-        };
-        assert!(next.fences[0] > acknowledged, "round {round}");
-        acknowledged = next.fences[0];
-        release(&mut client, &all, "next");
-    }
-}
-
 /// What waited is gone with the server; what was reserved is free.
 #[test]
 fn reservations_don_t_outlive_the_server() {
@@ -97,19 +47,4 @@ fn reservations_don_t_outlive_the_server() {
     let mut client = server.client();
     assert_eq!(holds(&mut client, "free other", "carol", "").holds, [1, 1]);
     assert_eq!(super::take(&mut client, "a x", "carol", ""), None);
-}
-
-#[test]
-fn a_payload_is_that_of_one_lock() {
-    let (server, there) = (Server::start(), Server::start());
-    let mut client = server.client();
-    let all = holds(&mut client, "a b", "alice", "");
-    let dump: Vec<u8> = client.ask("DUMP b");
-    let mut other = there.client();
-    other.ask_words::<(), _>([b"RESTORE", &b"b"[..], b"600000", &dump]);
-    let found = other.holder("b").unwrap();
-    assert_eq!((&found.owner[..], found.fence), ("alice", all.fences[1]));
-    let more = holds(&mut other, "a b", "alice", "ONCE");
-    assert_eq!(more.fences[1], found.fence);
-    assert!(more.fences[0] > found.fence);
 }

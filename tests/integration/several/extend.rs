@@ -1,7 +1,7 @@
 //! `LOCK.MEXTEND`: all leases, or none.
 
-use super::{NOT_HELD, count, free, holds, holds_one, is_refused, take, waits};
-use crate::support::{Client, Server, is_left_of, lease_end_after, wait_for};
+use super::{NOT_HELD, count, holds, holds_one, is_refused};
+use crate::support::{Client, Server, is_left_of};
 
 #[track_caller]
 fn leases(client: &mut Client, keys: [&str; 3]) -> [i64; 3] {
@@ -10,8 +10,7 @@ fn leases(client: &mut Client, keys: [&str; 3]) -> [i64; 3] {
 
 #[test]
 fn all_get_that_lease_from_now() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "PX 100000");
     client.acquire("c", "OWNER alice PX 900000").unwrap();
     assert_eq!(client.ask::<i64>("LOCK.MEXTEND 3 c a b alice PX 300000"), 300_000);
@@ -23,63 +22,28 @@ fn all_get_that_lease_from_now() {
 
 #[test]
 fn none_where_one_is_not_held() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a b", "alice", "PX 100000");
+    let (_server, mut client) = Server::and_client();
+    let fence = holds(&mut client, "a b", "alice", "PX 100000").fences[0];
     holds_one(&mut client, "bobs", "bob");
+    holds_one(&mut client, "old", "alice");
     for keys in ["bobs a b", "a bobs b", "a b bobs", "free a b", "a b free"] {
         is_refused(&mut client, &format!("LOCK.MEXTEND 3 {keys} alice PX 700000"), NOT_HELD);
     }
     is_refused(&mut client, "LOCK.MEXTEND 2 a b alice PX 700000 FENCE 1", NOT_HELD);
     assert!(client.holder("a").unwrap().lease <= 100_000);
+    is_refused(&mut client, &format!("LOCK.MEXTEND 3 a old b alice FENCE {fence} PX 700000"), NOT_HELD);
     assert_eq!(count(&mut client, "lock_extensions"), 0);
-}
-
-#[test]
-fn those_of_that_fence() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds_one(&mut client, "old", "alice");
-    let all = holds(&mut client, "a b", "alice", "");
-    let fence = all.fences[0];
     assert_eq!(client.ask::<i64>(&format!("LOCK.MEXTEND 2 a b alice FENCE {fence} PX 700000")), 700_000);
-    is_refused(&mut client, &format!("LOCK.MEXTEND 3 a old b alice FENCE {fence} PX 800000"), NOT_HELD);
 }
 
 /// A greatest age cuts one of them short: the answer is the one that ends first.
 #[test]
 fn the_answer_is_the_first_end() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let young = client.acquire("young", "OWNER alice PX 1000 MAXHOLD 50000").unwrap();
     holds(&mut client, "a b", "alice", "");
     let lease = client.ask::<i64>("LOCK.MEXTEND 3 a young b alice PX 400000");
     assert!((1000..=50_000).contains(&lease), "{lease}");
     assert!(is_left_of(50_000, &crate::support::Grant { lease, ..young }));
     assert!(client.holder("b").unwrap().lease > 300_000);
-}
-
-/// A waiter for one of them gets it when the new lease is over.
-#[test]
-fn a_shorter_lease_lets_those_who_wait_come_sooner() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a b", "alice", "");
-    let mut all = waits(&server, "b a", "bob", "");
-    let ends = lease_end_after(&mut client, "a", &["LOCK.MEXTEND 2 a b alice PX 150"]);
-    let granted = super::grants(all.client.finish().unwrap()).unwrap();
-    assert!(granted.fences[0] / 1000 >= ends);
-    assert_eq!(client.refused("LOCK.MEXTEND 2 a b alice"), NOT_HELD);
-}
-
-#[test]
-fn a_lapsed_one_refuses_all() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a", "alice", "");
-    holds(&mut client, "b", "alice", "PX 30");
-    wait_for("the lapse", || client.holder("b").is_none());
-    is_refused(&mut client, "LOCK.MEXTEND 2 a b alice PX 700000", NOT_HELD);
-    free(&mut client, "a", "alice");
-    assert!(take(&mut client, "a b", "bob", "").is_some());
 }

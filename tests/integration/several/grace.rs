@@ -7,8 +7,7 @@ const GRACE: &str = "GRACE new grants resume in ";
 
 /// A server with locks that were taken before its grace began.
 fn in_grace(ms: i64) -> (Server, Client) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "");
     client.ask::<()>(&format!("CONFIG SET lock.failover-grace {ms}"));
     (server, client)
@@ -52,21 +51,6 @@ fn its_end_lets_in_who_waits() {
     granted(&mut last);
 }
 
-/// A grace that ends by itself, and nothing else has to happen.
-#[test]
-fn it_ends_by_itself() {
-    let (server, mut client) = in_grace(3000);
-    let mut asked = ["x y", "z x", "b w"].map(|keys| {
-        let mut client = server.client();
-        client.begin(&ask(keys, "alice", "BLOCK 0"));
-        client
-    });
-    for client in &mut asked {
-        assert_eq!(grants(client.finish().unwrap()).unwrap().fences.len(), 2);
-    }
-    assert_eq!(holders(&mut client, ["x", "y", "z", "w"]), ["alice"; 4]);
-}
-
 /// After a start with the locks of a file, and after a promotion.
 #[test]
 fn after_a_start_and_a_failover() {
@@ -96,8 +80,7 @@ fn after_a_start_and_a_failover() {
 /// The clients are paused by an operator: the handover comes when that is over.
 #[test]
 fn a_pause_keeps_it_waiting() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "");
     let waiter = waits(&server, "a b", "bob", "");
     transaction(&mut client, &["LOCK.MEXTEND 2 a b alice PX 300", "CLIENT PAUSE 100000 WRITE"]);
@@ -112,8 +95,7 @@ fn a_pause_keeps_it_waiting() {
 /// What the server would refuse as a write it refuses the handover too, and makes it afterwards.
 #[test]
 fn too_few_replicas_only_delay_it() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds_one(&mut client, "a", "alice");
     holds_one(&mut client, "b", "alice");
     let mut waiter = waits(&server, "a b", "bob", "");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use super::{ask, free, granted, holds, holds_one, release, waits, waits_for_one};
+use super::{granted, holds, holds_one, waits, waits_for_one};
 use crate::support::{Client, Server, owners, queue, transaction};
 
 /// What is told of a lock that nobody holds: for whom it is reserved, and how many wait.
@@ -42,29 +42,10 @@ fn a_reserved_lock_is_told_as_such() {
     }
 }
 
-#[test]
-fn from_one_to_the_next() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a b", "alice", "");
-    let mut first = waits(&server, "b a", "bob", "");
-    let mut second = waits(&server, "a b", "carol", "");
-    free(&mut client, "a", "alice");
-    assert_eq!(reserved(&mut client, "a"), for_one("bob", 2));
-    client.ask::<i64>(&format!("CLIENT UNBLOCK {}", first.id));
-    first.reply().unwrap();
-    assert_eq!(reserved(&mut client, "a"), for_one("carol", 1));
-    free(&mut client, "b", "alice");
-    granted(&mut second);
-    release(&mut client, "a b", "carol");
-    assert_eq!((client.lock_info("a"), client.lock_info("b")), (None, None));
-}
-
 /// Also in the step in which the last of them gets free, before it is granted.
 #[test]
 fn in_the_step_of_the_release() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "");
     let mut all = waits(&server, "b a", "bob", "");
     let replies = transaction(&mut client, &["LOCK.MRELEASE 2 a b alice", "LOCK.INFO b", "LOCK.INFO a"]);
@@ -73,21 +54,4 @@ fn in_the_step_of_the_release() {
         assert_eq!(info["reserved-for"], "bob");
     }
     granted(&mut all);
-}
-
-/// A reader that stands behind one that waits for several.
-#[test]
-fn a_lock_with_room_is_held_and_not_reserved() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a", "r", "SHARED");
-    holds_one(&mut client, "b", "alice");
-    let _all = waits(&server, "a b", "bob", "SHARED");
-    let info = client.lock_info("a").unwrap();
-    assert_eq!((&info["owner"][..], &info["waiters"][..]), ("r", "1"));
-    assert_eq!(
-        client.ask::<Value>(&ask("a", "carol", "SHARED")),
-        Value::Nil,
-        "who comes later stands behind"
-    );
 }

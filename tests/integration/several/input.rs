@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use redis::Value;
 
-use super::{WRONG_TYPE, ask, holders, holds, is_refused};
+use super::{ask, holds, is_refused};
 use crate::support::{Client, Server, Setup, convert};
 
 const SYNTAX: &str = "ERR syntax error";
@@ -20,8 +20,7 @@ fn each(tail: &str) -> [String; 3] {
 }
 
 fn start() -> (Server, Client) {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "");
     (server, client)
 }
@@ -121,36 +120,13 @@ fn wrong_options() {
 }
 
 #[test]
-fn at_most_a_thousand() {
-    let (_server, mut client) = start();
-    let names = |count: usize| (0..count).map(|n| format!("k{n}")).collect::<Vec<_>>().join(" ");
-    for line in each(&format!("1001 {} alice", names(1001))) {
-        is_refused(&mut client, &line, "ERR at most 1000 keys are allowed (lock.max-keys)");
-    }
-    assert_eq!(holds(&mut client, &names(1000), "alice", "").holds, [1; 1000]);
-}
-
-#[test]
 fn at_most_a_hundred_where_nobody_allows_more() {
-    let server = Setup::new().shipped().start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().shipped().start_and_client();
     let names = |count: usize| (0..count).map(|n| format!("k{n}")).collect::<Vec<_>>().join(" ");
     for line in each(&format!("101 {} alice", names(101))) {
         is_refused(&mut client, &line, "ERR at most 100 keys are allowed (lock.max-keys)");
     }
     assert_eq!(holds(&mut client, &names(100), "alice", "").holds, [1; 100]);
-}
-
-#[test]
-fn one_of_another_type_refuses_all() {
-    let (_server, mut client) = start();
-    client.ask::<()>("SADD set element");
-    for keys in ["set a c", "a set c", "c a set"] {
-        for options in ["", "BLOCK 0", "BLOCK 0 NOTIFY ch"] {
-            is_refused(&mut client, &ask(keys, "alice", options), WRONG_TYPE);
-        }
-    }
-    assert_eq!(holders(&mut client, ["a", "c"]), ["alice", "-"]);
 }
 
 /// A user without rights to one of them learns nothing of the others and changes nothing.

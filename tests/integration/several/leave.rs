@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{ask, count, free, granted, holders, holds, holds_one, release, waits, waits_for_one};
+use super::{ask, count, free, granted, holders, holds, holds_one, waits, waits_for_one};
 use crate::support::{Server, Stopwatch, owners, soon, wait_for, wait_until_gone};
 
 /// Ways to end a wait, by the number of the connection.
@@ -11,8 +11,7 @@ const WAYS: [&str; 4] =
 
 #[test]
 fn those_behind_come_at_once_on_each_lock() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for way in WAYS {
         holds_one(&mut client, "a", "alice");
         let mut all = waits(&server, "x a y", "bob", "");
@@ -42,8 +41,7 @@ fn those_behind_come_at_once_on_each_lock() {
 
 #[test]
 fn a_timeout_is_null_and_not_early() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds_one(&mut client, "a", "alice");
     let mut behind = server.client();
     let mut all = server.client();
@@ -62,8 +60,7 @@ fn a_timeout_is_null_and_not_early() {
 /// In the step in which it gets them, it goes away: all go on.
 #[test]
 fn who_goes_in_the_step_of_the_grant_gets_none() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for way in &WAYS[..3] {
         holds(&mut client, "a b", "alice", "");
         let all = waits(&server, "a b", "bob", "");
@@ -83,8 +80,7 @@ fn who_goes_in_the_step_of_the_grant_gets_none() {
 /// The holds that it was to get of what its owner holds are not left behind.
 #[test]
 fn what_its_owner_holds_stays_as_it_is() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for way in WAYS {
         let mine = holds_one(&mut client, "mine", "bob");
         holds_one(&mut client, "a", "alice");
@@ -106,22 +102,4 @@ fn what_its_owner_holds_stays_as_it_is() {
         soon("the other to be nobody's by it", || holders(&mut client, ["a"])[0] != "bob");
         client.ask::<()>("FLUSHALL");
     }
-}
-
-/// Those behind one another, all killed: nothing is left reserved.
-#[test]
-fn many_that_go_leave_nothing_reserved() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds_one(&mut client, "k0", "alice");
-    let crowd: Vec<_> =
-        (0..30).map(|n| waits(&server, &format!("k{} k0 k{}", n + 1, n + 2), &format!("o{n}"), "")).collect();
-    let mut last = waits(&server, "k3 k9 k30 k31", "last", "");
-    drop(crowd);
-    let all = granted(&mut last);
-    assert_eq!(all.holds, [1; 4]);
-    assert_eq!(count(&mut client, "lock_waiters"), 0);
-    let names: Vec<_> = (1..30).filter(|n| ![3, 9].contains(n)).map(|n| format!("k{n}")).collect();
-    holds(&mut client, &names.join(" "), "next", "");
-    assert_eq!(release(&mut client, "k0", "alice"), [Some(0)]);
 }

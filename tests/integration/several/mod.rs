@@ -16,7 +16,6 @@ mod philosophers;
 mod places;
 mod release;
 mod replica;
-mod same_owner;
 mod session;
 mod shared;
 mod soak_killed;

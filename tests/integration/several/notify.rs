@@ -2,10 +2,8 @@
 
 use redis::Value;
 
-use super::{
-    ask, count, free, gets_null, granted, grants, holders, holds, holds_one, release, waits, waits_for_one,
-};
-use crate::support::{Client, Mailbox, Server, Setup, grant, owners, soon, wait_for};
+use super::{ask, count, free, gets_null, grants, holders, holds, holds_one, release, waits};
+use crate::support::{Client, grant, heard, owners, wait_for};
 
 /// Asks by `NOTIFY ch`.
 #[track_caller]
@@ -19,20 +17,9 @@ fn queue_up(client: &mut Client, keys: &str, owner: &str, options: &str) {
     assert_eq!(reply, Value::SimpleString("QUEUED".into()), "{keys} {owner}");
 }
 
-/// A server on which a claim may take as long as it likes, a client, and the mail of `ch`.
-fn patient() -> (Server, Client, Mailbox) {
-    with_claim(600_000)
-}
-
-fn with_claim(ms: i64) -> (Server, Client, Mailbox) {
-    let server = Setup::new().module_args(&format!("claim {ms}")).start();
-    let (client, mail) = (server.client(), Mailbox::of(&server, "ch"));
-    (server, client, mail)
-}
-
 #[test]
 fn one_message_and_one_claim() {
-    let (_server, mut client, mut mail) = patient();
+    let (_server, mut client, mut mail) = heard("claim 600000");
     holds(&mut client, "a b", "alice", "");
     queue_up(&mut client, "b a c", "bob", "");
     assert_eq!((count(&mut client, "lock_places"), count(&mut client, "lock_waiters")), (1, 1));
@@ -53,50 +40,10 @@ fn one_message_and_one_claim() {
     assert_eq!(release(&mut client, "a b c", "bob"), [Some(0); 3]);
 }
 
-#[test]
-fn free_locks_are_granted_at_once() {
-    let (_server, mut client, mut mail) = patient();
-    let all = grants(notify(&mut client, "a b", "bob", "BLOCK 0 PX 20000")).unwrap();
-    assert_eq!((all.holds, all.lease, count(&mut client, "lock_places")), (vec![1, 1], 20_000, 0));
-    // It hears what becomes of each.
-    client.ask::<i64>("LOCK.BREAK b");
-    assert_eq!(mail.next(), format!("lost {} bob", all.fences[0]));
-    assert_eq!(mail.rest(&mut client), [""; 0]);
-}
-
-#[test]
-fn without_block_null_and_no_place() {
-    let (_server, mut client, _mail) = patient();
-    holds_one(&mut client, "a", "alice");
-    gets_null(&mut client, &ask("b a", "bob", "NOTIFY ch"));
-    assert_eq!(count(&mut client, "lock_places"), 0);
-    assert!(client.acquire("b", "OWNER bob").is_some());
-}
-
-#[test]
-fn blocked_ones_and_places_are_served_as_they_came() {
-    let (server, mut client, mut mail) = patient();
-    holds(&mut client, "a b", "alice", "");
-    queue_up(&mut client, "a b", "p1", "");
-    let mut one = waits_for_one(&server, "a", "one");
-    let mut all = waits(&server, "b a", "all", "");
-    queue_up(&mut client, "b a", "p2", "");
-    release(&mut client, "a b", "alice");
-    assert!(mail.next().ends_with(" p1"));
-    release(&mut client, "a b", "p1");
-    one.granted();
-    assert!(all.is_blocked(&mut client));
-    free(&mut client, "a", "one");
-    granted(&mut all);
-    release(&mut client, "a b", "all");
-    assert!(mail.next().ends_with(" p2"));
-    assert_eq!(holders(&mut client, ["a", "b"]), ["p2"; 2]);
-}
-
 /// Nothing of them is left to lapse: the whole goes to the next.
 #[test]
 fn what_is_not_claimed_goes_to_the_next() {
-    let (server, mut client, mut mail) = with_claim(300);
+    let (server, mut client, mut mail) = heard("claim 300");
     holds(&mut client, "a b", "alice", "");
     queue_up(&mut client, "a b", "gone", "");
     let mut next = waits(&server, "b a", "next", "");
@@ -114,28 +61,10 @@ fn what_is_not_claimed_goes_to_the_next() {
     assert_eq!(notify(&mut client, "a b", "gone", ""), Value::Nil);
 }
 
-/// Each of its locks is claimed by a claim of all; none by a claim of others.
-#[test]
-fn the_lease_before_the_claim_is_short_and_after_it_as_asked() {
-    let (_server, mut client, mut mail) = with_claim(30_000);
-    holds(&mut client, "a b", "alice", "");
-    queue_up(&mut client, "a b", "bob", "");
-    release(&mut client, "a b", "alice");
-    mail.next();
-    for key in ["a", "b"] {
-        assert!(client.holder(key).unwrap().lease <= 30_000, "{key}");
-    }
-    grants(notify(&mut client, "b a", "bob", "")).unwrap();
-    for key in ["a", "b"] {
-        let lease = client.holder(key).unwrap().lease;
-        assert!((500_000..=600_000).contains(&lease), "{key}: {lease}");
-    }
-}
-
 /// A client that claims one of them knows of all: it hears of those that wait for any.
 #[test]
 fn a_claim_of_one_tells_who_waits_for_the_others() {
-    let (server, mut client, mut mail) = with_claim(30_000);
+    let (server, mut client, mut mail) = heard("claim 30000");
     holds(&mut client, "a b", "alice", "");
     queue_up(&mut client, "a b", "bob", "WANTED");
     release(&mut client, "a b", "alice");
@@ -149,7 +78,7 @@ fn a_claim_of_one_tells_who_waits_for_the_others() {
 
 #[test]
 fn an_extension_is_a_claim() {
-    let (_server, mut client, mut mail) = with_claim(30_000);
+    let (_server, mut client, mut mail) = heard("claim 30000");
     for line in ["LOCK.MEXTEND 2 a b bob PX 600000", "LOCK.MEXTEND 2 b a bob PX 600000"] {
         holds(&mut client, "a b", "alice", "");
         queue_up(&mut client, "a b", "bob", "");
@@ -163,54 +92,10 @@ fn an_extension_is_a_claim() {
     }
 }
 
-/// The claim makes it a session of the connection that claims.
-#[test]
-fn a_claim_says_what_is_to_keep_them_alive() {
-    let (server, mut client, mut mail) = patient();
-    let mut claimer = server.client();
-    holds(&mut client, "a b", "alice", "");
-    queue_up(&mut client, "a b", "bob", "SESSION");
-    release(&mut client, "a b", "alice");
-    mail.next();
-    assert_eq!(count(&mut client, "lock_sessions"), 0);
-    grants(notify(&mut claimer, "a b", "bob", "SESSION")).unwrap();
-    assert_eq!(count(&mut client, "lock_sessions"), 2);
-    drop(claimer);
-    soon("their end", || holders(&mut client, ["a", "b"]) == ["-", "-"]);
-}
-
-#[test]
-fn nobody_subscribed_and_the_next_one_has_them_at_once() {
-    let (server, mut client, mail) = patient();
-    drop(mail);
-    wait_for("no subscriber", || client.ask::<(String, i64)>("PUBSUB NUMSUB ch").1 == 0);
-    holds(&mut client, "a b", "alice", "");
-    queue_up(&mut client, "a b", "bob", "");
-    let mut next = ["a", "b"].map(|key| waits_for_one(&server, key, "carol"));
-    release(&mut client, "a b", "alice");
-    for waiter in &mut next {
-        waiter.granted();
-    }
-    assert_eq!((count(&mut client, "lock_places"), count(&mut client, "lock_messages_unheard")), (0, 1));
-}
-
-/// A holder hears of each lock for itself.
-#[test]
-fn wanted_is_told_for_each_lock() {
-    let (server, mut client, mut mail) = patient();
-    let mine = grants(notify(&mut client, "a b", "alice", "WANTED")).unwrap();
-    let wanted = format!("wanted {} alice", mine.fences[0]);
-    let _one = waits_for_one(&server, "a", "bob");
-    assert_eq!(mail.next(), wanted);
-    let _both = waits(&server, "a b", "carol", "");
-    assert_eq!(mail.next(), wanted, "a queue has formed behind b");
-    assert_eq!(mail.rest(&mut client), [""; 0]);
-}
-
 /// A place of one lock and one of several are different asks.
 #[test]
 fn a_claim_of_one_lock_alone() {
-    let (_server, mut client, mut mail) = patient();
+    let (_server, mut client, mut mail) = heard("claim 600000");
     holds_one(&mut client, "a", "alice");
     queue_up(&mut client, "a", "bob", "");
     assert_eq!(client.ask::<String>("LOCK.ACQUIRE a OWNER carol PX 600000 ONCE BLOCK 0 NOTIFY ch"), "QUEUED");
@@ -226,7 +111,7 @@ fn a_claim_of_one_lock_alone() {
 /// One of them is lost before the claim: that is granted anew, if it is free.
 #[test]
 fn what_is_lost_before_the_claim_is_asked_for_again() {
-    let (_server, mut client, mut mail) = patient();
+    let (_server, mut client, mut mail) = heard("claim 600000");
     for next in ["-", "carol"] {
         holds(&mut client, "a b", "alice", "");
         queue_up(&mut client, "a b", "bob", "");

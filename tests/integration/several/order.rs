@@ -7,8 +7,7 @@ use crate::support::{Server, grant, owners, transaction};
 
 #[test]
 fn a_free_lock_is_reserved_for_who_waits_for_others_too() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds_one(&mut client, "a", "alice");
     let mut all = waits(&server, "free a", "bob", "");
     for options in ["", "SHARED", "LIMIT 9", "ONCE"] {
@@ -25,37 +24,8 @@ fn a_free_lock_is_reserved_for_who_waits_for_others_too() {
 }
 
 #[test]
-fn null_of_a_reserved_lock_breaks_no_watch() {
-    let server = Server::start();
-    let (mut client, mut other) = (server.client(), server.client());
-    holds_one(&mut client, "a", "alice");
-    let _all = waits(&server, "free a", "bob", "");
-    client.ask::<()>("WATCH free a");
-    assert_eq!(other.acquire("free", "OWNER carol"), None);
-    client.ask::<()>("MULTI");
-    assert_ne!(client.ask::<Value>("EXEC"), Value::Nil);
-}
-
-/// The reservation ends with the wait: the lock is free at once.
-#[test]
-fn what_was_reserved_goes_to_who_stands_behind() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds_one(&mut client, "a", "alice");
-    let all = waits(&server, "free a", "bob", "");
-    let mut carol = waits_for_one(&server, "free", "carol");
-    let mut dave = waits_for_one(&server, "a", "dave");
-    client.ask::<i64>(&format!("CLIENT UNBLOCK {}", all.id));
-    carol.granted();
-    assert!(dave.is_blocked(&mut client));
-    free(&mut client, "a", "alice");
-    dave.granted();
-}
-
-#[test]
 fn single_waiters_in_front_come_first() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "");
     let mut before = waits_for_one(&server, "a", "before");
     let mut all = waits(&server, "a b", "bob", "");
@@ -75,34 +45,10 @@ fn single_waiters_in_front_come_first() {
     behind[0].granted();
 }
 
-/// However often single ones come for the one or the other, who waits for both gets its turn.
-#[test]
-fn who_waits_for_both_does_not_starve() {
-    let server = Server::start();
-    let mut client = server.client();
-    for round in 0..20 {
-        holds_one(&mut client, "a", "a0");
-        holds_one(&mut client, "b", "b0");
-        let mut all = waits(&server, if round % 2 == 0 { "a b" } else { "b a" }, "bob", "");
-        let mut next = ["a", "b"].map(|key| waits_for_one(&server, key, &format!("{key}1")));
-        free(&mut client, "a", "a0");
-        gets_null(&mut client, "LOCK.ACQUIRE a OWNER late");
-        free(&mut client, "b", "b0");
-        granted(&mut all);
-        release(&mut client, "b a", "bob");
-        for waiter in &mut next {
-            waiter.granted();
-        }
-        free(&mut client, "a", "a1");
-        free(&mut client, "b", "b1");
-    }
-}
-
 /// A chain of waiters: each stands behind the one before on one lock.
 #[test]
 fn a_chain_is_served_one_by_one() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds_one(&mut client, "k0", "first");
     let mut chain: Vec<_> =
         (0..8).map(|n| waits(&server, &format!("k{n} k{}", n + 1), &format!("o{n}"), "")).collect();
@@ -117,27 +63,10 @@ fn a_chain_is_served_one_by_one() {
     assert_eq!(client.ask::<i64>("DBSIZE"), 0);
 }
 
-/// A chain of which each second one could go at once: who has nobody in front does.
-#[test]
-fn who_has_nobody_in_front_need_not_wait() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds_one(&mut client, "a", "alice");
-    let mut ab = waits(&server, "a b", "ab", "");
-    let mut bc = waits(&server, "b c", "bc", "");
-    assert!(super::take(&mut client, "d e", "de", "").is_some());
-    gets_null(&mut client, &ask("c d", "cd", ""));
-    client.ask::<i64>(&format!("CLIENT UNBLOCK {}", ab.id));
-    ab.reply().unwrap();
-    let got = granted(&mut bc);
-    assert_eq!(got.holds, [1, 1]);
-}
-
 /// What is given back in the same step in which it is asked for again: the newcomer stands behind.
 #[test]
 fn no_newcomer_slips_in_in_the_step_of_a_release() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for line in ["LOCK.MRELEASE 2 a b alice", "LOCK.BREAK b", "DEL a b", "FLUSHDB", "PEXPIRE b -1"] {
         holds(&mut client, "a b", "alice", "");
         let mut all = waits(&server, "a b", "bob", "");
@@ -153,8 +82,7 @@ fn no_newcomer_slips_in_in_the_step_of_a_release() {
 /// A newcomer stands behind also between a lapse and its discovery.
 #[test]
 fn no_newcomer_slips_in_after_a_lapse() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for _ in 0..20 {
         holds(&mut client, "a b", "alice", "");
         let mut all = waits(&server, "a b", "bob", "");

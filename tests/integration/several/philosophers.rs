@@ -1,42 +1,23 @@
 //! Philosophers at a round table: each wants the two forks beside its plate, which it shares with its neighbours.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex};
 use std::thread::{scope, sleep};
 
 use redis::Value;
 
-use super::{NOT_HELD, count, grants};
-use crate::support::{
-    Client, Rng, Server, Waiter, convert, figure, lease_end_after, owners, transaction, wait_for,
-};
+use super::{count, grants};
+use crate::support::{Client, Rng, Server, convert, figure, transaction, wait_for};
 
 const SEATS: usize = 5;
 const MEALS: usize = 60;
 
-/// How one takes its forks, and the words with which it waits.
-#[derive(Clone, Copy)]
-enum Forks {
-    OneByOne(&'static str),
-    Together(&'static str),
-}
-
-impl Forks {
-    /// What it asks for, one after the other.
-    fn lines(self, seat: usize, owner: &str) -> Vec<String> {
-        let [left, right] = forks(seat);
-        match self {
-            Self::OneByOne(words) => [left, right]
-                .map(|fork| format!("LOCK.ACQUIRE {fork} OWNER {owner} PX 600000 {words}"))
-                .into(),
-            Self::Together(words) => {
-                // In whichever order.
-                let keys = if seat < 2 { [left, right] } else { [right, left] }.join(" ");
-                vec![format!("LOCK.MACQUIRE 2 {keys} OWNER {owner} PX 600000 {words}")]
-            }
-        }
-    }
+/// What one asks for, with its forks in whichever order.
+fn line(seat: usize, owner: &str) -> String {
+    let [left, right] = forks(seat);
+    let keys = if seat < 2 { [left, right] } else { [right, left] }.join(" ");
+    format!("LOCK.MACQUIRE 2 {keys} OWNER {owner} PX 600000 BLOCK 0")
 }
 
 /// The left one and the right one.
@@ -46,37 +27,6 @@ fn forks(seat: usize) -> [String; 2] {
 
 fn put_back(client: &mut Client, seat: usize, owner: &str) -> Vec<Option<i64>> {
     client.ask(&format!("LOCK.MRELEASE 2 {} {owner}", forks(seat).join(" ")))
-}
-
-#[test]
-fn one_fork_after_the_other_they_stand_still_until_a_lease_ends() {
-    let server = Server::start();
-    let mut client = server.client();
-    let names: Vec<String> = (0..SEATS).map(|seat| format!("p{seat}")).collect();
-    let lines = |seat: usize| Forks::OneByOne("BLOCK 0").lines(seat, &names[seat]);
-    (0..SEATS).for_each(|seat| _ = client.ask::<Vec<Value>>(&lines(seat)[0]));
-    let mut waiters: Vec<_> = (0..SEATS)
-        .map(|seat| Waiter::of_words(&server, server.client(), lines(seat)[1].split(' ')))
-        .collect();
-    // Each holds one, and waits for that of the next: the circle is closed.
-    for (seat, name) in names.iter().enumerate() {
-        let [left, right] = forks(seat);
-        assert_eq!(client.holder(&left).unwrap().owner, *name);
-        assert_eq!(owners(&mut client, &right), [&name[..]]);
-    }
-    let handed_over = count(&mut client, "lock_handovers");
-    let ends = lease_end_after(&mut client, "fork0", &["LOCK.EXTEND fork0 p0 PX 300"]);
-    let first = waiters[SEATS - 1].granted();
-    assert!(first.granted_at() >= ends - client.ttl_beyond_lease(), "{first:?} before {ends}");
-    assert_eq!(count(&mut client, "lock_handovers"), handed_over + 1, "the others stand still");
-    // Now one after the other can eat, each behind the one on its right.
-    for seat in (1..SEATS).rev() {
-        assert_eq!(put_back(&mut client, seat, &names[seat]), [Some(0); 2]);
-        waiters[seat - 1].granted();
-    }
-    // The one whose lease ended has its other fork at last, and this one no longer.
-    assert_eq!(client.refused("LOCK.MEXTEND 2 fork0 fork1 p0"), NOT_HELD);
-    assert_eq!(put_back(&mut client, 0, "p0"), [None, Some(0)]);
 }
 
 /// One who waited: since when it was seen in its queues for certain, who was in front there, and when it got both forks.
@@ -101,7 +51,7 @@ fn both_forks_at_once_nobody_stands_still_and_nobody_is_passed_over() {
                 let (mut client, mut eyes) = (server.client(), server.client());
                 for meal in 0..MEALS {
                     let owner = format!("p{seat}-{meal}");
-                    client.begin(&Forks::Together("BLOCK 0").lines(seat, &owner)[0]);
+                    client.begin(&line(seat, &owner));
                     let queued = watch(&mut eyes, seat, &owner);
                     let until = grants(client.finish().unwrap()).expect("both forks").fences[0];
                     meals.lock().unwrap().push((seat, until));
@@ -167,57 +117,4 @@ fn watch(eyes: &mut Client, seat: usize, owner: &str) -> Option<(i64, BTreeSet<S
         queued.is_some() || locks.iter().any(|lock| named(lock, "grants").iter().any(|other| other == owner))
     });
     queued
-}
-
-/// The one that would close the circle is told at once: it lays its fork down, and all others eat in turn.
-#[test]
-fn one_fork_after_the_other_and_whoever_closes_the_circle_is_told() {
-    let server = Server::start();
-    let mut rng = Rng::new();
-    // All have their left forks before one reaches for the right: so there is a circle at the first meal at least.
-    let all = Barrier::new(SEATS);
-    let told: usize = scope(|scope| {
-        let eaters: Vec<_> = (0..SEATS)
-            .map(|seat| {
-                let (server, all, mut rng) = (&server, &all, rng.fork());
-                scope.spawn(move || {
-                    let mut client = server.client();
-                    (0..MEALS)
-                        .map(|meal| eat(&mut client, seat, &mut rng, (meal == 0).then_some(all)))
-                        .sum::<usize>()
-                })
-            })
-            .collect();
-        eaters.into_iter().map(|eater| eater.join().unwrap()).sum()
-    });
-    let mut client = server.client();
-    assert_eq!((client.ask::<i64>("DBSIZE"), count(&mut client, "lock_waiters")), (0, 0));
-    assert_eq!(count(&mut client, "lock_lapses"), 0, "nobody stood still until a lease ended");
-    assert_eq!(count(&mut client, "lock_deadlocks"), told as i64);
-    figure("philosophers", format_args!("{} meals, {told} times told", SEATS * MEALS));
-    assert!(told > 0, "no circle to tell");
-}
-
-/// Takes both forks and lays them down: how often it had to begin anew.
-fn eat(client: &mut Client, seat: usize, rng: &mut Rng, mut all: Option<&Barrier>) -> usize {
-    let owner = format!("p{seat}");
-    let mut told = 0;
-    loop {
-        let lines = Forks::OneByOne("BLOCK 0 DETECT").lines(seat, &owner);
-        client.ask::<Vec<Value>>(&lines[0]);
-        all.take().map(Barrier::wait);
-        sleep(rng.up_to(2));
-        match client.send(&lines[1]) {
-            Ok(_) => {
-                sleep(rng.up_to(2));
-                assert_eq!(put_back(client, seat, &owner), [Some(0); 2]);
-                return told;
-            }
-            Err(error) => {
-                assert!(error.starts_with("DEADLOCK this wait would never end: "), "{error}");
-                assert_eq!(put_back(client, seat, &owner), [Some(0), None]);
-                told += 1;
-            }
-        }
-    }
 }

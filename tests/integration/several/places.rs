@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{ask, count, free, gets_null, grants, holders, holds, holds_one, release, waits, waits_for_one};
-use crate::support::{Client, Mailbox, Server, Setup, owners, queue, soon};
+use crate::support::{Client, Mailbox, Server, Setup, heard, owners, queue, soon};
 
 #[track_caller]
 fn queue_up(client: &mut Client, keys: &str, owner: &str) {
@@ -12,8 +12,7 @@ fn queue_up(client: &mut Client, keys: &str, owner: &str) {
 }
 
 fn start() -> (Server, Client, Mailbox) {
-    let server = Setup::new().module_args("claim 600000").start();
-    let (mut client, mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mail) = heard("claim 600000");
     holds(&mut client, "a b", "alice", "");
     (server, client, mail)
 }
@@ -64,16 +63,6 @@ fn other_keys_are_another_place() {
 }
 
 #[test]
-fn a_timeout_is_told_once() {
-    let (_server, mut client, mut mail) = start();
-    client.ask::<Value>(&ask("a b free", "bob", "ONCE BLOCK 150 NOTIFY ch"));
-    assert_eq!(mail.next(), "timeout bob");
-    assert!(client.acquire("free", "OWNER carol").is_some());
-    assert_eq!((count(&mut client, "lock_places"), count(&mut client, "lock_timeouts")), (0, 1));
-    assert_eq!(mail.rest(&mut client), [""; 0]);
-}
-
-#[test]
 fn leave_of_any_of_its_keys_gives_up_the_whole() {
     let (server, mut client, mut mail) = start();
     for key in ["a", "b", "free"] {
@@ -89,22 +78,6 @@ fn leave_of_any_of_its_keys_gives_up_the_whole() {
         free(&mut client, "free", "carol");
     }
     assert_eq!(mail.rest(&mut client), [""; 0]);
-}
-
-#[test]
-fn leave_of_any_of_what_was_not_claimed_gives_up_all() {
-    let (server, mut client, mut mail) = start();
-    for key in ["a", "b"] {
-        queue_up(&mut client, "a b", "bob");
-        release(&mut client, "a b", "alice");
-        assert!(mail.next().starts_with("granted "));
-        let mut next = waits(&server, "b a", "carol", "");
-        assert_eq!(client.ask::<i64>(&format!("LOCK.LEAVE {key} bob")), 1);
-        super::granted(&mut next);
-        assert_eq!(count(&mut client, "lock_places"), 0, "{key}");
-        release(&mut client, "a b", "carol");
-        holds(&mut client, "a b", "alice", "");
-    }
 }
 
 /// What the owner had before, it has afterwards.
@@ -136,38 +109,9 @@ fn a_place_ends_with_its_connection_on_each_lock() {
     assert_eq!((count(&mut client, "lock_places"), mail.rest(&mut client).len()), (0, 0));
 }
 
-/// Also where it has been granted them and not claimed.
-#[test]
-fn what_was_not_claimed_ends_with_the_connection() {
-    let (server, mut client, mut mail) = start();
-    let mut bob = server.client();
-    queue_up(&mut bob, "a b", "bob");
-    let mut next = ["a", "b"].map(|key| waits_for_one(&server, key, "carol"));
-    release(&mut client, "a b", "alice");
-    assert!(mail.next().starts_with("granted "));
-    drop(bob);
-    for waiter in &mut next {
-        waiter.granted();
-    }
-    assert_eq!(count(&mut client, "lock_places"), 0);
-}
-
-#[test]
-fn gone_is_told_where_a_key_holds_something_else() {
-    let (server, mut client, mut mail) = start();
-    queue_up(&mut client, "a free b", "bob");
-    let mut behind = waits_for_one(&server, "free", "carol");
-    client.ask::<()>("SET b text");
-    assert_eq!(mail.next(), "gone bob");
-    behind.granted();
-    assert_eq!(client.refused(&ask("a free b", "bob", "ONCE BLOCK 0 NOTIFY ch")), super::WRONG_TYPE);
-    assert_eq!(count(&mut client, "lock_places"), 0);
-}
-
 #[test]
 fn a_place_of_several_counts_for_each_of_its_locks() {
-    let server = Setup::new().module_args("max-places 5").start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().module_args("max-places 5").start_and_client();
     holds(&mut client, "a b", "alice", "");
     for owner in ["bob", "carol"] {
         queue_up(&mut client, "a b", owner);
@@ -187,8 +131,7 @@ fn a_place_of_several_counts_for_each_of_its_locks() {
 /// Any of the queues that is full refuses the whole.
 #[test]
 fn a_full_queue_of_one_refuses_all() {
-    let server = Setup::new().module_args("max-waiters 2").start();
-    let mut client = server.client();
+    let (server, mut client) = Setup::new().module_args("max-waiters 2").start_and_client();
     holds(&mut client, "a b", "alice", "");
     let _ones = ["x", "y"].map(|owner| waits_for_one(&server, "b", owner));
     let full = "MAXWAITERS the queue of this lock is full (lock.max-waiters)";

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::{ask, free, granted, grants, holders, holds, holds_one, is_refused, release, take, waits};
+use super::{ask, free, granted, holders, holds, is_refused, release, take, waits};
 use crate::support::{Client, Grant, PATIENCE, Server, Setup, wait_for};
 
 /// What the replica has of those locks: the same as its primary, but for the time that goes by while one looks.
@@ -167,33 +167,4 @@ fn what_changes_several_is_one_transaction() {
     });
     let grants = words.rsplit(|word| word == "MULTI").next().unwrap();
     assert_eq!(grants, &block[1..], "{words:?}");
-}
-
-/// A replica that follows while many take and wait for several at a time.
-#[test]
-fn under_load() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    std::thread::scope(|scope| {
-        for number in 0..8_usize {
-            let primary = &primary;
-            scope.spawn(move || {
-                let mut client = primary.client();
-                for turn in 0..60 {
-                    let keys = format!("k{} k{} k{}", number % 4, 4 + turn % 3, 7 + (number + turn) % 2);
-                    let owner = format!("o{number}");
-                    grants(client.ask(&ask(&keys, &owner, "BLOCK 0"))).expect("grants");
-                    if turn < 59 {
-                        release(&mut client, &keys, &owner);
-                    } else {
-                        free(&mut client, &format!("k{}", number % 4), &owner);
-                        let keys = keys.split_once(' ').unwrap().1;
-                        release(&mut client, keys, &owner);
-                    }
-                }
-            });
-        }
-    });
-    holds_one(&mut primary.client(), "k9", "last");
-    assert_in_step(&replica, &primary, &["k0", "k1", "k5", "k9"]);
 }

@@ -1,14 +1,11 @@
 //! `SESSION`: all of them live as long as the connection.
 
-use super::{
-    count, free, gets_null, granted, holders, holds, holds_one, release, waits, waits_for_one, waits_on,
-};
+use super::{count, free, holders, holds, holds_one, waits_for_one, waits_on};
 use crate::support::{Server, held, server_time, soon, wait_until};
 
 #[test]
 fn all_end_with_the_connection() {
-    let server = Server::start();
-    let (mut client, mut session) = (server.client(), server.client());
+    let (server, [mut client, mut session]) = Server::and_clients();
     holds(&mut session, "a b c", "alice", "SESSION");
     assert_eq!(count(&mut client, "lock_sessions"), 3);
     free(&mut client, "b", "alice");
@@ -22,8 +19,7 @@ fn all_end_with_the_connection() {
 
 #[test]
 fn the_leases_of_all_are_renewed() {
-    let server = Server::start();
-    let (mut client, mut session) = (server.client(), server.client());
+    let (_server, [mut client, mut session]) = Server::and_clients();
     let all = holds(&mut session, "a b", "alice", "SESSION PX 600");
     let end = server_time(&mut client) + 2000;
     wait_until(&mut client, end);
@@ -33,28 +29,10 @@ fn the_leases_of_all_are_renewed() {
     }
 }
 
-#[test]
-fn one_that_waited_has_its_sessions() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a b", "alice", "");
-    let mut waiter = waits(&server, "b a", "bob", "SESSION PX 600");
-    let mut next = waits(&server, "a b", "carol", "");
-    release(&mut client, "a b", "alice");
-    granted(&mut waiter);
-    soon("its sessions", || count(&mut client, "lock_sessions") == 2);
-    let end = server_time(&mut client) + 1500;
-    wait_until(&mut client, end);
-    assert_eq!(["a", "b"].map(|key| held(&mut client, key).owner), ["bob"; 2]);
-    drop(waiter);
-    granted(&mut next);
-}
-
 /// One that is the owner's already gets a session as well, or keeps the one that it has.
 #[test]
 fn a_re_entry_takes_a_session_over() {
-    let server = Server::start();
-    let (mut client, mut first, mut second) = (server.client(), server.client(), server.client());
+    let (_server, [mut client, mut first, mut second]) = Server::and_clients();
     first.acquire("a", "OWNER alice SESSION PX 600000").unwrap();
     holds(&mut second, "a b", "alice", "SESSION ONCE");
     drop(first);
@@ -64,23 +42,10 @@ fn a_re_entry_takes_a_session_over() {
     soon("the end of both", || holders(&mut client, ["a", "b"]) == ["-", "-"]);
 }
 
-#[test]
-fn no_session_of_those_that_were_not_granted() {
-    let server = Server::start();
-    let (mut client, mut session) = (server.client(), server.client());
-    holds_one(&mut client, "taken", "bob");
-    holds_one(&mut client, "a", "alice");
-    gets_null(&mut session, &super::ask("a b taken", "alice", "SESSION"));
-    assert_eq!(count(&mut client, "lock_sessions"), 0);
-    drop(session);
-    assert_eq!(holders(&mut client, ["a", "b"]), ["alice", "-"]);
-}
-
 /// The waiter's connection holds another session on what it waits for.
 #[test]
 fn a_waiter_that_closes_ends_what_it_held_and_its_wait() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut bob = server.client();
     holds(&mut bob, "mine other", "bob", "SESSION");
     holds_one(&mut client, "a", "alice");

@@ -1,14 +1,13 @@
 //! `SHARED` and `LIMIT`: room on each of the locks.
 
-use super::{ask, count, free, gets_null, granted, holders, holds, release, take, waits, waits_for_one};
+use super::{ask, count, free, gets_null, granted, holders, holds, release, waits, waits_for_one};
 use crate::support::{Server, owners};
 
 const DEADLOCK: &str = "DEADLOCK another owner waits already to upgrade its grant of this lock";
 
 #[test]
 fn readers_of_several_and_a_writer_of_one() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for owner in ["r1", "r2"] {
         holds(&mut client, "a b", owner, "SHARED");
     }
@@ -24,8 +23,7 @@ fn readers_of_several_and_a_writer_of_one() {
 /// All the grants of one command have one fence, and each lock has each fence once.
 #[test]
 fn grants_beside_others_have_their_own_fence() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let fences = ["r1", "r2", "r3"].map(|owner| holds(&mut client, "a b", owner, "SHARED").fences);
     assert!(fences.is_sorted() && fences[0] != fences[1] && fences[1] != fences[2]);
     for key in ["a", "b"] {
@@ -36,8 +34,7 @@ fn grants_beside_others_have_their_own_fence() {
 
 #[test]
 fn waiting_readers_come_together_when_the_writer_goes() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "w", "");
     let mut readers = ["r1", "r2", "r3"].map(|owner| waits(&server, "b a", owner, "SHARED"));
     let mut single = waits_for_one_reader(&server, "a", "r4");
@@ -64,57 +61,9 @@ fn waits_for_one_reader(server: &Server, key: &str, owner: &str) -> crate::suppo
     crate::support::Waiter::new(server, key, &format!("OWNER {owner} SHARED PX 600000"))
 }
 
-/// Readers behind a writer that waits for several don't pass it, and come when it gives up.
-#[test]
-fn readers_behind_a_writer_of_several() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a b", "r", "SHARED");
-    let mut writer = waits(&server, "x a b", "w", "");
-    let mut one = waits_for_one_reader(&server, "a", "r1");
-    let mut both = waits(&server, "x b", "r2", "SHARED");
-    gets_null(&mut client, "LOCK.ACQUIRE x OWNER r3 SHARED");
-    client.ask::<i64>(&format!("CLIENT UNBLOCK {}", writer.id));
-    writer.reply().unwrap();
-    one.granted();
-    granted(&mut both);
-    assert_eq!(client.holding("x"), ["r2"]);
-}
-
-#[test]
-fn a_limit_on_each() {
-    let server = Server::start();
-    let mut client = server.client();
-    holds(&mut client, "a b", "w1", "LIMIT 2");
-    holds(&mut client, "b c", "w2", "LIMIT 2");
-    let mut third = waits(&server, "a b c", "w3", "LIMIT 2");
-    let mut behind = waits(&server, "c", "w4", "LIMIT 2");
-    gets_null(&mut client, "LOCK.ACQUIRE a OWNER late LIMIT 2");
-    free(&mut client, "b", "w1");
-    assert_eq!(granted(&mut third).holds, [1, 1, 1]);
-    assert_eq!(client.holding("a"), ["w1", "w3"]);
-    assert!(behind.is_blocked(&mut client));
-    free(&mut client, "c", "w2");
-    granted(&mut behind);
-}
-
-#[test]
-fn an_upgrade_of_all_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mine = holds(&mut client, "a b", "alice", "SHARED");
-    let up = holds(&mut client, "a b", "alice", "");
-    assert_eq!((up.fences, &up.holds[..]), (mine.fences, &[2, 2][..]));
-    for key in ["a", "b"] {
-        assert_eq!(client.lock_info(key).unwrap()["mode"], "exclusive");
-    }
-    assert_eq!(count(&mut client, "lock_upgrades"), 2);
-}
-
 #[test]
 fn none_is_upgraded_where_one_has_other_readers() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mine = holds(&mut client, "a b", "alice", "SHARED");
     client.acquire("b", "OWNER bob SHARED PX 600000").unwrap();
     gets_null(&mut client, &ask("a b c", "alice", ""));
@@ -131,8 +80,7 @@ fn none_is_upgraded_where_one_has_other_readers() {
 /// It stands in front of the queue of the lock on which it holds a grant.
 #[test]
 fn an_upgrade_passes_those_who_wait_for_its_own_grant() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     holds(&mut client, "a b", "alice", "SHARED");
     client.acquire("b", "OWNER bob SHARED PX 600000").unwrap();
     let mut writer = waits_for_one(&server, "b", "w");
@@ -148,8 +96,7 @@ fn an_upgrade_passes_those_who_wait_for_its_own_grant() {
 
 #[test]
 fn two_upgrades_of_one_lock_are_a_deadlock_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for owner in ["alice", "bob"] {
         holds(&mut client, "a b", owner, "SHARED");
     }
@@ -163,35 +110,4 @@ fn two_upgrades_of_one_lock_are_a_deadlock_at_once() {
     assert_eq!(holders(&mut client, ["c"]), ["-"]);
     release(&mut client, "a b", "bob");
     granted(&mut up);
-}
-
-/// The two stand in opposite order: one wants to upgrade a, the other b.
-#[test]
-fn upgrades_of_different_locks_that_wait_for_each_other_end_by_themselves() {
-    let server = Server::start();
-    let mut client = server.client();
-    for owner in ["alice", "bob"] {
-        holds(&mut client, "a b", owner, "SHARED");
-    }
-    let mut up = waits(&server, "a", "alice", "BLOCK 600000");
-    // A wait for ever, which nobody asked to be told of: the other one gives back what it holds.
-    let mut other = waits(&server, "b", "bob", "BLOCK 600000");
-    free(&mut client, "a", "bob");
-    assert_eq!(granted(&mut up).holds, [2]);
-    free(&mut client, "b", "alice");
-    assert_eq!(granted(&mut other).holds, [2]);
-}
-
-#[test]
-fn holder_caps_are_those_of_each() {
-    let server = crate::support::Setup::new().module_args("max-holders 2").start();
-    let mut client = server.client();
-    for owner in ["r1", "r2"] {
-        holds(&mut client, "a b", owner, "SHARED");
-    }
-    gets_null(&mut client, &ask("c a", "r3", "SHARED"));
-    let mut waiter = waits(&server, "c a", "r3", "SHARED");
-    assert_eq!(take(&mut client, "c", "r4", "SHARED"), None, "reserved");
-    client.ask::<()>("CONFIG SET lock.max-holders 3");
-    granted(&mut waiter);
 }

@@ -2,13 +2,12 @@
 
 use redis::Value;
 
-use super::{ask, count, gets_null, grants, holders, holds, holds_one};
-use crate::support::{Mailbox, Server, transaction};
+use super::{ask, count, grants, holders, holds, holds_one};
+use crate::support::{Server, heard, transaction};
 
 #[test]
 fn a_transaction_sees_its_own_steps_and_waits_for_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     holds_one(&mut client, "c", "bob");
     let replies = transaction(
         &mut client,
@@ -50,8 +49,7 @@ fn a_script_does_the_same() {
 
 #[test]
 fn session_and_notify_are_refused_in_a_script() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for (words, error) in [
         ("'SESSION'", "SESSION is not allowed in scripts"),
         ("'NOTIFY', 'ch'", "NOTIFY is not allowed in scripts"),
@@ -65,8 +63,7 @@ fn session_and_notify_are_refused_in_a_script() {
 
 #[test]
 fn in_a_transaction_a_place_is_queued() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (_server, mut client, mut mail) = heard("");
     holds(&mut client, "a b", "alice", "");
     let replies = transaction(
         &mut client,
@@ -82,15 +79,4 @@ fn in_a_transaction_a_place_is_queued() {
     assert_eq!(replies[2..], [Ok(Value::Nil), Ok(Value::Nil)]);
     assert!(mail.next().ends_with(" bob"));
     assert_eq!(holders(&mut client, ["a", "b"]), ["bob"; 2]);
-}
-
-#[test]
-fn a_session_in_a_transaction() {
-    let server = Server::start();
-    let (mut client, mut session) = (server.client(), server.client());
-    transaction(&mut session, &[&ask("a b", "alice", "SESSION")]);
-    assert_eq!(count(&mut client, "lock_sessions"), 2);
-    drop(session);
-    crate::support::soon("their end", || holders(&mut client, ["a", "b"]) == ["-", "-"]);
-    gets_null(&mut client, "LOCK.INFO a");
 }

@@ -1,12 +1,11 @@
 //! The operator's way, where several hold a lock.
 
-use super::{NOT_HELD, holds, readers, release, shown, waits};
+use super::{NOT_HELD, readers, waits};
 use crate::support::{Listener, Server};
 
 #[test]
 fn a_break_ends_all_grants_and_says_how_many() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let grants = readers(&mut client, ["a", "b", "c"]);
     readers(&mut client, ["b"]);
     let mut writer = waits(&server, "w", "");
@@ -31,8 +30,7 @@ fn a_break_ends_all_grants_and_says_how_many() {
 
 #[test]
 fn with_a_fence_it_ends_that_grant() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let [a, b, c] = readers(&mut client, ["a", "b", "c"]);
     let before = client.snapshot();
     for other in [1, a.fence - 1, c.fence + 1, i64::MAX] {
@@ -52,22 +50,4 @@ fn with_a_fence_it_ends_that_grant() {
     assert_eq!(client.ask::<i64>(&format!("LOCK.BREAK k FENCE {}", c.fence)), 1);
     writer.granted();
     assert_eq!(server.log().matches("lock broken: ").count(), 3);
-}
-
-/// The break of one that kept others out lets them in.
-#[test]
-fn the_break_of_the_one_with_the_least_room_makes_room() {
-    let server = Server::start();
-    let mut client = server.client();
-    readers(&mut client, ["a"]);
-    let narrow = holds(&mut client, "b", "LIMIT 2");
-    let mut waiters = ["c", "d"].map(|owner| waits(&server, owner, "SHARED"));
-    assert_eq!(shown(&mut client, "limit"), "2");
-    client.ask::<()>(&format!("LOCK.BREAK k FENCE {}", narrow.fence));
-    for waiter in &mut waiters {
-        waiter.granted();
-    }
-    assert_eq!(client.holding("k"), ["a", "c", "d"]);
-    assert_eq!(shown(&mut client, "limit"), "0");
-    release(&mut client, "a");
 }

@@ -85,8 +85,7 @@ fn on_a_replica() {
 
 #[test]
 fn from_a_payload() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let before = all(&mut client);
     for (key, (_, (_, ends))) in &before {
         let dump: Vec<u8> = client.ask(&format!("DUMP {key}"));
@@ -108,8 +107,7 @@ fn from_a_payload() {
 #[test]
 fn the_farthest_of_all() {
     const GREATEST: u64 = i64::MAX.unsigned_abs();
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let any = Payload::lock(&mut client, b"x", 1, 1);
     let far = Part { shorter: GREATEST, ..reader(b"b", 6) };
     for (endless, held) in [(false, vec!["a"]), (true, vec!["a", "b"])] {
@@ -126,8 +124,7 @@ fn the_farthest_of_all() {
 
 #[test]
 fn the_digest_tells_leases_apart_however_far_the_latest_is() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     for ends in ["9007199254740991", "9223372036854775807"] {
         holds(&mut client, "a", "SHARED");
         client.ask::<i64>(&format!("PEXPIREAT k {ends}"));

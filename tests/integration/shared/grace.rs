@@ -1,14 +1,13 @@
 //! `lock.failover-grace` where a lock is held and has room: nothing new is granted before its end, and all that fits then.
 
-use super::{holds, readers, release, waits};
-use crate::support::{Client, Server, Setup, grant, transaction};
+use super::{holds, readers, release};
+use crate::support::{Client, Server, grant, transaction};
 
 const GRACE: &str = "GRACE new grants resume in ";
 
 /// A server with two locks that were read before its grace began.
 fn in_grace(ms: i64) -> Server {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     readers(&mut client, ["a", "b"]);
     client.acquire("l", "OWNER a SHARED PX 600000").unwrap();
     client.ask::<()>(&format!("CONFIG SET lock.failover-grace {ms}"));
@@ -37,22 +36,6 @@ fn holders_go_on_and_nobody_comes() {
     assert_eq!(client.held_by("k", "a").unwrap().limit, 0);
 }
 
-#[test]
-fn who_waits_stays_in_the_queue() {
-    let server = in_grace(600_000);
-    let mut client = server.client();
-    let mut reader = waits(&server, "c", "SHARED");
-    let mut next = waits(&server, "d", "SHARED");
-    release(&mut client, "a");
-    holds(&mut client, "b", "SHARED ONCE PX 700000");
-    assert!(reader.is_blocked(&mut client) && next.is_blocked(&mut client));
-    client.ask::<()>("CONFIG SET lock.failover-grace 0");
-    for waiter in [&mut reader, &mut next] {
-        grant(waiter.client.finish().unwrap()).expect("a grant");
-    }
-    assert_eq!(client.holding("k"), ["b", "c", "d"]);
-}
-
 /// A grace that ends by itself lets in who fits, and nothing else has to happen.
 #[test]
 fn its_end_lets_in_who_fits() {
@@ -73,21 +56,4 @@ fn its_end_lets_in_who_fits() {
     let mut client = server.client();
     assert_eq!(client.holders("k").len(), 4);
     assert_eq!(client.held_by("l", "a").unwrap().limit, 1);
-}
-
-/// After a start with the locks of a file.
-#[test]
-fn after_a_start() {
-    let mut server = Setup::new().module_args("failover-grace 600000").start();
-    let mut client = server.client();
-    client.ask::<()>("CONFIG SET lock.failover-grace 0");
-    let [a, _] = readers(&mut client, ["a", "b"]);
-    client.ask::<()>("SAVE");
-    server.kill_and_restart();
-    let mut client = server.client();
-    assert!(client.refused("LOCK.ACQUIRE k OWNER c SHARED").starts_with(GRACE));
-    let again = holds(&mut client, "a", "SHARED ONCE");
-    assert_eq!((again.fence, again.holds), (a.fence, 1));
-    release(&mut client, "b");
-    assert!(client.refused("LOCK.ACQUIRE k OWNER a").starts_with(GRACE), "an upgrade");
 }

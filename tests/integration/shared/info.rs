@@ -64,44 +64,9 @@ fn the_fields_have_their_order_in_both_protocols() {
     }
 }
 
-/// The mode and the limit of the lock, and how many hold it and wait.
-#[track_caller]
-fn summary(client: &mut Client) -> (String, String, String, String) {
-    let mut info = client.lock_info("k").unwrap();
-    let mut part = |name| info.remove(name).unwrap();
-    (part("mode"), part("limit"), part("holders"), part("waiters"))
-}
-
-#[test]
-fn the_least_room_of_all_is_the_limit() {
-    let server = Server::start();
-    let mut client = server.client();
-    let expect = |client: &mut Client, mode: &str, limit: i64, holders: i64| {
-        let expected = (mode.into(), limit.to_string(), holders.to_string(), "0".into());
-        assert_eq!(summary(client), expected);
-    };
-    holds(&mut client, "a", "");
-    expect(&mut client, "exclusive", 1, 1);
-    release(&mut client, "a");
-    holds(&mut client, "a", "SHARED");
-    expect(&mut client, "shared", 0, 1);
-    holds(&mut client, "b", "LIMIT 7");
-    expect(&mut client, "shared", 7, 2);
-    holds(&mut client, "c", "LIMIT 3");
-    expect(&mut client, "shared", 3, 3);
-    let limits: Vec<_> = client.holders("k").into_iter().map(|one| (one.mode, one.limit)).collect();
-    assert_eq!(limits, [("shared".into(), 0), ("shared".into(), 7), ("shared".to_string(), 3)]);
-    release(&mut client, "c");
-    expect(&mut client, "shared", 7, 2);
-    release(&mut client, "b");
-    holds(&mut client, "a", "");
-    expect(&mut client, "exclusive", 1, 1);
-}
-
 #[test]
 fn the_queue_says_what_each_asks_for() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     readers(&mut client, ["a", "b"]);
     let _waiters = [("w", ""), ("l", "LIMIT 4"), ("r", "SHARED"), ("a", "")]
         .map(|(owner, options)| waits(&server, owner, options));
@@ -120,8 +85,7 @@ fn the_queue_says_what_each_asks_for() {
 
 #[test]
 fn what_is_said_of_the_oldest_is_what_is_said_of_it_in_full() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut session = server.client();
     holds(&mut session, "a", "SHARED SESSION");
     holds(&mut client, "a", "SHARED");
@@ -139,8 +103,7 @@ fn what_is_said_of_the_oldest_is_what_is_said_of_it_in_full() {
 
 #[test]
 fn the_counters() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let expect = |client: &mut Client, grants, shared, upgrades| {
         let counts = ["lock_grants", "lock_grants_shared", "lock_upgrades"].map(|name| count(client, name));
         assert_eq!(counts, [grants, shared, upgrades]);
@@ -160,15 +123,4 @@ fn the_counters() {
     expect(&mut client, 5, 3, 1);
     assert_eq!(count(&mut client, "lock_breaks"), 3);
     assert_eq!(count(&mut client, "lock_deadlocks"), 0);
-}
-
-#[test]
-fn it_changes_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    readers(&mut client, ["a", "b", "c"]);
-    let before = client.snapshot();
-    client.lock_info("k").unwrap();
-    client.holders("k");
-    assert_eq!(client.snapshot(), before);
 }

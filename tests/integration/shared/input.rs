@@ -18,8 +18,7 @@ fn each_is_refused(client: &mut Client, cases: &[(&str, &str)]) {
 
 #[test]
 fn both_or_one_of_them_twice() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     readers(&mut client, ["a"]);
     each_is_refused(
         &mut client,
@@ -41,8 +40,7 @@ fn both_or_one_of_them_twice() {
 
 #[test]
 fn a_limit_out_of_range() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     readers(&mut client, ["a"]);
     let above = "ERR value is out of range, LIMIT must be between 1 and 1000 (lock.max-holders)";
     each_is_refused(
@@ -66,8 +64,7 @@ fn a_limit_out_of_range() {
 
 #[test]
 fn the_greatest_limit_is_that_of_the_server() {
-    let server = Setup::new().module_args("max-holders 5").start();
-    let mut client = server.client();
+    let (_server, mut client) = Setup::new().module_args("max-holders 5").start_and_client();
     holds(&mut client, "a", "LIMIT 5");
     let above = "ERR value is out of range, LIMIT must be between 1 and 5 (lock.max-holders)";
     each_is_refused(&mut client, &[("LOCK.ACQUIRE free LIMIT 6", above)]);
@@ -77,8 +74,7 @@ fn the_greatest_limit_is_that_of_the_server() {
 
 #[test]
 fn without_a_cap_a_limit_has_one_still() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     client.ask::<()>("CONFIG SET lock.max-holders 0");
     holds(&mut client, "a", "LIMIT 1000000");
     let error = client.refused("LOCK.ACQUIRE free LIMIT 9223372036854775807");
@@ -87,8 +83,7 @@ fn without_a_cap_a_limit_has_one_still() {
 
 #[test]
 fn the_setting_has_a_range() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let (_, value): (String, i64) = client.ask("CONFIG GET lock.max-holders");
     assert_eq!(value, 1000);
     for value in ["-1", "x"] {

@@ -1,10 +1,7 @@
 //! Each grant lapses by itself.
 
 use super::{NOT_HELD, count, gets_null, holds, readers, release, shown, waits};
-use crate::support::{
-    Client, Grant, Listener, Server, Waiter, grant, lease_end_after, server_time, transaction, wait_for,
-    wait_until,
-};
+use crate::support::{Client, Listener, Server, grant, server_time, transaction, wait_for, wait_until};
 
 /// A server whose own search for what has expired finds nothing: what the module misses, nothing makes up for.
 fn alone() -> Server {
@@ -24,17 +21,10 @@ fn cut_and_wait(client: &mut Client, owner: &str) {
 /// Leases of three holders that end in another order than they began.
 const LEASES: [(&str, i64); 3] = [("a", 250), ("b", 400), ("c", 100)];
 
-/// The grant of one who waits for the end of a lease.
-#[track_caller]
-fn after_a_lapse(waiter: &mut Waiter) -> Grant {
-    grant(waiter.client.finish().unwrap()).expect("a grant")
-}
-
 #[test]
 fn one_of_three_wherever_it_stands() {
     for place in 0..3 {
-        let server = Server::start();
-        let mut client = server.client();
+        let (server, mut client) = Server::and_client();
         let mut owners = vec!["a", "b", "c"];
         let mut listener = Listener::new(&server, "Ed");
         for owner in &owners {
@@ -60,8 +50,7 @@ fn one_of_three_wherever_it_stands() {
 
 #[test]
 fn one_after_the_other_until_the_lock_is_free() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Ed");
     let asks = LEASES.map(|(owner, lease)| format!("LOCK.ACQUIRE k OWNER {owner} SHARED PX {lease}"));
     transaction(&mut client, &asks.each_ref().map(String::as_str));
@@ -75,8 +64,7 @@ fn one_after_the_other_until_the_lock_is_free() {
 
 #[test]
 fn many_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Ed");
     holds(&mut client, "stays", "SHARED");
     let lines: Vec<_> = (0..500).map(|n| format!("LOCK.ACQUIRE k OWNER r{n} PX 600000 SHARED")).collect();
@@ -126,35 +114,12 @@ fn it_makes_room_for_one_who_waits() {
     let mut d = waits(&server, "d", "LIMIT 2");
     let ends = server_time(&mut client) + 300;
     client.ask::<()>("LOCK.EXTEND k a PX 300");
-    let granted = after_a_lapse(&mut c);
+    let granted = grant(c.client.finish().unwrap()).unwrap();
     assert!(granted.granted_at() >= ends, "{granted:?} before {ends}");
     assert_eq!(client.holding("k"), ["b", "c"]);
     assert!(d.is_blocked(&mut client));
     release(&mut client, "b");
     d.granted();
-}
-
-#[test]
-fn a_writer_waits_for_the_last_one() {
-    let server = alone();
-    let mut client = server.client();
-    for (owner, _) in LEASES {
-        holds(&mut client, owner, "SHARED");
-    }
-    let mut writer = waits(&server, "w", "");
-    let mut listener = Listener::new(&server, "Ed");
-    let extensions = LEASES.map(|(owner, lease)| format!("LOCK.EXTEND k {owner} PX {lease}"));
-    let ends = lease_end_after(&mut client, "k", &extensions.each_ref().map(String::as_str));
-    assert_eq!(listener.next::<3>(), ["lock.extended k"; 3]);
-    let granted = after_a_lapse(&mut writer);
-    assert!(granted.granted_at() >= ends, "{granted:?} before {ends}");
-    let events: Vec<_> = (0..8)
-        .map(|_| listener.next::<1>()[0].clone())
-        .take_while(|event| event != "lock.acquired k")
-        .collect();
-    assert!(events.iter().all(|event| event == "lock.lapsed k"), "{events:?}");
-    assert_eq!(count(&mut client, "lock_lapses"), 3);
-    assert_eq!(client.holding("k"), ["w"]);
 }
 
 /// A lapse that the server slept over is still one before whatever comes next.
@@ -176,30 +141,4 @@ fn it_counts_before_it_is_noticed() {
     assert_eq!(client.holders("k").iter().map(|one| one.fence).collect::<Vec<_>>(), [b.fence]);
     release(&mut client, "b");
     waiter.granted();
-}
-
-/// A client releases what another client of the same owner waits for. What that one gets, since a lease has ended, is not given back.
-#[test]
-fn it_gives_a_waiter_what_no_release_takes_before_it_is_noticed() {
-    let server = alone();
-    let mut client = server.client();
-    let late = |client: &mut Client, lapses: &str, releases: &str| {
-        let cut = vec!["LOCK.EXTEND", "k", lapses, "PX", "100"];
-        let stall = vec!["DEBUG", "SLEEP", "0.3"];
-        client.begin_together(&[cut, stall, vec!["LOCK.RELEASE", "k", releases]]);
-        client.finish().unwrap();
-        client.finish().unwrap();
-        client.finish()
-    };
-    // The owner held nothing yet.
-    holds(&mut client, "a", "LIMIT 2");
-    holds(&mut client, "b", "LIMIT 2");
-    let mut c = waits(&server, "c", "LIMIT 2");
-    assert_eq!(late(&mut client, "a", "c"), Err(NOT_HELD.into()));
-    assert_eq!(c.granted().fence, client.held_by("k", "c").unwrap().fence);
-    // It held the lock with more room.
-    let mut again = waits(&server, "c", "ONCE");
-    assert_eq!(late(&mut client, "b", "c"), Ok(redis::Value::Int(0)));
-    assert_eq!(again.granted().fence, client.held_by("k", "c").unwrap().fence);
-    assert_eq!(client.holding("k"), ["c"]);
 }

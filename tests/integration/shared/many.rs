@@ -2,9 +2,9 @@
 
 use redis::Value;
 
-use super::{holds, readers, release, shown, waits};
+use super::{holds, readers, release, shown};
 use crate::support::{
-    Client, Grant, Mailbox, Server, Setup, all_owners, allow_open_files, blocked_clients, grant, is_left_of,
+    Client, Grant, Mailbox, Server, all_owners, allow_open_files, blocked_clients, grant, heard, is_left_of,
     owners, read_grant, sockets, wait_for, wall_clock,
 };
 
@@ -38,8 +38,7 @@ fn told(mail: &mut Mailbox, owner: usize) -> i64 {
 
 #[test]
 fn places_are_served_in_their_order_with_at_most_the_cap() {
-    let server = Setup::new().module_args("claim 600000").start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (_server, mut client, mut mail) = heard("claim 600000");
     queue_up(&mut client);
     let mut last = 0;
     for owner in 0..MANY {
@@ -61,27 +60,12 @@ fn places_are_served_in_their_order_with_at_most_the_cap() {
     assert_eq!(client.holders("k"), []);
 }
 
-#[test]
-fn without_a_cap_all_come_at_once() {
-    let server = Setup::new().module_args("claim 600000 max-holders 0").start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    queue_up(&mut client);
-    for owner in 0..MANY {
-        told(&mut mail, owner);
-    }
-    assert_eq!(shown(&mut client, "holders"), MANY.to_string());
-    let mut writer = waits(&server, "w", "");
-    assert_eq!(client.ask::<i64>("LOCK.BREAK k"), MANY as i64);
-    writer.granted();
-}
-
 /// Others are served in between.
 #[test]
 fn blocked_clients_are_served_in_their_order() {
     const BLOCKED: usize = 3000;
     allow_open_files();
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.ask::<()>("CONFIG SET lock.max-holders 0");
     holds(&mut client, "w", "");
     let mut all =
@@ -113,8 +97,7 @@ fn blocked_clients_are_served_in_their_order() {
 #[test]
 fn many_places_of_one_owner_that_wait_to_upgrade_keep_nobody_up() {
     const PLACES: usize = 5_000;
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let _mailbox = Mailbox::of(&server, "ch");
     readers(&mut client, ["a", "b"]);
     for _ in 0..PLACES {

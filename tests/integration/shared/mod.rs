@@ -17,14 +17,11 @@ mod payload;
 mod queue;
 mod reentry;
 mod replica;
-mod rollout;
 mod session;
 mod slots;
-mod slots_many;
 mod slots_random;
 mod transactions;
 mod upgrade;
-mod upgrade_lost;
 
 use redis::Value;
 

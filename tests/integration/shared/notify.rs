@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::{count, holds, readers, release, waits};
-use crate::support::{Client, Mailbox, Server, Setup, grant, owners, soon, wait_for};
+use super::{holds, readers, release, waits};
+use crate::support::{Client, grant, heard, owners, soon};
 
 /// Asks for `k` by `NOTIFY ch WANTED`.
 #[track_caller]
@@ -17,15 +17,9 @@ fn queue_up(client: &mut Client, owner: &str, options: &str) {
     assert_eq!(reply, Value::SimpleString("QUEUED".into()), "{owner}");
 }
 
-/// A server on which a claim may take as long as it likes.
-fn patient() -> Server {
-    Setup::new().module_args("claim 600000").start()
-}
-
 #[test]
 fn places_of_all_kinds_are_served_as_blocked_clients_are() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("claim 600000");
     holds(&mut client, "first", "");
     queue_up(&mut client, "r1", "SHARED");
     let mut blocked = waits(&server, "r2", "SHARED");
@@ -55,48 +49,11 @@ fn places_of_all_kinds_are_served_as_blocked_clients_are() {
     assert_eq!(client.held_by("k", "r3").unwrap().limit, 0);
 }
 
-#[test]
-fn one_that_does_not_claim_loses_its_grant_only() {
-    let server = Setup::new().module_args("claim 400").start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    holds(&mut client, "first", "");
-    queue_up(&mut client, "gone", "SHARED");
-    let mut blocked = waits(&server, "r", "SHARED");
-    let mut writer = waits(&server, "w", "");
-    release(&mut client, "first");
-    assert!(mail.next().ends_with(" gone"));
-    blocked.granted();
-    wait_for("the end of what was not claimed", || client.holding("k") == ["r"]);
-    assert!(writer.is_blocked(&mut client));
-    release(&mut client, "r");
-    writer.granted();
-}
-
-#[test]
-fn one_that_leaves_gives_up_its_grant_only() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    holds(&mut client, "first", "");
-    queue_up(&mut client, "a", "SHARED");
-    queue_up(&mut client, "b", "SHARED");
-    let mut writer = waits(&server, "w", "");
-    release(&mut client, "first");
-    for owner in ["a", "b"] {
-        assert!(mail.next().ends_with(owner));
-    }
-    grant(ask(&mut client, "b", "SHARED")).unwrap();
-    assert_eq!(client.ask::<i64>("LOCK.LEAVE k a"), 1);
-    assert_eq!(client.ask::<i64>("LOCK.LEAVE k b"), 0, "it has been claimed");
-    assert_eq!(client.holding("k"), ["b"]);
-    release(&mut client, "b");
-    writer.granted();
-}
-
 /// A process that dies with places and with grants that it has not claimed.
 #[test]
 fn a_closed_connection_gives_up_what_it_has_not_claimed() {
-    let server = patient();
-    let (mut client, mut dies, mut mail) = (server.client(), server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("claim 600000");
+    let mut dies = server.client();
     holds(&mut client, "first", "");
     for owner in ["a", "b", "c"] {
         queue_up(&mut dies, owner, "LIMIT 2");
@@ -117,8 +74,7 @@ fn a_closed_connection_gives_up_what_it_has_not_claimed() {
 
 #[test]
 fn each_holder_hears_that_the_lock_is_wanted_once() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("claim 600000");
     let fences = ["a", "b"].map(|owner| grant(ask(&mut client, owner, "SHARED")).unwrap().fence);
     readers(&mut client, ["silent"]);
     assert!(mail.rest(&mut client).is_empty());
@@ -135,8 +91,7 @@ fn each_holder_hears_that_the_lock_is_wanted_once() {
 
 #[test]
 fn each_holder_hears_of_its_own_grant_only() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (_server, mut client, mut mail) = heard("claim 600000");
     let [a, b, c, d] =
         ["a", "b", "c", "d"].map(|owner| grant(ask(&mut client, owner, "SHARED")).unwrap().fence);
     client.ask::<()>(&format!("LOCK.BREAK k FENCE {b}"));
@@ -163,8 +118,7 @@ fn all_hear_of_what_ends_all() {
         "SWAPDB 0 1",
         "MOVE k 1",
     ] {
-        let server = patient();
-        let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+        let (_server, mut client, mut mail) = heard("claim 600000");
         let fences = ["a", "b"].map(|owner| grant(ask(&mut client, owner, "SHARED")).unwrap().fence);
         readers(&mut client, ["silent"]);
         client.ask::<Value>(end);
@@ -172,39 +126,5 @@ fn all_hear_of_what_ends_all() {
         told.sort();
         assert_eq!(told, [format!("lost {} a", fences[0]), format!("lost {} b", fences[1])], "{end}");
         assert!(mail.rest(&mut client).is_empty(), "{end}");
-    }
-}
-
-#[test]
-fn the_end_of_a_session_is_told_to_its_holder() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    let mut session = server.client();
-    let [a, _] = ["a", "b"].map(|owner| grant(ask(&mut client, owner, "SHARED")).unwrap().fence);
-    session.ask::<Value>("LOCK.ACQUIRE k OWNER a SHARED ONCE SESSION");
-    drop(session);
-    assert_eq!(mail.next(), format!("lost {a} a"));
-    assert_eq!(client.holding("k"), ["b"]);
-    assert_eq!(count(&mut client, "lock_sessions"), 0);
-}
-
-/// Readers give way to a writer that they hear of, and come back after it.
-#[test]
-fn readers_give_way_when_they_hear_of_a_writer() {
-    let server = patient();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    for round in 0..10 {
-        for owner in ["a", "b"] {
-            grant(ask(&mut client, owner, "SHARED")).unwrap_or_else(|| panic!("round {round}"));
-        }
-        let mut writer = waits(&server, "w", "");
-        for _ in 0..2 {
-            let text = mail.next();
-            let words: Vec<_> = text.split(' ').collect();
-            let ["wanted", fence, owner] = words[..] else { panic!("{text}") };
-            client.ask::<()>(&format!("LOCK.RELEASE k {owner} FENCE {fence}"));
-        }
-        writer.granted();
-        release(&mut client, "w");
     }
 }

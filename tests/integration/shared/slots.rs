@@ -8,10 +8,7 @@ use super::hundred::{assert_same_but_for, kept, works};
 use super::{gets_null, holds, readers, release, shown, take, waits};
 use crate::input::payload::restore;
 use crate::several::{self, Grants};
-use crate::support::{
-    Client, Mailbox, Part, Payload, Server, Setup, Waiter, grant, in_each_kind_of_file, owners, reader,
-    restore_from_primary, soon, wait_for,
-};
+use crate::support::{Client, Part, Payload, Server, Waiter, heard, owners, reader, restore_from_primary};
 
 const OTHER_SLOT: &str = "ERR the grant of this owner can't have that slot";
 
@@ -29,8 +26,7 @@ fn slots(client: &mut Client) -> Vec<i64> {
 
 #[test]
 fn each_holder_has_the_least_number_that_is_free() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for (number, owner) in (1..).zip(["a", "b", "c"]) {
         assert_eq!(slot(&mut client, owner, "LIMIT 3"), number);
     }
@@ -48,26 +44,9 @@ fn each_holder_has_the_least_number_that_is_free() {
     assert_eq!(e.granted().slot, Some(1));
 }
 
-/// Holders with a greater limit may have numbers above this one. They count all the same.
-#[test]
-fn a_limit_counts_holders_and_not_numbers() {
-    let server = Server::start();
-    let mut client = server.client();
-    for owner in ["a", "b", "c", "d"] {
-        slot(&mut client, owner, "LIMIT 4");
-    }
-    release(&mut client, "a");
-    release(&mut client, "b");
-    gets_null(&mut client, "e", "LIMIT 2");
-    release(&mut client, "d");
-    assert_eq!(slot(&mut client, "e", "LIMIT 2"), 1);
-    assert_eq!(slots(&mut client), [3, 1]);
-}
-
 #[test]
 fn readers_and_plain_locks_are_told_no_number() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     assert_eq!(holds(&mut client, "a", "SHARED").slot, None);
     assert_eq!(slot(&mut client, "b", "LIMIT 2"), 1);
     assert_eq!(slots(&mut client), [0, 1]);
@@ -86,8 +65,7 @@ fn readers_and_plain_locks_are_told_no_number() {
 
 #[test]
 fn a_worker_that_comes_back_asks_for_its_number() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     assert_eq!(slot(&mut client, "a", "LIMIT 4 SLOT 3"), 3);
     assert_eq!(slot(&mut client, "b", "SLOT 4 LIMIT 4"), 4, "in any order");
     gets_null(&mut client, "c", "LIMIT 4 SLOT 3");
@@ -104,8 +82,7 @@ fn a_worker_that_comes_back_asks_for_its_number() {
 
 #[test]
 fn a_number_does_not_change_while_it_is_held() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     slot(&mut client, "a", "LIMIT 5 SLOT 4");
     slot(&mut client, "b", "LIMIT 5");
     let before = client.snapshot();
@@ -128,8 +105,7 @@ fn a_number_does_not_change_while_it_is_held() {
 /// Its owner has got another number meanwhile, by another connection.
 #[test]
 fn a_waiter_for_another_number_is_told_so() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("");
     holds(&mut client, "w", "");
     let mut blocked = waits(&server, "a", "LIMIT 5 SLOT 3");
     let place = "LOCK.ACQUIRE k OWNER a LIMIT 5 SLOT 4 ONCE BLOCK 0 NOTIFY ch";
@@ -149,25 +125,8 @@ fn a_waiter_for_another_number_is_told_so() {
 }
 
 #[test]
-fn the_claim_tells_the_number() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
-    holds(&mut client, "w", "");
-    let ask = |owner: &str| format!("LOCK.ACQUIRE k OWNER {owner} LIMIT 2 ONCE BLOCK 0 NOTIFY ch");
-    for owner in ["a", "b"] {
-        assert_eq!(client.ask::<String>(&ask(owner)), "QUEUED");
-    }
-    release(&mut client, "w");
-    for (number, owner) in (1..).zip(["a", "b"]) {
-        assert!(mail.next().ends_with(owner));
-        assert_eq!(grant(client.ask(&ask(owner))).unwrap().slot, Some(number));
-    }
-}
-
-#[test]
 fn several_locks_have_their_numbers_in_the_order_of_the_keys() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     client.acquire("b", "OWNER x LIMIT 3").unwrap();
     let ask = |keys: &str, owner: &str, options: &str| several::ask(keys, owner, options);
     let mut take = |line: String| -> Grants { several::grants(client.ask(&line)).expect("all of them") };
@@ -187,8 +146,7 @@ fn several_locks_have_their_numbers_in_the_order_of_the_keys() {
 
 #[test]
 fn words_that_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     slot(&mut client, "a", "LIMIT 3");
     let before = client.snapshot();
     const SYNTAX: &str = "ERR syntax error";
@@ -214,111 +172,30 @@ fn words_that_are_refused() {
 }
 
 #[test]
-fn numbers_come_back_from_each_kind_of_file() {
-    in_each_kind_of_file(
-        |client| {
-            slot(client, "a", "LIMIT 4 SLOT 3");
-            readers(client, ["r"]);
-            slot(client, "b", "LIMIT 4");
-            client.acquire("alone", "OWNER c LIMIT 7 SLOT 6 PX 600000").unwrap();
-            client.acquire("alone", "OWNER c PX 600000").unwrap();
-            // After a rewrite, too.
-            release(client, "a");
-            slot(client, "a", "LIMIT 4 SLOT 4");
-        },
-        |server, ()| {
-            let mut client = server.client();
-            assert_eq!(slots(&mut client), [0, 1, 4]);
-            assert_eq!(slot(&mut client, "d", "LIMIT 4"), 2);
-            let alone: Vec<_> = client.holders("alone").iter().map(|one| (one.slot, one.limit)).collect();
-            assert_eq!(alone, [(6, 1)]);
-            assert_eq!(client.acquire("alone", "OWNER c LIMIT 9").unwrap().slot, Some(6));
-        },
-    );
-}
-
-#[test]
-fn a_replica_knows_them_and_gives_none_twice_when_it_takes_over() {
-    let primary = Server::start();
-    let replica = primary.replica();
-    let mut client = primary.client();
-    for owner in ["a", "b", "c"] {
-        slot(&mut client, owner, "LIMIT 4");
-    }
-    release(&mut client, "a");
-    slot(&mut client, "d", "LIMIT 4 SLOT 4");
-    readers(&mut client, ["r"]);
-    assert_eq!(slot(&mut client, "r", "LIMIT 4"), 1);
-    replica.wait_for_sync_with(&primary);
-    let mut there = replica.client();
-    assert_eq!(slots(&mut there), [2, 3, 4, 1]);
-    let digest = |client: &mut Client| client.ask::<Vec<String>>("DEBUG DIGEST-VALUE k");
-    assert_eq!(digest(&mut there), digest(&mut client));
-    there.ask::<()>("REPLICAOF NO ONE");
-    gets_null(&mut there, "e", "LIMIT 4");
-    release(&mut there, "c");
-    assert_eq!(slot(&mut there, "e", "LIMIT 4"), 3);
-    assert_eq!(slot(&mut there, "b", "LIMIT 4 ONCE"), 2);
-}
-
-/// A sample of a server's payloads, and two permits.
-fn permits(client: &mut Client, slots: [u64; 2]) -> Payload {
-    let permit = |owner, fence, slot| Part { room: 3, slot, ..reader(owner, fence) };
-    let [a, b] = slots;
-    Payload::lock(client, b"x", 1, 1).with_slots(0, &[permit(b"a", 5, a), permit(b"b", 6, b)])
-}
-
-#[test]
-fn a_payload_comes_back_as_it_was() {
-    let server = Server::start();
-    let mut client = server.client();
-    let [a, b] = ["LIMIT 3", "LIMIT 3 SLOT 3"].map(|options| {
-        let owner = if options.contains("SLOT") { "b" } else { "a" };
-        holds(&mut client, owner, options).fence as u64
-    });
+fn permits_beside_a_reader_are_dumped_in_the_documented_encoding_and_come_back() {
+    let (_server, mut client) = Server::and_client();
+    let asks = [("a", "LIMIT 4"), ("b", "LIMIT 4 SLOT 3"), ("r", "SHARED")];
+    let [a, b, r] = asks.map(|(owner, options)| holds(&mut client, owner, options).fence as u64);
+    // From then on they have no end, which is easier to tell than when it is.
     client.ask::<()>("PERSIST k");
-    client.ask::<()>("LOCK.ACQUIRE k OWNER b LIMIT 3");
-    let permit = |owner, fence, slot| Part { room: 3, slot, ..reader(owner, fence) };
-    let any = Payload::lock(&mut client, b"x", 1, 1);
-    let payload = any.packed(true, &[permit(b"a", a, 1), Part { holds: 2, ..permit(b"b", b, 3) }]).encode();
+    holds(&mut client, "b", "LIMIT 4");
+    let permit = |owner, fence, slot| Part { room: 4, slot, ..reader(owner, fence) };
+    let parts = [permit(b"a", a, 1), Part { holds: 2, ..permit(b"b", b, 3) }, reader(b"r", r)];
+    let payload = Payload::lock(&mut client, b"x", 1, 1).packed(true, &parts).encode();
     assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
     client.ask::<()>("DEL k");
     restore(&mut client, &payload).unwrap();
-    assert_eq!(slots(&mut client), [1, 3]);
+    let lasting =
+        client.holders("k").into_iter().map(|one| (one.fence as u64, one.holds, one.limit, one.slot));
+    assert_eq!(lasting.collect::<Vec<_>>(), [(a, 1, 4, 1), (b, 2, 4, 3), (r, 1, 0, 0)]);
     assert_eq!(client.ask::<Vec<u8>>("DUMP k"), payload);
-    assert_eq!(slot(&mut client, "c", "LIMIT 3"), 2);
-}
-
-#[test]
-fn payloads_that_no_server_of_ours_would_write() {
-    let server = Server::start();
-    let mut client = server.client();
-    for (what, slots) in [
-        ("a number twice", [2, 2]),
-        ("above the limit", [1, 4]),
-        ("beyond all", [1, 1 << 32]),
-        ("far beyond", [u64::MAX, 1]),
-    ] {
-        let payload = permits(&mut client, slots);
-        crate::input::payload::refused(&mut client, what, &payload.encode());
-    }
-    let any = Payload::lock(&mut client, b"x", 1, 1);
-    let numbered = any.with_slots(0, &[Part { slot: 1, ..reader(b"a", 5) }]);
-    crate::input::payload::refused(&mut client, "a reader with a number", &numbered.encode());
-    let whole = permits(&mut client, [1, 2]);
-    let body = whole.body();
-    for end in 10..body.len() {
-        crate::input::payload::refused_or_in_range(&mut client, "cut off", &whole.seal(&body[..end]));
-    }
-    restore(&mut client, &whole.encode()).unwrap();
-    assert_eq!(slots(&mut client), [1, 2]);
+    assert_eq!(slot(&mut client, "c", "LIMIT 4"), 2);
 }
 
 /// Grants of an earlier version have none until their owners ask again.
 #[test]
 fn grants_that_were_made_without_numbers_get_them_when_their_owners_ask_again() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let permit = |owner, fence| Part { room: 3, ..reader(owner, fence) };
     let payload = Payload::lock(&mut client, b"x", 1, 1).with_grants(0, &[permit(b"a", 5), permit(b"b", 6)]);
     restore_from_primary(&mut client, "k", 600_000, &payload.encode());
@@ -346,20 +223,4 @@ fn a_hundred_numbers_go_to_another_server() {
     here.ask::<()>(&format!("MIGRATE 127.0.0.1 {} k 0 30000", to.port()));
     assert_same_but_for(&kept(&mut there, "k"), &before, begin.elapsed().as_millis() as i64);
     works(&mut there, "k");
-}
-
-/// A session's number is free again with its connection; the crowd is in `slots_many`.
-#[test]
-fn a_number_is_free_when_its_session_ends() {
-    let server = Setup::new().start();
-    let (mut client, mut dies) = (server.client(), server.client());
-    assert_eq!(slot(&mut dies, "a", "LIMIT 2 SESSION"), 1);
-    assert_eq!(slot(&mut client, "b", "LIMIT 2"), 2);
-    let mut waiter = waits(&server, "c", "LIMIT 2");
-    drop(dies);
-    assert_eq!(waiter.granted().slot, Some(1));
-    soon("two of them", || slots(&mut client) == [2, 1]);
-    client.ask::<()>("PEXPIRE k 1");
-    wait_for("the lapse of both", || client.holders("k").is_empty());
-    assert_eq!(slot(&mut client, "d", "LIMIT 2"), 1);
 }

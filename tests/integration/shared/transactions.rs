@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{holds, readers, release};
+use super::readers;
 use crate::support::{Client, Server, grant, transaction};
 
 /// Whether a transaction that was begun by `WATCH k` before those lines is still carried out.
@@ -19,8 +19,7 @@ fn goes_on_after(client: &mut Client, other: &mut Client, lines: &[&str]) -> boo
 
 #[test]
 fn a_watch_is_broken_by_what_changes_any_grant() {
-    let server = Server::start();
-    let (mut client, mut other) = (server.client(), server.client());
+    let (_server, [mut client, mut other]) = Server::and_clients();
     for line in [
         "LOCK.ACQUIRE k OWNER c SHARED",
         "LOCK.ACQUIRE k OWNER a SHARED",
@@ -42,8 +41,7 @@ fn a_watch_is_broken_by_what_changes_any_grant() {
 
 #[test]
 fn a_watch_is_not_broken_by_what_changes_nothing() {
-    let server = Server::start();
-    let (mut client, mut other) = (server.client(), server.client());
+    let (_server, [mut client, mut other]) = Server::and_clients();
     readers(&mut other, ["a", "b"]);
     for line in [
         "LOCK.ACQUIRE k OWNER c",
@@ -63,8 +61,7 @@ fn a_watch_is_not_broken_by_what_changes_nothing() {
 
 #[test]
 fn a_transaction_sees_its_own_steps() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::and_client();
     let replies = transaction(
         &mut client,
         &[
@@ -84,32 +81,4 @@ fn a_transaction_sees_its_own_steps() {
     let expected = [Some("a"), Some("b"), None, Some("b"), None, Some("c")];
     assert_eq!(granted, expected.map(|owner| owner.map(|owner| (owner.to_string(), 1))));
     assert_eq!(client.holding("k"), ["c"]);
-}
-
-#[test]
-fn a_script_does_the_same() {
-    let server = Server::start();
-    for mut client in [server.client(), server.client_resp3()] {
-        let script = "redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'a', 'SHARED')
-                      redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'b', 'LIMIT', '2')
-                      local none = redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'c', 'SHARED', 'BLOCK', '0')
-                      redis.call('LOCK.RELEASE', KEYS[1], 'a')
-                      local some = redis.call('LOCK.ACQUIRE', KEYS[1], 'OWNER', 'c', 'SHARED')
-                      return {tostring(none), some[1], redis.call('LOCK.BREAK', KEYS[1])}";
-        let (none, some, broken): (String, String, i64) = client.ask_words(["EVAL", script, "1", "k"]);
-        assert!(none == "false" || none == "nil", "{none}");
-        assert_eq!((&some[..], broken), ("c", 2));
-    }
-}
-
-#[test]
-fn a_script_reads_who_holds_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    readers(&mut client, ["a", "b"]);
-    let script = "return #redis.call('LOCK.INFO', KEYS[1], 'FULL')[28]";
-    assert_eq!(client.ask_words::<i64, _>(["EVAL", script, "1", "k"]), 2, "two grants");
-    holds(&mut client, "c", "SHARED");
-    release(&mut client, "a");
-    assert_eq!(client.holding("k"), ["b", "c"]);
 }

@@ -3,12 +3,11 @@
 use redis::Value;
 
 use super::{DEADLOCK, count, gets_null, holds, readers, release, shown, waits};
-use crate::support::{Mailbox, Server, Waiter, grant, owners, queue, soon, wait_until_gone};
+use crate::support::{Listener, Server, grant, heard, owners, queue, wait_for};
 
 #[test]
 fn it_stands_in_front_of_the_queue_and_keeps_its_fence() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     let [reader, _] = readers(&mut client, ["a", "b"]);
     let mut writer = waits(&server, "w", "");
     let mut late = waits(&server, "r", "SHARED");
@@ -30,25 +29,8 @@ fn it_stands_in_front_of_the_queue_and_keeps_its_fence() {
 }
 
 #[test]
-fn it_waits_for_as_many_as_it_has_no_room_for() {
-    let server = Server::start();
-    let mut client = server.client();
-    readers(&mut client, ["a", "b", "c", "d"]);
-    let mut upgrade = waits(&server, "c", "LIMIT 2 ONCE");
-    release(&mut client, "a");
-    assert!(upgrade.is_blocked(&mut client));
-    assert_eq!(client.held_by("k", "c").unwrap().limit, 0, "not yet");
-    release(&mut client, "d");
-    let upgraded = upgrade.granted();
-    assert_eq!((&upgraded.owner[..], upgraded.holds), ("c", 1));
-    assert_eq!(client.held_by("k", "c").unwrap().limit, 2);
-    assert_eq!(client.holding("k"), ["b", "c"]);
-}
-
-#[test]
 fn each_way_in_which_the_others_end_lets_it_go_on() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     for end in ["LOCK.RELEASE k b", "LOCK.EXTEND k b PX 1", "LOCK.BREAK k FENCE #"] {
         let [reader, b] = readers(&mut client, ["a", "b"]);
         let mut upgrade = waits(&server, "a", "");
@@ -67,8 +49,7 @@ fn each_way_in_which_the_others_end_lets_it_go_on() {
 
 #[test]
 fn a_second_owner_that_wants_to_wait_for_one_is_told_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::and_client();
     readers(&mut client, ["a", "b", "c"]);
     let mut upgrade = waits(&server, "a", "");
     let before = client.snapshot();
@@ -91,58 +72,8 @@ fn a_second_owner_that_wants_to_wait_for_one_is_told_at_once() {
 }
 
 #[test]
-fn when_the_first_gives_up_a_second_may_wait() {
-    let server = Server::start();
-    let mut client = server.client();
-    readers(&mut client, ["a", "b"]);
-    let first = waits(&server, "a", "");
-    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER b BLOCK 0"), DEADLOCK);
-    client.ask::<()>(&format!("CLIENT KILL ID {}", first.id));
-    wait_until_gone(&mut client, first.id);
-    let mut second = waits(&server, "b", "");
-    assert_eq!(client.holding("k"), ["a", "b"], "the grant is no part of the wait");
-    release(&mut client, "a");
-    assert_eq!(second.granted().holds, 2);
-}
-
-/// One that has waited in vain keeps what it had.
-#[test]
-fn its_time_may_be_up() {
-    let server = Server::start();
-    let mut client = server.client();
-    let [reader, _] = readers(&mut client, ["a", "b"]);
-    let mut writer = waits(&server, "w", "");
-    let upgrade: Value = client.ask("LOCK.ACQUIRE k OWNER a PX 600000 BLOCK 50");
-    assert_eq!(upgrade, Value::Nil);
-    let held = client.held_by("k", "a").unwrap();
-    assert_eq!(held.lasting(), ("a", reader.fence, 1, 0));
-    assert_eq!(owners(&mut client, "k"), ["w"]);
-    release(&mut client, "b");
-    release(&mut client, "a");
-    writer.granted();
-}
-
-/// Behind an upgrade that goes away, those who fit come in.
-#[test]
-fn those_behind_one_that_goes_away_come_in() {
-    let server = Server::start();
-    let mut client = server.client();
-    for leave in ["CLIENT KILL ID #", "CLIENT UNBLOCK # ERROR", "CLIENT UNBLOCK # TIMEOUT"] {
-        readers(&mut client, ["a", "b"]);
-        let upgrade = waits(&server, "a", "");
-        let mut reader = waits(&server, "r", "SHARED");
-        assert_eq!(owners(&mut client, "k"), ["a", "r"]);
-        client.ask::<()>(&leave.replace('#', &upgrade.id.to_string()));
-        reader.granted();
-        assert_eq!(client.holding("k"), ["a", "b", "r"], "{leave}");
-        client.ask::<()>("LOCK.BREAK k");
-    }
-}
-
-#[test]
 fn it_may_wait_without_a_connection() {
-    let server = Server::start();
-    let (mut client, mut mail) = (server.client(), Mailbox::of(&server, "ch"));
+    let (server, mut client, mut mail) = heard("");
     let [reader, _] = readers(&mut client, ["a", "b"]);
     let mut writer = waits(&server, "w", "");
     let ask = "LOCK.ACQUIRE k OWNER a ONCE PX 600000 BLOCK 60000 NOTIFY ch";
@@ -158,45 +89,55 @@ fn it_may_wait_without_a_connection() {
     writer.granted();
 }
 
-/// Whoever waits for an upgrade can still be held to its grant: by its own connections.
+/// Owner a waits to write while it reads; its grant ends in that way, and it waits on, for a new one. Found by the module itself, not by
+/// the server's search for what has expired.
 #[test]
-fn meanwhile_its_grant_is_one_as_any() {
-    let server = Server::start();
-    let mut client = server.client();
-    readers(&mut client, ["a", "b"]);
-    let mut upgrade = waits(&server, "a", "");
-    assert_eq!(client.ask::<i64>("LOCK.EXTEND k a PX 700000"), 700_000);
-    assert_eq!(holds(&mut client, "a", "SHARED").holds, 2);
-    assert_eq!(release(&mut client, "a"), 1);
-    release(&mut client, "b");
-    assert!(upgrade.granted().lease > 600_000);
-    soon("one holder", || client.holding("k") == ["a"]);
-}
-
-/// It is served before those who came with it: readers that keep coming don't hold it up.
-#[test]
-fn readers_that_keep_coming_dont_hold_it_up() {
-    let server = Server::start();
-    let mut client = server.client();
-    readers(&mut client, ["a", "b"]);
-    let mut upgrade = waits(&server, "a", "");
-    let mut late: Vec<Waiter> =
-        (0..5).map(|number| waits(&server, &format!("r{number}"), "SHARED")).collect();
-    release(&mut client, "b");
-    assert_eq!(upgrade.granted().holds, 2);
-    client.ask::<()>("LOCK.RELEASE k a ALL");
-    for waiter in &mut late {
-        waiter.granted();
+fn its_own_grant_ends_and_it_waits_on() {
+    for end in ["LOCK.EXTEND k a PX 100", "LOCK.BREAK k FENCE #", "LOCK.RELEASE k a"] {
+        let (server, mut client) = Server::and_client();
+        client.ask::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
+        let [reader, other] = readers(&mut client, ["a", "b"]);
+        let mut upgrade = waits(&server, "a", "");
+        client.ask::<Value>(&end.replace('#', &reader.fence.to_string()));
+        wait_for("the end of the grant", || client.holding("k") == ["b"]);
+        assert!(upgrade.is_blocked(&mut client), "{end}");
+        release(&mut client, "b");
+        let next = upgrade.granted();
+        assert!(
+            next.fence > other.fence && next.holds == 1,
+            "{end}: {next:?} is no new grant after {other:?}"
+        );
+        assert_eq!(client.held_by("k", "a").unwrap().limit, 1);
     }
 }
 
+/// Where all grants end at once, it gets a new one at once.
 #[test]
-fn an_upgrade_in_a_transaction_is_told_null_where_another_waits() {
-    let server = Server::start();
-    let mut client = server.client();
+fn its_own_grant_ends_with_all_the_others() {
+    let (server, mut client) = Server::and_client();
+    for end in ["LOCK.BREAK k", "DEL k", "FLUSHALL", "RENAME k other"] {
+        let [reader, _] = readers(&mut client, ["a", "b"]);
+        let mut upgrade = waits(&server, "a", "");
+        client.ask::<Value>(end);
+        let next = upgrade.granted();
+        assert!(next.fence > reader.fence && next.holds == 1, "{end}: {next:?}");
+        assert_eq!(client.holding("k"), ["a"], "{end}");
+        client.ask::<()>("FLUSHALL");
+    }
+}
+
+/// A second owner may wait for an upgrade once the first has no grant to upgrade any more.
+#[test]
+fn a_second_upgrade_comes_before_one_that_has_lost_its_grant() {
+    let (server, mut client) = Server::and_client();
     readers(&mut client, ["a", "b", "c"]);
-    let _upgrade = waits(&server, "a", "");
-    client.ask::<()>("MULTI");
-    client.ask::<()>("LOCK.ACQUIRE k OWNER b BLOCK 1000");
-    assert_eq!(client.ask::<Vec<Value>>("EXEC"), [Value::Nil]);
+    let mut listener = Listener::new(&server, "Ed");
+    let mut first = waits(&server, "a", "");
+    client.ask::<()>("LOCK.EXTEND k a PX 300");
+    assert_eq!(listener.next(), ["lock.extended k", "lock.lapsed k"]);
+    let mut second = waits(&server, "b", "");
+    release(&mut client, "c");
+    assert_eq!(second.granted().holds, 2, "its grant is the only one");
+    client.ask::<()>("LOCK.RELEASE k b ALL");
+    assert_eq!(first.granted().holds, 1);
 }

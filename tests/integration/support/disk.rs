@@ -64,16 +64,16 @@ impl Syncs {
     }
 
     pub(crate) fn work(&self) {
-        self.0.set(0);
+        self.0.set(0, 0);
     }
 
     /// From now on the server is told that it did not.
     pub(crate) fn fail(&self) {
-        self.0.set(1);
+        self.0.set(0, 1);
     }
 
     /// From now on the server is told nothing.
     pub(crate) fn hang(&self) {
-        self.0.set(2);
+        self.0.set(0, 2);
     }
 }

@@ -2,12 +2,20 @@
 
 use redis::{Value, from_redis_value};
 
-use super::{Client, Server};
+use super::{Client, Server, Setup};
 
 /// A connection that has subscribed to a channel.
 pub(crate) struct Mailbox {
     client: Client,
     channel: String,
+}
+
+/// A server with those settings, a client, and the mail of `ch`.
+#[track_caller]
+pub(crate) fn heard(settings: &str) -> (Server, Client, Mailbox) {
+    let (server, client) = Setup::new().module_args(settings).start_and_client();
+    let mail = Mailbox::of(&server, "ch");
+    (server, client, mail)
 }
 
 impl Mailbox {

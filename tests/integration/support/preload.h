@@ -1,4 +1,4 @@
-/* A number that a test changes while the server runs. It is in the file that REDISLOCK_PRELOADED names; without one there is none. */
+/* Two numbers that a test changes while the server runs. They are in the file that REDISLOCK_PRELOADED names; without one there are none. */
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@ __attribute__((constructor)) static void open_number(void) {
     const char *path = getenv("REDISLOCK_PRELOADED");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file < 0) return;
-    void *page = mmap(NULL, sizeof *number, PROT_READ, MAP_SHARED, file, 0);
+    void *page = mmap(NULL, 2 * sizeof *number, PROT_READ, MAP_SHARED, file, 0);
     if (page != MAP_FAILED) number = page;
     close(file);
 }

@@ -1,4 +1,4 @@
-//! A library that a server is made to load first, with a number that the test changes while the server runs.
+//! A library that a server is made to load first, with two numbers that the test changes while the server runs.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -11,16 +11,17 @@ use super::{Setup, root};
 
 pub(super) struct Preload {
     folder: TempDir,
-    number: File,
+    numbers: File,
 }
 
 impl Preload {
     /// That file beside this one, which includes `preload.h`.
     pub(super) fn new(source: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("redislock-preload-").tempdir().unwrap();
-        let number = File::create_new(folder.path().join("number")).unwrap();
-        let preload = Self { folder, number };
-        preload.set(0);
+        let numbers = File::create_new(folder.path().join("numbers")).unwrap();
+        let preload = Self { folder, numbers };
+        preload.set(0, 0);
+        preload.set(1, 0);
         let source = root().join("tests/integration/support").join(source);
         // The linker that this test was linked with.
         let status = Command::new("cc")
@@ -36,12 +37,12 @@ impl Preload {
     pub(super) fn of(&self, setup: Setup) -> Setup {
         setup
             .with_variable("LD_PRELOAD", self.library())
-            .with_variable("REDISLOCK_PRELOADED", self.folder.path().join("number"))
+            .with_variable("REDISLOCK_PRELOADED", self.folder.path().join("numbers"))
     }
 
-    pub(super) fn set(&self, number: i64) {
+    pub(super) fn set(&self, which: u64, number: i64) {
         // In place: servers have the file in their memory.
-        self.number.write_all_at(&number.to_ne_bytes(), 0).unwrap();
+        self.numbers.write_all_at(&number.to_ne_bytes(), 8 * which).unwrap();
     }
 
     fn library(&self) -> PathBuf {

@@ -10,7 +10,7 @@ pub(super) const NEWEST_VALKEY: &str = "valkey-9";
 const NEWEST_REDIS: &str = "redis-8.6";
 
 /// The steps that are not those of a server.
-pub(super) const FAMILIES: [&str; 18] = [
+pub(super) const FAMILIES: [&str; 19] = [
     "format",
     "lints",
     "shellcheck",
@@ -22,6 +22,7 @@ pub(super) const FAMILIES: [&str; 18] = [
     "unit",
     "image",
     "evidence",
+    "book",
     "clients",
     "conformance",
     "fuzz",
@@ -187,6 +188,7 @@ pub(super) fn rest(tree: &Tree) -> Vec<Step> {
     }
     steps.push(step("image", "image", Kind::Image));
     steps.push(step("evidence", "evidence", Kind::Evidence));
+    steps.push(step("book", "book", Kind::Script(&["docs"])));
     steps.extend(tree.clients.iter().map(|name| client(name, FIRST, true)));
     // Where there is a package, the other server has its scenarios.
     let alone = tree.clients.iter().filter(|name| !tree.packages.contains(name));

@@ -5,10 +5,19 @@ declare(strict_types=1);
 namespace Redislock\Laravel;
 
 use Illuminate\Cache\RedisStore;
+use Illuminate\Contracts\Redis\Factory;
 
 /** Laravel's Redis store for the cache, with these locks: for Cache::lock, ShouldBeUnique, WithoutOverlapping, onOneServer. */
 final class LockStore extends RedisStore
 {
+    /** @param array<string, mixed> $config the store in config/cache.php, read as by the driver `redis` */
+    public static function of(Factory $redis, array $config, string $prefix): self
+    {
+        $connection = $config['connection'] ?? 'default';
+        $store = new self($redis, $config['prefix'] ?? $prefix, $connection);
+        return $store->setLockConnection($config['lock_connection'] ?? $connection);
+    }
+
     public function lock($name, $seconds = 0, $owner = null)
     {
         return new Lock($this->lockConnection(), $this->prefix . $name, $seconds, $owner);

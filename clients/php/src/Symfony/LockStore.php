@@ -86,7 +86,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
         }
         $request = $this->request($key);
         try {
-            $this->run(fn() => $this->locks->command([...$request->release([]), 'ALL'], $request));
+            $this->run(fn() => $this->locks->command([...$request->release([]), 'ALL'], $request, 1.0)); // at exit, too
         } catch (LockLost) { // it is gone, as it should be
         }
         $key->removeState(self::class . ' writes');
@@ -121,6 +121,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
             $key->reduceLifetime($began + $this->initialTtl - Locks::now());
         }
         $key->setState(self::class . ' writes', !$shared);
+        $key->setState(self::class . ' database', $request->database);
         $this->taken[$key] = getmypid();
         $this->checkNotExpired($key);
     }
@@ -140,6 +141,7 @@ final class LockStore implements BlockingStoreInterface, BlockingSharedLockStore
         }
         $lease = $ttl === null ? null : max(0.001, $ttl);
         $request = new Request([(string) $key], $wait, $lease, $shared, session: $this->session, owner: $key->getState(self::class));
+        $request->database = $key->hasState(self::class . ' database') ? $key->getState(self::class . ' database') : null;
         return $request;
     }
 

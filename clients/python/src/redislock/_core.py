@@ -48,6 +48,8 @@ class Signal(Protocol):
 class IO(Protocol):
     """What differs between threads and asyncio."""
 
+    shields: bool  # what is cancelled comes to its end all the same
+
     def signal(self) -> Signal: ...
     def woken(self) -> Signal: ...
     def started(self) -> bool: ...
@@ -74,8 +76,10 @@ class Handle:
         self._slots: list[int] = []
         self._until = self._due = math.inf  # when the lease is over, and when there is something to do for this lock
         self._lease = 30.0
-        self._place = self._asking = self._unsure = self._doubt = self._cancelled = False
+        self._place = self._asking = self._unsure = self._doubt = False
+        self._cancelled = ""  # why the wait was given up
         self._answered: Signal | None = None
+        self._inside: Any = None  # the task of a block, which gives back what it holds at the end of the program, too
         self._heard_lost: set[int] = set()
         self._asks, self._asked = 0, 0.0  # how often it was asked for, and when last
         self._told: tuple[int, int, int] | None = None  # a message that the lock is granted: fence, ms that it lasts unclaimed, slot
@@ -129,6 +133,13 @@ class Core:
         self.closed = False
         self.start = True  # the server knows START, as far as we know
         self.tick = io.signal()
+        self.reset()
+
+    def begin_anew(self) -> None:
+        """In a child after a fork: what was held is its parent's."""
+        for handles in self.handles.values():
+            for handle in handles:
+                handle._state = "over"
         self.reset()
 
     def reset(self) -> None:
@@ -195,7 +206,7 @@ class Core:
                 return
             if monotonic() >= end and wait:
                 raise error or NotAcquired(f"someone else holds {request}")
-        raise Cancelled(f"no longer wanted: {request}")
+        raise Cancelled(f"{handle._cancelled}: {request}")
 
     def _starts(self, handle: Handle) -> bool:
         """Whether the lock is held from the message on. What is believed ends as if the grant had been made when it was asked for last: it
@@ -324,6 +335,8 @@ class Core:
 
     async def extend(self, handle: Handle, lease: Seconds | None) -> float:
         handle.check()
+        if handle._state != "held":
+            raise LockError(f"not held: {handle._request}")
         if lease is not None:
             seconds("lease", lease)
             handle._request.lease = lease
@@ -349,7 +362,9 @@ class Core:
             for listener in listeners:
                 try:
                     listener(handle._error)
-                except Exception:  # the thread that found out serves all other locks as well
+                except (Exception, SystemExit) as error:  # the thread that found out serves all other locks as well
+                    if self.io.shields and isinstance(error, SystemExit):  # with tasks, it is to end the program
+                        raise
                     log.exception("a listener of %s failed", handle._request)
 
     # The end
@@ -357,15 +372,23 @@ class Core:
     async def release(self, handle: Handle) -> None:
         if handle._state == "lost":
             self.io.spawn(self._part(handle))  # perhaps it was only the network: then others get it at once
-            handle.check()
-        if handle._state == "held" and await self._part(handle):
+        elif handle._state == "held" and await self._part(handle):
             handle._error = LockLost(f"{handle._request}: found out when it was released")
-            handle.check()
+        handle.check()
+
+    def drop(self, handle: Handle) -> None:
+        """A release, or an acquire, did not come to its end: the clock gives up what there is."""
+        if handle._state in ("held", "parting"):
+            handle._state = "parting"
+            self._plan(handle, 0, "parting")
+        else:
+            with self.mutex:
+                self._forget(handle)
 
     async def _part(self, handle: Handle) -> bool:
         """Gives up the grant or the place. What can't be sent now is sent later. True: the grant was gone already."""
         request, again, gone = handle._request, handle._state == "parting", False
-        if handle._asking:  # on another connection, what gives it up could overtake the question
+        if handle._asking and self.io.shields:  # on another connection, what gives it up could overtake the question
             handle._answered = self.io.signal()
             await handle._answered.sleep(math.inf)
         with self.mutex:
@@ -395,7 +418,7 @@ class Core:
             return False
         except exceptions.ResponseError as refusal:
             gone = str(refusal).startswith("NOTHELD")
-        except BaseException:
+        except Exception:
             self._over(handle)
             raise
         self._over(handle)
@@ -416,23 +439,26 @@ class Core:
         if not mine:
             self.handles.pop(handle.owner, None)
 
-    async def end(self) -> None:
-        """Releases what is held. What waits gives up."""
+    async def end(self, why: str) -> None:
+        """Releases what is held, and tells its holders. What waits gives up."""
+        self.closed = True
         with self.mutex:
             handles = [handle for those in self.handles.values() for handle in those]
         for handle in handles:
             if handle._state == "waiting":
-                handle._cancelled = True
+                handle._cancelled = why
                 handle._woken.set()
             else:
+                self._lose(handle, why)
                 await self._part(handle)
 
     async def give_back(self) -> None:
         """At the end of the program. What is not renewed was meant to last as long as its lease."""
         with self.mutex:
-            handles = [handle for those in self.handles.values() for handle in those if handle._state == "held"]
+            handles = [handle for those in self.handles.values() for handle in those]
         for handle in handles:
-            if handle._request.renew or handle._request.session:
+            kept = handle._request.renew or handle._request.session
+            if handle._state in ("held", "parting") and kept and not handle._inside:
                 await self._part(handle)
 
     # The messages

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from redis.backoff import NoBackoff
@@ -15,3 +18,12 @@ def settings(client: Any, retry: Any) -> dict[str, Any]:
     wanted = {name: value for name, value in pool.connection_kwargs.items() if name not in ("retry_on_error", "retry_on_timeout")}
     wanted |= {"decode_responses": False, "retry": retry(NoBackoff(), 0), "connection_class": pool.connection_class}
     return wanted
+
+
+def made_of(client: Any, locks: Any, name: str, closing: Callable[[Any, Any], Any]) -> None:
+    """A client opens again when it is used again, so only a call of its `close` tells that it was closed: that ends its locks."""
+    made = vars(client).setdefault("_redislock_made", weakref.WeakSet())
+    made.add(locks)
+    if name not in vars(client):
+        me, method = weakref.ref(client), getattr(type(client), name)
+        setattr(client, name, lambda *given, **named: closing(list(made), partial(method, me(), *given, **named)))

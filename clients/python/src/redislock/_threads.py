@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from multiprocessing.util import Finalize
 from queue import SimpleQueue
 from time import monotonic, sleep
 from types import TracebackType
@@ -30,7 +30,7 @@ Client = Union["redis.Redis", "redis.RedisCluster"]
 
 
 A_LOOK = 1.0  # s: so long a thread that reads may miss that its wait has ended, if the server is silent
-AT_EXIT = 1.0  # s: the end of the program waits no longer for a server that does not answer
+AT_EXIT = 1.0  # s: the end of the program, or of the client, waits no longer for a server that does not answer
 REST = 0.01  # s: so late a loss may be heard when nobody waits any more
 
 
@@ -41,12 +41,28 @@ def run(work: Coroutine[Any, Any, object]) -> None:
         raise AssertionError("it suspended")
 
 
-@atexit.register
 def _give_back() -> None:
-    """At the program's orderly end. No thread can be started any more, but those of the locks still run."""
+    """At the process's orderly end. No thread can be started any more, but those of the locks still run."""
     ends = monotonic() + AT_EXIT
-    for given in [io.give_back() for io in list(_Threads.all) if io.started() and not io.core.closed]:
+    for given in [io.soon(io.core.give_back()) for io in list(_Threads.all) if io.started() and not io.core.closed]:
         given.wait(max(0, ends - monotonic()))
+
+
+def _begin_anew() -> None:
+    """In a child after a fork, before any of its threads comes: threads and connections are the parent's."""
+    for io in list(_Threads.all):
+        io.core.begin_anew()
+        io.reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _closing(made: list[Locks], close: Callable[[], object]) -> None:
+    for locks in made:
+        locks._client_closed()
+    close()
 
 
 class _Signal(threading.Event):
@@ -105,9 +121,9 @@ class _Reader:
         try:
             while not (woken.is_set or self.core.closed) and (left := end - monotonic()) > 0:
                 run(self.core.hear(min(left, A_LOOK)))
-        except Exception as error:
+        except exceptions.RedisError as error:
             self.core.broken(error)
-        except BaseException:  # in the midst of a message, perhaps
+        except BaseException:  # of a signal handler, in the midst of a message, perhaps
             self.core.alive = False
             raise
         finally:
@@ -147,14 +163,16 @@ class _Threads:
     clock wants sent."""
 
     all: ClassVar[weakref.WeakSet[_Threads]] = weakref.WeakSet()
+    process: ClassVar[int | None] = None  # whose end gives back
+    shields = False
 
     def __init__(self, client: Client) -> None:
         self.all.add(self)
         self.client, self.core = client, Core(self)
-        self._reset()
+        self.reset()
 
-    def _reset(self) -> None:
-        self.process, self.starting = os.getpid(), threading.Lock()
+    def reset(self) -> None:
+        self.starting = threading.Lock()
         self.threads: list[threading.Thread] = []
         self.jobs: SimpleQueue[Coroutine[Any, Any, object] | None] = SimpleQueue()
         self.turns, self.session_turn = threading.BoundedSemaphore(_own.COMMANDS), threading.BoundedSemaphore(1)
@@ -219,12 +237,9 @@ class _Threads:
         self.jobs.put(work)
 
     def started(self) -> bool:
-        return bool(self.threads) and self.process == os.getpid()
+        return bool(self.threads)
 
     async def start(self) -> None:
-        if self.process != os.getpid():  # a child after a fork: threads and connections are the parent's
-            self.core.reset()
-            self._reset()
         with self.starting:
             if not self.threads:
                 await self.core.subscribe()
@@ -232,6 +247,9 @@ class _Threads:
                 self.threads = [threading.Thread(target=target, daemon=True, name="redislock") for target in work]
                 for thread in self.threads:
                     thread.start()
+                if _Threads.process != os.getpid():
+                    _Threads.process = os.getpid()
+                    Finalize(None, _give_back, exitpriority=0)  # as `atexit`, also in a process of `multiprocessing`
 
     async def subscribe(self) -> None:
         source: Any = self._client(1) if self.commands is not self.client else self.client
@@ -254,23 +272,29 @@ class _Threads:
             except Exception:
                 log.exception("a renewal or a release failed")
 
-    def give_back(self) -> threading.Event:
-        """What is renewed would stay for the rest of its lease."""
-        given = threading.Event()
+    def soon(self, work: Coroutine[Any, Any, object]) -> threading.Event:
+        """What another thread does: it is not to keep this one for longer than it likes."""
+        done = threading.Event()
 
-        async def work() -> None:
+        async def job() -> None:
             try:
-                await self.core.give_back()
+                await work
             finally:
-                given.set()
+                done.set()
 
-        self.spawn(work())
-        return given
+        self.spawn(job())
+        return done
 
     def close(self) -> None:
-        if self.process != os.getpid():
-            return
-        run(self.core.end())
+        run(self.core.end("the locks were closed"))
+        self._stop(monotonic() + SILENCE)
+
+    def client_closed(self) -> None:
+        ends = monotonic() + AT_EXIT
+        self.soon(self.core.end("the client was closed")).wait(AT_EXIT)
+        self._stop(ends)
+
+    def _stop(self, ends: float) -> None:
         self.core.closed = True
         self.core.tick.set()
         self.reader.free.set()
@@ -278,7 +302,8 @@ class _Threads:
         with suppress(Exception):
             self.pubsub.ping()  # wakes the thread that hears
         for thread in self.threads:
-            thread.join(SILENCE)
+            if thread is not threading.current_thread():  # of a listener that closes
+                thread.join(max(0, ends - monotonic()))
         if self.commands is not self.client:
             self.commands.close()
             self.sessions.close()
@@ -290,14 +315,20 @@ class Lock(Handle):
     _core: Core
 
     def acquire(self) -> Lock:
-        self._process = os.getpid()
-        run(self._core.acquire(self))
-        return self
+        try:
+            run(self._core.acquire(self))
+            return self
+        except BaseException:
+            self._core.drop(self)
+            raise
 
     def release(self) -> None:
         """Raises `LockLost` if the lock was lost meanwhile."""
-        if self._process == os.getpid():  # in a child after a fork, the lock is the parent's
+        try:
             run(self._core.release(self))
+        except BaseException:  # Ctrl-C, perhaps
+            self._core.drop(self)
+            raise
 
     def extend(self, lease: Seconds | None = None) -> None:
         """Sets the lease again, counted from now, and is the length of renewals from then on."""
@@ -305,7 +336,7 @@ class Lock(Handle):
 
     def cancel(self) -> None:
         """For other threads: the wait ends with `Cancelled`."""
-        self._cancelled = True
+        self._cancelled = "no longer wanted"
         self._woken.set()
 
     def __enter__(self) -> Lock:
@@ -323,15 +354,21 @@ class Locks:
     """The locks of a process: make one, and share it between all threads. `client` is a `Redis`, of Sentinel too, or a `RedisCluster`."""
 
     def __init__(self, client: Client) -> None:
-        self._io = _Threads(client)
+        self._client, self._io = client, _Threads(client)
+        _own.made_of(client, self, "close", _closing)
 
     def lock(self, *keys: Key, **options: Unpack[Options]) -> Lock:
         """`with locks.lock("invoice:42", wait=10) as held: ...`. Times are seconds or `timedelta`."""
         return Lock(self._io.core, Request(keys, **options))
 
     def close(self) -> None:
-        """Releases what is held, and ends all waits."""
+        """Releases what is held, tells its holders, and ends all waits."""
         self._io.close()
+
+    def _client_closed(self) -> None:
+        if (io := self._io).started() and not io.core.closed:
+            self._io = _Threads(self._client)  # as the client, they begin anew
+            io.client_closed()
 
     def __enter__(self) -> Locks:
         return self

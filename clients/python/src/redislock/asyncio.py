@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from ._request import Options
 
 Client = Union["redis.Redis", "redis.RedisCluster"]
+
+AT_END = 1.0  # s: the end of the program, or of the client, waits no longer for a server that does not answer
+
+
+async def _closing(made: list[Locks], close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    for locks in made:
+        await locks._client_closed()
+    await close()
 
 
 class _Signal:
@@ -59,6 +67,8 @@ class _Signal:
 
 class _Tasks:
     """IO for one event loop. Two tasks serve it: one hears messages, one is the clock."""
+
+    shields = True
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -148,7 +158,16 @@ class _Tasks:
         async with self.starting:
             if not self.serving:
                 await self.core.subscribe()
-                self.serving = [self._task(self.core.listen()), self._task(self.core.clock())]
+                self.serving = [self._task(self.core.listen()), self._task(self._clock())]
+
+    async def _clock(self) -> None:
+        """The end of `asyncio.run` cancels it. Blocks, which it cancels too, give back what they hold."""
+        try:
+            await self.core.clock()
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                await asyncio.wait_for(self.core.give_back(), AT_END)
+            raise
 
     async def subscribe(self) -> None:
         source: Any = self._client(1) if self.commands is not self.client else await self.client.initialize()
@@ -164,9 +183,8 @@ class _Tasks:
     async def unsubscribe(self) -> None:
         await self.pubsub.aclose()
 
-    async def close(self) -> None:
-        await self.finish(self.core.end())
-        self.core.closed = True
+    async def close(self, why: str = "the locks were closed") -> None:
+        await self.finish(self.core.end(why))
         for task in self.serving:
             task.cancel()
         await asyncio.gather(*self.serving, return_exceptions=True)
@@ -182,7 +200,6 @@ class _Tasks:
 class Lock(Handle):
     """A lock that is held for a block, which is cancelled when the lock is lost; or from `acquire` to `release`. It is used once."""
 
-    _inside: asyncio.Task[Any] | None = None
     _struck = False
 
     async def acquire(self) -> Lock:
@@ -192,7 +209,6 @@ class Lock(Handle):
     async def release(self) -> None:
         """Raises `LockLost` if the lock was lost meanwhile."""
         await self._core.io.finish(self._core.release(self))
-        self.check()
 
     async def extend(self, lease: Seconds | None = None) -> None:
         """Sets the lease again, counted from now, and is the length of renewals from then on."""
@@ -232,15 +248,23 @@ class Locks:
     """The locks of an event loop: make one, and share it between all tasks. `client` is a `Redis`, of Sentinel too, or a `RedisCluster`."""
 
     def __init__(self, client: Client) -> None:
-        self._io = _Tasks(client)
+        self._client, self._io = client, _Tasks(client)
+        if not isinstance(client, redis.RedisCluster):  # which calls its own `aclose` at some errors
+            _own.made_of(client, self, "aclose", _closing)
 
     def lock(self, *keys: Key, **options: Unpack[Options]) -> Lock:
         """`async with locks.lock("invoice:42", wait=10) as held: ...`. Times are seconds or `timedelta`."""
         return Lock(self._io.core, Request(keys, **options))
 
     async def close(self) -> None:
-        """Releases what is held, and ends all waits."""
-        await self._io.close()
+        """Releases what is held, tells its holders, and ends all waits."""
+        await asyncio.shield(asyncio.create_task(self._io.close()))  # it may cancel this task, as that of a block
+
+    async def _client_closed(self) -> None:
+        if (io := self._io).started() and not io.core.closed:
+            self._io = _Tasks(self._client)  # as the client, they begin anew
+            closing = asyncio.create_task(io.close("the client was closed"))
+            await asyncio.wait({closing}, timeout=AT_END)
 
     async def __aenter__(self) -> Locks:
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partialmethod
 from time import monotonic
 from typing import Any
@@ -13,15 +12,10 @@ from redis.exceptions import LockError, LockNotOwnedError
 
 from . import _request, _threads
 
-_made = threading.Lock()
-
-
 def _locks(client: Any) -> _threads.Locks:
     """Those of this client: all its locks share a subscription and a timer."""
-    with _made:
-        if "_redislock" not in vars(client):
-            client._redislock = _threads.Locks(client)
-        return client._redislock  # type: ignore[no-any-return]
+    made = vars(client).get("_redislock") or vars(client).setdefault("_redislock", _threads.Locks(client))
+    return made  # type: ignore[no-any-return]
 
 
 class Lock(redis.lock.Lock):

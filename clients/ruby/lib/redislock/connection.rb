@@ -10,14 +10,20 @@ module Redislock
     def self.like(client)
       one = client.respond_to?(:with) ? client.with(&:itself) : client # of a pool
       if defined?(::Redis) && one.is_a?(::Redis)
-        kind = ::Redis::VERSION.to_i < 5 ? Redis4 : Redis5
-        -> { kind.new(one.dup) }
+        ::Redis::VERSION.to_i < 5 ? like4(one) : -> { Redis5.new(one.dup) }
       elsif one.respond_to?(:call_once_v) && one.respond_to?(:config)
         -> { Plain.new(one.config.new_client) }
       else
         raise ArgumentError, "the client must be a Redis, a RedisClient, or a pool of them: #{client.class}"
       end
     end
+
+    # A copy does not know of a `select`.
+    def self.like4(one)
+      database = one._client.db if one._client.is_a?(::Redis::Client)
+      -> { Redis4.new(one.dup.tap { |copy| copy._client.db = database if database }) }
+    end
+    private_class_method :like4
 
     # redis-client.
     class Plain

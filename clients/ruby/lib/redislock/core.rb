@@ -18,12 +18,15 @@ module Redislock
 
     attr_reader :pid
 
+    # Neither of a parent, before a fork, nor of a client that was closed since.
+    def current? = @pid == Process.pid && !@client_closed
+
     def initialize(connect)
       @pid, @channel = Process.pid, "redislock:#{SecureRandom.uuid}"
       @mutex, @tick = Mutex.new, ConditionVariable.new
       @entries, @next_look = {}, NEVER
       @wires = Wires.new(connect)
-      @up = @closed = @done = false
+      @up = @closed = @client_closed = @done = false
       @start = true # the server knows START, as far as we know
     end
 
@@ -93,14 +96,14 @@ module Redislock
       exclusively { loss(entry) || (entry.listeners << listener && nil) }&.then { |error| listener.call(error) }
     end
 
-    def close
+    def close(why = "the locks were closed")
       exclusively do
         return if @closed
 
         @closed = true
         all.each do |entry|
-          fail_wait(entry, Closed.new("the locks were closed")) if entry.state == :waiting
-          leave(entry) if entry.state == :held
+          fail_wait(entry, Closed.new(why)) if entry.state == :waiting
+          lose(entry, why)
         end
         limit = now + Wires::SILENCE
         while (entry = all.first) && now < limit
@@ -111,6 +114,19 @@ module Redislock
       end
       @clock&.join
       @wires.close
+    end
+
+    def client_closed
+      @client_closed = true unless @closed
+      close("the client was closed")
+    end
+
+    # At the end of the program. What is not renewed was meant to last as long as its lease, and a block gives back its lock itself.
+    def program_ends(limit)
+      exclusively do
+        all.each { |entry| leave(entry) if entry.state == :held && entry.loose && entry.request.kept? }
+        all.each { |entry| pause(entry, limit - now) { entry.state == :over } if entry.state == :leaving }
+      end
     end
 
     private
@@ -295,7 +311,7 @@ module Redislock
       give_back(entry.request, entry.fences, unsure: entry.unsure)
       entry.changed.broadcast
       listeners, error = entry.listeners, entry.error
-      Wires.thread { listeners.each { |listener| listener.call(error) } } unless listeners.empty?
+      listeners.each { |listener| Wires.thread { listener.call(error) } } # one that fails hinders no other, and Ruby reports it
     end
 
     # Releases a grant that nobody wants.

@@ -17,6 +17,7 @@ module Redislock
     attr_accessor :unclaimed # its work has begun at the message, and the server has not been asked since
     attr_accessor :place, :unsure # it may have a place; an answer was lost, so it may be held
     attr_accessor :used # others had the grant, or will have it, when this one left
+    attr_accessor :loose # no block gives it back
     attr_accessor :again # what gives it up was sent before, so NOTHELD says nothing
     attr_accessor :tries, :trouble, :extension, :error
 

@@ -11,12 +11,14 @@ module Redislock
 
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # It can be killed, though it is made where nothing may come in between.
+    # It can be killed, though it is made where nothing may come in between. Puma need not warn of it before it forks.
     def self.thread
-      Thread.new do
+      thread = Thread.new do
         Thread.current.name = "redislock"
         Thread.handle_interrupt(Object => :immediate) { yield }
       end
+      thread.thread_variable_set(:fork_safe, true)
+      thread
     end
 
     # At its end, a process kills all its threads. Those that hold a lock release it then, without the help of others.
@@ -40,17 +42,20 @@ module Redislock
     end
 
     # Sends a command in this thread.
-    def send_now(words, answer)
+    def send_now(words, answer, interrupts = :never)
       connection = take
-      connection, *result = call(connection, words)
-      give(connection)
+      begin
+        connection, *result = Thread.handle_interrupt(Object => interrupts) { call(connection, words) }
+      ensure
+        give(result && connection)
+      end
       answer.call(*result)
     end
 
     # Sends what is left, in this thread.
     def work_off
       @jobs[:commands] << nil
-      work(@jobs[:commands])
+      work(@jobs[:commands], :never)
     end
 
     # Yields :up whenever it has subscribed, messages, and errors.
@@ -75,9 +80,10 @@ module Redislock
 
     private
 
-    def work(jobs)
+    # Only the end of the process interrupts the threads that are there for it: it does not wait for an answer.
+    def work(jobs, interrupts = :immediate)
       while (words, answer = jobs.pop)
-        Thread.handle_interrupt(Object => :never) { send_now(words, answer) }
+        Thread.handle_interrupt(Object => :never) { send_now(words, answer, interrupts) }
       end
     end
 

@@ -50,7 +50,7 @@ fn a_session_that_is_over_is_found_among_many_others() {
     assert!(!is_held(&held));
 }
 
-/// Once it has been seen to, the sessions of the others are where they were.
+/// A command that settles a lock leaves the renewals of its sessions as they were.
 #[test]
 fn all_sessions_are_renewed_in_time_beside_commands() {
     let mut server = shared_by(3, 300);

@@ -33,7 +33,7 @@ fn place(channel: &str, wanted: bool) -> WaitOptions {
     WaitOptions { channel, ..BLOCKED }
 }
 
-/// Does all that is due at that time: the answers that clients got.
+/// Does all that is due at `now`. Returns the answers that clients got.
 fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)> {
     let mut told = Vec::new();
     for _ in 0..100 {
@@ -46,7 +46,7 @@ fn run_due(server: &mut Server, rules: Rules, now: Millis) -> Vec<(Conn, Reply)>
     panic!("kept busy: due at {:?}, now {now}", server.next_due());
 }
 
-/// Those who have been told that they have what they waited for.
+/// The connections that were told that they have what they waited for.
 fn granted(told: &[(Conn, Reply)]) -> Vec<Conn> {
     let granted = told.iter().filter(|(_, reply)| matches!(reply, Reply::Granted { .. } | Reply::All(..)));
     granted.map(|(conn, _)| *conn).collect()

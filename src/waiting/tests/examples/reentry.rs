@@ -5,7 +5,7 @@ use crate::lock::{AcquireRequest, Room};
 use crate::waiting::WaitOptions;
 use crate::waiting::tests::server::{Queued, Reply, Rules, Server, Writes};
 
-/// One step sees to one of them here; the others are not forgotten.
+/// Each step serves one of these waits here, and the others are not forgotten.
 #[test]
 fn all_waits_of_an_owner_re_enter_in_the_end() {
     let rules = Rules { slow: true, ..Rules::PLAIN };

@@ -23,7 +23,7 @@ impl Reference {
         answered
     }
 
-    /// An operator has one told who waits.
+    /// An operator has a waiting client answered.
     pub(crate) fn unblock(&mut self, conn: Conn, now: Millis) -> Vec<Answered> {
         if let Some(place) = self.waiting.iter().position(|(waits, ..)| *waits == conn) {
             let (_, wish, _) = self.waiting.remove(place);

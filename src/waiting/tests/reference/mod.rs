@@ -20,7 +20,7 @@ pub(super) struct Wish {
     pub(super) max_hold: Option<Millis>,
     pub(super) once: bool,
     pub(super) session: bool,
-    /// How many may hold the lock with it, itself included.
+    /// The number of holders that the grant has room for, itself included.
     pub(super) room: usize,
     /// With `LIMIT`: its number, or any.
     pub(super) slot: Option<Option<u32>>,
@@ -40,7 +40,7 @@ pub(super) struct Holder {
     pub(super) latest: Option<Millis>,
     /// What keeps the grant alive.
     pub(super) session: Option<Session>,
-    /// The longest lease of those that kept it alive.
+    /// The longest lease of the sessions that have kept the grant alive.
     kept_for: Millis,
     pub(super) label: &'static str,
 }
@@ -63,7 +63,7 @@ pub(super) enum Comes {
     Granted(u32, Millis, Option<u32>),
     /// It waits, where it wants to.
     Null,
-    /// It does not, since it would wait for one who waits for it.
+    /// The client gets nothing, since it would wait for an owner that waits for it.
     Deadlock,
     /// It holds the lock, and can't have the slot that it names.
     OtherSlot,

@@ -89,7 +89,7 @@ impl Reference {
         }
     }
 
-    /// Another lock is put in its place: no connection keeps that alive.
+    /// Another lock is put in the place of this one. No connection keeps the new lock alive.
     pub(crate) fn replace(&mut self, who: usize, lease: Millis, now: Millis) {
         self.holders.clear();
         self.grant(

@@ -11,7 +11,7 @@ impl Server {
         self.grace.begin(self.moment(now));
     }
 
-    /// It has been away for more than a second: busy, or standing still.
+    /// The server has been away for more than a second: it was busy, or stood still.
     pub(crate) fn come_back(&mut self, busy: bool) {
         let away = if busy { &mut self.busy } else { &mut self.stood_still };
         *away += AWAY + 1;
@@ -34,10 +34,9 @@ impl Server {
         self.table.locks.touched_db(Some(AT.db));
     }
 
-    /// A primary becomes a replica.
-    pub(crate) fn demote(&mut self, rules: Rules, now: Millis) {
-        self.table.locks.demoted();
-        self.run_due(rules, now, Writes::Replica);
+    /// A primary becomes a replica. It has sent away those who are blocked.
+    pub(crate) fn demote(&mut self) {
+        self.table.demoted();
     }
 
     /// An operator has the lease end with this millisecond.

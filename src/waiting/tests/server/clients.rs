@@ -76,7 +76,7 @@ impl Turn<'_> {
         // All that the server can tell of one that is gone.
         let keeps_answers = self.rules.keeps_answers;
         waiting::ended(self, request, blocked.gone, |_, unblocked| open && !(unblocked && keeps_answers));
-        self.server.table.forget(request);
+        self.server.table.with_table_of(request, |table| table.forget(request));
     }
 
     fn free_done(&mut self) {
@@ -150,7 +150,7 @@ impl Server {
         blocked.gone = true;
         // One that has been told is not told of again before it is freed.
         if !std::mem::replace(&mut blocked.done, true) {
-            self.table.depart(request);
+            self.table.with_table_of(request, |table| table.depart(request));
         }
         if !rules.late {
             self.turn(rules, now).free(request);

@@ -4,7 +4,9 @@ use super::clients::Blocked;
 use super::turn::{Client, number};
 use super::{Conn, Lock, Reply, Rules, Server, time};
 use crate::lock::{AcquireRequest, Deadline, Millis, Owner};
-use crate::waiting::{self, ExtendRequest, Left, Outcome, Refusal, ReleaseRequest, WaitLimits, WaitOptions};
+use crate::waiting::{
+    self, ExtendRequest, GivenUp, Outcome, Refusal, ReleaseRequest, WaitLimits, WaitOptions,
+};
 
 impl Server {
     /// `LOCK.ACQUIRE`.
@@ -94,7 +96,7 @@ impl Server {
     pub(crate) fn leave(&mut self, rules: Rules, now: Millis, owner: &Owner<'_>) -> bool {
         let mut turn = self.turn(rules, now);
         turn.expire();
-        let Left { any, others } = waiting::leave(&mut turn, owner, time(now));
+        let GivenUp { any, others } = waiting::leave(&mut turn, owner, time(now));
         let others: Vec<Lock> = others.iter().map(number).collect();
         if !others.is_empty() {
             waiting::leave_others(&mut self.turns(rules, now, &others), owner, time(now));
@@ -116,7 +118,7 @@ impl Server {
         waiting::release(&mut turn, ReleaseRequest { owner, fence, all }, || time(now))
     }
 
-    /// `LOCK.EXTEND`: the new end of the lease; none: not held by this owner, or not now.
+    /// `LOCK.EXTEND`. Returns the new end of the lease; `None` if this owner does not hold the lock, or leases may not be extended now.
     pub(crate) fn extend(
         &mut self,
         rules: Rules,

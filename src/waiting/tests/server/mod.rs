@@ -52,7 +52,7 @@ pub(crate) struct Rules {
     /// The answer of an unblocked client is lost where an operator sends it away before the server is done with it, as on
     /// Valkey.
     pub(crate) keeps_answers: bool,
-    /// A turn is over as soon as a little of each has been done.
+    /// A turn is over as soon as a little of each kind of work has been done.
     pub(crate) slow: bool,
     /// The most holders of the lock.
     pub(crate) max_holders: Room,
@@ -95,14 +95,14 @@ pub(crate) enum Reply {
     Deadlock,
     /// The wait would never end.
     Circle(Circle),
-    /// What it holds is extended until then.
+    /// The client's grants are extended to this end.
     Extended(Deadline),
     NotHeld,
     /// More would wait for the lock, or hang on the connection, than may.
     TooMany,
-    /// Too few replicas have confirmed it.
+    /// Too few replicas have confirmed the grant or extension.
     NoReplicas,
-    /// An operator sent it away with an error.
+    /// An operator sent the client away with an error.
     Unblocked,
 }
 
@@ -213,8 +213,8 @@ impl Server {
         Moment { since_boot: ran + self.stood_still, ran }
     }
 
-    /// Gives waiters and connections other numbers, in the same order: two servers that differ in no more are the same.
-    /// `cut_off`: no replica will ever say more.
+    /// Renumbers waiters and connections in the same order, so that servers that differ only in these numbers are equal. `cut_off`: no
+    /// replica will ever acknowledge more.
     pub(crate) fn renumber(&mut self, cut_off: bool) {
         let (known, most) = (self.acked - 1, if cut_off { 2 } else { Offset::MAX });
         self.table.shift_offsets(known, most);

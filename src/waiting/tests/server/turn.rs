@@ -223,7 +223,7 @@ impl LockAccess for Turn<'_> {
         if self.rules.slow { 1 } else { 32 }
     }
 
-    /// One that is not is not until the turn is over, as for a real server.
+    /// A lock that is not idle counts as not idle until the turn is over, as with a real server.
     fn idle(&mut self) -> bool {
         self.busy[self.lock] |= !self.server.table.locks.is_idle(at(self.lock));
         !self.busy[self.lock]

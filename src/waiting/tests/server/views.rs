@@ -75,6 +75,11 @@ impl Server {
         self.table.is_unconfirmed(AT, fence)
     }
 
+    /// How many earlier times as a primary have left something that is to be dropped.
+    pub(crate) fn earlier(&self) -> usize {
+        self.table.earlier()
+    }
+
     /// Whether somebody is still to be told something.
     pub(crate) fn has_answers(&self) -> bool {
         self.table.has_answered()

@@ -14,13 +14,13 @@ const LEASE: Millis = 3;
 pub(super) enum Slip {
     /// They take a message for one about their last request, whatever number it says.
     AnyMessage,
-    /// They do that if its fence is above the latest one that the server told them with `QUEUED`.
+    /// Clients begin their work if the grant's fence is above the latest fence that the server told them with `QUEUED`.
     Floor,
-    /// They count the lease from when they hear the message, not from when they asked.
+    /// Clients count the lease from the time at which they hear the message, not from the time at which they asked.
     FromMessage,
     /// They count an extension from its reply.
     FromReply,
-    /// They work from `granted` on, which is to be claimed.
+    /// Clients work from the message `granted` on, although they have not claimed the grant.
     AtGranted,
     /// They don't release what they can't leave.
     NoRelease,
@@ -90,7 +90,7 @@ pub(super) struct Belief {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Client {
     pub(super) who: Conn,
-    /// How many acquires it has begun, each with an owner of its own.
+    /// The number of acquires that the client has begun, each with an owner of its own.
     pub(super) acquires: u8,
     pub(super) state: State,
     pub(super) sent: Option<Sent>,
@@ -191,7 +191,7 @@ impl Client {
         });
     }
 
-    /// It reads the answer.
+    /// The client reads the answer to its command.
     pub(super) fn read(&mut self, slip: Option<Slip>, now: Millis) {
         let Some(Sent { at, answer: Some(answer), .. }) = self.sent.take() else { return };
         let from = if slip == Some(Slip::FromReply) { now } else { at };

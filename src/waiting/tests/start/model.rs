@@ -133,7 +133,8 @@ impl World {
         self.deliver(size);
     }
 
-    /// Messages of the server set out, and what it tells its replica. Those that nobody waits for any more are let go.
+    /// The server's messages and its effects for the replica are on their way from now on. Messages that nobody waits for any more are
+    /// dropped.
     fn deliver(&mut self, size: Size) {
         let effects = std::mem::take(&mut self.primary.effects);
         self.on_the_way.extend(effects.into_iter().filter(|_| self.replica.is_some()));

@@ -188,7 +188,7 @@ fn a_waiter_that_replicas_do_not_confirm_in_time_is_told_so_and_has_nothing() {
     }
 }
 
-/// Replicas confirm what has ended meanwhile.
+/// Replicas confirm a grant that has ended meanwhile.
 #[test]
 fn a_client_is_not_told_that_it_has_what_it_has_no_more() {
     let mut world = World::new();

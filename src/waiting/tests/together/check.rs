@@ -14,7 +14,7 @@ impl World {
         LOCKS.flat_map(|lock| self.queue(lock)).collect()
     }
 
-    /// The clients that stand in that queue, first come first.
+    /// The clients in the queue of this lock, first come first.
     fn queue(&self, lock: Lock) -> Vec<Conn> {
         self.server.asks_of(lock).iter().map(|asked| self.conn(&asked.by)).collect()
     }

@@ -69,7 +69,7 @@ struct Belief {
     until: Deadline,
     /// The connection that keeps it alive.
     session: Option<Conn>,
-    /// That is one to the old primary.
+    /// The session is with the old primary.
     old: bool,
 }
 
@@ -107,6 +107,8 @@ pub(super) struct World {
     sent_away: Vec<BTreeSet<Who>>,
     /// Those who wait, first come first.
     arrivals: Vec<Queued>,
+    /// The owners that had places before the server was demoted, and have not been told that those are gone.
+    to_be_sent_away: BTreeSet<Who>,
     /// The connections on which owners have asked last for a place.
     places: Vec<Option<Conn>>,
     /// The grants that places were given, and have not claimed.
@@ -120,7 +122,7 @@ pub(super) struct World {
     highest: Option<(Fence, Owner<'static>)>,
     /// The grants that nobody has been told of yet.
     untold: BTreeSet<Fence>,
-    /// The grants that there were when there were some: where the server stands still, they may come back.
+    /// The last grants that the lock had. If the server stands still, they may come back.
     known: Vec<Fence>,
     /// The grant that an operator broke last.
     broken: Option<Fence>,
@@ -155,6 +157,7 @@ impl World {
             sessions: vec![BTreeSet::new(); size.conns.into()],
             sent_away: vec![BTreeSet::new(); size.conns.into()],
             arrivals: Vec::new(),
+            to_be_sent_away: BTreeSet::new(),
             places: vec![None; size.owners.into()],
             to_claim: BTreeSet::new(),
             hears: vec![None; size.owners.into()],

@@ -7,6 +7,7 @@ use stateright::{Model, Property};
 use super::{Belief, Clients, Fault, Kind, Role, Size, Who, World};
 use crate::lock::{Millis, Room};
 use crate::waiting::tests::server::{Conn, Writes};
+use crate::waiting::tests::soak;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::waiting::tests) enum Action {
@@ -53,6 +54,8 @@ pub(in crate::waiting::tests) enum Action {
     Pass,
     /// All that was due has been done when time stops.
     Look,
+    /// The server is demoted and promoted.
+    Flip,
     /// The server stands still for a millisecond, whatever is due.
     Stall,
     /// The replica gets the next effect.
@@ -181,6 +184,9 @@ impl Model for Size {
         if self.happens.cuts {
             actions.push(Action::Cut);
         }
+        if self.happens.flips && world.primary.earlier() < soak(1, 2) {
+            actions.push(Action::Flip);
+        }
         for conn in 0..self.conns {
             self.connections(world, conn, actions);
         }
@@ -224,6 +230,7 @@ impl Model for Size {
                 next.pass();
             }
             Action::Look => next.look(*self),
+            Action::Flip => next.flip(*self),
             Action::Stall => next.pass(),
             Action::Replicate => {
                 let effect = next.on_the_way.remove(0);
@@ -317,6 +324,12 @@ impl Model for Size {
         if self.confirm.is_some() {
             all.push(Property::sometimes("an owner is told", |_, world: &World| world.believers() > 0));
             all.push(Property::sometimes("too few replicas", |_, world: &World| world.unconfirmed));
+        }
+        if self.happens.flips {
+            all.push(Property::sometimes(
+                "an earlier time is left when somebody holds the lock",
+                |_, world: &World| world.primary.earlier() > 0 && world.believers() > 0,
+            ));
         }
         if self.failover.is_some_and(|failover| failover.away) {
             all.push(Property::sometimes("an old primary comes back", |_, world: &World| {

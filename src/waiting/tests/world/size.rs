@@ -19,9 +19,9 @@ pub(in crate::waiting::tests) struct Size {
     /// When time stops.
     pub(in crate::waiting::tests) horizon: Millis,
     pub(in crate::waiting::tests) kinds: &'static [Kind],
-    /// There are at most so many in each millisecond.
+    /// The most grants in each millisecond.
     pub(in crate::waiting::tests) grants: i64,
-    /// No owner asks for more holds than that.
+    /// The most holds that an owner asks for.
     pub(in crate::waiting::tests) holds: u32,
     pub(in crate::waiting::tests) breaks: bool,
     pub(in crate::waiting::tests) happens: Happens,
@@ -48,12 +48,14 @@ pub(in crate::waiting::tests) struct Happens {
     pub(in crate::waiting::tests) cuts: bool,
     /// Subscribers come and go.
     pub(in crate::waiting::tests) unheard: bool,
+    /// The server is demoted, and promoted again before it has done anything else.
+    pub(in crate::waiting::tests) flips: bool,
 }
 
 /// A primary that dies, and its replica.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::waiting::tests) struct Failover {
-    /// For how long the old primary goes on beside its successor.
+    /// How long the old primary goes on beside its successor, in ms.
     pub(in crate::waiting::tests) lives_on: Millis,
     /// It was away when it was replaced, and does so once it comes back.
     pub(in crate::waiting::tests) away: bool,
@@ -65,14 +67,14 @@ pub(in crate::waiting::tests) struct Failover {
 /// How far owners go by what they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::waiting::tests) enum Clients {
-    /// They extend only what they were told to hold; 0 holds left is the end of it; and a grant that they gave back is not
+    /// Clients extend only what they were told to hold. With 0 holds left, they don't hold the lock. A grant that they gave back is not
     /// theirs, whatever they are told of it later.
     Strict,
-    /// They use their names again, and take what they are given back by that.
+    /// Clients use their names again, and take the grants that they get back by that.
     ReuseNames,
-    /// They also extend what they do not believe to hold.
+    /// Clients also extend what they do not believe to hold.
     ExtendAnything,
-    /// They count their holds themselves, as several threads do of which only one sees the reply.
+    /// Clients count their holds themselves, as several threads do of which only one sees the reply.
     CountThemselves,
 }
 
@@ -148,7 +150,7 @@ impl Kind {
         matches!(self, Session | WaitWithSession | ReadWithSession | WaitToReadWithSession)
     }
 
-    /// Whether it is told by messages.
+    /// Whether the owner is told by messages.
     pub(super) fn notified(self) -> bool {
         matches!(self, Self::Place | Self::PlaceToStart | Self::PlaceBriefly | Self::PlaceToRead)
     }

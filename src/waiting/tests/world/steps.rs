@@ -238,19 +238,45 @@ impl World {
                 belief.old = belief.session.is_some();
             }
         }
+        self.begin_anew();
+        self.waiting.fill(None);
+        if size.confirm.is_some() && self.old.is_some() {
+            // The old one does not stand still.
+            self.ring_old(size);
+        }
+    }
+
+    /// The primary knows the grants in its keys, and nothing else.
+    fn begin_anew(&mut self) {
         self.untold.clear();
         self.known.clear();
         self.to_claim.clear();
-        self.waiting.fill(None);
         self.sessions.fill(BTreeSet::new());
         self.sent_away.fill(BTreeSet::new());
         self.arrivals.clear();
         self.places.fill(None);
         self.hears.fill(None);
-        if size.confirm.is_some() && self.old.is_some() {
-            // The old one does not stand still.
-            self.ring_old(size);
+    }
+
+    /// The server is demoted, when it sends away those who are blocked, and promoted at once. One that has its answer gets it. A session ends with its lease: its owner
+    /// does not count on it any more.
+    pub(super) fn flip(&mut self, size: Size) {
+        for conn in 0..size.conns {
+            if self.waiting[usize::from(conn)].is_some() {
+                self.unblock(size, conn, true);
+            }
         }
+        let has_place = |who: &Who| self.primary.queued().contains(&Queued::Notified(owner(*who)));
+        let places: Vec<Who> = (0..size.owners).filter(has_place).collect();
+        self.to_be_sent_away.extend(places);
+        for belief in &mut self.beliefs {
+            belief.take_if(|belief| belief.session.is_some());
+        }
+        self.begin_anew();
+        self.step(size, Role::Primary, |server, _, now| {
+            server.demote();
+            server.promote(now);
+        });
     }
 
     /// The old primary comes back, and does not know yet that it has been replaced.

@@ -138,6 +138,9 @@ impl World {
         for Message { kind, owner: name, .. } in messages {
             let Some(who) = (0..size.owners).find(|who| owner(*who) == name) else { continue };
             let hears = &mut self.hears[usize::from(who)];
+            if matches!(kind, MessageKind::Gone | MessageKind::Timeout) {
+                self.to_be_sent_away.remove(&who);
+            }
             match kind {
                 MessageKind::Lost(fence) => _ = hears.take_if(|hears| hears.fence == fence),
                 MessageKind::Gone => *hears = None,
@@ -249,6 +252,9 @@ impl World {
         let heard = |hears: &Hears| held.contains(&hears.fence) && (hears.wanted || !waits || !hears.claimed);
         if !self.hears.iter().flatten().all(heard) && !size.happens.refusals {
             self.faults.insert(Fault::NotHeard);
+        }
+        if !self.to_be_sent_away.is_empty() {
+            self.faults.insert(Fault::PlaceLost);
         }
         let gone = |queued: &Queued| matches!(queued, Queued::Notified(_)) && !self.arrivals.contains(queued);
         if self.primary.queued().iter().any(gone) {

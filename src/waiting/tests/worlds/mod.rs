@@ -37,6 +37,7 @@ const NOTHING_ELSE: Happens = Happens {
     arrives: false,
     cuts: false,
     unheard: false,
+    flips: false,
 };
 
 /// Tries all that can happen, until something is found that must not.
@@ -135,4 +136,19 @@ fn a_session_on_a_slot_that_arrives() {
     holds("arrives", size);
     let happens = Happens { stalls: true, ..happens };
     holds("arrives, and the server locks still", Size { happens, leases: &[1], horizon: 4, ..size });
+}
+
+/// Nothing of an earlier time is in the way of the new one.
+#[test]
+fn a_primary_is_demoted_and_promoted() {
+    let happens = Happens { flips: true, ..NOTHING_ELSE };
+    let rules = Rules { slow: true, ..Rules::PLAIN };
+    let size = Size { happens, rules, grants: 1, ..ONE_SERVER };
+    let kinds = &[Kind::Session, Kind::WaitWithSession];
+    holds("demoted, with sessions", Size { kinds, horizon: soak(2, 3), ..size });
+    let kinds = &[Kind::Once, Kind::Place];
+    holds("demoted, with places", Size { kinds, conns: 1, horizon: soak(2, 3), ..size });
+    let rules = Rules { late: true, ..rules };
+    let kinds = &[Kind::Once, Kind::Wait];
+    holds("demoted, late", Size { kinds, rules, grants: 2, horizon: soak(1, 2), ..size });
 }

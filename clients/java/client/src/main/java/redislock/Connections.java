@@ -41,10 +41,10 @@ final class Connections {
     private final CountDownLatch closing = new CountDownLatch(1);
     private final ReentrantLock lock = new ReentrantLock();
     private final Set<Thread> connecting = ConcurrentHashMap.newKeySet(); // of a client that is closed meanwhile, for ever
-    private Thread listener;
+    private volatile Thread listener;
     private volatile boolean gone; // the client was closed
     private volatile Duration patience = Duration.ofNanos(Core.LONG);
-    private CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
+    private volatile CompletableFuture<Void> ready = new CompletableFuture<>(); // the subscription is there, or has failed for now
     private CountDownLatch broken = new CountDownLatch(1);
     private final CompletableFuture<Void> unsubscribed = new CompletableFuture<>(); // by the listener, when it ends
     private final RedisConnectionStateListener watch = new RedisConnectionStateListener() {
@@ -74,9 +74,11 @@ final class Connections {
 
     /** A connection that is made when it is needed, and anew when it was lost: what had no answer then fails. */
     private final class Lane {
-        private CompletableFuture<StatefulConnection<String, String>> current;
+        private volatile CompletableFuture<StatefulConnection<String, String>> current;
 
         CompletableFuture<StatefulConnection<String, String>> get() {
+            var made = current; // each command comes by here
+            if (made != null && made.isDone() && !made.isCompletedExceptionally() && closing.getCount() > 0) return made;
             lock.lock();
             try {
                 if (closing.getCount() == 0) return CompletableFuture.failedFuture(new LockException.Closed());
@@ -163,17 +165,24 @@ final class Connections {
         return connecting(() -> client instanceof RedisClient single ? single.connectPubSub() : ((RedisClusterClient) client).connectPubSub());
     }
 
+    private boolean isShutDown() {
+        return client.getResources().eventExecutorGroup().isShuttingDown();
+    }
+
     private <T> T connecting(Supplier<T> connect) {
         connecting.add(Thread.currentThread());
         try {
             if (gone) throw new LockException.Closed();
             return connect.get();
+        } catch (IllegalStateException failed) {
+            throw isShutDown() || String.valueOf(failed.getMessage()).contains("shut down") ? new LockException.Closed() : failed;
         } finally {
             connecting.remove(Thread.currentThread());
         }
     }
 
     private CompletableFuture<Void> ready() {
+        if (listener != null) return ready;
         lock.lock();
         try {
             if (listener == null && (closing.getCount() > 0 || gone)) {
@@ -194,7 +203,7 @@ final class Connections {
                 subscription();
                 pause = -TRY_AGAIN_MS; // at once
             } catch (Exception failed) {
-                if (client.getResources().eventExecutorGroup().isShuttingDown()) endWithClient();
+                if (isShutDown() || failed instanceof LockException.Closed) endWithClient();
                 CompletableFuture<Void> waiting;
                 lock.lock();
                 try {

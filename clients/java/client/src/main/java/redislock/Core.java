@@ -14,6 +14,7 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 
@@ -78,7 +79,7 @@ final class Core {
             if (closed) return;
             closed = true;
             all.addAll(all());
-            all.forEach(held -> held.changed.signalAll());
+            all.forEach(held -> LockSupport.unpark(held.waiter));
         } finally {
             mutex.unlock();
         }
@@ -206,15 +207,8 @@ final class Core {
 
     /** A wait is to ask again. */
     void wake(Held held) {
-        locked(() -> held.woken = true);
-        signal(held);
-    }
-
-    void signal(Held held) {
-        locked(() -> {
-            held.changed.signalAll();
-            return null;
-        });
+        held.woken = true;
+        LockSupport.unpark(held.waiter);
     }
 
     void plan(Held held, long due) {

@@ -6,7 +6,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.OptionalInt;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.locks.Condition;
 
 /** A lock that is held: renewed while it is, and told of its loss. Any thread may use and close it. */
 public final class Held implements AutoCloseable {
@@ -21,7 +20,10 @@ public final class Held implements AutoCloseable {
     final Request request;
     final CompletableFuture<Void> over = new CompletableFuture<>(); // it has been given up; fails with what the holder is to hear
     final Loss lost = new Loss();
-    final Condition changed;
+
+    // Not a condition of the mutex, for which all that are woken would queue:
+    volatile Thread waiter; // sleeps until there is news
+    volatile boolean woken; // it is to ask again, or can start
 
     // With the mutex of the core:
     State state = State.WAITING;
@@ -32,7 +34,6 @@ public final class Held implements AutoCloseable {
     long until = Core.never(); // when the lock may be gone
     long due = Core.never(); // when there is something to do for it
     long lease = NO_LEASE;
-    boolean woken; // a wait is to ask again, or can start
     long number; // of the last question
     Start start; // the message that answers it
     boolean unclaimed; // held since the message, and only for as long as that said
@@ -48,7 +49,6 @@ public final class Held implements AutoCloseable {
     Held(Core core, Request request) {
         this.core = core;
         this.request = request;
-        changed = core.mutex.newCondition();
     }
 
     /** The locks, in the order in which they were named. */

@@ -17,7 +17,7 @@ final class Leaving {
     void release(Held held) {
         begin(held);
         Core.await(held.over, Core.LONG);
-        held.check();
+        if (held.why != null) throw held.lostException(); // it does not change any more
         LockException.join(held.over);
     }
 
@@ -45,6 +45,7 @@ final class Leaving {
             coming.whenComplete((reply, error) -> {
                 core.locked(() -> {
                     held.note(reply, error);
+                    limit(held);
                     // Others may have left meanwhile, without this grant.
                     held.used = held.used && (core.partner(held, Held.State.WAITING, Held.State.HELD) != null
                         || !held.fences.isEmpty() && core.partner(held, Held.State.LEAVING) != null);
@@ -61,8 +62,15 @@ final class Leaving {
         Held other = core.partner(held, Held.State.WAITING, Held.State.HELD);
         held.used = other != null;
         held.state = Held.State.LEAVING;
+        limit(held);
         List<Long> left = held.fences.isEmpty() ? held.left : held.fences;
         if (other != null && !left.isEmpty()) other.left = left;
+    }
+
+    /** With the mutex. Until when it is tried. */
+    private static void limit(Held held) {
+        long most = System.nanoTime() + held.lease;
+        if (most - held.until < 0) held.until = most;
     }
 
     /** With the mutex. Releases a grant that nobody wants. */
@@ -71,19 +79,16 @@ final class Leaving {
         other.fences = fences;
         other.state = Held.State.LEAVING;
         if (fences.isEmpty() || core.partner(other, Held.State.WAITING, Held.State.HELD) != null) return;
+        limit(other);
         core.register(other); // who comes back waits for it
         core.timer.execute(() -> part(other));
     }
 
     private void part(Held held) {
-        long until = core.locked(() -> {
-            long most = System.nanoTime() + held.lease;
-            return !held.fences.isEmpty() && held.until - most < 0 ? held.until : most;
-        });
-        part(held, until, false);
+        part(held, false);
     }
 
-    private void part(Held held, long until, boolean again) {
+    private void part(Held held, boolean again) {
         Request request = held.request;
         CompletableFuture<Object> sent;
         int breaks = core.connections.breaks();
@@ -99,8 +104,8 @@ final class Leaving {
         }
         sent.whenComplete((reply, error) -> {
             boolean twice = again || breaks != core.connections.breaks();
-            if (error != null && LockException.passes(error) && System.nanoTime() - until < 0) {
-                core.timer.schedule(() -> part(held, until, true), Core.TRY_AGAIN, TimeUnit.NANOSECONDS);
+            if (error != null && LockException.passes(error) && System.nanoTime() - held.until < 0) {
+                core.timer.schedule(() -> part(held, true), Core.TRY_AGAIN, TimeUnit.NANOSECONDS);
             } else if (error == null) {
                 boolean missing = !twice && reply instanceof List<?> holds && holds.contains(null);
                 over(held, missing ? new LockException.Lost(request, "one of the locks was gone when it was released") : null);

@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /** One thread asks for a lock until it is held, or the wait is over. */
@@ -21,7 +22,8 @@ final class Wait {
     private final long end;
     private boolean interrupted;
     private CompletableFuture<Object> coming; // the last answer, as long as nobody has seen it
-    private boolean late; // with the mutex: it was not there in time
+    private volatile boolean late; // it was not there in time
+    private long number; // what the message is to say that is enough to begin, or 0
 
     Wait(Core core, Held held, boolean interruptible) {
         this.core = core;
@@ -32,6 +34,7 @@ final class Wait {
         Duration most = once ? core.connections.patience() : request.wait;
         limited = most != null && most.compareTo(Duration.ofNanos(Core.LONG)) < 0;
         end = limited ? System.nanoTime() + most.toNanos() : Core.never();
+        held.waiter = Thread.currentThread();
     }
 
     void run() throws InterruptedException {
@@ -51,7 +54,6 @@ final class Wait {
             while (othersLeave()) {
                 if (over()) throw notAcquired(trouble);
             }
-            long number = core.locked(() -> core.starts && request.starts && !once ? held.number : 0);
             // Not with the mutex: callbacks take it as well.
             var words = request.acquire(core.channel, request.lease(), block(), number);
             var answer = core.connections.send(words, request.session);
@@ -99,6 +101,7 @@ final class Wait {
             held.woken = false; // before the command is sent: the message may come before the reply
             held.start = null;
             held.number++;
+            number = core.starts && request.starts && !once ? held.number : 0;
             Held other = core.partner(held, Held.State.LEAVING);
             if (other == null) return false;
             other.over.whenComplete((done, error) -> core.wake(held));
@@ -115,10 +118,7 @@ final class Wait {
     }
 
     private void answered(CompletableFuture<Object> answer) {
-        core.locked(() -> {
-            if (late || hasNews(answer)) held.changed.signalAll();
-            return null;
-        });
+        if (late || hasNews(answer)) LockSupport.unpark(held.waiter);
     }
 
     private long block() {
@@ -151,10 +151,14 @@ final class Wait {
             if (core.closed) throw new LockException.Closed();
             long left = stop - System.nanoTime();
             if (left <= 0) return false;
+            core.mutex.unlock();
             try {
-                held.changed.awaitNanos(left);
-            } catch (InterruptedException stopped) {
-                if (interruptible) throw stopped;
+                LockSupport.parkNanos(this, left);
+            } finally {
+                core.mutex.lock();
+            }
+            if (Thread.interrupted()) {
+                if (interruptible) throw new InterruptedException();
                 interrupted = true;
             }
         }

@@ -1,0 +1,79 @@
+//! Programs that serve on a port of the loopback, in folders that go with them, ended by process id.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use tempfile::{Builder, TempDir};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running process that serves; ended when dropped.
+pub(crate) struct Process {
+    pub(crate) child: Killed,
+    pub(crate) port: u16,
+    folder: TempDir,
+}
+
+impl Process {
+    /// Starts what `command` makes of a folder and a free port, and waits until it is ready. The reason where it does not start.
+    pub(crate) fn start(
+        folders: &Path,
+        command: impl Fn(&Path, u16) -> Command,
+        is_ready: impl Fn(&Self) -> bool,
+    ) -> Result<Self, String> {
+        for _ in 0..20 {
+            let folder = Builder::new().prefix("redislock-bench-").tempdir_in(folders);
+            let folder = folder.expect("a folder for a server");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            let port = listener.local_addr().expect("its address").port();
+            drop(listener);
+            let log = fs::File::create(folder.path().join("log")).expect("a log file");
+            let mut command = command(folder.path(), port);
+            command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
+            let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+            let mut process = Self { child: Killed(child), port, folder };
+            let begin = Instant::now();
+            loop {
+                if is_ready(&process) {
+                    return Ok(process);
+                }
+                let is_over = !process.is_alive();
+                if is_over && process.log().to_lowercase().contains("address already in use") {
+                    // Another process was quicker to take the port.
+                    break;
+                }
+                if is_over || begin.elapsed() > PATIENCE {
+                    return Err(format!("it does not start:\n{}", process.log()));
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        panic!("no port to be had");
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder().join("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.0.try_wait().expect("the server's state").is_none()
+    }
+}
+
+/// Killed when dropped.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // Already ended, or being killed: there is nothing to save.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

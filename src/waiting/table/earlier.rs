@@ -1,0 +1,215 @@
+//! What this server knew as a primary before it was demoted. It does nothing of that any more: those who are notified are told so, and
+//! all else is dropped, a little in each turn. Meanwhile the server may be a primary again, with a table that begins empty.
+
+use super::lock_table::Cursor;
+use super::queue::RequestId;
+use super::shown::Observers;
+use super::{AT_A_TIME, WaitTable};
+use crate::lock::Millis;
+
+/// The table of an earlier time as a primary. A client that is blocked in it stays known until the server has freed the client.
+#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
+pub(super) struct Earlier<C> {
+    pub(super) table: WaitTable<C>,
+    /// The locks before this mark are still to be dropped.
+    cursor: Cursor,
+}
+
+impl<C: Copy> Earlier<C> {
+    /// Drops a little of what is known of the next lock. Returns how much work that was; 0 if no lock is left.
+    fn drop_some(&mut self) -> usize {
+        let Some(id) = self.table.locks.entries.before(&mut self.cursor).cloned() else { return 0 };
+        let sent_away = self.table.demoted_at(&id);
+        if sent_away < AT_A_TIME {
+            self.cursor.advance();
+        }
+        1 + sent_away
+    }
+
+    fn has_locks_to_drop(&self) -> bool {
+        self.table.locks.entries.before(&mut self.cursor.clone()).is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        self.table.locks.is_empty() && self.table.waiters.by_request.is_empty()
+    }
+}
+
+impl<C: Copy> WaitTable<C> {
+    /// This server has become a replica: sessions end with their leases, and the rest is the new primary's to do. The server sends away
+    /// blocked clients.
+    pub(crate) fn demoted(&mut self) {
+        let mut table = std::mem::replace(self, Self::new());
+        // No number is used twice, and what is to be told is told.
+        self.waiters.last_request = table.waiters.last_request;
+        self.outgoing = std::mem::take(&mut table.outgoing);
+        self.earlier = std::mem::take(&mut table.earlier);
+        self.observers = std::mem::replace(&mut table.observers, Observers::new());
+        self.observers.ungranted += table.waiters.queued() as u64;
+        let earlier = Earlier { cursor: table.locks.entries.end(), table };
+        if !earlier.is_over() {
+            self.earlier.push(earlier);
+        }
+    }
+
+    /// Runs `body` on the table that knows this request: this table, or the table of an earlier time as a primary.
+    #[inline]
+    pub(crate) fn with_table_of<R>(&mut self, request: RequestId, body: impl FnOnce(&mut Self) -> R) -> R {
+        let knows = |earlier: &Earlier<C>| request <= earlier.table.waiters.last_request();
+        let number = self.earlier.iter().position(knows);
+        let table = match number.and_then(|number| self.earlier.get_mut(number)) {
+            Some(earlier) => &mut earlier.table,
+            None => &mut *self,
+        };
+        let result = body(table);
+        if let Some(number) = number {
+            self.take_over(number);
+        }
+        result
+    }
+
+    /// Drops a little of what is known of an earlier time. Returns how much work that was; 0 if there is nothing to drop.
+    pub(super) fn drop_some_earlier(&mut self) -> usize {
+        let Some(number) = self.earlier.iter().position(Earlier::has_locks_to_drop) else { return 0 };
+        let work = self.earlier.get_mut(number).map_or(0, Earlier::drop_some);
+        self.take_over(number);
+        work
+    }
+
+    pub(super) fn has_earlier_to_drop(&self) -> bool {
+        self.earlier.iter().any(Earlier::has_locks_to_drop)
+    }
+
+    /// The time at which the next wait ends of a client that has been blocked since an earlier time.
+    pub(super) fn next_timeout_earlier(&self) -> Option<Millis> {
+        self.earlier.iter().filter_map(|earlier| earlier.table.waiters.timers.next_timeout()).min()
+    }
+
+    /// `time_out` for a client that has been blocked since an earlier time.
+    pub(super) fn time_out_earlier(&mut self, now: Millis) -> Option<bool> {
+        let mut ended = self.earlier.iter_mut().map(|earlier| earlier.table.time_out(now));
+        let (number, ended) = (0..).zip(ended.by_ref()).find(|(_, ended)| ended.is_some())?;
+        self.take_over(number);
+        ended
+    }
+
+    /// Takes over the answers and messages of an earlier time, and removes its table if nothing else is left in it.
+    fn take_over(&mut self, number: usize) {
+        let Some(earlier) = self.earlier.get_mut(number) else { return };
+        self.outgoing.append(&mut earlier.table.outgoing);
+        if earlier.is_over() {
+            self.earlier.remove(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Answer, Arrival, Channel, LockRef, Outgoing, Session, WaitKind};
+    use super::*;
+    use crate::lock::{AcquireRequest, Fence, Owner};
+
+    const AT: LockRef<'static> = LockRef { db: 0, key: b"k" };
+
+    fn fence(number: u64) -> Fence {
+        Fence::new(number).unwrap()
+    }
+
+    fn session(number: u64) -> Session {
+        Session { client: 7, fence: fence(number), lease: 9, renew_at: 3, over: false }
+    }
+
+    /// Clears all up. Returns in how many pieces, and the work of the largest one.
+    fn clear_up(table: &mut WaitTable<RequestId>) -> (usize, usize) {
+        let (mut pieces, mut most) = (0, 0);
+        loop {
+            table.check();
+            match table.clear_up() {
+                0 => return (pieces, most),
+                work => (pieces, most) = (pieces + 1, most.max(work)),
+            }
+        }
+    }
+
+    /// A client may have made very many sessions.
+    #[test]
+    fn a_server_that_is_demoted_and_promoted_drops_each_lock_in_a_turn_of_its_own() {
+        let mut table = WaitTable::<RequestId>::new();
+        for number in 0..200_u8 {
+            table.sessions().start(LockRef { db: 0, key: &[number] }, session(1));
+        }
+        table.demoted();
+        assert_eq!((table.connections.sessions(), table.locks.is_empty()), (0, true));
+        assert_eq!((table.next_due(), clear_up(&mut table)), (Some(0), (200, 2)));
+        assert_eq!((table.next_due(), table.earlier.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_lock_of_very_many_holders_is_dropped_in_several_turns() {
+        let mut table = WaitTable::<RequestId>::new();
+        (1..=2_500).for_each(|number| table.sessions().start(AT, session(number)));
+        table.demoted();
+        assert_eq!(clear_up(&mut table), (25, 1 + AT_A_TIME));
+        assert_eq!(table.earlier.len(), 0);
+    }
+
+    /// The new role knows nothing of the earlier one, and the other way round.
+    #[test]
+    fn a_session_of_the_new_role_outlives_those_of_the_earlier_one() {
+        let mut table = WaitTable::<RequestId>::new();
+        table.sessions().start(AT, session(1));
+        table.demoted();
+        table.sessions().start(AT, session(2));
+        assert_eq!(table.connections.weight_of(7), 1);
+        clear_up(&mut table);
+        assert_eq!([1, 2].map(|number| table.session(AT, fence(number)).is_some()), [false, true]);
+    }
+
+    #[test]
+    fn places_of_earlier_times_are_told() {
+        let mut table = WaitTable::<RequestId>::new();
+        for _ in 0..3 {
+            let channel = Channel { address: [1].into(), wanted: true, start: None };
+            join(&mut table, WaitKind::Notified(channel), 0);
+            table.demoted();
+        }
+        assert_eq!((table.earlier.len(), table.waiters.queued(), table.connections.places()), (3, 0, 0));
+        assert_eq!(table.shown().ungranted(), 3);
+        assert_eq!(clear_up(&mut table), (3, 2));
+        let mut told = Vec::new();
+        while let Some(Outgoing::Place(request)) = table.next_answer() {
+            told.extend(table.with_table_of(request, |table| table.tell(request)).map(|told| told.answer));
+            table.with_table_of(request, |table| table.forget(request));
+        }
+        assert_eq!(told, [Answer::Gone; 3]);
+        assert_eq!(table.earlier.len(), 0);
+    }
+
+    /// Some servers send those who are blocked away only later.
+    #[test]
+    fn a_client_that_is_still_blocked_is_told_that_its_time_is_up() {
+        let mut table = WaitTable::new();
+        let request = table.waiters.next_request();
+        join(&mut table, WaitKind::Blocked(request), 5);
+        table.demoted();
+        clear_up(&mut table);
+        assert_eq!((table.next_due(), table.time_out(5)), (Some(6), None));
+        assert_eq!(table.time_out(6), Some(true));
+        assert!(matches!(table.next_answer(), Some(Outgoing::Client(client)) if client == request));
+        let told = table.with_table_of(request, |table| table.tell(request));
+        assert_eq!(told.map(|told| told.answer), Some(Answer::TimedOut));
+        assert_eq!(table.earlier.len(), 1);
+        table.with_table_of(request, |table| table.forget(request));
+        assert_eq!((table.earlier.len(), table.next_due()), (0, None));
+    }
+
+    fn join(table: &mut WaitTable<RequestId>, way: WaitKind<RequestId>, timeout: Millis) {
+        let ask = AcquireRequest::new(Owner::new(b"a").unwrap(), 10);
+        let request = match way {
+            WaitKind::Blocked(request) => request,
+            WaitKind::Notified(_) => table.waiters.next_request(),
+        };
+        let arrival = Arrival { ask, way, client_id: 7, since: 0, timeout, confirm: None };
+        table.join(&[AT], false, 0, request, arrival);
+    }
+}

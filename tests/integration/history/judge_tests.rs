@@ -1,0 +1,308 @@
+//! Histories made by hand, each of which contradicts a guarantee: the judge says so. That it has nothing against good ones, the histories
+//! of real servers show; here is the one that each bad one was made of.
+
+use std::slice::from_ref;
+
+use super::check::check;
+use super::record::{Call, Micros, Record, Reply, Room, Shown, read, write};
+
+const ANY: i64 = i64::MAX;
+
+pub(super) fn record(client: i64, sent: Micros, received: Micros, call: Call, reply: Reply) -> Record {
+    Record { client, sent, received: Some(received), key: "k".into(), with: Vec::new(), call, reply }
+}
+
+/// What is asked on a connection that ends before an answer comes.
+fn unanswered(client: i64, sent: Micros, call: Call, reply: Reply) -> Record {
+    Record { received: None, ..record(client, sent, 0, call, reply) }
+}
+
+/// For 1 ms.
+pub(super) fn acquire(owner: &str, block: Option<i64>) -> Call {
+    acquire_for(owner, block, 1, Room::Plain)
+}
+
+pub(super) fn acquire_for(owner: &str, block: Option<i64>, lease: i64, room: Room) -> Call {
+    let (owner, once, session, max_hold, slot) = (owner.into(), false, false, None, None);
+    Call::Acquire { owner, lease, block, once, session, max_hold, room, slot }
+}
+
+/// With a lease of 1 ms.
+pub(super) fn granted(fence: i64) -> Reply {
+    granted_for(fence, 1)
+}
+
+pub(super) fn granted_for(fence: i64, lease: i64) -> Reply {
+    Reply::Granted { fence, holds: 1, lease, slot: None }
+}
+
+pub(super) fn release(owner: &str) -> Call {
+    Call::Release { owner: owner.into(), all: false }
+}
+
+fn extend(owner: &str, lease: i64) -> Call {
+    Call::Extend { owner: owner.into(), lease }
+}
+
+/// A look, which shows each holder with its fence and how many it bears, itself included; and the queue.
+pub(super) fn look(sent: Micros, received: Micros, grants: &[(&str, i64, i64)], queue: &[i64]) -> Record {
+    let shown =
+        |&(owner, fence, most): &(&str, i64, i64)| Shown { owner: owner.into(), fence, most, slot: 0 };
+    let reply = Reply::Held { grants: grants.iter().map(shown).collect(), queue: queue.into() };
+    record(9, sent, received, Call::Info, reply)
+}
+
+/// A look at a lock that is free.
+fn free(sent: Micros, received: Micros) -> Record {
+    record(9, sent, received, Call::Info, Reply::Null)
+}
+
+/// The guarantees that a history contradicts.
+#[track_caller]
+pub(super) fn broken(history: &[Record]) -> String {
+    let (faults, _) = check(history);
+    faults.iter().filter_map(|fault| fault.chars().next()).collect()
+}
+
+/// What is wrong with a history, and how it becomes so: by other records in the places of some, and by more at its end.
+pub(super) type Row<'a> = (&'a str, &'a [(usize, Record)], &'a [Record]);
+
+#[track_caller]
+pub(super) fn are_broken(good: &[Record], rows: &[Row<'_>]) {
+    assert_eq!(broken(good), "");
+    for (expected, changed, added) in rows {
+        let mut history = good.to_vec();
+        changed.iter().for_each(|(place, record)| history[*place] = record.clone());
+        history.extend_from_slice(added);
+        assert_eq!(broken(&history), *expected, "{changed:?} {added:?}");
+    }
+}
+
+/// a holds the lock; c stands in the queue when d comes; a gives it back.
+fn story() -> Vec<Record> {
+    vec![
+        record(1, 1000, 1100, acquire("a", None), granted(1050)),
+        record(3, 1200, 1510, acquire("c", Some(0)), granted(1500)),
+        look(1300, 1310, &[("a", 1050, 1)], &[3]),
+        record(4, 1320, 1710, acquire("d", Some(0)), granted(1700)),
+        record(1, 1450, 1550, release("a"), Reply::Number(0)),
+        record(3, 1650, 1750, release("c"), Reply::Number(0)),
+    ]
+}
+
+#[test]
+fn a_history_comes_back_from_its_file_and_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history");
+    write(&path, &story()).unwrap();
+    assert_eq!(read(&path).unwrap(), story());
+    let (_, figures) = check(&story());
+    assert_eq!((figures.records, figures.grants, figures.holds, figures.queued), (6, 3, 3, 1));
+}
+
+#[test]
+fn one_lock_for_one_at_a_time() {
+    let refused = || Reply::Refused("NOTHELD".into());
+    let dead = unanswered(5, 1350, acquire("e", Some(0)), Reply::Gone);
+    let kill = record(9, 1360, 1370, Call::Kill(5), Reply::Number(1));
+    // c has it before a gives it back: two inside their leases, unless an operator broke the one.
+    let early = (1, record(3, 1200, 1400, acquire("c", Some(0)), granted(1390)));
+    let too_late = (4, record(1, 1450, 1550, release("a"), refused()));
+    let broke = record(8, 1380, 1395, Call::Break, Reply::Number(1));
+    are_broken(
+        &story(),
+        &[
+            ("1", &[early.clone(), too_late.clone()], &[]),
+            ("", &[early, too_late], &[broke]),
+            // Fences that do not rise.
+            ("222", &[(3, record(4, 1800, 1900, acquire("d", None), granted(1500)))], &[]),
+            ("24", &[(3, record(4, 1800, 1900, acquire("d", None), granted(1400)))], &[]),
+            // A release by a stranger.
+            ("3", &[], &[record(7, 1200, 1300, release("z"), Reply::Number(0))]),
+            // d before c; and nobody saw that c was in the queue first.
+            (
+                "4",
+                &[
+                    (1, record(3, 1200, 1760, acquire("c", Some(0)), granted(1755))),
+                    (5, record(4, 1720, 1730, release("d"), Reply::Number(0))),
+                ],
+                &[],
+            ),
+            // One that waits for ever.
+            ("5", &[], &[unanswered(5, 1800, acquire("e", Some(0)), Reply::Waits)]),
+            // One that is killed, and has it later.
+            ("", &[], &[dead.clone(), kill.clone()]),
+            ("6", &[], &[dead, kill, look(2900, 2910, &[("e", 2800, 1)], &[])]),
+        ],
+    );
+}
+
+#[test]
+fn an_extension_counts() {
+    let later = [
+        record(1, 1000, 1100, acquire("a", None), granted(1050)),
+        record(2, 2500, 2600, acquire("b", None), granted(2550)),
+    ];
+    are_broken(&later, &[("1", &[], &[record(1, 1900, 1950, extend("a", 6), Reply::Number(6))])]);
+}
+
+#[test]
+fn a_free_lock_that_nobody_gets() {
+    // c waits until a gives it back, and the server is at work.
+    let long = |lease| {
+        vec![
+            record(1, 1000, 1100, acquire_for("a", None, lease, Room::Plain), granted_for(1050, lease)),
+            record(3, 1200, 1_500_010, acquire("c", Some(0)), granted(1_500_000)),
+            look(2250, 2300, &[("a", 1050, 1)], &[3]),
+            look(1_010_000, 1_010_100, &[("a", 1050, 1)], &[3]),
+        ]
+    };
+    let (ends, free) = (record(1, 1700, 1800, release("a"), Reply::Number(0)), free(2250, 2300));
+    let mut session = long(3000);
+    let Call::Acquire { session: by_session, lease, .. } = &mut session[0].call else { panic!() };
+    (*by_session, *lease) = (true, 1);
+    session[0].reply = granted(1050);
+    let close = Record { key: String::new(), ..record(1, 1900, 2000, Call::Close, Reply::Gone) };
+    are_broken(
+        &long(1490),
+        &[
+            ("5", &[], &[ends]),
+            // It is shown as free.
+            ("L", &[(2, free)], &[]),
+            // Its lease was over long before.
+            ("5", &[(0, long(1).remove(0))], &[]),
+            // c waits for a limited time.
+            ("5", &[(1, record(3, 1200, 1_500_010, acquire("c", Some(1)), granted(1_500_000)))], &[]),
+        ],
+    );
+    are_broken(&session, &[("5", &[], &[close])]);
+}
+
+#[test]
+fn a_grant_to_one_who_dies_in_the_same_step() {
+    let history = [
+        record(1, 1000, 1100, acquire("a", None), granted(1050)),
+        unanswered(5, 1150, acquire("e", Some(0)), Reply::Gone),
+        Record { client: 1, ..look(1200, 1300, &[("a", 1050, 1)], &[5]) },
+        record(1, 1200, 1300, release("a"), Reply::Number(0)),
+        record(1, 1200, 1300, Call::Kill(5), Reply::Number(1)),
+        // It is seen for a moment.
+        look(1310, 1320, &[("e", 1250, 1)], &[]),
+        free(6400, 6500),
+    ];
+    are_broken(&history, &[("6", &[], &[look(6600, 6700, &[("e", 1250, 1)], &[])])]);
+}
+
+#[test]
+fn beyond_the_greatest_age() {
+    let limited = Call::Acquire {
+        owner: "a".into(),
+        lease: 50,
+        block: None,
+        once: false,
+        session: true,
+        max_hold: Some(20),
+        room: Room::Plain,
+        slot: None,
+    };
+    let good = [
+        record(1, 1000, 1100, limited.clone(), granted_for(1050, 20)),
+        record(1, 8000, 8100, extend("a", 50), Reply::Number(13)),
+        look(20_000, 20_100, &[("a", 1050, 1)], &[]),
+    ];
+    are_broken(
+        &good,
+        &[
+            ("M", &[(0, record(1, 1000, 1100, limited, granted_for(1050, 50)))], &[]),
+            ("M", &[(1, record(1, 8000, 8100, extend("a", 50), Reply::Number(50)))], &[]),
+            ("M", &[(2, look(24_000, 24_100, &[("a", 1050, 1)], &[]))], &[]),
+        ],
+    );
+}
+
+/// Asked for 10 ms, and granted in the middle of the call.
+fn holds(owner: &str, client: i64, sent: i64, room: Room) -> Record {
+    record(client, sent, sent + 100, acquire_for(owner, None, 10, room), granted_for(sent + 50, 10))
+}
+
+/// So many of one kind, one after the other.
+fn several(count: i64, room: Room) -> Vec<Record> {
+    (0..count).map(|number| holds(&format!("o{number}"), number, 1000 + 200 * number, room)).collect()
+}
+
+/// A permit with that number, of three.
+fn permit(owner: &str, client: i64, sent: i64, (fence, holds, slot): (i64, i64, i64)) -> Record {
+    let reply = Reply::Granted { fence, holds, lease: 10, slot: Some(slot) };
+    record(client, sent, sent + 100, acquire_for(owner, None, 10, Room::Limit(3)), reply)
+}
+
+#[test]
+fn several_at_a_time_with_no_more_room_than_each_has() {
+    let (plain, third) = (holds("w", 9, 3000, Room::Plain), holds("l", 9, 3000, Room::Limit(3)));
+    // It was made while another one read; and one that waited till that one was done is alone from then on.
+    let upgrade = |until, holds| {
+        let reply = Reply::Granted { fence: 1050, holds, lease: 10, slot: None };
+        record(0, 3000, until, acquire_for("o0", Some(0), 10, Room::Plain), reply)
+    };
+    let done = record(1, 3200, 3300, release("o1"), Reply::Number(0));
+    are_broken(
+        &several(2, Room::Shared),
+        &[
+            ("1", &[], &[plain]),
+            ("", &[], from_ref(&third)),
+            ("1", &[], &[third.clone(), holds("r", 8, 3200, Room::Shared)]),
+            ("1", &[], &[upgrade(3100, 2)]),
+            ("1", &[], &[upgrade(4000, 2), done, holds("r", 9, 5000, Room::Shared)]),
+            // What is shown fits, rises, and is all.
+            ("1", &[], &[look(1400, 1500, &[("o0", 1050, ANY), ("o1", 1250, 1)], &[])]),
+            ("2", &[], &[look(1400, 1500, &[("o1", 1250, ANY), ("o0", 1050, ANY)], &[])]),
+            ("L", &[], &[look(1400, 1500, &[("o1", 1250, ANY)], &[])]),
+            ("L", &[], &[free(1400, 1500)]),
+        ],
+    );
+    are_broken(&several(3, Room::Limit(3)), &[("1", &[], &[holds("r", 9, 3000, Room::Shared)])]);
+    are_broken(
+        &[permit("a", 1, 1000, (1050, 1, 1)), permit("b", 2, 1200, (1250, 1, 2))],
+        &[
+            ("1", &[], &[permit("c", 3, 1400, (1450, 1, 2))]),
+            ("1", &[], &[permit("a", 1, 1600, (1050, 2, 3))]),
+        ],
+    );
+}
+
+#[test]
+fn a_reader_that_is_passed_over() {
+    let read = |owner, lease| acquire_for(owner, Some(0), lease, Room::Shared);
+    let reader = |client, sent, owner, fence| record(client, sent, 2600, read(owner, 1), granted(fence));
+    let history = [
+        holds("w", 1, 1000, Room::Plain),
+        reader(3, 1200, "c", 2510),
+        reader(4, 1250, "d", 2520),
+        look(1300, 1310, &[("w", 1050, 1)], &[3, 4]),
+        reader(5, 1400, "e", 2530),
+        record(1, 2400, 2700, release("w"), Reply::Number(0)),
+    ];
+    let too_late = record(3, 1200, 3800, acquire_for("c", Some(2), 1, Room::Shared), Reply::Null);
+    are_broken(
+        &history,
+        &[
+            // One who came later, before both; the second before the first; and one that was not told before its time was up.
+            ("44", &[(4, reader(5, 1400, "e", 2500))], &[]),
+            ("4", &[(1, reader(3, 1200, "c", 2525))], &[]),
+            ("44", &[(1, too_late)], &[]),
+        ],
+    );
+    // A reader that is left behind by the others, unless a writer waits in front of it.
+    let alone = |sent, received| look(sent, received, &[("c", 2510, ANY)], &[4]);
+    let writer = acquire_for("x", Some(1000), 1, Room::Plain);
+    let history = [
+        holds("w", 1, 1000, Room::Plain),
+        record(5, 1210, 1_400_000, writer, Reply::Null),
+        record(3, 1220, 2600, read("c", 3000), granted_for(2510, 3000)),
+        record(4, 1250, 1_500_010, read("d", 3000), granted_for(1_500_000, 3000)),
+        record(1, 2400, 2700, release("w"), Reply::Number(0)),
+        alone(2800, 2900),
+        alone(1_010_000, 1_010_100),
+    ];
+    are_broken(&history, &[("5", &[(1, record(5, 1210, 1300, acquire("x", None), Reply::Null))], &[])]);
+}
