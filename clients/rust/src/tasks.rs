@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
+use std::io;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Cmd, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as Turn, Notify};
 use tokio::task::AbortHandle;
@@ -196,7 +197,9 @@ impl Tasks {
         }
         #[cfg(all(feature = "cluster", not(feature = "cluster-async")))]
         if cluster.is_some() {
-            return Err((ErrorKind::InvalidClientConfig, "tasks need the feature `cluster-async`").into());
+            return Err(
+                (redis::ErrorKind::InvalidClientConfig, "tasks need the feature `cluster-async`").into()
+            );
         }
         let client = self.servers.lock().await.async_client().await?;
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
@@ -227,7 +230,9 @@ impl Connection {
 }
 
 async fn in_time<T>(time: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    timeout(time, work).await.unwrap_or_else(|_| Err((ErrorKind::Io, "no answer in time").into()))
+    timeout(time, work)
+        .await
+        .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time").into()))
 }
 
 /// One subscription hears for all, and is made again whenever it is lost.

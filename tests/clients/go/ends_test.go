@@ -33,11 +33,14 @@ func TestWithTheClientOrTheLocksAllEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	replicas := *cluster
+	replicas.RouteByLatency = true
 	ring := &redis.RingOptions{Addrs: map[string]string{"one": single.Addr}} // is used itself
 	makers := map[string]func() redis.UniversalClient{
-		"Client":        func() redis.UniversalClient { return redis.NewClient(single) },
-		"ClusterClient": func() redis.UniversalClient { return redis.NewClusterClient(cluster) },
-		"Ring":          func() redis.UniversalClient { return redis.NewRing(ring) },
+		"Client":                                 func() redis.UniversalClient { return redis.NewClient(single) },
+		"ClusterClient":                          func() redis.UniversalClient { return redis.NewClusterClient(cluster) },
+		"ClusterClient that reads from replicas": func() redis.UniversalClient { return redis.NewClusterClient(&replicas) },
+		"Ring":                                   func() redis.UniversalClient { return redis.NewRing(ring) },
 	}
 	for name, open := range makers {
 		for what, lost := range map[string]bool{" is closed": true, "'s locks are closed": false} {

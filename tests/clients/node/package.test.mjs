@@ -1,44 +1,9 @@
 // What is of Node in the package: clients and their settings, signals, errors. The scenarios of ../conformance have the rest.
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createClient, createClientPool } from "redis";
+import { createClientPool } from "redis";
 import { LockError, LockLostError, Locks, NotAcquiredError } from "redislock-client";
-import { connect, info, testWithServer, waitFor } from "./support.mjs";
-
-const ioredis = (options) => async (port) => {
-  const client = connect(port, options);
-  return { client, end: () => client.disconnect() };
-};
-const nodeRedis = (RESP) => async (port) => {
-  const client = await createClient({ socket: { host: "127.0.0.1", port }, RESP }).on("error", () => {}).connect();
-  return { client, end: () => client.destroy() };
-};
-const clients = {
-  "ioredis, RESP2": ioredis({ protocol: 2 }),
-  "ioredis, RESP3": ioredis({ protocol: 3 }),
-  "ioredis, RESP3 with its types": ioredis({ protocol: 3, replyMapping: "resp3" }),
-  "ioredis, numbers as strings": ioredis({ stringNumbers: true }),
-  "ioredis, no queue while offline": ioredis({ enableOfflineQueue: false, lazyConnect: true, maxRetriesPerRequest: 1 }),
-  "node-redis, RESP2": nodeRedis(2),
-  "node-redis, RESP3": nodeRedis(3),
-};
-
-/** A test with locks on the first of these clients, or on each. */
-function testWithLocks(title, body, names = [Object.keys(clients)[0], "node-redis, RESP3"]) {
-  for (const name of names) {
-    testWithServer(`${title} (${name})`, async (scene) => {
-      const { client, end } = await clients[name](scene.port);
-      if (client.status === "wait") await client.connect();
-      const locks = new Locks(client);
-      try {
-        await body(locks, scene.connect(), client);
-      } finally {
-        await locks.close();
-        end();
-      }
-    });
-  }
-}
+import { clients, connect, info, testWithLocks, testWithServer, waitFor } from "./support.mjs";
 
 testWithLocks("held, waited for, handed over, lost", async (locks, other) => {
   const fences = await locks.using("door", { lease: 10_000 }, async (held) => {
@@ -259,88 +224,4 @@ testWithServer("the prefix of ioredis goes before locks, as before every key", a
   assert.equal((await info(plain, "door")).owner, open.owner);
   await Promise.all([locks.close(), bare.close()]);
   client.disconnect();
-});
-
-for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
-  testWithServer(`a client that is closed ends what was made of it (${name})`, async ({ port, connect: plainly }) => {
-    const { client } = await clients[name](port), plain = plainly();
-    const locks = new Locks(client);
-    const held = await locks.acquire("door");
-    const keeper = new Locks(plain);
-    const taken = await keeper.acquire("taken");
-    const waits = locks.acquire("taken");
-    await waitFor(async () => (await info(plain, "taken")).waiters === 1, "it waits");
-    await ("quit" in client && name.startsWith("ioredis") ? client.quit() : client.close());
-    await assert.rejects(waits, LockError);
-    await waitFor(() => held.lost, "the holder is told");
-    assert.match(held.lost.message, /closed/);
-    await assert.rejects(held.release(), LockLostError);
-    await waitFor(async () => (await plain.call("CLIENT", "LIST")).split("\n").filter((line) => /sub=1/.test(line)).length === 1,
-      "only the other one's subscription is left");
-    await assert.rejects(locks.acquire("more", { wait: 100 }));
-    assert.equal(taken.lost, undefined);
-    await keeper.close();
-  });
-}
-
-testWithLocks("a lost lock ends the work inside, but not the release there, and is told once", async (locks, other) => {
-  let told = 0, inner;
-  await assert.rejects(locks.using("outer", {}, async (outer) => {
-    outer.signal.addEventListener("abort", () => (told += 1));
-    await locks.using("inner", { wait: 1000 }, async (held) => {
-      inner = held;
-      await other.call("LOCK.BREAK", "outer");
-      await sleep(60_000, undefined, { signal: outer.signal });
-    });
-  }), (error) => error instanceof LockLostError && error.message.startsWith("outer"));
-  assert.deepEqual([told, inner.lost, await info(other, "inner")], [1, undefined, null]);
-});
-
-testWithServer("what a listener throws goes to the process, and hinders no lock", async ({ port }) => {
-  const program = `
-    import assert from "node:assert/strict";
-    import { Redis } from "ioredis";
-    import { Locks } from "redislock-client";
-    const client = new Redis(${port}), locks = new Locks(client);
-    const thrown = new Promise((resolve) => process.on("uncaughtException", resolve));
-    const held = await locks.acquire("door"), inner = await locks.acquire("inner");
-    let told = 0;
-    held.signal.addEventListener("abort", () => { throw new RangeError("of the user"); });
-    held.signal.addEventListener("abort", () => (told += 1));
-    await client.call("LOCK.BREAK", "door");
-    assert.equal((await thrown).message, "of the user");
-    assert.equal(told, 1);
-    await locks.using("door", { wait: 1000 }, () => {});
-    await inner.extend();
-    await locks.close();
-    await client.quit();`;
-  const { execFileSync } = await import("node:child_process");
-  execFileSync(process.execPath, ["--input-type=module", "-e", program], { cwd: import.meta.dirname, timeout: 60_000 });
-});
-
-testWithServer("a MULTI of the client, which takes all commands in, is no answer", async ({ connect }) => {
-  const client = connect(), other = connect(), locks = new Locks(client);
-  const held = await locks.acquire("door", { lease: 600 });
-  client.multi({ pipeline: false });
-  let isOver = false;
-  const released = held.release().then(() => (isOver = true));
-  await client.ping();
-  await other.ping();
-  assert.equal(isOver, false);
-  await client.exec();
-  await released;
-  assert.equal(await info(other, "door"), null);
-  await locks.close();
-});
-
-testWithServer("a program that closes its client ends by itself", async ({ port }) => {
-  const program = `
-    import { Redis } from "ioredis";
-    import { Locks } from "redislock-client";
-    const client = new Redis(${port});
-    const locks = new Locks(client);
-    await locks.using("door", {}, () => {});
-    await client.quit();`;
-  const { execFileSync } = await import("node:child_process");
-  execFileSync(process.execPath, ["--input-type=module", "-e", program], { cwd: import.meta.dirname, timeout: 60_000 });
 });

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { createClient } from "redis";
+import { Locks } from "redislock-client";
 
 const port = Number(process.env.REDIS_PORT);
 
@@ -37,4 +39,39 @@ export function testWithServer(name, body) {
     await first.quit();
     await body(scene);
   });
+}
+
+const ioredis = (options) => async (port) => {
+  const client = connect(port, options);
+  return { client, end: () => client.disconnect() };
+};
+const nodeRedis = (RESP) => async (port) => {
+  const client = await createClient({ socket: { host: "127.0.0.1", port }, RESP }).on("error", () => {}).connect();
+  return { client, end: () => client.destroy() };
+};
+export const clients = {
+  "ioredis, RESP2": ioredis({ protocol: 2 }),
+  "ioredis, RESP3": ioredis({ protocol: 3 }),
+  "ioredis, RESP3 with its types": ioredis({ protocol: 3, replyMapping: "resp3" }),
+  "ioredis, numbers as strings": ioredis({ stringNumbers: true }),
+  "ioredis, no queue while offline": ioredis({ enableOfflineQueue: false, lazyConnect: true, maxRetriesPerRequest: 1 }),
+  "node-redis, RESP2": nodeRedis(2),
+  "node-redis, RESP3": nodeRedis(3),
+};
+
+/** A test with locks on the first of these clients, or on each. */
+export function testWithLocks(title, body, names = [Object.keys(clients)[0], "node-redis, RESP3"]) {
+  for (const name of names) {
+    testWithServer(`${title} (${name})`, async (scene) => {
+      const { client, end } = await clients[name](scene.port);
+      if (client.status === "wait") await client.connect();
+      const locks = new Locks(client);
+      try {
+        await body(locks, scene.connect(), client);
+      } finally {
+        await locks.close();
+        end();
+      }
+    });
+  }
 }

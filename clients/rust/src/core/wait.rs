@@ -115,7 +115,8 @@ impl Core {
 
     pub(super) fn refused(&mut self, id: Id, error: RedisError, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        if passes(&error) && (!entry.once() || entry.tries < 2) {
+        // To ask a silent server once more would take as long again.
+        if passes(&error) && (!entry.once() || entry.tries < 2 && !error.is_timeout()) {
             entry.trouble = Some(error);
             entry.due = Some(now + TRY_AGAIN);
         } else {

@@ -13,12 +13,15 @@ import io.lettuce.core.protocol.Command;
 import io.lettuce.core.pubsub.RedisPubSubAdapter;
 import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
 import java.time.Duration;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /** The connections of a process, by the user's own client: one for commands, one for sessions if there are any, and the subscription. */
 final class Connections {
@@ -37,6 +40,7 @@ final class Connections {
     private final AtomicInteger breaks = new AtomicInteger();
     private final CountDownLatch closing = new CountDownLatch(1);
     private final ReentrantLock lock = new ReentrantLock();
+    private final Set<Thread> connecting = ConcurrentHashMap.newKeySet(); // of a client that is closed meanwhile, for ever
     private volatile Thread listener;
     private volatile boolean gone; // the client was closed
     private volatile Duration patience = Duration.ofNanos(Core.LONG);
@@ -65,6 +69,7 @@ final class Connections {
         this.doubt = doubt;
         this.ended = ended;
         client.addListener(watch);
+        client.getResources().eventExecutorGroup().terminationFuture().addListener(over -> endWithClient());
     }
 
     /** A connection that is made when it is needed, and anew when it was lost: what had no answer then fails. */
@@ -117,6 +122,7 @@ final class Connections {
         gone = true;
         closing.countDown();
         broken.countDown();
+        connecting.forEach(Thread::interrupt);
     }
 
     /** Not by the network: by us, or with the client. */
@@ -149,21 +155,37 @@ final class Connections {
     }
 
     private StatefulConnection<String, String> connect() {
-        if (client instanceof RedisClient single) return single.connect();
+        if (client instanceof RedisClient single) return connecting(single::connect);
         var cluster = (RedisClusterClient) client;
         if (breaks.get() > 0) cluster.refreshPartitions();
-        return cluster.connect();
+        return connecting(cluster::connect);
     }
 
     private StatefulRedisPubSubConnection<String, String> connectPubSub() {
-        return client instanceof RedisClient single ? single.connectPubSub() : ((RedisClusterClient) client).connectPubSub();
+        return connecting(() -> client instanceof RedisClient single ? single.connectPubSub() : ((RedisClusterClient) client).connectPubSub());
+    }
+
+    private boolean isShutDown() {
+        return client.getResources().eventExecutorGroup().isShuttingDown();
+    }
+
+    private <T> T connecting(Supplier<T> connect) {
+        connecting.add(Thread.currentThread());
+        try {
+            if (gone) throw new LockException.Closed();
+            return connect.get();
+        } catch (IllegalStateException failed) {
+            throw isShutDown() || String.valueOf(failed.getMessage()).contains("shut down") ? new LockException.Closed() : failed;
+        } finally {
+            connecting.remove(Thread.currentThread());
+        }
     }
 
     private CompletableFuture<Void> ready() {
         if (listener != null) return ready;
         lock.lock();
         try {
-            if (listener == null && closing.getCount() > 0) {
+            if (listener == null && (closing.getCount() > 0 || gone)) {
                 listener = daemon("listener", this::listen);
                 listener.start();
             }
@@ -181,7 +203,7 @@ final class Connections {
                 subscription();
                 pause = -TRY_AGAIN_MS; // at once
             } catch (Exception failed) {
-                if (client.getResources().eventExecutorGroup().isShuttingDown()) endWithClient();
+                if (isShutDown() || failed instanceof LockException.Closed) endWithClient();
                 CompletableFuture<Void> waiting;
                 lock.lock();
                 try {

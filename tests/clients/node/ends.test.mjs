@@ -1,0 +1,88 @@
+// What becomes of locks when what they stand on ends: their client, a lock around them, a listener that fails.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { LockError, LockLostError, Locks } from "redislock-client";
+import { clients, info, testWithLocks, testWithServer, waitFor } from "./support.mjs";
+
+for (const name of ["ioredis, RESP2", "node-redis, RESP3"]) {
+  testWithServer(`a client that is closed ends what was made of it (${name})`, async ({ port, connect: plainly }) => {
+    const { client } = await clients[name](port), plain = plainly();
+    const locks = new Locks(client);
+    const held = await locks.acquire("door");
+    const keeper = new Locks(plain);
+    const taken = await keeper.acquire("taken");
+    const waits = locks.acquire("taken");
+    await waitFor(async () => (await info(plain, "taken")).waiters === 1, "it waits");
+    await ("quit" in client && name.startsWith("ioredis") ? client.quit() : client.close());
+    await assert.rejects(waits, LockError);
+    await waitFor(() => held.lost, "the holder is told");
+    assert.match(held.lost.message, /closed/);
+    await assert.rejects(held.release(), LockLostError);
+    await waitFor(async () => (await plain.call("CLIENT", "LIST")).split("\n").filter((line) => /sub=1/.test(line)).length === 1,
+      "only the other one's subscription is left");
+    await assert.rejects(locks.acquire("more", { wait: 100 }));
+    assert.equal(taken.lost, undefined);
+    await keeper.close();
+  });
+}
+
+testWithLocks("a lost lock ends the work inside, but not the release there, and is told once", async (locks, other) => {
+  let told = 0, inner;
+  await assert.rejects(locks.using("outer", {}, async (outer) => {
+    outer.signal.addEventListener("abort", () => (told += 1));
+    await locks.using("inner", { wait: 1000 }, async (held) => {
+      inner = held;
+      await other.call("LOCK.BREAK", "outer");
+      await sleep(60_000, undefined, { signal: outer.signal });
+    });
+  }), (error) => error instanceof LockLostError && error.message.startsWith("outer"));
+  assert.deepEqual([told, inner.lost, await info(other, "inner")], [1, undefined, null]);
+});
+
+testWithServer("what a listener throws goes to the process, and hinders no lock", async ({ port }) => {
+  const program = `
+    import assert from "node:assert/strict";
+    import { Redis } from "ioredis";
+    import { Locks } from "redislock-client";
+    const client = new Redis(${port}), locks = new Locks(client);
+    const thrown = new Promise((resolve) => process.on("uncaughtException", resolve));
+    const held = await locks.acquire("door"), inner = await locks.acquire("inner");
+    let told = 0;
+    held.signal.addEventListener("abort", () => { throw new RangeError("of the user"); });
+    held.signal.addEventListener("abort", () => (told += 1));
+    await client.call("LOCK.BREAK", "door");
+    assert.equal((await thrown).message, "of the user");
+    assert.equal(told, 1);
+    await locks.using("door", { wait: 1000 }, () => {});
+    await inner.extend();
+    await locks.close();
+    await client.quit();`;
+  execFileSync(process.execPath, ["--input-type=module", "-e", program], { cwd: import.meta.dirname, timeout: 60_000 });
+});
+
+testWithServer("a MULTI of the client, which takes all commands in, is no answer", async ({ connect }) => {
+  const client = connect(), other = connect(), locks = new Locks(client);
+  const held = await locks.acquire("door", { lease: 600 });
+  client.multi({ pipeline: false });
+  let isOver = false;
+  const released = held.release().then(() => (isOver = true));
+  await client.ping();
+  await other.ping();
+  assert.equal(isOver, false);
+  await client.exec();
+  await released;
+  assert.equal(await info(other, "door"), null);
+  await locks.close();
+});
+
+testWithServer("a program that closes its client ends by itself", async ({ port }) => {
+  const program = `
+    import { Redis } from "ioredis";
+    import { Locks } from "redislock-client";
+    const client = new Redis(${port});
+    const locks = new Locks(client);
+    await locks.using("door", {}, () => {});
+    await client.quit();`;
+  execFileSync(process.execPath, ["--input-type=module", "-e", program], { cwd: import.meta.dirname, timeout: 60_000 });
+});
