@@ -114,7 +114,8 @@ fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool
             try_one(host, request, &ids, now.millis());
         }
     }
-    let ended = host.table(|table| table.time_out(now.millis()))?;
+    let now = now.millis();
+    let ended = host.table(|table| table.with_timed_out(now, |table| table.time_out(now)))?;
     host.spend(CHANGE);
     Some(ended)
 }

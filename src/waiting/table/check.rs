@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::WaitTable;
-use super::earlier::Earlier;
 use super::entry::LockEntry;
 use super::lock_id::LockId;
 use super::outgoing::Notice;
 use super::replication::Awaited;
 use super::waiter::{Phase, Waiter};
+use super::{Earlier, WaitTable};
 
 impl<C: Copy> WaitTable<C> {
     /// Compares every index with what it indexes, also of earlier times as a primary.
@@ -44,7 +43,8 @@ impl<C: Copy> WaitTable<C> {
 
     /// Whether the table is so small that a check costs little.
     pub(crate) fn is_small(&self) -> bool {
-        self.waiters.by_request.len() <= 30 && self.locks.entries.len() <= 30
+        let is_small = self.waiters.by_request.len() <= 30 && self.locks.entries.len() <= 30;
+        is_small && self.earlier.iter().all(|earlier| earlier.table.is_small())
     }
 
     fn check_queue(&self, id: &LockId, entry: &LockEntry) {

@@ -25,9 +25,6 @@ impl<C: Copy> WaitTable<C> {
     /// Answers the waiter whose time was up first, or takes back what it has not claimed in time, or what replicas have not confirmed.
     /// Returns whether the waiter stood in its queue; `None` if nobody's time is up.
     pub(crate) fn time_out(&mut self, now: Millis) -> Option<bool> {
-        if let Some(ended) = self.time_out_earlier(now) {
-            return Some(ended);
-        }
         let request = self.waiters.timers.take_timed_out(now)?;
         let phase = self.waiters.phase(request);
         match phase {
@@ -70,15 +67,6 @@ impl<C: Copy> WaitTable<C> {
             self.give_up(request);
         }
         true
-    }
-
-    /// This server is not the primary any more that this lock was known to: drops what is known of the lock. The server sends away blocked
-    /// clients, the module places and holders that listen; sessions end with the lease. Returns how many waiters and holders were sent
-    /// away: `AT_A_TIME` if there may be more.
-    pub(crate) fn demoted_at(&mut self, id: &LockId) -> usize {
-        let sent_away = self.send_away(id.to_ref());
-        self.locks.cancel_timers(id.to_ref());
-        sent_away
     }
 
     /// The key holds something else, so waiters and holders are told. Returns how many grants have lapsed that were kept because their

@@ -1,19 +1,10 @@
 //! What this server knew as a primary before it was demoted. It does nothing of that any more: those who are notified are told so, and
 //! all else is dropped, a little in each turn. Meanwhile the server may be a primary again, with a table that begins empty.
 
-use super::lock_table::Cursor;
 use super::queue::RequestId;
 use super::shown::Observers;
-use super::{AT_A_TIME, WaitTable};
+use super::{AT_A_TIME, Earlier, WaitTable};
 use crate::lock::Millis;
-
-/// The table of an earlier time as a primary. A client that is blocked in it stays known until the server has freed the client.
-#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
-pub(super) struct Earlier<C> {
-    pub(super) table: WaitTable<C>,
-    /// The locks before this mark are still to be dropped.
-    cursor: Cursor,
-}
 
 impl<C: Copy> Earlier<C> {
     /// Drops a little of what is known of the next lock. Returns how much work that was; 0 if no lock is left.
@@ -55,8 +46,18 @@ impl<C: Copy> WaitTable<C> {
     /// Runs `body` on the table that knows this request: this table, or the table of an earlier time as a primary.
     #[inline]
     pub(crate) fn with_table_of<R>(&mut self, request: RequestId, body: impl FnOnce(&mut Self) -> R) -> R {
-        let knows = |earlier: &Earlier<C>| request <= earlier.table.waiters.last_request();
-        let number = self.earlier.iter().position(knows);
+        self.with_first(|table| request <= table.waiters.last_request(), body)
+    }
+
+    /// Runs `body` on a table in which a wait ends by `now`: on that of an earlier time if there is one.
+    pub(crate) fn with_timed_out<R>(&mut self, now: Millis, body: impl FnOnce(&mut Self) -> R) -> R {
+        self.with_first(|table| table.waiters.timers.first_timed_out(now).is_some(), body)
+    }
+
+    /// Runs `body` on the first table of an earlier time that is meant, or on this table.
+    #[inline]
+    fn with_first<R>(&mut self, is_meant: impl Fn(&Self) -> bool, body: impl FnOnce(&mut Self) -> R) -> R {
+        let number = self.earlier.iter().position(|earlier| is_meant(&earlier.table));
         let table = match number.and_then(|number| self.earlier.get_mut(number)) {
             Some(earlier) => &mut earlier.table,
             None => &mut *self,
@@ -83,14 +84,6 @@ impl<C: Copy> WaitTable<C> {
     /// The time at which the next wait ends of a client that has been blocked since an earlier time.
     pub(super) fn next_timeout_earlier(&self) -> Option<Millis> {
         self.earlier.iter().filter_map(|earlier| earlier.table.waiters.timers.next_timeout()).min()
-    }
-
-    /// `time_out` for a client that has been blocked since an earlier time.
-    pub(super) fn time_out_earlier(&mut self, now: Millis) -> Option<bool> {
-        let mut ended = self.earlier.iter_mut().map(|earlier| earlier.table.time_out(now));
-        let (number, ended) = (0..).zip(ended.by_ref()).find(|(_, ended)| ended.is_some())?;
-        self.take_over(number);
-        ended
     }
 
     /// Takes over the answers and messages of an earlier time, and removes its table if nothing else is left in it.
@@ -193,8 +186,8 @@ mod tests {
         join(&mut table, WaitKind::Blocked(request), 5);
         table.demoted();
         clear_up(&mut table);
-        assert_eq!((table.next_due(), table.time_out(5)), (Some(6), None));
-        assert_eq!(table.time_out(6), Some(true));
+        let mut time_out = |now| (table.next_due(), table.with_timed_out(now, |table| table.time_out(now)));
+        assert_eq!([5, 6].map(&mut time_out), [(Some(6), None), (Some(6), Some(true))]);
         assert!(matches!(table.next_answer(), Some(Outgoing::Client(client)) if client == request));
         let told = table.with_table_of(request, |table| table.tell(request));
         assert_eq!(told.map(|told| told.answer), Some(Answer::TimedOut));

@@ -180,4 +180,13 @@ impl<C: Copy> WaitTable<C> {
         }
         queued.len() + self.end_grants(at, AT_A_TIME - queued.len(), |_| MessageKind::Gone)
     }
+
+    /// This server is not the primary any more that this lock was known to: drops what is known of the lock. The server sends away blocked
+    /// clients, the module places and holders that listen; sessions end with the lease. Returns how many waiters and holders were sent
+    /// away: `AT_A_TIME` if there may be more.
+    pub(crate) fn demoted_at(&mut self, id: &LockId) -> usize {
+        let sent_away = self.send_away(id.to_ref());
+        self.locks.cancel_timers(id.to_ref());
+        sent_away
+    }
 }

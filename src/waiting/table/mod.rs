@@ -56,8 +56,8 @@ mod waiters;
 use std::collections::VecDeque;
 
 use connections::Connections;
-use earlier::Earlier;
 use listeners::Listeners;
+use lock_table::Cursor;
 use locks::Locks;
 use outgoing::Notice;
 use replication::Replication;
@@ -93,6 +93,14 @@ pub(crate) struct WaitTable<C> {
     earlier: Vec<Earlier<C>>,
     outgoing: VecDeque<Notice>,
     observers: Observers,
+}
+
+/// The table of an earlier time as a primary. A client that is blocked in it stays known until the server has freed the client.
+#[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
+struct Earlier<C> {
+    table: WaitTable<C>,
+    /// The locks before this mark are still to be dropped.
+    cursor: Cursor,
 }
 
 impl<C: Copy> WaitTable<C> {
