@@ -27,7 +27,7 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
         Row::new("a RESTORE with the greatest fence", restore),
         Row::new("LOCK.LEAVE of an unclaimed grant of two locks, in MULTI", leave),
         Row::new(format!("LOCK.INFO FULL of a lock with {places} places"), move |stage| info(stage, places)),
-        Row::new(format!("writes to <key>\\0lock-waiters, {BLOCKED} clients blocked"), companion),
+        Row::new(format!("writes to KEY\\0lock-waiters, {BLOCKED} clients blocked"), companion),
     ]
 }
 
