@@ -11,7 +11,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::{redislock, url};
-use crate::support::{Server, Waiter, program_path, wait_for};
+use crate::support::{Server, Waiter, program_path, server_time, wait_for, wait_until};
 
 const HEIGHT: NonZeroU16 = NonZeroU16::new(24).unwrap();
 const WIDTH: NonZeroU16 = NonZeroU16::new(120).unwrap();
@@ -78,8 +78,11 @@ impl Screen {
 #[test]
 fn locks_are_watched_sorted_filtered_and_looked_into() {
     let (server, mut client) = super::with_client();
-    client.ask::<()>("LOCK.ACQUIRE quiet OWNER alice LABEL the-oldest");
-    client.ask::<()>("LOCK.ACQUIRE busy OWNER carol");
+    client.ask::<()>("LOCK.ACQUIRE quiet OWNER alice LABEL the-oldest PX 600000");
+    // So that it is held longer, as far as milliseconds tell.
+    let held = server_time(&mut client);
+    wait_until(&mut client, held + 10);
+    client.ask::<()>("LOCK.ACQUIRE busy OWNER carol PX 600000");
     let mut screen = Screen::start(&url(&server), &["top", "--every", "100ms"]);
     screen.shows("the-oldest");
     let _waiter = Waiter::new(&server, "busy", "OWNER bob");
