@@ -40,12 +40,13 @@ impl<C: Copy> WaitTable<C> {
 
     /// When something is to be done next; 0: now.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        if self.connections.has_closed() || !self.locks.sweeps.is_empty() || self.has_earlier_to_drop() {
+        if self.connections.has_closed() || !self.locks.sweeps.is_empty() {
             return Some(0);
         }
-        let timeouts = [self.waiters.timers.next_timeout(), self.next_timeout_earlier()];
+        let timeout = self.waiters.timers.next_timeout();
         let tries = self.waiters.timers.has_tries().then(|| self.locks.timers.not_paused(0));
-        timeouts.into_iter().chain([self.locks.timers.next_due(), tries]).flatten().min()
+        let due = [self.locks.timers.next_due(), timeout, tries].into_iter().flatten().min();
+        if self.earlier.is_empty() { due } else { self.next_due_earlier().into_iter().chain(due).min() }
     }
 
     /// Does a little of what is to be done to many locks: sees to one more entry, drops some of what is known of an earlier time as a
