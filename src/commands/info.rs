@@ -21,8 +21,7 @@ impl Command for Info {
     const DEFINITION: Definition = Definition {
         name: c"lock.info",
         summary: c"Shows who holds a lock and, with FULL, who waits for it.",
-        complexity:
-            c"O(N) for N grants. FULL shows at most 1000 grants and 1000 waiters.",
+        complexity: c"O(N) for N grants. FULL shows at most 1000 grants and 1000 waiters.",
         since: c"0.1.0",
         flags: c"readonly",
         acl: &[c"read", c"slow", c"lock"],

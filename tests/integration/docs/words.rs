@@ -22,7 +22,8 @@ fn words(page: &str) -> usize {
 /// The pages that git finds by this pattern: `docs/operations`, `*.md :!docs/bench/`.
 fn pages(pattern: &str) -> String {
     let mut git = Command::new("git");
-    let output = git.arg("-C").arg(root()).args(["ls-files", "--"]).args(pattern.split(' ')).output().unwrap();
+    let output =
+        git.arg("-C").arg(root()).args(["ls-files", "--"]).args(pattern.split(' ')).output().unwrap();
     assert!(output.status.success() && !output.stdout.is_empty(), "{pattern}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
