@@ -284,6 +284,10 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
             continue;
         } else {
             lock.pay(CHANGE);
+            if passed > 0 {
+                // The owner has a number now, with which one that was passed may never fit.
+                (seen, passed) = (None, 0);
+            }
         }
         if !lock.pay(0) {
             break;

@@ -426,6 +426,29 @@ fn owner(who: usize) -> Owner<'static> {
     Owner::new(NAMES[who]).unwrap()
 }
 
+/// The place in front is looked at again after its owner has re-entered from one behind.
+#[test]
+fn a_wait_in_front_ends_when_its_owner_gets_a_number_that_it_can_not_have() {
+    let ask = |conn, who, room, slot, block| {
+        let (lease, max_hold, once, session, label) = (40, None, false, false, None);
+        Step::Acquire { conn, wish: Wish { who, lease, max_hold, once, session, room, slot, label }, block }
+    };
+    let any = Some(None);
+    let mut pair = Pair::new(None);
+    for step in [
+        ask(0, 0, 1, None, None),
+        ask(1, 1, 2, any, Some(0)),
+        ask(2, 2, usize::MAX, None, Some(0)),
+        ask(3, 2, 1, any, Some(0)),
+        ask(4, 2, 2, any, Some(0)),
+        Step::Release { who: 0, all: false, fence: None },
+        Step::RunDue,
+    ] {
+        pair.take(&step).unwrap();
+    }
+    assert_eq!((pair.server.queued(), pair.server.holders(NOW).len()), (vec![], 2));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -127,9 +127,13 @@ impl Setup {
     /// The server, once it answers.
     #[track_caller]
     pub(crate) fn start(self) -> Server {
-        match self.try_start() {
-            Ok(server) => server,
-            Err(log) => panic!("the server ended at its start; its log:\n{log}"),
+        loop {
+            match self.clone().try_start() {
+                Ok(server) => return server,
+                // Another program has got it meanwhile: the system lets it listen there, if it says SO_REUSEADDR as well.
+                Err(log) if log.contains("Address already in use") => {}
+                Err(log) => panic!("the server ended at its start; its log:\n{log}"),
+            }
         }
     }
 

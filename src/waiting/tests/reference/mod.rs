@@ -182,6 +182,7 @@ impl Reference {
                 self.waiting.remove(place);
                 let told = self.reenter(wish, now);
                 self.answer(conn, wish, told, Some(holder.fence), !wish.once, now);
+                (seen, passed) = (0, 0);
             } else if self.another_upgrades(holder.fence) {
                 self.waiting.remove(place);
                 self.answer(conn, wish, None, None, false, now);

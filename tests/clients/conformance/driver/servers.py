@@ -79,9 +79,13 @@ class Server:
         return (self.lock(key) or {}).get("waiters", 0)
 
     def calls(self, command):
-        """How often clients have sent that command."""
+        """How often clients have sent that command. After Redis 7.0, servers count one that waits when its wait is over."""
         line = self.connection.info("commandstats").get(f"cmdstat_{command.lower()}", "calls=0,")
-        return int(line.split("=")[1].split(",")[0])
+        calls = int(line.split("=")[1].split(",")[0])
+        about = self.connection.info("server")
+        if command == "lock.acquire" and ("valkey_version" in about or not about["redis_version"].startswith("7.0.")):
+            calls += int(self.connection.info("clients")["blocked_clients"])
+        return calls
 
     def knows(self, option):
         """Whether LOCK.ACQUIRE has that option: the server's own documentation names it."""
