@@ -63,7 +63,7 @@ impl NativeType for Value {
     }
 
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite) {
-        // The server adds the TTL with a `PEXPIREAT` of its own: the leases hang on that, wherever they are now.
+        // The server adds a `PEXPIREAT` of its own, which moves all leases with the TTL. So they are written relative to the latest one.
         let hang = !self.is_one() && !self.is_endless();
         for (number, held) in self.all(latest(!hang)).enumerate() {
             aof.bytes(APPLY, key, &effects::state(held.grant, held.deadline, number == 0));
