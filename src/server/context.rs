@@ -57,12 +57,13 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.ctx, text.as_ptr())) };
     }
 
-    /// Null where an array would be.
+    /// Replies with null.
     pub(crate) fn reply_null(&self) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplyWithNull(self.ctx)) };
     }
 
+    /// Replies with null where an array would be.
     pub(crate) fn reply_null_array(&self) {
         // SAFETY: the context is valid (see `new`).
         unsafe { api!(RedisModule_ReplyWithNullArray(self.ctx)) };

@@ -8,16 +8,16 @@
 /// The budget of one step, and of one turn.
 const WORK: u32 = 2_000;
 
-/// Looking up a lock, a holder or a waiter.
+/// The work of looking up a lock, a holder or a waiter.
 pub(super) const LOOK: u32 = 1;
 
-/// Ending a grant of which nothing else is known.
+/// The work of ending a grant of which nothing else is known.
 pub(super) const END: u32 = 1;
 
 /// The most grants that a step ends at that price.
 pub(super) const MOST_ENDED: u32 = WORK / END;
 
-/// Making or changing a grant, or telling a waiter: replicas, files and listeners hear of it.
+/// The work of making or changing a grant, or of telling a waiter: replicas, files and listeners hear of it.
 pub(crate) const CHANGE: u32 = 4;
 
 /// The work of going through a list with this many entries.

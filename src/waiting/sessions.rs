@@ -107,7 +107,7 @@ pub(super) fn renew_overdue<S: LockAccess>(lock: &mut S, fence: Fence, now: Now)
     until.is_some()
 }
 
-/// The grants that still hold a lock though their leases are over, since their sessions outlive a freeze. For commands that only read,
+/// The grants that still hold a lock though their leases are over, since their sessions outlive a freeze. Commands that only read use this,
 /// before the next step on the lock gives these grants back (`revive`) or renews them (`renew_overdue`).
 pub(crate) fn outliving<A: Environment>(
     env: &mut A,

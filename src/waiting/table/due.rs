@@ -8,8 +8,8 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// Of the waiter whose time was up first, the next lock that is due, and may have been free for some time. Each lock of the waiter is
-    /// returned at most once, over as many turns as that takes.
+    /// The next lock to be looked at for the waiter whose time was up first: a lock that is due, and that the waiter might have got
+    /// already. Over as many turns as that takes, each lock of the waiter is returned at most once.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();

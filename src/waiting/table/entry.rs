@@ -131,7 +131,8 @@ impl LockEntry {
         self.recheck = true;
     }
 
-    /// The parts that are to be settled in the step that asks. `renewal`: whether a session is due to be renewed.
+    /// Returns the parts that are to be settled. `recheck` is cleared, so the caller has to settle them. `renewal`: whether a session is
+    /// due to be renewed.
     pub(super) fn take_up(&mut self, renewal: bool) -> Unsettled {
         let (recheck, counts) = (std::mem::take(&mut self.recheck), self.grants.counts());
         Unsettled {

@@ -20,7 +20,7 @@ pub(crate) struct Locks {
     pub(crate) timers: Timers,
     /// Walks through all entries that have begun.
     pub(super) sweeps: Sweeps,
-    /// Since when the locks are held that somebody waits for. It decides nothing.
+    /// Since when the locks are held that somebody waits for. It is only shown, and decides nothing.
     pub(super) held: HeldSince,
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::lock::Grant;
 use crate::waiting::table::LOOKS;
 
-/// A lock with this many holders, whose grants one connection keeps alive. The next connection of the server is another one.
+/// A lock with this many holders, whose sessions are all on connection 0.
 fn shared_by(holders: usize, lease: Millis) -> Server {
     let mut server = Server::new(2);
     for number in 0..holders {
