@@ -10,8 +10,8 @@ use crate::waiting::{Circle, Link};
 const LINKS: usize = 8;
 const NAME: usize = 64;
 
-/// A link, and whether the user may read its lock, and so know the lock's name, or write to it, and so know who holds it and who waits for
-/// it.
+/// A link, and the user's rights to its lock. Whoever may read the lock may know its name; whoever may write to it may also know who holds
+/// it and who waits for it.
 struct Seen<'a> {
     link: &'a Link,
     readable: bool,

@@ -18,7 +18,7 @@ pub(crate) enum Called {
     Refused,
 }
 
-/// The text of the server's error in that case, which has no code of its own.
+/// The text of the server's error for a key that is elsewhere. The error has no code of its own.
 const NOT_HERE: &[u8] = b"non local key";
 
 /// A command's reply.

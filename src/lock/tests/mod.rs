@@ -313,7 +313,7 @@ proptest! {
         prop_assert_eq!(matches!(Owner::new(&other), Some(Owner::Uuid(_))), parsed.is_some());
     }
 
-    /// Holds however the grant is stored, and however it got its holds.
+    /// The rule holds however the grant is stored, and however its number of holds came about.
     #[test]
     fn a_grant_tells_what_it_was_made_of(
         uuid in any::<bool>(),

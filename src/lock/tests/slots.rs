@@ -112,7 +112,7 @@ fn a_first_slot_that_another_has_is_waited_for() {
     assert_eq!(take(&mut value, &permit("a", 2, None), 3), Ok(Some(2)));
 }
 
-/// Holds whatever replicas or files say.
+/// The rule holds whatever replicas or files say.
 #[test]
 fn no_two_holders_have_one_slot() {
     let grant = |name: &str, number| {

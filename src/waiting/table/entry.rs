@@ -17,7 +17,7 @@ pub(crate) struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
-    /// The total number of locks that those places waited for which have a grant of this lock to claim.
+    /// The total number of locks for which places waited that have a grant of this lock to claim.
     pub(super) unclaimed_locks: u32,
     /// A re-entry has been put off until some of these grants are claimed.
     pub(super) put_off: bool,

@@ -123,7 +123,7 @@ impl Replication {
 
     /// Removes a change that need not be confirmed any more.
     pub(super) fn remove(&mut self, awaited: &Awaited) {
-        // This is so on most servers, always.
+        // On most servers there is never anything to confirm.
         if self.is_empty() {
             return;
         }

@@ -38,7 +38,7 @@ fn a_session_whose_connection_has_closed_unheard_outlives_no_stall() {
 }
 
 /// A grant ends with its connection in the same step in which its owner releases it, and goes to another client of the same owner, which
-/// waited for it. That client has what it is told.
+/// waited for it. That client really has the grant that it is told of.
 #[test]
 fn a_release_gives_back_no_grant_that_its_owner_is_given_by_that_step() {
     let rules = Rules::PLAIN;

@@ -67,7 +67,7 @@ impl Reference {
         }
     }
 
-    /// Starts a session, whose lease is renewed after a third.
+    /// Starts a session. The lease is to be renewed when a third of it has passed.
     pub(super) fn keep_alive(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
         self.keep_alive_from(conn, lease, grant, now + third(lease));
     }

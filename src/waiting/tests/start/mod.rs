@@ -41,7 +41,7 @@ fn holds(name: &str, size: Size) {
     explore(name, size).assert_properties();
 }
 
-/// Finds a fault if clients break this rule, and prints the way to it.
+/// Finds a fault if clients break this rule, and prints the steps to it.
 fn fails(guarantee: &'static str, slip: Slip, size: Size) {
     let path =
         explore(&format!("{slip:?}"), Size { slip: Some(slip), ..size }).assert_any_discovery(guarantee);

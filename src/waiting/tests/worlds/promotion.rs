@@ -32,7 +32,7 @@ fn with_grace(grace: Millis, size: Size) -> Size {
     Size { rules: Rules { grace, ..size.rules }, ..size }
 }
 
-/// Finds two owners inside their leases, and prints the way to it.
+/// Finds two owners inside their leases, and prints the steps to it.
 fn two_owners(name: &str, size: Size) {
     let path = explore(name, size).assert_any_discovery(EXCLUSION);
     println!("  {:?}", path.into_actions());
