@@ -160,7 +160,7 @@ pub(crate) enum ReentryError {
 
 /// Decides an acquire, from the owner's own grant and the grants of others.
 #[inline(always)]
-pub(crate) fn acquire(
+pub(crate) fn decide_acquire(
     held: Option<Held<'_>>,
     others: Others<'_>,
     ask: &AcquireRequest<'_>,
@@ -235,7 +235,7 @@ pub(crate) enum Released {
 
 /// Decides a release of one hold of an owner's grant, or of all holds. Returns `None` if the owner does not hold the lock, or has another
 /// fence.
-pub(crate) fn release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
+pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: bool) -> Option<Released> {
     let grant = grant.filter(|grant| is_meant(grant, fence))?;
     Some(if all { Released::Ended } else { take_back(grant, 1) })
 }
@@ -253,7 +253,7 @@ pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
 ///
 /// The server may keep the key of a grant that has reached its maximum age for another millisecond. The owner holds the lock until
 /// then, so an extension that leaves the end where it is succeeds.
-pub(crate) fn extend(
+pub(crate) fn decide_extend(
     held: Option<Held<'_>>,
     fence: Option<u64>,
     lease: Millis,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::{
     AcquireRequest, Acquired, Deadline, Extras, Fence, FenceClock, Grant, GrantChange, Held, LONGEST_LEASE,
-    Limits, Millis, Now, Others, Owner, ReentryError, Released, Room, Slot, SlotRequest, Value, acquire,
-    extend, lengthen, release,
+    Limits, Millis, Now, Others, Owner, ReentryError, Released, Room, Slot, SlotRequest, Value,
+    decide_acquire, decide_extend, decide_release, lengthen,
 };
 
 /// Numbers made from bytes, until all bytes are used up.
@@ -78,7 +78,7 @@ fn step(
         }
         2 => {
             let grant = lock.as_ref()?.0.grant_of(&owner).cloned();
-            match (release(grant.as_ref(), None, what & 8 == 0), grant) {
+            match (decide_release(grant.as_ref(), None, what & 8 == 0), grant) {
                 (Some(Released::Kept { holds }), Some(grant)) => {
                     let (value, until) = lock.as_mut()?;
                     let end = value.with_fence(grant.fence(), || *until)?.deadline;
@@ -93,7 +93,7 @@ fn step(
             let (value, until) = lock.as_mut()?;
             let (held, _) = value.seen_by(&owner, || *until);
             let held = held?;
-            if let Some(deadline) = extend(Some(held), None, lease, limits, now) {
+            if let Some(deadline) = decide_extend(Some(held), None, lease, limits, now) {
                 let least = Deadline::At(now).min(held.deadline);
                 assert!(deadline >= least && deadline <= Deadline::after(now, lease));
                 assert!(deadline <= held.grant.limit(limits.max_hold));
@@ -143,7 +143,7 @@ fn take(
         None => (None, Others::NONE),
     };
     let fence = held.map(|held| held.grant.fence());
-    match (acquire(held, others, ask, limits, now), held) {
+    match (decide_acquire(held, others, ask, limits, now), held) {
         (Ok(Acquired::Granted { slot, deadline }), None) => {
             assert!(deadline <= Deadline::after(now, ask.lease));
             let last = clock.last();

@@ -68,7 +68,7 @@ fn may_extend<S: LockAccess>(
     let ExtendRequest { owner, fence, lease, .. } = *longer;
     let limits = lock.limits();
     let held = lock.seen_by(owner).0.ok_or(Refusal::NotHeld)?;
-    let until = lock::extend(Some(held), fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
+    let until = lock::decide_extend(Some(held), fence, lease, limits, now.start).ok_or(Refusal::NotHeld)?;
     let (fence, holds, room) = (held.grant.fence(), held.grant.holds(), held.grant.room());
     if !limits.may_lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));

@@ -36,7 +36,7 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     }
     let grant = lock.value().and_then(|value| value.grant_of(given.owner))?;
     let fence = grant.fence();
-    let released = lock::release(Some(grant), given.fence, given.all)?;
+    let released = lock::decide_release(Some(grant), given.fence, given.all)?;
     if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
         // Most releases end here.
         lock.note(LockEvent::Released);
@@ -57,7 +57,8 @@ fn release_among<S: LockAccess>(
     end_lapsed(lock, now);
     let holds = settle_own(lock, owner, now);
     let grant = lock.value().and_then(|value| value.grant_of(owner)).filter(|_| holds);
-    let released = grant.and_then(|grant| Some((grant.fence(), lock::release(Some(grant), fence, all)?)));
+    let released =
+        grant.and_then(|grant| Some((grant.fence(), lock::decide_release(Some(grant), fence, all)?)));
     let end = |lock: &mut S, fence| end_with_others(lock, fence, LockEvent::Released, now);
     let left = released.map(|(fence, released)| give_back(lock, fence, released, |lock| end(lock, fence)));
     // If the budget was used up, `settle` has handed nothing over.

@@ -95,7 +95,7 @@ pub(super) fn judge<S: LockAccess>(
     let alone = others.count == 0;
     let earlier = held.map(|held| (held.grant.fence(), held.grant.room()));
     let not = |grace, upgrade| Err(Conflict { grace, upgrade, unsettled: false });
-    Ok(match (lock::acquire(held, others, ask, limits, now.start)?, earlier) {
+    Ok(match (lock::decide_acquire(held, others, ask, limits, now.start)?, earlier) {
         (Acquired::Granted { slot, deadline: until }, _) => match may_grant(lock, standing) {
             Ok(()) => {
                 let kind = if alone { GrantKind::Alone } else { GrantKind::Beside };

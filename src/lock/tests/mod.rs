@@ -47,7 +47,7 @@ fn acquire(
         (Some(value), Some(held)) => value.seen_by(&ask.owner, || held.deadline),
         _ => (None, Others::NONE),
     };
-    super::acquire(mine, others, ask, limits, now)
+    super::decide_acquire(mine, others, ask, limits, now)
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn no_lease_goes_beyond_the_greatest_age() {
         acquire(now_held, &ask("a", 500), age(None), later),
         Ok(Acquired::Reentered { holds: 2, slot: None, deadline: end })
     );
-    assert_eq!(extend(held(&grant, Deadline::Never), None, 500, age(None), later), Some(end));
+    assert_eq!(decide_extend(held(&grant, Deadline::Never), None, 500, age(None), later), Some(end));
     assert_eq!(
-        extend(held(&grant, Deadline::Never), None, 500, age(Some(280)), later),
+        decide_extend(held(&grant, Deadline::Never), None, 500, age(Some(280)), later),
         Some(Deadline::At(NOW + 280))
     );
     assert_eq!(lengthen(now_held.unwrap(), 500, age(None), later), end);
@@ -131,7 +131,10 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
     let now_held = held(&grant, Deadline::At(NOW + 1000));
     let end = Deadline::At(NOW + 1500);
     assert_eq!(lengthen(now_held.unwrap(), 60_000, age(Some(1500)), NOW + 200), end);
-    assert_eq!(extend(held(&grant, Deadline::Never), None, 60_000, age(Some(1500)), NOW + 200), Some(end));
+    assert_eq!(
+        decide_extend(held(&grant, Deadline::Never), None, 60_000, age(Some(1500)), NOW + 200),
+        Some(end)
+    );
     let told = Grant::told(owner("a"), ahead, 2, None, None, NOW + 300);
     assert_eq!(told.age(NOW + 300), 0);
     assert_eq!(told.aged_as(&grant).age(NOW + 300), 300);
@@ -147,12 +150,12 @@ fn a_grant_has_its_age_though_fences_run_ahead() {
 fn the_last_millisecond_of_the_greatest_age_can_be_extended_to() {
     let grant =
         Grant::new(owner("a"), fence(NOW.unsigned_abs() * 1000), 1, Extras::new(Some(300), None), NOW);
-    let extended = |now| extend(held(&grant, Deadline::Never), None, 500, age(None), now);
+    let extended = |now| decide_extend(held(&grant, Deadline::Never), None, 500, age(None), now);
     assert_eq!(extended(NOW + 300), Some(Deadline::At(NOW + 300)));
     assert_eq!(extended(NOW + 301), None);
     // The server still has the key by its own clock, so its owner would get the grant back.
     let end = Deadline::At(NOW + 300);
-    assert_eq!(extend(held(&grant, end), None, 500, age(None), NOW + 301), Some(end));
+    assert_eq!(decide_extend(held(&grant, end), None, 500, age(None), NOW + 301), Some(end));
 }
 
 #[test]
@@ -176,10 +179,10 @@ fn a_server_that_may_have_been_replaced_lengthens_no_lease() {
 #[test]
 fn a_release_takes_one_hold_or_all() {
     let three = grant("a", 3);
-    assert_eq!(release(Some(&three), None, false), Some(Released::Kept { holds: 2 }));
-    assert_eq!(release(Some(&three), None, true), Some(Released::Ended));
+    assert_eq!(decide_release(Some(&three), None, false), Some(Released::Kept { holds: 2 }));
+    assert_eq!(decide_release(Some(&three), None, true), Some(Released::Ended));
     let one = grant("a", 1);
-    assert_eq!(release(Some(&one), None, false), Some(Released::Ended));
+    assert_eq!(decide_release(Some(&one), None, false), Some(Released::Ended));
 }
 
 #[test]
@@ -190,12 +193,12 @@ fn only_the_owner_with_the_right_fence_releases_or_extends() {
     for (name, fence, may) in
         [("a", None, true), ("a", right, true), ("a", wrong, false), ("b", None, false), ("b", right, false)]
     {
-        assert_eq!(release(value.grant_of(&owner(name)), fence, false).is_some(), may);
+        assert_eq!(decide_release(value.grant_of(&owner(name)), fence, false).is_some(), may);
         let (held, _) = value.seen_by(&owner(name), || Deadline::Never);
-        assert_eq!(extend(held, fence, 5, age(None), NOW).is_some(), may);
+        assert_eq!(decide_extend(held, fence, 5, age(None), NOW).is_some(), may);
     }
-    assert_eq!(release(None, None, false), None);
-    assert_eq!(extend(None, None, 5, age(None), NOW), None);
+    assert_eq!(decide_release(None, None, false), None);
+    assert_eq!(decide_extend(None, None, 5, age(None), NOW), None);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn take(
     let until = Deadline::At(NOW + 500);
     let (held, others) =
         value.as_ref().map_or((None, Others::NONE), |value| value.seen_by(&ask.owner, || until));
-    let acquired = crate::lock::acquire(held, others, ask, age(None), NOW).map_err(Some)?;
+    let acquired = crate::lock::decide_acquire(held, others, ask, age(None), NOW).map_err(Some)?;
     let slot = match acquired {
         Acquired::Granted { slot, .. } => {
             let grant = ask.grant(fence(number), slot, Now { micros: NOW * 1000, start: NOW });

@@ -122,7 +122,7 @@ impl Graph {
         let own = need.own.as_ref().map(|own| Held { grant: &own.grant, deadline: own.deadline });
         let (room, slot) = (wait.ask.room.min(need.room), asked.map(SlotRequest::This));
         let ask = AcquireRequest { room, slot, ..wait.ask.clone() };
-        lock::acquire(own, others, &ask, self.limits, self.now)
+        lock::decide_acquire(own, others, &ask, self.limits, self.now)
     }
 
     /// The shortest circle through the new wait, along the links between waits that are stuck.
