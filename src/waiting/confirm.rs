@@ -5,7 +5,7 @@
 
 use super::access::{Environment, Host, LockAccess};
 use super::grant::{Granted, share_holds};
-use super::join::{Blocked, WaitOptions};
+use super::join::{BlockedRequest, WaitOptions};
 use super::leases::lease_moved;
 use super::lock_set::LocksAccess;
 use super::run_due::TURN;
@@ -22,7 +22,7 @@ const AGAIN: Millis = 2;
 pub(super) fn tell_when_confirmed<B: LocksAccess>(
     locks: &mut B,
     client_id: u64,
-    (request, client): Blocked<B>,
+    (request, client): BlockedRequest<B>,
     ask: &AcquireRequest<'_>,
     wait: &WaitOptions,
     (granted, until): (&B::Each<Granted>, Deadline),

@@ -34,7 +34,7 @@ pub(crate) enum Outcome<G> {
 }
 
 /// The request of a blocked client, and its handle.
-pub(super) type Blocked<B> = (RequestId, <<B as LocksAccess>::One as Environment>::Client);
+pub(super) type BlockedRequest<B> = (RequestId, <<B as LocksAccess>::One as Environment>::Client);
 
 /// The conflicts among the verdicts, each with the number of its lock.
 fn conflicts(verdicts: &[Verdict]) -> impl Iterator<Item = (usize, &Conflict)> {
@@ -188,7 +188,10 @@ fn join<B: LocksAccess>(
 }
 
 /// Blocks the client. Returns `None` if it can't be blocked, in which case nothing has been done.
-pub(super) fn block<B: LocksAccess>(locks: &mut B, caller: &mut impl Caller<B::One>) -> Option<Blocked<B>> {
+pub(super) fn block<B: LocksAccess>(
+    locks: &mut B,
+    caller: &mut impl Caller<B::One>,
+) -> Option<BlockedRequest<B>> {
     let lock = locks.first();
     let request = lock.table(|table| table.waiters.next_request());
     Some((request, caller.block(lock, request)?))
