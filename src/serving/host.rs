@@ -124,7 +124,7 @@ impl Host for Server<'_> {
         }
     }
 
-    fn look(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn lease_end(&mut self, id: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         if !self.ctx.select_db(id.db) {
             return None;
         }

@@ -72,7 +72,7 @@ pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     while let Some(confirmed) = host.table(|table| table.next_confirmed(&seen.replicas)) {
         if let Confirmed::Answer(request, locks) = confirmed {
             // The grant may have been broken, deleted or moved meanwhile.
-            let end = |lock: &RequestedLock| host.look(&lock.id, lock.fence()?, now.millis());
+            let end = |lock: &RequestedLock| host.lease_end(&lock.id, lock.fence()?, now.millis());
             let ends: Option<Vec<Deadline>> = locks.all().iter().map(end).collect();
             let until = ends.and_then(|ends| ends.into_iter().min());
             host.table(|table| table.answer_confirmed(request, until));

@@ -16,7 +16,7 @@ pub(crate) fn tell<H: Host>(host: &mut H, request: RequestId, now: Now) -> Optio
         let lease = host.limits().allowed(told.ask.lease);
         for (id, fence) in &told.binds {
             let (fence, client) = (*fence, told.client_id);
-            if let Some(until) = host.look(id, fence, now.millis()) {
+            if let Some(until) = host.lease_end(id, fence, now.millis()) {
                 host.table(|table| {
                     sessions::bind(table, id.to_ref(), client, fence, lease, until, now.millis());
                     table.sessions().confirm(id.to_ref(), fence, told.confirm);

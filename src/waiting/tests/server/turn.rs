@@ -273,7 +273,7 @@ impl Host for Turn<'_> {
         waiting::settle(self, time(self.now));
     }
 
-    fn look(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
+    fn lease_end(&mut self, place: &LockId, fence: Fence, now: Millis) -> Option<Deadline> {
         self.lock = number(place);
         self.expire();
         let (value, until) = self.server.locks[self.lock].as_ref()?;
