@@ -159,7 +159,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
             host.spend(LOOK.saturating_mul(sent_away as u32));
             (sent_away == AT_A_TIME).then_some(1)
         }
-        _ => settle(host, id),
+        _ => settle_by_command(host, id),
     };
     host.table(|table| match again {
         Some(again) => {
@@ -172,7 +172,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
 }
 
 /// Settles a lock. Returns in how many ms to try again, if it could not be settled.
-fn settle<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
+fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,
         Settled::Refused => Some(WHILE_REFUSED),
