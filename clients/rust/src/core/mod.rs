@@ -334,11 +334,11 @@ impl Core {
     pub(crate) fn settled(&mut self) -> Promise<()> {
         let promise = Promise::default();
         self.settling.push(promise.clone());
-        self.settle();
+        self.tell_settled();
         promise
     }
 
-    fn settle(&mut self) {
+    fn tell_settled(&mut self) {
         if self.leaving == 0 {
             for promise in std::mem::take(&mut self.settling) {
                 self.tell(&promise, ());

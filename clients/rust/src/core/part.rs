@@ -153,7 +153,7 @@ impl Core {
         }
         self.tell(&parted, result);
         self.leaving = self.leaving.saturating_sub(1);
-        self.settle();
+        self.tell_settled();
         for other in self.of_owner(&owner) {
             if self
                 .entries
