@@ -12,7 +12,7 @@ use crate::options::{Break, Ls, Show};
 use crate::text::{self, number, table, time, word};
 
 /// How many names one SCAN command looks at.
-const STEP: usize = 1_000;
+const SCAN_COUNT: usize = 1_000;
 /// The server's name for the type of a lock.
 pub(crate) const TYPE: &str = "lockstate";
 
@@ -54,13 +54,13 @@ pub(crate) fn ls(target: &Target, asked: &Ls) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// All locks of a server. No command looks at more than `STEP` names.
+/// All locks of a server. No command looks at more than `SCAN_COUNT` names.
 fn of_node(node: &mut Node, pattern: &str) -> Result<Vec<Value>, Failure> {
     let mut locks = Vec::new();
     let mut cursor = "0".to_owned();
     loop {
         let mut scan = redis::cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP).arg("TYPE").arg(TYPE);
+        scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(TYPE);
         let keys: Vec<Vec<u8>>;
         (cursor, keys) = node.ask(&scan, "listing")?;
         let mut asks = redis::pipe();

@@ -171,7 +171,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
     });
 }
 
-/// Settles a lock. Returns in how many ms to try again, if it could not be settled.
+/// Settles a lock by a command. Returns in how many ms to try again, if it could not be settled.
 fn settle_by_command<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
     match host.settle(None, std::slice::from_ref(id)) {
         Settled::Done => None,

@@ -14,8 +14,8 @@ use crate::text::number;
 
 /// How many names one SCAN command looks at, and how many SCAN commands one look sends. If there are more locks, a pass through all of them
 /// takes several looks.
-const STEP: usize = 500;
-const STEPS: usize = 4;
+const SCAN_COUNT: usize = 500;
+const SCANS: usize = 4;
 /// How many of the locks that are waited for most often, and how many of the longest waits, one look asks for.
 const MOST: usize = 100;
 /// The most locks that are shown.
@@ -106,9 +106,9 @@ impl Looks {
 
 impl Pass {
     fn go_on(&mut self, node: &mut Node) -> Result<(), Failure> {
-        for _ in 0..STEPS {
+        for _ in 0..SCANS {
             let mut scan = cmd("SCAN");
-            scan.arg(&self.cursor).arg("COUNT").arg(STEP).arg("TYPE").arg(crate::locks::TYPE);
+            scan.arg(&self.cursor).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(crate::locks::TYPE);
             let (cursor, keys): (String, Vec<Vec<u8>>) = node.ask(&scan, "looking")?;
             self.now.extend(keys.into_iter().take(LOCKS));
             self.cursor = cursor;

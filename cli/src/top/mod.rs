@@ -94,8 +94,8 @@ fn pressed(view: &mut View, code: KeyCode) -> bool {
         KeyCode::Char('w') => view.order(Order::Waiters),
         KeyCode::Char('h') => view.order(Order::Held),
         KeyCode::Char('a') => view.order(Order::Wait),
-        KeyCode::Down | KeyCode::Char('j') => view.step(1),
-        KeyCode::Up | KeyCode::Char('k') => view.step(-1),
+        KeyCode::Down | KeyCode::Char('j') => view.move_selection(1),
+        KeyCode::Up | KeyCode::Char('k') => view.move_selection(-1),
         KeyCode::Enter => view.open(),
         _ => {}
     }

@@ -73,7 +73,7 @@ impl View {
         self.at = chosen.unwrap_or(self.at).min(self.locks.len().saturating_sub(1));
     }
 
-    pub(crate) fn step(&mut self, by: isize) {
+    pub(crate) fn move_selection(&mut self, by: isize) {
         self.at = self.at.saturating_add_signed(by).min(self.locks.len().saturating_sub(1));
     }
 
@@ -156,9 +156,9 @@ mod tests {
         let mut view = View::new(String::new(), String::new());
         assert_eq!(view.chosen(), None);
         view.seen(seen(Instant::now(), 0));
-        view.step(9);
+        view.move_selection(9);
         assert_eq!(view.chosen().as_deref(), Some("a"));
-        view.step(-1);
+        view.move_selection(-1);
         assert_eq!(view.chosen().as_deref(), Some("ab"));
         view.order(Order::Held);
         assert_eq!(view.chosen().as_deref(), Some("ab"));
