@@ -48,7 +48,7 @@ pub(crate) struct Unsettled {
     pub(crate) session: bool,
     /// Look at all sessions, not only at those of connections that have closed.
     pub(crate) sessions: bool,
-    /// A holder hears what becomes of its grant.
+    /// There is a holder that hears what becomes of its grant.
     pub(crate) watched: bool,
     /// Check whether all grants of which something is known are still there.
     pub(crate) records: bool,

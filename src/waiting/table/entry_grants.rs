@@ -22,7 +22,8 @@ impl LockEntry {
         self.grants.counts().undeliverable > 0
     }
 
-    /// Takes a grant whose waiters went away before they were told, and the number of its holds that are to be taken back.
+    /// Takes the first grant of which holds are to be taken back, because their waiters went away before they were told. Returns it with
+    /// the number of these holds.
     pub(crate) fn take_undeliverable(&mut self) -> Option<(Fence, u32)> {
         let fence = self.grants.first_undeliverable()?;
         Some((fence, self.take_undeliverable_of(fence)?))

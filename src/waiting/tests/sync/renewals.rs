@@ -80,7 +80,7 @@ fn a_renewal_that_replicas_confirm_too_late_counts_unless_it_has_been_undone() {
     }
 }
 
-/// Nobody has looked at the lock since the lease that replicas had was over. They have the renewal.
+/// Without the renewal, the lease is over, and nobody has looked at the lock since. The replicas confirm the renewal only then.
 #[test]
 fn a_renewal_that_replicas_confirm_after_the_lease_keeps_the_lock_from_others() {
     for confirms in [true, false] {

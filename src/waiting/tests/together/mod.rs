@@ -80,7 +80,7 @@ enum Fault {
     NotAll,
     /// New grants of one command have different fences, or a fence that is not above the earlier ones.
     Fences,
-    /// A grant goes on of which nobody was told.
+    /// A grant goes on, although nobody was told of it.
     ToNobody,
     /// A waiter was given a grant that was over by the end of the same step.
     OverAtOnce,

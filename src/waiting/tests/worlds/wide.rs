@@ -1,4 +1,4 @@
-//! Worlds of which each takes more than 20 s on two cores, at their smallest. `scripts/test all` runs them, and `scripts/test` does not.
+//! Worlds that each take more than 20 s on two cores, at their smallest. `scripts/test all` runs them, and `scripts/test` does not.
 
 use super::{NOTHING_ELSE, ONE_SERVER, holds};
 use crate::waiting::tests::server::Rules;
