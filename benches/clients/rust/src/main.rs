@@ -1,0 +1,105 @@
+//! Clients that want one lock; benches/compare starts them, and docs/bench.md tells what it counts.
+//!
+//! `contest contend ADDRESS WHO SECONDS` says "ready", waits for a line, and has 8 tasks, each with a client of its own, contend for so
+//! long. It prints a line for each grant: when it came, in ns of the one clock that all processes read, and which task's it was.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Value};
+use redislock::{Held, Locks};
+use rustix::time::{ClockId, clock_gettime};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const CLIENTS: usize = 8;
+const KEY: &str = "contested";
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A client of its own, and its lock, as its users take it.
+enum Lock {
+    Package(Locks),
+    Raw(MultiplexedConnection),
+}
+
+enum Grant {
+    Package(Held),
+    Raw { connection: MultiplexedConnection, owner: String, fence: u64 },
+}
+
+impl Lock {
+    async fn open(address: &str, who: &str) -> Result<Self> {
+        let client = Client::open(format!("redis://{address}"))?;
+        if who == "package" {
+            return Ok(Self::Package(Locks::new(client)));
+        }
+        // A wait has no end.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        Ok(Self::Raw(client.get_multiplexed_async_connection_with_config(&config).await?))
+    }
+
+    async fn acquire(&self) -> Result<Grant> {
+        match self {
+            Self::Package(locks) => Ok(Grant::Package(locks.acquire(KEY).lease(LEASE).await?)),
+            Self::Raw(connection) => {
+                let (mut connection, owner) = (connection.clone(), uuid::Uuid::new_v4().to_string());
+                let mut command = redis::cmd("LOCK.ACQUIRE");
+                command.arg(KEY).arg("OWNER").arg(&owner).arg("PX").arg(LEASE.as_millis() as u64);
+                command.arg("BLOCK").arg(0).arg("ONCE");
+                let (_, fence, _, _): (Value, u64, Value, Value) =
+                    command.query_async(&mut connection).await?;
+                Ok(Grant::Raw { connection, owner, fence })
+            }
+        }
+    }
+}
+
+impl Grant {
+    async fn release(self) -> Result<()> {
+        match self {
+            Self::Package(held) => Ok(held.release().await?),
+            Self::Raw { mut connection, owner, fence } => {
+                let mut command = redis::cmd("LOCK.RELEASE");
+                command.arg(KEY).arg(owner).arg("FENCE").arg(fence);
+                Ok(command.query_async(&mut connection).await?)
+            }
+        }
+    }
+}
+
+/// Acquires and releases until then; returns when each grant came.
+async fn contend(lock: Lock, end: Instant) -> Result<Vec<i64>> {
+    let mut grants = Vec::new();
+    while Instant::now() < end {
+        let grant = lock.acquire().await?;
+        let now = clock_gettime(ClockId::Monotonic);
+        grants.push(now.tv_sec * 1_000_000_000 + now.tv_nsec);
+        grant.release().await?;
+    }
+    Ok(grants)
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [_mode, address, who, seconds] = &arguments[..] else {
+        return Err("usage: contest contend ADDRESS WHO SECONDS".into());
+    };
+    let mut locks = Vec::new();
+    for _ in 0..CLIENTS {
+        locks.push(Lock::open(address, who).await?);
+    }
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new())?;
+    let end = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
+    let tasks: Vec<_> = locks.into_iter().map(|lock| tokio::spawn(contend(lock, end))).collect();
+    let mut lines = String::new();
+    for (client, task) in tasks.into_iter().enumerate() {
+        for time in task.await?? {
+            lines += &format!("{time} {client}\n");
+        }
+    }
+    print!("{lines}");
+    Ok(())
+}
