@@ -46,7 +46,7 @@ func (l *Locks) wait(ctx context.Context, h *Held) error {
 		if trouble != nil {
 			return fmt.Errorf("%w: %s: %w", ErrNotAcquired, r, trouble)
 		}
-		return fmt.Errorf("%w: someone else holds %s", ErrNotAcquired, r)
+		return fmt.Errorf("%w: %s is not free", ErrNotAcquired, r)
 	}
 	for tries := 1; ; tries++ {
 		select { // before the command is sent: the message may come before the reply

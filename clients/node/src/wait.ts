@@ -123,7 +123,7 @@ class Wait implements Entry {
 
   #notAcquired() {
     const keys = this.request.keys.join(", "), cause = this.#trouble;
-    return new NotAcquiredError(cause ? `could not ask for ${keys}: ${cause}` : `others hold ${keys}`, { cause });
+    return new NotAcquiredError(cause ? `could not ask for ${keys}: ${cause}` : `${keys} is not free`, { cause });
   }
 
   #leaveDesk() {

@@ -100,7 +100,7 @@ final class Locks
                 if (!$once && self::now() < $end) {
                     continue;
                 }
-                throw new NotAcquired("someone else holds $request");
+                throw new NotAcquired("$request is not free");
             } catch (ConnectionLost $trouble) {
                 if ($once ? $tries > 1 : self::now() >= $end) {
                     $this->forget($request);

@@ -33,7 +33,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAcquired(locks, None) => write!(to, "not acquired: someone else holds {locks}"),
+            Self::NotAcquired(locks, None) => write!(to, "not acquired: {locks} is not free"),
             Self::NotAcquired(locks, Some(trouble)) => write!(to, "not acquired: {locks}: {trouble}"),
             Self::Lost(why) => write!(to, "lost: {why}"),
             Self::Deadlock(cycle) => write!(to, "deadlock: {cycle}"),

@@ -35,7 +35,7 @@ return [
         [$locks, $other] = [new Locks(connect()), connect()];
         $other->rawCommand('LOCK.ACQUIRE', 'busy', 'OWNER', 'other', 'PX', 60_000);
         $error = throws('a wait', NotAcquired::class, fn() => $locks->acquire('busy', wait: 0.02));
-        same('its message', $error->getMessage(), 'someone else holds busy');
+        same('its message', $error->getMessage(), 'busy is not free');
         same('asks once', $locks->tryAcquire('busy'), null);
         same('nobody waits', waiters($other, 'busy'), 0);
     },

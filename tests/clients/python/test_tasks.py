@@ -95,7 +95,7 @@ def test_a_wait_that_ends_is_an_error(locks, other):
         take("a")
         take("b")
 
-    with pytest.raises(TimeoutError, match="someone else holds b"):
+    with pytest.raises(TimeoutError, match="b is not free"):
         tasks.run(work)
     assert other.execute_command("LOCK.INFO", "a") is None
 

@@ -175,7 +175,7 @@ class Core:
             if self._leaving(handle):  # its release could end the grant that this one would enter
                 left = (began + ASK_AGAIN if wait == 0 else end) - monotonic()
                 if left <= 0:
-                    raise NotAcquired(f"someone else holds {request}")
+                    raise NotAcquired(f"{request} is not free")
                 await handle._woken.sleep(min(ASK_AGAIN, left))
                 continue
             began, error, pause = monotonic(), None, ASK_AGAIN
@@ -200,12 +200,12 @@ class Core:
             if handle._cancelled:
                 continue
             if monotonic() >= end and (error is None or tries > 1):
-                raise error or NotAcquired(f"someone else holds {request}")
+                raise error or NotAcquired(f"{request} is not free")
             await handle._woken.sleep(max(0.0, min(pause, end - monotonic())))
             if handle._told is not None and self._starts(handle) and not handle._cancelled:
                 return
             if monotonic() >= end and wait:
-                raise error or NotAcquired(f"someone else holds {request}")
+                raise error or NotAcquired(f"{request} is not free")
         raise Cancelled(f"{handle._cancelled}: {request}")
 
     def _starts(self, handle: Handle) -> bool:

@@ -21,7 +21,7 @@ class LockError(Exception):
 
 
 class NotAcquired(LockError, TimeoutError):
-    """Others held the lock until the wait was over."""
+    """The lock was not free until the wait was over."""
 
 
 class LockLost(LockError):

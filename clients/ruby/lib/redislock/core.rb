@@ -346,7 +346,7 @@ module Redislock
 
     def not_acquired(entry)
       why = entry.trouble&.message || ("no answer from the server" if entry.tries.zero? || (entry.flight && !entry.place))
-      NotAcquired.new(why ? "could not ask for #{entry.request}: #{why}" : "someone else holds #{entry.request}")
+      NotAcquired.new(why ? "could not ask for #{entry.request}: #{why}" : "#{entry.request} is not free")
     end
   end
 end

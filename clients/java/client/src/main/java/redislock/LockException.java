@@ -23,10 +23,10 @@ public abstract sealed class LockException extends RuntimeException {
         super(message, cause);
     }
 
-    /** Others held the lock until the wait was over, or the server could not be asked: then the cause tells why. */
+    /** The lock was not free until the wait was over, or the server could not be asked: then the cause tells why. */
     public static final class NotAcquired extends LockException {
         NotAcquired(Request request, Throwable trouble) {
-            super(trouble == null ? "someone else holds " + request
+            super(trouble == null ? request + " is not free"
                 : "could not get " + request + ": " + cause(trouble).getMessage(), trouble == null ? null : cause(trouble));
         }
     }
