@@ -10,7 +10,7 @@ import (
 
 // What errors of this package are, for errors.Is.
 var (
-	// ErrNotAcquired: others held the lock until the wait was over.
+	// ErrNotAcquired: the lock was not free until the wait was over.
 	ErrNotAcquired = errors.New("redislock: not acquired")
 	// ErrLost: the lock has ended without a release, so somebody else may hold it now.
 	ErrLost = errors.New("redislock: lost")

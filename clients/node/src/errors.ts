@@ -7,7 +7,7 @@ export class LockError extends Error {
   }
 }
 
-/** Others held the lock until the wait was over. `cause` is set if the server could not be reached at the end. */
+/** The lock was not free until the wait was over. `cause` is set if the server could not be reached at the end. */
 export class NotAcquiredError extends LockError {}
 
 /** The lock has ended without a release, so somebody else may hold it now. */

@@ -9,7 +9,7 @@ class LockError extends \RuntimeException
 {
 }
 
-/** Others held the lock until the wait was over. */
+/** The lock was not free until the wait was over. */
 final class NotAcquired extends LockError
 {
 }

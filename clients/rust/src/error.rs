@@ -8,7 +8,7 @@ use redis::{ErrorKind, RedisError};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Others held the lock until the wait was over, or the server could not be reached (with the last error).
+    /// The lock was not free until the wait was over, or the server could not be reached (with the last error).
     NotAcquired(String, Option<RedisError>),
     /// The lock has ended without a release, so somebody else may hold it now.
     Lost(String),

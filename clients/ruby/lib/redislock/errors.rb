@@ -5,7 +5,7 @@ module Redislock
   # What all errors of this package are. Bad input is an ArgumentError.
   class Error < StandardError; end
 
-  # Others held the lock until the wait was over, or the server could not be asked until then.
+  # The lock was not free until the wait was over, or the server could not be asked until then.
   class NotAcquired < Error; end
 
   # The lock has ended without a release: somebody else may hold it now.
