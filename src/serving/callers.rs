@@ -1,9 +1,8 @@
 //! The clients of running commands: who may wait, and who may have a session.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use uuid::Uuid;
-
+use super::companion::companion;
 use super::open_lock::OpenLock;
 use super::tell::Telling;
 use super::{holders, messages};
@@ -81,30 +80,4 @@ pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
     } else {
         Err(Error::SyncInTransaction)
     }
-}
-
-/// The key that a waiter is blocked on: not the lock's own but a companion in the same slot, which nobody writes.
-///
-/// When a key is made anew, as a lock is after a lapse, the server goes through all clients that are blocked on it. With the lock's own
-/// key, that would be a call for each waiter. Nobody can guess the companion's name (as nobody can guess an owner), so no client can cause
-/// such calls. In a cluster the companion must be in the lock's slot, since the server sends waiters away when their key's slot moves. For
-/// a few keys (no hash tag, but a `}`) no such name exists, and they are their own companions.
-fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
-    /// A random suffix, the same for the life of this process.
-    static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());
-    let suffix = SUFFIX.as_slice();
-    if !cluster || has_hash_tag(key) {
-        [key, suffix].concat()
-    } else if key.is_empty() || key.contains(&b'}') {
-        key.to_vec()
-    } else {
-        [b"{", key, b"}", suffix].concat()
-    }
-}
-
-/// Whether the server takes only a part of the key, `{...}`, for its slot.
-fn has_hash_tag(key: &[u8]) -> bool {
-    let Some(open) = key.iter().position(|&byte| byte == b'{') else { return false };
-    let tagged = key.iter().skip(open + 1).position(|&byte| byte == b'}');
-    tagged.is_some_and(|len| len > 0)
 }

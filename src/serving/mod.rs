@@ -1,7 +1,7 @@
 //! The server's side of waiting: the rules of `waiting` run here on real locks, real clients and real timers.
 //!
 //! - `steps`: what commands do to a lock; `open_lock`, `open_locks`: one lock, or several, open for one step; `callers`: the clients of
-//!   commands, which may be blocked.
+//!   commands, which may be blocked; `companion`: the key that they are blocked on.
 //! - `tell`: replies to blocked clients; `messages`: published messages.
 //! - `host`, `tick`: the work that falls due between commands, and its timers.
 //! - `notices`: lines in the log about long waits and lapses.
@@ -10,6 +10,7 @@
 //! - `views`, `holders`: what commands and `INFO` show; `table`: the table of waiters and the budget.
 
 mod callers;
+mod companion;
 mod heartbeat;
 mod holders;
 mod host;
