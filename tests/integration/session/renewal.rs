@@ -1,7 +1,30 @@
 //! The lease of a session is renewed as long as its connection is open.
 
 use super::connection::has_session;
-use crate::support::{Server, all_along, server_time, wait_for};
+use crate::support::{Server, Setup, all_along, server_time, wait_for};
+
+#[test]
+fn a_lease_that_would_be_renewed_all_the_time_is_refused() {
+    let (_server, mut client) = Setup::new().shipped().start_and_client();
+    let too_short = |min| {
+        format!(
+            "ERR value is out of range, the lease of a SESSION must be at least {min} ms (lock.min-session-lease)"
+        )
+    };
+    let before = client.snapshot();
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER a PX 999 SESSION"), too_short(1000));
+    assert_eq!(client.refused("LOCK.MACQUIRE 2 k l OWNER a PX 999 SESSION BLOCK 1"), too_short(1000));
+    client.ask::<()>("CONFIG SET lock.default-lease 900");
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER a SESSION"), too_short(1000));
+    client.ask::<()>("CONFIG SET lock.min-session-lease 2000");
+    assert_eq!(client.refused("LOCK.ACQUIRE k OWNER a PX 1999 SESSION"), too_short(2000));
+    assert_eq!(client.snapshot(), before);
+    client.acquire("k", "OWNER a PX 1").unwrap();
+    client.acquire("l", "OWNER a PX 2000 SESSION").unwrap();
+    client.ask::<()>("CONFIG SET lock.max-lease 500");
+    client.acquire("m", "OWNER a PX 500 SESSION").unwrap();
+    assert_eq!(client.refused("LOCK.ACQUIRE n OWNER a PX 499 SESSION"), too_short(500));
+}
 
 #[test]
 fn a_session_keeps_the_lease_alive() {
