@@ -69,7 +69,7 @@ const CONSTANTS: &[(&str, &str, Said)] = &[
         "waiting/detect/mod.rs",
         "MOST",
         &[
-            ("commands/detect.md", "It looks at no more than {} holders"),
+            ("commands/detect.md", "The search looks at no more than {} holders"),
             ("design.md", "It looks at no more than {} holders"),
             ("operations/cost.md", "K + {} looked at"),
             ("safety.md", "no more than {} holders, waiters and locks"),
@@ -79,7 +79,7 @@ const CONSTANTS: &[(&str, &str, Said)] = &[
         "waiting/detect/mod.rs",
         "MOST_COMPARED",
         &[
-            ("commands/detect.md", "has compared {} holders"),
+            ("commands/detect.md", "After {} comparisons of holders"),
             ("design.md", "After {} comparisons"),
             ("operations/cost.md", "{} compared"),
         ],
@@ -126,7 +126,7 @@ const CONSTANTS: &[(&str, &str, Said)] = &[
         "commands/parse.rs",
         "LONGEST_CHANNEL",
         &[
-            ("commands/lock.acquire.md", "on that channel. 1 to {} bytes"),
+            ("commands/lock.acquire.md", "on that channel (1 to {} bytes)"),
             ("operations/secure.md", "| channel of `NOTIFY` | 1 to {} bytes"),
         ],
     ),
