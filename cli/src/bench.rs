@@ -1,4 +1,4 @@
-//! `redislock bench`: how fast locks change hands on a server, beside what programs do without the module.
+//! `redislock bench`: how fast locks change hands on a server, compared with programs that don't use the module.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -13,14 +13,14 @@ use crate::locks::print;
 use crate::options::Bench;
 use crate::text::table;
 
-/// How often a program without the module asks for a lock that somebody else has: the default of redis-py, and of many others.
+/// How often a program without the module asks for a lock that another one holds: the default of redis-py, and of many other libraries.
 const POLL: Duration = Duration::from_millis(100);
-/// What a release without the module has to be, so that it can't end the lock of another.
+/// How a program without the module has to release its lock, so that it can't end another program's lock.
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 const LEASE_MS: u64 = 10_000;
 
-/// Ends all threads of a measurement that has failed.
+/// Ends all threads of a measurement when it is dropped, even after a failure.
 struct Ended(AtomicBool);
 
 impl Drop for Ended {
@@ -32,7 +32,7 @@ impl Drop for Ended {
 pub(crate) fn main(target: &Target, asked: &Bench) -> Result<u8, Failure> {
     let mut link = target.link()?;
     let name = format!("redislock:bench:{}", std::process::id());
-    // A run that is interrupted leaves nothing for longer than a lease: each key has one.
+    // An interrupted run leaves nothing for longer than a lease, since each key has one.
     let keys: Vec<String> =
         ["own", "own:set", "all", "all:set"].map(|part| format!("{name}:{part}")).to_vec();
     let result = measure(target, &mut link, asked, &keys);
@@ -73,7 +73,7 @@ fn measure(target: &Target, link: &mut Link, asked: &Bench, keys: &[String]) -> 
     ])
 }
 
-/// How often it is done, one after the other.
+/// Runs `work` again and again for this time. Returns how often it ran.
 fn alone(time: Duration, mut work: impl FnMut() -> RedisResult<()>) -> RedisResult<f64> {
     let end = Instant::now() + time;
     let mut count = 0.0;
@@ -91,7 +91,7 @@ fn pair(link: &mut Link, key: &str) -> RedisResult<()> {
     Ok(())
 }
 
-/// Whether the lock was free.
+/// Tries to lock and unlock with SET NX. Returns whether the lock was free.
 fn set_pair(link: &mut Link, key: &str) -> RedisResult<bool> {
     let owner = format!("{:?}", thread::current().id());
     let set: Value = link.ask(cmd("SET").arg(key).arg(&owner).arg("NX").arg("PX").arg(LEASE_MS))?;
@@ -102,7 +102,7 @@ fn set_pair(link: &mut Link, key: &str) -> RedisResult<bool> {
     Ok(true)
 }
 
-/// Clients of one program that want one lock, through the package; how often it changed hands.
+/// Has clients of one program contend for one lock, through the package. Returns how often the lock changed hands.
 fn handovers(target: &Target, asked: &Bench, key: &str) -> Result<f64, Failure> {
     let locks = Locks::new(target.servers()?);
     contest(asked, |_| {
@@ -117,7 +117,7 @@ fn handovers(target: &Target, asked: &Bench, key: &str) -> Result<f64, Failure> 
     })
 }
 
-/// The same with SET NX: who has had its turn waits like the others, or it would always be first.
+/// The same with SET NX. A client that has had its turn also waits, or it would always be first.
 fn polled(target: &Target, asked: &Bench, key: &str) -> Result<f64, Failure> {
     contest(asked, |number| {
         let mut link = target.link()?;

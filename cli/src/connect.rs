@@ -1,4 +1,4 @@
-//! Where the server is, and connections to it: one server, the primary that sentinels name, or the nodes of a cluster.
+//! The address of the server, and connections to it: one server, the primary that sentinels name, or the nodes of a cluster.
 
 use std::fs;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::failure::{Failure, USAGE};
 use crate::options::Place;
 
 const DEFAULT: &str = "redis://localhost:6379";
-/// A server that doesn't answer for so long is not there.
+/// How long to wait for a server's answer before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the server is, and who asks. It has the password, so it is never printed.
+/// The address of the server, and the user. It contains the password, so it must not be printed.
 #[derive(Clone, Deserialize, Serialize)]
 pub(crate) struct Target {
     urls: Vec<String>,
@@ -28,15 +28,15 @@ pub(crate) struct Target {
     password: Option<String>,
 }
 
-/// One server, with a connection to it.
+/// One server, and a connection to it.
 pub(crate) struct Node {
-    /// How it is reached.
+    /// How to connect to it.
     info: ConnectionInfo,
     pub(crate) address: String,
     pub(crate) connection: Connection,
 }
 
-/// What answers for a key: a server, or a cluster.
+/// A connection for any key: to one server, or to a cluster.
 pub(crate) enum Link {
     One(Box<Connection>),
     Cluster(Box<ClusterConnection>),
@@ -91,12 +91,12 @@ impl Target {
                     .to_owned(),
             ));
         }
-        // rediss:// wants it; another part of the process may have chosen one.
+        // TLS needs a provider, but another part of the process may have installed one.
         drop(rustls::crypto::ring::default_provider().install_default());
         Ok(target)
     }
 
-    /// Each URL with the user, the password and the protocol.
+    /// All URLs, with the user, the password and the protocol.
     fn infos(&self) -> Result<Vec<ConnectionInfo>, Failure> {
         self.urls.iter().map(|url| self.info(url)).collect()
     }
@@ -122,7 +122,7 @@ impl Target {
         Ok(info.set_redis_settings(settings))
     }
 
-    /// For messages: without the password.
+    /// The address for messages, without the password.
     pub(crate) fn address(&self) -> String {
         let urls: Vec<String> = self.urls.iter().map(|url| without_password(url)).collect();
         match &self.sentinel {
@@ -177,7 +177,7 @@ impl Target {
             .map_err(|error| self.failed(&error))
     }
 
-    /// For our package.
+    /// The servers, for the package `redislock`.
     pub(crate) fn servers(&self) -> Result<redislock::Servers, Failure> {
         if self.cluster {
             let nodes: RedisResult<Vec<Client>> = self.infos()?.into_iter().map(Self::client).collect();
@@ -192,7 +192,7 @@ impl Target {
         }
     }
 
-    /// What answers for a key.
+    /// A connection for any key.
     pub(crate) fn link(&self) -> Result<Link, Failure> {
         if self.cluster {
             let connection = self.cluster()?.get_connection().map_err(|error| self.failed(&error))?;
@@ -214,7 +214,7 @@ impl Target {
         client.and_then(connect).map_err(|error| self.failed(&error))
     }
 
-    /// Each server that has locks: all primaries of a cluster, or the one.
+    /// All servers that have locks: the primaries of a cluster, or the one server.
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, Failure> {
         let mut first = self.primary_or_any()?;
         if !self.cluster {
@@ -234,7 +234,7 @@ impl Target {
         Ok(nodes)
     }
 
-    /// Of a cluster, the first node that can be reached.
+    /// A connection to the primary; in a cluster, to the first node that can be reached.
     fn primary_or_any(&self) -> Result<Connection, Failure> {
         if !self.cluster {
             return self.primary();
@@ -251,7 +251,7 @@ impl Target {
 }
 
 impl Node {
-    /// The server there, with the user and the TLS of another one.
+    /// Connects to this address, with the user and the TLS settings of `seed`.
     fn of(seed: &ConnectionInfo, host: &str, port: u16) -> RedisResult<Self> {
         let address = match seed.addr().clone() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -265,18 +265,19 @@ impl Node {
         Ok(Self { info, address: format!("{host}:{port}"), connection })
     }
 
-    /// Another server, as this one is reached.
+    /// Connects to another server, with the settings of this connection.
     pub(crate) fn other(&self, host: &str, port: u16) -> RedisResult<Self> {
         Self::of(&self.info, host, port)
     }
 
-    /// An answer, or the failure with what was tried.
+    /// Sends a command. `tried` says in a failure what was tried.
     pub(crate) fn ask<T: FromRedisValue>(&mut self, command: &redis::Cmd, tried: &str) -> Result<T, Failure> {
         command.query(&mut self.connection).map_err(|error| Failure::of(&error, tried, &self.address))
     }
 }
 
-/// A line of CLUSTER NODES: `ID HOST:PORT@BUS[,NAME] FLAGS ...`. The host and port of a primary that is there.
+/// Reads a line of CLUSTER NODES: `ID HOST:PORT@BUS[,NAME] FLAGS ...`. Returns the host and the port if the node is a primary that is
+/// reachable.
 fn primary_address(line: &str) -> Option<(String, u16)> {
     let mut words = line.split(' ').skip(1);
     let (address, flags) = (words.next()?, words.next()?);
@@ -295,7 +296,7 @@ fn host_of(info: &ConnectionInfo) -> String {
     }
 }
 
-/// `redis://user:password@host` as `redis://user@host`.
+/// Turns `redis://user:password@host` into `redis://user@host`.
 fn without_password(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, rest)), Some((_, host))) => {

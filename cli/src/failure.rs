@@ -1,4 +1,4 @@
-//! What goes wrong, in one line: what was tried, where, and what to do. Each kind has an exit code of its own, as `sysexits.h` has them.
+//! Failures, each in one line: what was tried, where, and what to do. Each kind has an exit code of its own, as in `sysexits.h`.
 
 use std::fmt;
 use std::io;
@@ -40,12 +40,12 @@ impl Failure {
         Self { code: code.0, line: line.into() }
     }
 
-    /// Whoever read what we print has gone, or the disk is full.
+    /// Printing failed: the reader is gone, or the disk is full.
     pub(crate) fn output(error: io::Error) -> Self {
         Self::new(OTHER, format!("can't print the result: {error}"))
     }
 
-    /// What redis-rs or the server says to what was tried at that address.
+    /// The failure for an error of redis-rs or the server. `tried` says what was tried.
     pub(crate) fn of(error: &RedisError, tried: &str, address: &str) -> Self {
         let said = error.detail().unwrap_or_default();
         let (code, what) = match (error.kind(), error.code()) {
@@ -81,7 +81,7 @@ impl Failure {
         Self::new(code, format!("{tried} at {address}: {what}"))
     }
 
-    /// What our package says to what was tried.
+    /// The failure for an error of the package `redislock`. `tried` says what was tried.
     pub(crate) fn of_lock(error: &redislock::Error, tried: &str, address: &str) -> Self {
         use redislock::Error;
         match error {

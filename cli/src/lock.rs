@@ -1,4 +1,4 @@
-//! A lock as the server shows it: the reply of LOCK.INFO and its kin as JSON, in which `lease-ms` is `lease_ms`.
+//! A lock as the server shows it: replies such as that of LOCK.INFO as JSON, in which `lease-ms` becomes `lease_ms`.
 
 use redis::Value as Reply;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use crate::connect::{Link, Target};
 use crate::failure::Failure;
 use crate::text;
 
-/// A reply in RESP3 as JSON. A text that is no UTF-8 has its other bytes replaced.
+/// Turns a RESP3 reply into JSON. Bytes that are not UTF-8 are replaced.
 pub(crate) fn json(reply: Reply) -> Value {
     match reply {
         Reply::Nil => Value::Null,
@@ -39,7 +39,7 @@ pub(crate) fn info(key: &str, full: bool) -> redis::Cmd {
     command
 }
 
-/// The label says who it is, in words; else the owner does.
+/// Who has the grant, in words: the label, or else the owner.
 pub(crate) fn who(grant: &Value) -> String {
     let (label, owner) = (text::word(grant, "label"), text::word(grant, "owner"));
     match (label.is_empty(), owner.is_empty()) {
@@ -49,7 +49,7 @@ pub(crate) fn who(grant: &Value) -> String {
     }
 }
 
-/// The address of that connection; nothing if there is none, or the user may not know.
+/// The address of a connection; `None` if there is no such connection, or the user may not know.
 pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
     let Link::One(_) = link else { return None };
     if client == 0 {
@@ -59,7 +59,7 @@ pub(crate) fn address(link: &mut Link, client: u64) -> Option<String> {
     line.split(' ').find_map(|word| word.strip_prefix("addr=")).map(str::to_owned)
 }
 
-/// "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) for 3m 20s".
+/// For example "invoice:42 is held by web-1 pid 4242: ./deploy (fence 17, 10.0.0.7:43812) since 3m 20s ago".
 pub(crate) fn who_holds(target: &Target, keys: &[String]) -> String {
     let Ok(mut link) = target.link() else {
         return format!("{} is held by somebody else", keys.join(", "));
@@ -90,7 +90,7 @@ fn held_by(key: &str, lock: &Value, address: Option<String>) -> String {
     format!("{key} is held by {who}{others} (fence {fence}{address}) since {since} ago")
 }
 
-/// What the server said to a command about a lock.
+/// The reply to a command about a lock.
 pub(crate) fn ask(
     link: &mut Link,
     target: &Target,

@@ -11,15 +11,15 @@ use crate::lock::{self, address, who};
 use crate::options::{Break, Ls, Show};
 use crate::text::{self, number, table, time, word};
 
-/// How many names a step of SCAN looks at.
-const STEP: usize = 1_000;
-/// What the server calls the type of a lock.
+/// How many names one SCAN command looks at.
+const SCAN_COUNT: usize = 1_000;
+/// The server's name for the type of a lock.
 pub(crate) const TYPE: &str = "lockstate";
 
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let done = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
     match done {
-        // Whoever read it has what it wanted: head, say.
+        // The reader has read enough, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done.map_err(Failure::output),
     }
@@ -54,13 +54,13 @@ pub(crate) fn ls(target: &Target, asked: &Ls) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The locks of a server, in steps: no command looks at more than a thousand names.
+/// All locks of a server. No command looks at more than `SCAN_COUNT` names.
 fn of_node(node: &mut Node, pattern: &str) -> Result<Vec<Value>, Failure> {
     let mut locks = Vec::new();
     let mut cursor = "0".to_owned();
     loop {
         let mut scan = redis::cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP).arg("TYPE").arg(TYPE);
+        scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(TYPE);
         let keys: Vec<Vec<u8>>;
         (cursor, keys) = node.ask(&scan, "listing")?;
         let mut asks = redis::pipe();
@@ -74,7 +74,7 @@ fn of_node(node: &mut Node, pattern: &str) -> Result<Vec<Value>, Failure> {
         };
         for (key, reply) in keys.iter().zip(replies) {
             let mut lock = lock::json(reply);
-            // One that has ended meanwhile is null.
+            // The reply is null if the lock has ended meanwhile.
             if let Some(fields) = lock.as_object_mut() {
                 fields.insert("key".to_owned(), String::from_utf8_lossy(key).into());
                 locks.push(lock);
@@ -202,7 +202,7 @@ pub(crate) fn break_lock(target: &Target, asked: &Break) -> Result<u8, Failure> 
         print("nothing was ended\n")?;
         return Ok(0);
     }
-    // What is ended is what was shown, one by one: a grant that was made since has another fence.
+    // Only grants that were shown are ended, one by one: a newer grant has another fence.
     let mut ended = 0;
     for fence in meant.iter().map(|grant| number(grant, "fence")) {
         let mut command = redis::cmd("LOCK.BREAK");
@@ -220,7 +220,7 @@ fn count(link: &mut Link, target: &Target, command: &redis::Cmd) -> Result<u64, 
     Ok(lock::ask(link, target, command, "breaking the lock")?.as_u64().unwrap_or_default())
 }
 
-/// Asks on the terminal. Who can't be asked has to say --yes.
+/// Asks the user on the terminal. Without a terminal, `--yes` is required.
 fn agreed(key: &str, list: &[String]) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::new(

@@ -1,4 +1,4 @@
-//! `redislock`: runs commands under locks of Redis or Valkey, and shows operators what their server has.
+//! `redislock`: runs commands under locks of Redis or Valkey, and shows operators the locks of a server.
 
 mod bench;
 mod connect;
@@ -20,7 +20,7 @@ use crate::failure::{Failure, USAGE};
 use crate::options::{Command, Options};
 
 fn main() -> ExitCode {
-    // What `run` starts of this program itself: it has no options, and no help.
+    // `run` starts this program again for these; they have no options, and no help.
     let mut words = std::env::args_os().skip(1);
     match words.next().as_deref().and_then(std::ffi::OsStr::to_str) {
         Some(run::child::WORD) => return run::child::main(words),

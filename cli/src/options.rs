@@ -1,4 +1,4 @@
-//! What can be said on the command line. Help, completions and the man page come from here.
+//! The options of the command line. Help, completions and man pages are made from the comments here.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Names come from clients: no control character of theirs reaches a terminal.
+/// Replaces control characters, which clients may have put into names, so that none reaches a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
-/// "1d 2h", "3m 20s", "4.2s", "17ms": two units at most.
+/// A time with at most two units: "1d 2h", "3m 20s", "4.2s", "17ms".
 pub(crate) fn time(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms}ms"),
@@ -21,17 +21,17 @@ pub(crate) fn time(ms: u64) -> String {
     }
 }
 
-/// A number that the server has given, or 0.
+/// A number in a reply, or 0.
 pub(crate) fn number(value: &Value, name: &str) -> u64 {
     value.get(name).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
 }
 
-/// A text that the server has given, fit for a terminal.
+/// A text in a reply, fit for a terminal.
 pub(crate) fn word(value: &Value, name: &str) -> String {
     printable(value.get(name).and_then(Value::as_str).unwrap_or_default())
 }
 
-/// Columns as wide as their widest cell, the last one as it is.
+/// A table whose columns are as wide as their widest cells.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -45,7 +45,7 @@ impl Caller<OpenLock<'_>> for Client<'_> {
     }
 }
 
-/// Refuses `SESSION` to a client without a connection of its own (a script), and on a server that renews and releases nothing.
+/// Refuses `SESSION` to a client without a connection of its own (a script), and on a replica, which renews and releases nothing.
 pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.is_replica() {
         Err(Error::SessionOnReplica)
@@ -56,8 +56,8 @@ pub(super) fn may_have_session(ctx: &Ctx<'_>) -> Result<(), Error> {
     }
 }
 
-/// The address at which the client of the running command is told, if it asks for this channel. An error if the client may not use the
-/// channel, or if this server hands nothing over.
+/// The address for messages to the client of the running command on this channel. The error: the user may not use the channel, or this
+/// server hands nothing over.
 pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>, Error> {
     if ctx.is_replica() {
         Err(Error::NotifyOnReplica)
@@ -70,7 +70,7 @@ pub(super) fn may_be_notified(ctx: &Ctx<'_>, channel: &[u8]) -> Result<Arc<[u8]>
     }
 }
 
-/// Refuses `SYNC` to a client that can't be told later that replicas have confirmed something.
+/// Refuses `SYNC` to a client that can't get a reply later, when replicas have confirmed something.
 pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
     if ctx.may_block() {
         Ok(())
@@ -85,13 +85,12 @@ pub(super) fn may_be_told_later(ctx: &Ctx<'_>) -> Result<(), Error> {
 
 /// The key that a waiter is blocked on: not the lock's own but a companion in the same slot, which nobody writes.
 ///
-/// The server goes through all clients blocked on a key when that key is made anew, as a lock is after a lapse: with
-/// the lock's own key that would be a call for each waiter. So that no client can have it make such calls, nobody can guess the name
-/// (as nobody can guess an owner). In a cluster the companion needs the lock's slot, since by
-/// it the server sends waiters away when the slot moves; a few keys (no hash tag, but a `}`) have none that can be
-/// named, and are their own.
+/// When a key is made anew, as a lock is after a lapse, the server goes through all clients that are blocked on it. With the lock's own
+/// key, that would be a call for each waiter. Nobody can guess the companion's name (as nobody can guess an owner), so no client can cause
+/// such calls. In a cluster the companion must be in the lock's slot, since the server sends waiters away when their key's slot moves. For
+/// a few keys (no hash tag, but a `}`) no such name exists, and they are their own companions.
 fn companion(key: &[u8], cluster: bool) -> Vec<u8> {
-    /// The suffix of this process.
+    /// A random suffix, the same for the life of this process.
     static SUFFIX: LazyLock<[u8; 16]> = LazyLock::new(|| Uuid::new_v4().into_bytes());
     let suffix = SUFFIX.as_slice();
     if !cluster || has_hash_tag(key) {

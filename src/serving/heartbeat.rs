@@ -1,4 +1,4 @@
-//! The grace of this server, and the heartbeat that tells whether the process stood still; the rules are `waiting::grace`.
+//! The grace of this server, and the heartbeat, which tells whether the process stood still. The rules are in `waiting::grace`.
 
 use std::ffi::CStr;
 
@@ -8,9 +8,8 @@ use crate::lock::{Limits, Millis};
 use crate::server::{Ctx, ServerCell, Timer, TimerTask, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
-/// How often the heart beats, in ms, by a timer. The server's own turns of duty, ten a second where nobody has changed that,
-/// are beats too, and see to the timer: it goes by the wall clock, and one that is set back would keep it still until the
-/// clock has caught up.
+/// How often the heart beats, in ms, by a timer. The server's cron, which usually runs ten times a second, counts as a beat too, and checks
+/// the timer: a timer goes by the wall clock, and if that is set back, the timer does not fire until the clock has caught up.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
@@ -22,7 +21,7 @@ fn moment() -> Moment {
     Moment { since_boot: since_boot(), ran: ran() }
 }
 
-/// This server begins to serve: it has been started or promoted.
+/// Notes that this server begins to serve: it has been started or promoted.
 pub(super) fn begin() {
     let now = moment();
     GRACE.with(|grace| grace.begin(now));
@@ -34,7 +33,7 @@ pub(super) fn start() {
     set_timer();
 }
 
-/// The server is on duty.
+/// Called by the server's cron.
 pub(super) fn on_duty() {
     let now = moment();
     GRACE.with(|grace| grace.beat(now));
@@ -51,7 +50,7 @@ fn set_timer() {
     NEXT.with(|next| *next = Some((due, timer)));
 }
 
-/// How long nothing new is granted, and no lease lengthened.
+/// How long nothing new is granted, and no lease is made longer.
 pub(super) fn grace_left() -> GraceLeft {
     let grants = config::FAILOVER_GRACE.get();
     if grants == 0 {
@@ -62,7 +61,7 @@ pub(super) fn grace_left() -> GraceLeft {
     GRACE.with(|grace| grace.left(now, length))
 }
 
-/// What holds for all grants now.
+/// The limits that apply to all grants now.
 #[inline(always)]
 pub(super) fn limits() -> Limits {
     Limits {
@@ -74,8 +73,8 @@ pub(super) fn limits() -> Limits {
     }
 }
 
-/// How long, in ms, the timer is to hand nothing over, since the server may count replicas as good that have gone while it
-/// was away; 0: it may. A command is the server's to refuse.
+/// How long, in ms, the module must not hand locks over by timer; 0: it may. After this server was away, the server may still count
+/// replicas as good that are gone. (Commands are the server's to refuse.)
 pub(super) fn replicas_uncounted(ctx: &Ctx<'_>) -> Millis {
     let now = moment();
     let left = GRACE.with(|grace| grace.replicas_uncounted(now));

@@ -1,13 +1,13 @@
-//! The timers: one does what is due, one answers those whose grant has been made, and one looks how far replicas are.
+//! The timers: one does the work that is due, one tells waiters of their grants, and one looks how far replicas are.
 //!
-//! The first two are apart, so that a handover makes but one, of 0 ms: the first one stays set while leases only move on. (With one for
-//! both, a handover took 47,100 instructions of the server, not 39,600.)
+//! The first two are separate, so that a handover sets only one timer, of 0 ms: the timer for due work stays set while leases only move to
+//! later times. (With one timer for both, a handover took 47,100 instructions of the server, not 39,600.)
 //!
-//! Why here, and not where the grant is made: the server's `UnblockClient` answers a client, but keeps it blocked until
-//! the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` that comes in between would send a second
-//! reply, on others a timeout would swallow the first. A timer of 0 ms fires after the commands that have already
-//! arrived and right before the server sends replies, or a millisecond later where another timer is due first. (With
-//! threads for input, what they have read meanwhile is in between: see `waiting::ended`.)
+//! Waiters are told by a timer, and not in the step that makes the grant: the server's `UnblockClient` sends the reply, but keeps the
+//! client blocked until the event loop is about to sleep. On some servers a `CLIENT UNBLOCK` in between would send a second reply; on
+//! others a timeout would swallow the first. A timer of 0 ms fires after the commands that have already arrived and right before the server
+//! sends replies, or a millisecond later if another timer is due first. (With threads for input, commands that these have read meanwhile
+//! come in between: see `waiting::ended`.)
 
 use std::ffi::CStr;
 
@@ -19,14 +19,15 @@ use crate::stats;
 use crate::waiting::{self, Budget};
 
 struct Tick {
-    /// The timer for what is due next.
+    /// The timer for the work that is due next.
     due_work: Option<Set>,
-    /// The timer that answers waiters, and how many turns of duty it has outlasted.
+    /// The timer that tells waiters, and how many runs of the cron it has outlasted.
     answers: Option<(Timer, u8)>,
-    /// Waiters are being answered now. (A timer that is set while another timer runs fires a millisecond later, and so do all timers that
-    /// are set until then.)
+    /// Waiters are being told now. (A timer that is set while another timer runs fires a millisecond later, and so do all timers that are
+    /// set until then.)
     answering: bool,
-    /// What looks how far replicas are, where somebody waits for them, and what tells of their answers.
+    /// The timer that looks how far replicas are, and the listener for their reports. Both are there only while somebody waits for
+    /// replicas.
     replicas: Option<Set>,
     acks: Option<Acks>,
     /// The work that is due is being done now.
@@ -35,9 +36,9 @@ struct Tick {
 
 /// A timer of the server's that has been set.
 struct Set {
-    /// When it fires, by the wall clock.
+    /// When the timer is to fire, by the wall clock.
     at: Millis,
-    /// When it fires, in ms since boot, which nobody sets: the server's timers go by the wall clock.
+    /// When the timer is to fire, in ms since boot. Nobody sets that clock, but the server's timers go by the wall clock.
     due: Millis,
     timer: Timer,
 }
@@ -49,7 +50,7 @@ impl Set {
     }
 }
 
-/// A timer that is so much too late, in ms, waits for a wall clock that has been set back.
+/// A timer that is later than this, in ms, waits for a wall clock that has been set back.
 const LATE: Millis = 250;
 
 static TICK: ServerCell<Tick> = ServerCell::new(Tick {
@@ -62,7 +63,7 @@ static TICK: ServerCell<Tick> = ServerCell::new(Tick {
 });
 
 impl Tick {
-    /// Listens to replicas as long as somebody waits for them, and asks them where there is something new.
+    /// Listens to replicas only while somebody waits for them (`syncs`), and has them asked if there is something new to confirm.
     #[inline(never)]
     fn see_to_replicas(&mut self, syncs: bool) {
         if syncs != self.acks.is_some() {
@@ -73,7 +74,7 @@ impl Tick {
         }
     }
 
-    /// Has it looked how far replicas are, in so many ms.
+    /// Sets the timer that looks how far replicas are, in this many ms, unless it is set already.
     fn look_at_replicas(&mut self, delay: Millis) {
         if self.replicas.is_none() {
             self.replicas = Some(Set::new::<Replicas>(delay, server::now() / 1000));
@@ -81,9 +82,9 @@ impl Tick {
     }
 }
 
-/// Sets the timers for what is due next, unless they fire by then anyway.
+/// Sets the timers for the work that is due next, unless timers are set that fire by then.
 pub(super) fn arm() {
-    // The code that runs or answers calls this function when it has finished.
+    // The code that is running calls this function again when it has finished.
     if TICK.with(|tick| tick.running || tick.answering) {
         return;
     }
@@ -106,7 +107,7 @@ pub(super) fn arm() {
             return;
         };
         let now = server::now() / 1000;
-        // One that is set for now is not set again.
+        // A timer that is due already is not set again.
         if tick.due_work.as_ref().is_some_and(|set| set.at <= now) {
             return;
         }
@@ -117,7 +118,7 @@ pub(super) fn arm() {
     });
 }
 
-/// The server is on duty: timers that wait for the wall clock, which has been set back, are set anew.
+/// Called by the server's cron: sets timers anew that wait for a wall clock that has been set back.
 pub(super) fn on_duty() {
     let now = server::since_boot();
     TICK.with(|tick| {
@@ -135,14 +136,14 @@ pub(super) fn on_duty() {
             late.timer.stop();
         }
         if tick.acks.is_some() {
-            // Should an answer have been missed.
+            // In case a report of a replica was missed.
             tick.look_at_replicas(0);
         }
     });
     arm();
 }
 
-/// Whether what is due is being done now.
+/// Whether the work that is due is being done now.
 pub(super) fn is_running() -> bool {
     TICK.with(|tick| tick.running)
 }
@@ -162,7 +163,7 @@ impl TimerTask for Answers {
     fn run(ctx: &Ctx<'_>) {
         TICK.with(|tick| tick.answers = None);
         answer(ctx);
-        // More is to be told, or a grant that nobody has heard of goes to the next.
+        // There may be more to tell, or a grant that nobody received may go to the next waiter.
         arm();
     }
 

@@ -1,4 +1,4 @@
-//! What a server says of itself. What the user may not ask is unknown, and no reason to stop.
+//! What a server reports about itself. Facts that the user may not ask for stay unknown; the others are still looked at.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,24 +11,24 @@ use crate::lock::json;
 
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// The version of the module, as MODULE LIST has it: 100 is 0.1.0. None if there is no module.
+    /// The version of the module as in MODULE LIST, where 100 is 0.1.0; `None` if there is no module.
     pub(crate) module: Option<u64>,
-    /// Settings, by name; None if they may not be read.
+    /// The settings, by name; `None` if the user may not read them.
     pub(crate) settings: Option<BTreeMap<String, String>>,
-    /// Fields of INFO, by name.
+    /// The fields of INFO, by name.
     pub(crate) info: BTreeMap<String, String>,
-    /// A line for each user, as ACL LIST has it; None if it may not be read.
+    /// A line for each user, as in ACL LIST; `None` if the user may not read it.
     pub(crate) users: Option<Vec<String>>,
-    /// Of each replica whose clock could be read: its address, and by how many ms it is ahead of this server's.
+    /// The replicas whose clocks could be read: the address, and by how many ms the clock is ahead of this server's.
     pub(crate) clocks: Vec<(String, i64)>,
-    /// What could not be looked at, and why.
+    /// What could not be asked, and why.
     pub(crate) unknown: Vec<(&'static str, String)>,
 }
 
 impl Facts {
     pub(crate) fn of(node: &mut Node) -> Result<Self, Failure> {
         let mut facts = Self::default();
-        // This one has to come through: whoever can't even say that can't be told anything.
+        // If not even PING is allowed, nothing can be found out.
         node.ask::<Reply>(&cmd("PING"), "looking at the server")?;
         let info: String = facts.known("INFO", ask(node, cmd("INFO").arg("everything"))).unwrap_or_default();
         facts.info = fields(&info);
@@ -36,7 +36,7 @@ impl Facts {
         facts.users = facts.known("ACL LIST", ask(node, cmd("ACL").arg("LIST")));
         facts.module = match ask::<Reply>(node, cmd("MODULE").arg("LIST")) {
             Ok(list) => version(&json(list)),
-            // The command itself is there for everybody.
+            // COMMAND INFO shows whether the module is there, without the right to list modules.
             Err(_) => facts
                 .known("COMMAND INFO", ask(node, cmd("COMMAND").arg("INFO").arg("LOCK.ACQUIRE")))
                 .and_then(is_there),
@@ -57,7 +57,7 @@ impl Facts {
         self.setting(name)?.parse().ok()
     }
 
-    /// A number of INFO; 0 if it has none.
+    /// A number in INFO; 0 if INFO does not have it.
     pub(crate) fn count(&self, name: &str) -> u64 {
         self.info.get(name).and_then(|text| text.parse().ok()).unwrap_or_default()
     }
@@ -89,7 +89,7 @@ fn is_there(answer: Reply) -> Option<u64> {
     matches!(json(answer).get(0), Some(serde_json::Value::Array(_))).then_some(u64::MAX)
 }
 
-/// A replica is asked as this server is: with the same user and password. Where that fails, its clock stays unknown.
+/// Reads the clocks of the replicas, with the same user and password as for this server. A clock that can't be read stays unknown.
 fn clocks(node: &mut Node, info: &BTreeMap<String, String>) -> Vec<(String, i64)> {
     let replicas = info
         .iter()

@@ -1,20 +1,21 @@
-//! From what a server says of itself to what endangers locks on it: a pure function.
+//! Finds what endangers locks on a server, from what the server reports about itself: a pure function.
 
 use serde::Serialize;
 
 use crate::doctor::facts::Facts;
 
-/// The module's version that this program was made with: 0.1.0.
+/// The module's version for which this program was made: 0.1.0.
 const VERSION: u64 = 100;
-/// How far the clocks of a primary and its replica may be apart: leases are moments of the clock, and a failover shifts them by that.
+/// How far apart, in ms, the clocks of a primary and its replica may be: a lease ends at a time of the clock, and a failover shifts that by
+/// the difference.
 const CLOCKS_MS: u64 = 500;
-/// What a busy subscription of the packages may have in its buffer: some ten thousand messages.
+/// How many bytes the buffer of a package's busy subscription may have: some ten thousand messages.
 const BUFFER: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
-    /// Could not be looked at.
+    /// The server could not be asked.
     Unknown,
     Warning,
     Danger,
@@ -22,7 +23,7 @@ pub(crate) enum Severity {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Finding {
-    /// For programs: it stays the same.
+    /// A name for programs, which never changes.
     pub(crate) id: &'static str,
     pub(crate) severity: Severity,
     pub(crate) what: String,
@@ -33,7 +34,7 @@ pub(crate) struct Finding {
 
 use Severity::{Danger, Unknown, Warning};
 
-/// The worst first.
+/// All findings, the worst first.
 pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = Vec::new();
     module(facts, &mut all);
@@ -102,7 +103,7 @@ fn memory(facts: &Facts, all: &mut Vec<Finding>) {
     if policy == "noeviction" {
         return;
     }
-    // Each lock has an expiry, so no policy but noeviction spares locks.
+    // Each lock has an expiry, so every policy but noeviction may evict locks.
     let limit = facts.number("maxmemory").unwrap_or_default();
     let severity = if limit > 0 { Danger } else { Warning };
     let what = match limit {
@@ -126,7 +127,7 @@ fn persistence(facts: &Facts, all: &mut Vec<Finding>) {
     match (facts.setting("appendonly"), facts.setting("appendfsync")) {
         (Some("no"), _) => {
             let grace = facts.number("lock.failover-grace").unwrap_or_default();
-            // With a grace that outlasts the leases, nothing is granted until what was lost is over.
+            // With a grace that is longer than the leases, nothing is granted until the forgotten leases are over.
             if grace == 0 {
                 found(
                     all,
@@ -352,7 +353,7 @@ fn connections(facts: &Facts, all: &mut Vec<Finding>) {
             ],
         );
     }
-    // "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
+    // For example "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60".
     let words: Vec<&str> =
         facts.setting("client-output-buffer-limit").unwrap_or_default().split(' ').collect();
     let pubsub = words.iter().position(|word| *word == "pubsub").map(|at| words.iter().skip(at + 1).take(2));

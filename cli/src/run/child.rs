@@ -1,7 +1,7 @@
-//! The command: a process that the kernel kills if this one ends first.
+//! The command: a process that the kernel kills if this process ends first.
 //!
-//! It begins as this program, which asks the kernel for that and then becomes the command: what is asked between fork and exec would
-//! need unsafe code, and this needs none. What is asked for is tied to the thread that has started it, so that is the main one.
+//! The process begins as this program, which asks the kernel for that and then becomes the command. To ask between fork and exec would need
+//! unsafe code. The kernel ties the request to the thread that started the process, so the main thread has to start it.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,7 +17,7 @@ use rustix::process::{
 use crate::options::Run;
 use crate::run::{Event, Tell};
 
-/// What this program is called with to become the command.
+/// The argument with which this program becomes the command.
 pub(crate) const WORD: &str = "__become";
 
 pub(crate) struct Child(std::process::Child);
@@ -32,12 +32,12 @@ impl Child {
         if let Some(slot) = held.slot().filter(|_| asked.limit.is_some()) {
             command.env("REDISLOCK_SLOT", slot.to_string());
         }
-        // Who runs the command has no use for it, and it may show it.
+        // Whoever runs the command does not need the password, which the command might show.
         command.env_remove("REDISLOCK_PASSWORD");
         let child = command.spawn()?;
         let (id, tell) = (pid(child.id()), tell.clone());
         thread::spawn(move || {
-            // It stays a zombie until its status is asked for, so that no signal can hit another process of its number.
+            // The process stays a zombie until its status is read, so that no signal can hit another process with the same id.
             while let Err(rustix::io::Errno::INTR) =
                 waitid(WaitId::Pid(id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
             {}
@@ -61,7 +61,7 @@ impl Child {
     }
 }
 
-/// The number of a process that has been started is one.
+/// The id of a process that has been started is valid.
 fn pid(id: u32) -> Pid {
     i32::try_from(id).ok().and_then(Pid::from_raw).unwrap_or(Pid::INIT)
 }
@@ -71,7 +71,7 @@ pub(crate) fn main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = words.next();
     let Some(command) = words.next() else { return crate::failure::USAGE.into() };
     let tied = set_parent_process_death_signal(Some(Signal::KILL));
-    // It may have ended before that.
+    // The parent may have ended before.
     let is_there = getppid().map(|id| id.as_raw_nonzero().to_string().into()) == parent;
     if tied.is_err() || !is_there {
         return ExitCode::from(255);

@@ -1,7 +1,7 @@
-//! The guard: a process that outlives `redislock run` if that is killed. It then waits until the command is gone, and gives the lock back.
+//! The guard: a process that outlives `redislock run` if that is killed. It then waits until the command has ended, and releases the lock.
 //!
-//! What it has to know comes over a pipe: where the server is, the grant, and the command's process. The end of the pipe, without the
-//! word that all is done, says that its writer has gone.
+//! The guard gets what it needs through a pipe: the server, the grant, and the command's process id. If the pipe ends without `Done`,
+//! `redislock run` was killed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::connect::Target;
 use crate::failure::{Failure, OTHER};
 
-/// What this program is called with to be a guard.
+/// The argument with which this program becomes a guard.
 pub(crate) const WORD: &str = "__guard";
-/// How often it looks whether the command has gone.
+/// How often the guard checks whether the command has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// How often it tries to reach the server.
+/// How often the guard tries to reach the server.
 const TRY_AGAIN: Duration = Duration::from_millis(200);
-/// How long it tries: a lease of the server's default length is over then.
+/// How long the guard tries. A lease of the server's default length is over then.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize, Serialize)]
@@ -61,7 +61,7 @@ impl Guard {
         self.pipe.write_all(&line)
     }
 
-    /// A guard that has been killed can't be told; nothing else depends on it.
+    /// Sends a message. A guard that was killed gets none, but nothing else depends on the guard.
     fn tell(&mut self, message: &Message) {
         drop(self.write(message));
     }
@@ -75,7 +75,7 @@ impl Guard {
         self.tell(&Message::Runs(process));
     }
 
-    /// It ends by itself then; nobody waits for one that is stopped.
+    /// Has the guard end. Nobody waits for it, in case it is stopped.
     pub(crate) fn done(mut self) {
         self.tell(&Message::Done);
     }
@@ -103,7 +103,7 @@ pub(crate) fn main() -> ExitCode {
     let command = release(&keys, &owner, &fences);
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        // An answer, be it that the lock is not held any more, is the end.
+        // Any answer is the end, even that the lock is not held any more.
         let answered = target.link().is_ok_and(|mut link| {
             let reply: redis::RedisResult<redis::Value> = link.ask(&command);
             reply.is_ok_and(|_| true) || link.ask::<String>(&redis::cmd("PING")).is_ok()
@@ -116,10 +116,10 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Whether that process runs: what waits to be asked for its status does not.
+/// Whether this process is running. A zombie does not count.
 fn is_there(id: u32) -> bool {
     let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return false };
-    // The name, in brackets, may have anything in it.
+    // The name, in parentheses, may contain anything.
     !status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 

@@ -1,7 +1,8 @@
-//! `redislock run`: a command under a lock.
+//! `redislock run`: runs a command under a lock.
 //!
-//! Three processes: this one waits for the lock and renews it; the command, which the kernel kills if this process ends first; and the
-//! guard, which then gives the lock back once the command is gone. So a kill -9 costs the next waiter no lease.
+//! There are three processes: this one waits for the lock and renews it; the command, which the kernel kills if this process ends first;
+//! and the guard, which in that case releases the lock once the command has ended. So after a kill -9, the next waiter need not wait for
+//! the end of the lease.
 
 pub(crate) mod child;
 pub(crate) mod guard;
@@ -23,9 +24,9 @@ use crate::run::child::Child;
 use crate::run::guard::Guard;
 use crate::text;
 
-/// What happens while it waits, or while the command runs.
+/// What happens while `run` waits for the lock, or while the command runs.
 pub(crate) enum Event {
-    /// From the terminal, the command gets it as well.
+    /// A signal. If it comes from the terminal, the command gets it too.
     Signal {
         number: i32,
         of_terminal: bool,
@@ -34,9 +35,9 @@ pub(crate) enum Event {
     Ended,
 }
 
-/// A lock is given back in no time, unless the server has gone: then the guard goes on with that.
+/// How long a release may take. It usually takes no time; if the server is gone, the guard goes on with it.
 const GIVING_BACK: Duration = Duration::from_secs(2);
-/// The longest label that the server takes, in bytes.
+/// The longest label that the server accepts, in bytes.
 const LABEL: usize = 128;
 
 pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
@@ -56,7 +57,7 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
             });
             return Ok(code_of_signal(signal.unwrap_or_default()));
         }
-        // Somebody has done it in this period, or is doing it.
+        // Another host has run the command in this period, or is running it.
         Err(redislock::Error::NotAcquired(_, None)) if asked.once_per.is_some() => return Ok(0),
         Err(redislock::Error::NotAcquired(_, None)) => {
             return Err(Failure::new(NOT_ACQUIRED, text::printable(&lock::who_holds(target, &keys))));
@@ -88,7 +89,7 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
     }
     if asked.once_per.is_some() && status.success() {
         guard.done();
-        // Not given back: others may be in this period for a while yet.
+        // The lock is kept, since by their clocks, other hosts may be in this period for some time yet.
         std::mem::forget(held);
         return Ok(0);
     }
@@ -99,7 +100,7 @@ pub(crate) fn main(target: &Target, asked: &Run) -> Result<u8, Failure> {
     Ok(code_of(status))
 }
 
-/// The package waits for a server that is not there. Who runs a command would rather know.
+/// Fails at once if the server can't be reached. The package would wait, but a user of the command would rather know.
 fn reach(target: &Target, keys: &[String]) -> Result<(), Failure> {
     let mut link = target.link()?;
     for key in keys {
@@ -108,7 +109,7 @@ fn reach(target: &Target, keys: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The lock, or those that are held together, or that of this period.
+/// The keys to acquire: the lock and those held together with it, or the lock of this period.
 fn keys(asked: &Run) -> Result<Vec<String>, Failure> {
     let Some(period) = asked.once_per else {
         return Ok(std::iter::once(&asked.key).chain(&asked.all).cloned().collect());
@@ -125,7 +126,7 @@ fn wanted<'a>(locks: &'a Locks, keys: &[String], asked: &Run) -> Result<Acquire<
         wanted = wanted.lease(time);
     }
     if let Some(period) = asked.once_per {
-        // Clocks may differ by up to a period: when the slowest host leaves this one, the lock is still there.
+        // Clocks may differ by up to a period. The lock still exists when the slowest host's clock leaves this period.
         return Ok(wanted.wait(Duration::ZERO).lease(period * 2).no_renewal());
     }
     if asked.no_wait {
@@ -142,7 +143,7 @@ fn wanted<'a>(locks: &'a Locks, keys: &[String], asked: &Run) -> Result<Acquire<
     Ok(wanted)
 }
 
-/// Who asks, for people: "web-1 pid 4242: ./deploy --all".
+/// A label for people: "web-1 pid 4242: ./deploy --all".
 fn label(asked: &Run) -> String {
     let words = || {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -156,7 +157,7 @@ fn label(asked: &Run) -> String {
     label
 }
 
-/// Until the command has ended: passes signals on, and ends it if the lock was lost.
+/// Waits until the command has ended. Meanwhile it passes signals on, and ends the command if the lock is lost.
 fn watch(
     mut child: Child,
     events: &Receiver<Event>,
@@ -188,7 +189,7 @@ fn watch(
                 child.signal(signals::KILL);
                 kill_at = None;
             }
-            // The thread that waits for the command has the other end.
+            // The thread that waits for the command has the sender.
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::new(OTHER, "waiting for the command: nobody does"));
             }
@@ -196,7 +197,7 @@ fn watch(
     }
 }
 
-/// The error tells that the lock was lost before.
+/// Releases the lock. The error says that the lock had been lost before.
 fn give_back(held: Held, guard: Guard) -> Result<(), String> {
     let (tell, answer) = channel();
     thread::spawn(move || tell.send(held.release()));

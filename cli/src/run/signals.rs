@@ -1,4 +1,4 @@
-//! Signals: while the lock is waited for, they end that; then they are passed on to the command.
+//! Signals: they end a wait for the lock, and afterwards they are passed on to the command.
 
 use std::thread;
 
@@ -19,7 +19,7 @@ pub(crate) fn listen(tell: &Tell, cancel: &Cancel) -> Result<(), Failure> {
     let (tell, cancel) = (tell.clone(), cancel.clone());
     thread::spawn(move || {
         for origin in &mut signals {
-            // Ctrl-C and Ctrl-\ come from the terminal, which sends them to the command as well: all processes in its foreground get them.
+            // The terminal sends Ctrl-C and Ctrl-\ to all processes in its foreground, so the command gets them as well.
             let of_terminal = matches!(origin.signal, SIGINT | SIGQUIT) && origin.process.is_none();
             drop(tell.send(Event::Signal { number: origin.signal, of_terminal }));
             cancel.cancel();

@@ -1,4 +1,4 @@
-//! A look at the servers: a few commands, each of bounded work, however many locks and waiters there are.
+//! Looks at the servers with a few commands, each of which does a bounded amount of work, however many locks and waiters there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
@@ -12,12 +12,13 @@ use crate::failure::Failure;
 use crate::lock::{info, json};
 use crate::text::number;
 
-/// How many names a step of SCAN looks at, and how many steps a look has. With more locks, a pass takes several looks.
-const STEP: usize = 500;
-const STEPS: usize = 4;
-/// How many of those that are waited for are asked for, and of the longest waits.
+/// How many names one SCAN command looks at, and how many SCAN commands one look sends. If there are more locks, a pass through all of them
+/// takes several looks.
+const SCAN_COUNT: usize = 500;
+const SCANS: usize = 4;
+/// How many of the locks that are waited for most often, and how many of the longest waits, one look asks for.
 const MOST: usize = 100;
-/// How many locks are shown.
+/// The most locks that are shown.
 const LOCKS: usize = 500;
 
 pub(crate) struct Looks {
@@ -25,7 +26,7 @@ pub(crate) struct Looks {
     nodes: Vec<(Node, Pass)>,
 }
 
-/// Where SCAN is, and what this pass and the one before have found.
+/// The cursor of SCAN, and the locks that this pass and the one before have found.
 #[derive(Default)]
 struct Pass {
     cursor: String,
@@ -33,10 +34,10 @@ struct Pass {
     before: BTreeSet<Vec<u8>>,
 }
 
-/// What was seen at one moment.
+/// The result of one look.
 pub(crate) struct Seen {
     pub(crate) at: Instant,
-    /// INFO lock: the sums of all servers; the greatest of what is a maximum.
+    /// The fields of INFO lock: sums over all servers, or the greatest value of a field that is a maximum.
     pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) locks: Vec<Lock>,
 }
@@ -92,7 +93,7 @@ impl Looks {
         Ok(seen)
     }
 
-    /// One lock with all who hold and wait; null if it is free.
+    /// One lock with all holders and waiters; null if it is free.
     pub(crate) fn detail(&self, key: String) -> Value {
         let reply = |link: &mut Link| link.ask::<Reply>(&info(&key, true)).ok();
         let mut lock = self.target.link().ok().as_mut().and_then(reply).map(json).unwrap_or_default();
@@ -105,9 +106,9 @@ impl Looks {
 
 impl Pass {
     fn go_on(&mut self, node: &mut Node) -> Result<(), Failure> {
-        for _ in 0..STEPS {
+        for _ in 0..SCANS {
             let mut scan = cmd("SCAN");
-            scan.arg(&self.cursor).arg("COUNT").arg(STEP).arg("TYPE").arg(crate::locks::TYPE);
+            scan.arg(&self.cursor).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(crate::locks::TYPE);
             let (cursor, keys): (String, Vec<Vec<u8>>) = node.ask(&scan, "looking")?;
             self.now.extend(keys.into_iter().take(LOCKS));
             self.cursor = cursor;
@@ -120,19 +121,19 @@ impl Pass {
     }
 }
 
-/// `LOCK.WAITS`: for each lock, how long its longest wait has lasted, and who that is.
+/// The longest wait for each lock, from `LOCK.WAITS`: how long it has lasted, and who waits.
 fn longest_waits(node: &mut Node) -> Result<HashMap<Vec<u8>, (u64, String)>, Failure> {
     let reply: Reply = node.ask(cmd("LOCK.WAITS").arg("COUNT").arg(MOST), "looking")?;
     let mut waits: HashMap<Vec<u8>, (u64, String)> = HashMap::new();
     for waiter in json(reply).get(1).and_then(Value::as_array).into_iter().flatten() {
         let key = waiter.get("key").and_then(Value::as_str).unwrap_or_default().as_bytes().to_vec();
-        // The longest come first.
+        // The longest waits come first.
         waits.entry(key).or_insert_with(|| (number(waiter, "waited_ms"), crate::lock::who(waiter)));
     }
     Ok(waits)
 }
 
-/// `LOCK.WAITS TOP`: those that are waited for most often.
+/// The locks that are waited for most often, from `LOCK.WAITS TOP`.
 fn waited_for(node: &mut Node) -> Result<BTreeSet<Vec<u8>>, Failure> {
     let reply: Reply = node.ask(cmd("LOCK.WAITS").arg("TOP").arg("COUNT").arg(MOST), "looking")?;
     let locks = json(reply);

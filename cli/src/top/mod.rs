@@ -52,7 +52,7 @@ fn go(
         next = Instant::now() + every;
         match looks.look() {
             Ok(seen) => view.seen(seen),
-            // A failover, say: it goes on when the server is back.
+            // After a failover, for example, the view goes on when the server is back.
             Err(failure) => {
                 view.trouble = Some(failure.to_string());
                 *looks = match looks.again() {
@@ -71,7 +71,7 @@ fn into(looks: &Looks, view: &mut View) {
     }
 }
 
-/// Whether it goes on.
+/// Handles a key. Returns whether the program goes on.
 fn pressed(view: &mut View, code: KeyCode) -> bool {
     if view.types {
         match code {
@@ -94,8 +94,8 @@ fn pressed(view: &mut View, code: KeyCode) -> bool {
         KeyCode::Char('w') => view.order(Order::Waiters),
         KeyCode::Char('h') => view.order(Order::Held),
         KeyCode::Char('a') => view.order(Order::Wait),
-        KeyCode::Down | KeyCode::Char('j') => view.step(1),
-        KeyCode::Up | KeyCode::Char('k') => view.step(-1),
+        KeyCode::Down | KeyCode::Char('j') => view.move_selection(1),
+        KeyCode::Up | KeyCode::Char('k') => view.move_selection(-1),
         KeyCode::Enter => view.open(),
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! What the screen shows: the last looks, in an order, with what is chosen. Nothing here draws or asks.
+//! The state of the screen: the last looks, the order, and the selected lock. Nothing here draws or asks a server.
 
 use serde_json::Value;
 
@@ -14,15 +14,15 @@ pub(crate) enum Order {
 pub(crate) struct View {
     pub(crate) address: String,
     pub(crate) filter: String,
-    /// The filter is being typed.
+    /// Whether the user is typing the filter.
     pub(crate) types: bool,
     pub(crate) order: Order,
-    /// Why the last look has failed, if it has.
+    /// The error of the last look, if it failed.
     pub(crate) trouble: Option<String>,
-    /// What is shown: those that the filter lets through, in order.
+    /// The locks that are shown: those that pass the filter, in order.
     pub(crate) locks: Vec<Lock>,
     pub(crate) at: usize,
-    /// The lock that is looked into, and what it was at the last look.
+    /// The lock whose details are shown, and its state at the last look.
     into: Option<String>,
     detail: Option<Value>,
     last: Option<Seen>,
@@ -67,13 +67,13 @@ impl View {
             Order::Wait => lock.wait_ms,
         };
         locks.sort_by(|one, other| rank(other).cmp(&rank(one)).then_with(|| one.key.cmp(&other.key)));
-        // What is chosen stays chosen where it moves.
+        // The selected lock stays selected when it moves.
         let chosen = self.chosen().and_then(|key| locks.iter().position(|lock| lock.key == key));
         self.locks = locks;
         self.at = chosen.unwrap_or(self.at).min(self.locks.len().saturating_sub(1));
     }
 
-    pub(crate) fn step(&mut self, by: isize) {
+    pub(crate) fn move_selection(&mut self, by: isize) {
         self.at = self.at.saturating_add_signed(by).min(self.locks.len().saturating_sub(1));
     }
 
@@ -85,13 +85,13 @@ impl View {
         self.into = self.chosen();
     }
 
-    /// Whether there was a lock that was looked into.
+    /// Closes the details. Returns whether they were open.
     pub(crate) fn close(&mut self) -> bool {
         self.detail = None;
         self.into.take().is_some()
     }
 
-    /// The lock that is looked into.
+    /// The lock whose details are shown.
     pub(crate) fn looked_into(&self) -> Option<String> {
         self.into.clone()
     }
@@ -108,11 +108,11 @@ impl View {
         self.last.as_ref().and_then(|seen| seen.counters.get(name)).copied().unwrap_or_default()
     }
 
-    /// How often that happened a second, between the last two looks.
+    /// How often this happened per second, between the last two looks.
     pub(crate) fn rate(&self, name: &str) -> u64 {
         let (Some(last), Some(before)) = (&self.last, &self.before) else { return 0 };
         let of = |seen: &Seen| seen.counters.get(name).copied().unwrap_or_default();
-        // A server that has started anew counts from 0.
+        // A restarted server counts from 0.
         let more = of(last).saturating_sub(of(before));
         let ms = last.at.saturating_duration_since(before.at).as_millis().max(1);
         u64::try_from(u128::from(more) * 1_000 / ms).unwrap_or(u64::MAX)
@@ -156,9 +156,9 @@ mod tests {
         let mut view = View::new(String::new(), String::new());
         assert_eq!(view.chosen(), None);
         view.seen(seen(Instant::now(), 0));
-        view.step(9);
+        view.move_selection(9);
         assert_eq!(view.chosen().as_deref(), Some("a"));
-        view.step(-1);
+        view.move_selection(-1);
         assert_eq!(view.chosen().as_deref(), Some("ab"));
         view.order(Order::Held);
         assert_eq!(view.chosen().as_deref(), Some("ab"));

@@ -29,23 +29,23 @@ use crate::promise::Promise;
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 
-/// The locks of a process: make one for each client, and share it between all threads. A clone is the same.
+/// The locks of a process. Make one for each client, and share it between all threads. A clone refers to the same locks.
 #[derive(Clone)]
 pub struct Locks {
     shared: Arc<Use>,
     threads: Arc<Threads>,
 }
 
-/// A lock that is held: renewed while it is, and released when this is dropped.
+/// A lock that is held. It is renewed as long as this value lives, and released when it is dropped.
 #[derive(Debug)]
 pub struct Held(Grant);
 
-/// Ends a wait from another thread: [`Acquire::cancelled_by`]. Make one for each wait.
+/// Ends a wait from another thread: see [`Acquire::cancelled_by`]. Make one for each wait.
 #[derive(Clone, Default)]
 pub struct Cancel(Promise<()>);
 
 impl Cancel {
-    /// The wait ends with [`Error::Cancelled`], and its place in the queue is given up.
+    /// Ends the wait with [`Error::Cancelled`], and gives up its place in the queue.
     pub fn cancel(&self) {
         self.0.set(());
     }
@@ -60,7 +60,7 @@ impl Deref for Held {
 }
 
 impl Locks {
-    /// Connections are made when the first lock is wanted.
+    /// Makes a handle. It connects when the first lock is acquired.
     pub fn new(servers: impl Into<Servers>) -> Self {
         let threads = Arc::new(Threads {
             servers: Mutex::new(servers.into()),
@@ -70,22 +70,22 @@ impl Locks {
         Self { shared: Arc::new(Use(Shared::new(threads.clone()))), threads }
     }
 
-    /// `locks.acquire("invoice:42").wait(time).block()?`.
+    /// Asks for a lock: `locks.acquire("invoice:42").wait(time).block()?`.
     pub fn acquire(&self, key: impl AsRef<[u8]>) -> Acquire<'_, Self> {
         self.acquire_all([key])
     }
 
-    /// Several locks, all or none.
+    /// Asks for several locks together: all or none.
     pub fn acquire_all<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Acquire<'_, Self> {
         Acquire::new(self, keys)
     }
 
-    /// Blocks until what dropped guards have given back has reached the server.
+    /// Blocks until all releases of dropped guards have reached the server.
     pub fn settled(&self) {
         self.shared.0.with(|core, _| core.settled()).wait(None);
     }
 
-    /// Releases what is held, and ends all waits.
+    /// Releases all locks that are held, and ends all waits.
     pub fn close(&self) {
         self.shared.0.with(|core, now| core.close(now));
         self.shared.0.with(|core, _| core.settled()).wait(Some(SILENCE));
@@ -108,7 +108,7 @@ impl Acquire<'_, Locks> {
         self.cancelled_by(&Cancel::default())
     }
 
-    /// Like `block`; another thread can end the wait.
+    /// Like `block`, but another thread can end the wait.
     pub fn cancelled_by(self, cancel: &Cancel) -> Result<Held, Error> {
         let shared = self.locks.shared.clone();
         self.locks.start();
@@ -121,7 +121,8 @@ impl Acquire<'_, Locks> {
 }
 
 impl Held {
-    /// Sets the lease, counted from now, and that of renewals; without one, its length stays. Returns what the server gave.
+    /// Sets the lease, counted from now, and the lease of renewals. Without an argument, the length stays. Returns the lease that the
+    /// server gave.
     pub fn extend(&self, lease: impl Into<Option<Duration>>) -> Result<Duration, Error> {
         self.claim
             .with(|core, id, now| core.extend(id, lease.into(), now))
@@ -129,12 +130,13 @@ impl Held {
             .unwrap_or(Err(Error::Closed))
     }
 
-    /// Calls it as soon as the lock is lost, or the locks are closed. It must not block: the thread that finds out serves all locks.
+    /// Calls this function as soon as the lock is lost, or the locks are closed. The function must not block: the thread that calls it
+    /// serves all locks.
     pub fn on_lost(&self, call: impl FnOnce(Error) + Send + 'static) {
         self.granted.lost.then(call);
     }
 
-    /// Gives the lock back. An [`Error::Lost`] tells that it was lost before.
+    /// Releases the lock. An [`Error::Lost`] says that the lock had been lost before.
     pub fn release(self) -> Result<(), Error> {
         self.claim.with(|core, id, now| core.release(id, now)).wait(None).unwrap_or(Err(Error::Closed))
     }
@@ -192,7 +194,7 @@ enum Line {
     Cluster(Box<redis::cluster::ClusterConnection>),
 }
 
-/// Sends what has come meanwhile in one go, so that one connection serves any number of threads.
+/// Sends all commands that have come meanwhile together, so that one connection serves any number of threads.
 fn work(shared: &Arc<Shared>, threads: &Threads, wanted: &Receiver<Command>) {
     const MOST: usize = 100;
     let mut line = None;
@@ -212,7 +214,7 @@ fn work(shared: &Arc<Shared>, threads: &Threads, wanted: &Receiver<Command>) {
     }
 }
 
-/// Fails if the connection does: then some were not answered.
+/// Sends the commands and reads the replies. After an error, some commands may not have been answered.
 fn exchange(
     line: &mut Option<Line>,
     threads: &Threads,
@@ -257,7 +259,7 @@ fn exchange(
     Ok(())
 }
 
-/// One subscription hears for all, and is made again whenever it is lost.
+/// Keeps up one subscription for all locks. It is made again whenever it is lost.
 fn listen(shared: &Arc<Shared>, threads: &Threads) {
     let (channel, mut pause) = (shared.with(|core, _| core.channel.clone()), Duration::ZERO);
     while !shared.with(|core, _| core.is_over()) {
@@ -296,7 +298,7 @@ fn hear(shared: &Arc<Shared>, threads: &Threads, channel: &str) -> RedisResult<(
     ended
 }
 
-/// One timer for all. It also ends the background.
+/// Runs one timer for all locks, and ends the background threads.
 fn clock(shared: &Arc<Shared>, threads: &Threads) {
     loop {
         let (next, over) = shared.with(Core::tick);

@@ -1,4 +1,4 @@
-//! What goes wrong, and what the server means by it.
+//! Errors, and what they mean.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use redis::{ErrorKind, RedisError};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Others held the lock until the wait was over, or the server could not be reached meanwhile: then with the last trouble.
+    /// Others held the lock until the wait was over, or the server could not be reached (with the last error).
     NotAcquired(String, Option<RedisError>),
     /// The lock has ended without a release, so somebody else may hold it now.
     Lost(String),
-    /// This wait would never end. With the cycle: who waits for whom.
+    /// The wait would never end. The text shows the cycle: who waits for whom.
     Deadlock(String),
     /// Too few replicas confirmed the lock in time.
     NotConfirmed(String),
     /// The server has no lock commands.
     NoModule(String),
-    /// The server's Redislock doesn't know an option.
+    /// The server's Redislock does not know one of the options.
     TooOld(String),
     /// Bad input. Nothing was sent.
     Invalid(String),
@@ -26,7 +26,7 @@ pub enum Error {
     Cancelled,
     /// The locks were closed.
     Closed,
-    /// Anything else that redis-rs or the server says, such as missing rights.
+    /// Any other error of redis-rs or the server, such as missing rights.
     Redis(RedisError),
 }
 
@@ -63,7 +63,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Whether to ask again: the connection is lost, or the server is not yet, or no longer, the one to ask.
+/// Whether to ask again: the connection was lost, or the server is not yet, or no longer, the one to ask.
 pub(crate) fn passes(error: &RedisError) -> bool {
     const CODES: [&str; 8] =
         ["ASK", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "READONLY", "TRYAGAIN", "UNBLOCKED"];
@@ -79,7 +79,7 @@ pub(crate) fn passes(error: &RedisError) -> bool {
     }
 }
 
-/// A client of one server can't follow to another node, however often it asks.
+/// Explains that a client of one server can't follow to another node of a cluster, however often it asks.
 pub(crate) fn of_one_server(error: RedisError) -> RedisError {
     const WHY: &str = "this server is one node of a cluster: use `Servers::cluster`";
     match error.code() {
@@ -88,7 +88,7 @@ pub(crate) fn of_one_server(error: RedisError) -> RedisError {
     }
 }
 
-/// The next command had better take another connection.
+/// Whether the next command should use another connection.
 pub(crate) fn ends_connection(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse) || error.code() == Some("READONLY")
 }
@@ -97,7 +97,7 @@ pub(crate) fn is_gone(error: &RedisError) -> bool {
     matches!(error.code(), Some("NOTHELD" | "WRONGTYPE"))
 }
 
-/// The error of this package for what the server said.
+/// The package's error for an error of the server.
 pub(crate) fn explained(error: RedisError, locks: &str, sync: bool) -> Error {
     let said = error.detail().unwrap_or_default();
     match error.code() {

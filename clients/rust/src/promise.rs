@@ -1,4 +1,4 @@
-//! A value that comes once. Tasks of any executor await it, threads wait for it, and functions are called with it.
+//! A value that comes once. Tasks of any executor can await it, threads can wait for it, and functions can be called with it.
 
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
@@ -13,7 +13,7 @@ pub(crate) struct Promise<T>(Arc<Mutex<Inner<T>>>);
 
 struct Inner<T> {
     value: Option<T>,
-    /// Of those that wait now.
+    /// The wakers of those that wait now.
     wakers: HashMap<u64, Waker>,
     last: u64,
     calls: Vec<Box<dyn FnOnce(T) + Send>>,
@@ -36,7 +36,7 @@ impl<T: Clone> Promise<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first value stays.
+    /// Sets the value, unless it has been set.
     pub(crate) fn set(&self, value: T) {
         let mut inner = self.inner();
         if inner.value.is_some() {
@@ -47,7 +47,7 @@ impl<T: Clone> Promise<T> {
         drop(inner);
         wakers.into_values().for_each(Waker::wake);
         for call in calls {
-            // A user's function that fails must not end the thread that serves all locks. The hook has shown it.
+            // A user's function that panics must not end the thread that serves all locks. The panic hook has reported it.
             let _ = catch_unwind(AssertUnwindSafe(|| call(value.clone())));
         }
     }
@@ -63,7 +63,7 @@ impl<T: Clone> Promise<T> {
         }
     }
 
-    /// Blocks the thread: without a time, until the value is there.
+    /// Blocks the thread for this time at most, or until the value is there.
     pub(crate) fn wait(&self, most: Option<Duration>) -> Option<T> {
         struct Unpark(Thread);
         impl Wake for Unpark {
@@ -91,7 +91,8 @@ impl<T: Clone> Promise<T> {
     }
 }
 
-/// One that waits. It takes its waker along when it goes: a lock is held for longer than many a task that hears of its loss.
+/// One task or thread that waits. It removes its waker when it is dropped, since a lock may be held for longer than many tasks live that
+/// wait for its loss.
 pub(crate) struct Waiting<T: Clone>(Promise<T>, u64);
 
 impl<T: Clone> IntoFuture for Promise<T> {

@@ -1,4 +1,4 @@
-//! What is asked of the server, in its own words.
+//! The commands for the server.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::Error;
 
-/// A lock, or several at once, as somebody wants it. Bad input is refused here, before anything is sent.
+/// A request for one lock or several. Bad input is refused here, before anything is sent.
 #[derive(Clone, Default)]
 pub(crate) struct Request {
     pub(crate) keys: Vec<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(crate) struct Request {
     pub(crate) label: Option<Vec<u8>>,
 }
 
-/// Whole milliseconds, at least one.
+/// The time in whole milliseconds, rounded up, and at least one.
 pub(crate) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
 }
@@ -78,7 +78,7 @@ impl Request {
         at_least_a_millisecond("the time of `sync`", self.sync.map(|(_, time)| time))
     }
 
-    /// The locks, for errors.
+    /// The names of the locks, for errors.
     pub(crate) fn locks(&self) -> String {
         self.keys.iter().map(|key| String::from_utf8_lossy(key)).collect::<Vec<_>>().join(", ")
     }
@@ -90,13 +90,13 @@ impl Request {
         }
     }
 
-    /// Whether its work begins at the message. Others claim their grant first: the message tells only of one lock, that an owner of its own
-    /// is newly granted; and a session begins with the claim, as what replicas are to confirm does.
+    /// Whether the work can begin at the message. Otherwise the grant is claimed first: a message describes only a new grant of one lock to
+    /// an owner of its own, and a session, or the confirmation by replicas, begins with the claim.
     pub(crate) fn starts(&self) -> bool {
         self.keys.len() == 1 && !self.named && !self.session && self.sync.is_none()
     }
 
-    /// `block`: nothing asks once, 0 waits for ever. `start`: the number that the message says again.
+    /// The command to acquire. `block`: `None` asks once, and 0 waits without limit. `start`: the number that the message repeats.
     pub(crate) fn acquire(
         &self,
         channel: &str,
@@ -163,7 +163,7 @@ impl Request {
     }
 }
 
-/// Has the command act only on that grant. Locks that were entered again have different fences, and none to name.
+/// Has the command affect only this grant. If locks were re-entered, the fences differ, and none can be named.
 fn fenced(command: &mut Cmd, fences: &[u64]) {
     if let Some(fence) = fences.first()
         && fences.iter().all(|other| other == fence)

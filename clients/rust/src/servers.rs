@@ -1,9 +1,9 @@
-//! The user's own client, from which connections are made.
+//! The user's own client, which makes the connections.
 
 use redis::{Client, RedisResult};
 
-/// Where the lock commands go: made from a [`Client`], a `SentinelClient` (feature `sentinel`), or by `Servers::cluster` (feature
-/// `cluster`). Addresses, passwords and TLS are those of that client; the connections are the locks' own.
+/// The servers for lock commands, made from a [`Client`], a `SentinelClient` (feature `sentinel`), or by `Servers::cluster` (feature
+/// `cluster`). The client gives addresses, passwords and TLS; the locks use connections of their own.
 pub struct Servers(Kind);
 
 enum Kind {
@@ -22,7 +22,7 @@ impl From<Client> for Servers {
 
 #[cfg(feature = "sentinel")]
 impl From<redis::sentinel::SentinelClient> for Servers {
-    /// Its server type has to be the primary.
+    /// The client's server type has to be the primary.
     fn from(client: redis::sentinel::SentinelClient) -> Self {
         Self(Kind::Sentinel(Box::new(client)))
     }
@@ -30,8 +30,8 @@ impl From<redis::sentinel::SentinelClient> for Servers {
 
 #[cfg(feature = "cluster")]
 impl Servers {
-    /// Commands go through the cluster's client. The subscription is at one of the nodes, whichever can be reached: a cluster passes
-    /// messages on to all of them.
+    /// Sends commands through the cluster's client. The subscription is at any of the nodes that can be reached, since a cluster passes
+    /// messages on to all nodes.
     pub fn cluster(client: redis::cluster::ClusterClient, nodes: impl IntoIterator<Item = Client>) -> Self {
         Self(Kind::Cluster(Box::new(client), nodes.into_iter().collect()))
     }
@@ -42,7 +42,7 @@ impl Servers {
 }
 
 impl Servers {
-    /// The server for commands and messages; of a cluster, the next node for messages.
+    /// The server for commands and messages; in a cluster, the next node for messages.
     pub(crate) fn client(&mut self) -> RedisResult<Client> {
         match &mut self.0 {
             Kind::Single(client) => Ok(client.clone()),

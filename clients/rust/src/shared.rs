@@ -1,4 +1,4 @@
-//! The core behind its mutex, and what users have of it in both forms.
+//! The core behind its mutex, and the types that both APIs give to users.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::core::{Command, Core, Granted, Id};
 use crate::request::Request;
 
-/// Sends commands, and has the clock look again: what differs between tasks and threads.
+/// Sends commands, and has the clock look again. Tasks and threads implement it differently.
 pub(crate) trait Driver: Send + Sync + 'static {
     fn send(&self, shared: &Arc<Shared>, command: Command);
     fn sooner(&self);
@@ -46,7 +46,7 @@ impl Shared {
     }
 }
 
-/// Keeps the background at work. That ends with the last one, once everything was given back.
+/// Keeps the background running. It ends after the last `Use` was dropped, once everything has been given back.
 pub(crate) struct Use(pub(crate) Arc<Shared>);
 
 impl Drop for Use {
@@ -56,7 +56,7 @@ impl Drop for Use {
     }
 }
 
-/// What an acquire has at the server. It is given up when this is dropped.
+/// The place or the grant of an acquire. It is given up when this value is dropped.
 pub(crate) struct Claim {
     pub(crate) shared: Arc<Use>,
     pub(crate) id: Id,
@@ -91,32 +91,34 @@ impl Grant {
         &self.granted.owner
     }
 
-    /// Rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, it is the greatest.
+    /// The fence, which rises with each grant: a resource that checks it refuses a holder that was too slow. Of several locks, this is the
+    /// greatest.
     pub fn fence(&self) -> u64 {
         self.granted.fences.iter().copied().max().unwrap_or_default()
     }
 
-    /// One for each key. Locks that were acquired together have the same one, unless they were held before.
+    /// The fence of each lock, in the order of the keys. Locks that were acquired together have the same fence, unless they were held
+    /// before.
     pub fn fences(&self) -> &[u64] {
         &self.granted.fences
     }
 
-    /// Which of the holders of a `limit` this one is, from 1, if the server tells.
+    /// The number of this holder among the holders of a `limit`, from 1, if the server tells.
     pub fn slot(&self) -> Option<u64> {
         self.granted.slot
     }
 
-    /// An [`Error::Lost`] if the lock was lost, [`Error::Closed`] if the locks were closed.
+    /// Fails with [`Error::Lost`] if the lock was lost, and with [`Error::Closed`] if the locks were closed.
     pub fn check(&self) -> Result<(), Error> {
         self.claim.with(Core::check)
     }
 
-    /// Comes as soon as the lock is lost, with an [`Error::Lost`], or when the locks are closed. Any executor can await it.
+    /// Waits until the lock is lost ([`Error::Lost`]), or the locks are closed. Any executor can await it.
     pub async fn lost(&self) -> Error {
         self.granted.lost.clone().await
     }
 
-    /// The result of the work, unless the lock is lost meanwhile: then the work is dropped where it stands.
+    /// Runs the work, and returns its result. If the lock is lost meanwhile, the work is dropped at once.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         let (mut work, mut lost) = (pin!(work), pin!(self.lost()));
         poll_fn(|context| match lost.as_mut().poll(context) {
@@ -134,7 +136,7 @@ impl std::fmt::Debug for Grant {
     }
 }
 
-/// A lock as it is wanted. Times are whole milliseconds.
+/// A request for a lock. Times are whole milliseconds.
 #[must_use = "nothing is asked of the server before this is awaited (or, with threads, before `block`)"]
 pub struct Acquire<'a, L> {
     pub(crate) locks: &'a L,
@@ -151,62 +153,63 @@ impl<'a, L> Acquire<'a, L> {
         self
     }
 
-    /// Waits at most so long: zero asks once. Without it, the wait has no end.
+    /// Waits for this time at most. Zero asks only once. By default, the wait has no limit.
     pub fn wait(self, time: Duration) -> Self {
         self.with(|request| request.wait = Some(time))
     }
 
-    /// How long the lock outlives a holder that vanishes: by default what the server says, 30 s.
+    /// How long the lock outlives a holder that vanishes. By default, the server decides: 30 s.
     pub fn lease(self, time: Duration) -> Self {
         self.with(|request| request.lease = Some(time))
     }
 
-    /// The lock ends with its lease, unless it is extended by hand.
+    /// Lets the lock end with its lease, unless it is extended by hand.
     pub fn no_renewal(self) -> Self {
         self.with(|request| request.kept = false)
     }
 
-    /// The lock is never held for longer, however often it is renewed.
+    /// The longest time for which the lock can be held, however often it is renewed.
     pub fn max_hold(self, time: Duration) -> Self {
         self.with(|request| request.max_hold = Some(time))
     }
 
-    /// The lock is free as soon as the connection of this process closes.
+    /// Frees the lock as soon as the connection of this process closes.
     pub fn session(self) -> Self {
         self.with(|request| request.session = true)
     }
 
-    /// For readers: any number of them hold the lock together.
+    /// Asks as a reader: any number of readers hold the lock together.
     pub fn shared(self) -> Self {
         self.with(|request| request.shared = true)
     }
 
-    /// At most so many hold the lock together. [`Grant::slot`] tells which of them this one is.
+    /// Lets this many holders have the lock together. [`Grant::slot`] is the number of each.
     pub fn limit(self, holders: u32) -> Self {
         self.with(|request| request.limit = Some(holders))
     }
 
-    /// With a limit: this number among its holders, from 1, and no other.
+    /// With a limit, asks for this number among the holders, from 1, and no other.
     pub fn slot(self, number: u32) -> Self {
         self.with(|request| request.slot = Some(number))
     }
 
-    /// A text for those who look who holds the lock.
+    /// A text for people who look who holds the lock.
     pub fn label(self, text: impl AsRef<[u8]>) -> Self {
         self.with(|request| request.label = Some(text.as_ref().to_vec()))
     }
 
-    /// Who acquires the lock, to enter it again or to go on with it in another process. By default a fresh name.
+    /// The name of the owner, to re-enter the lock or to go on with it in another process. By default, a new name.
     pub fn owner(self, name: impl AsRef<[u8]>) -> Self {
         self.with(|request| (request.owner, request.named) = (name.as_ref().to_vec(), true))
     }
 
-    /// Fails with [`Error::Deadlock`] if the wait would never end. Name one owner for all locks of a task.
+    /// Fails with [`Error::Deadlock`] if the wait would never end. Use the same owner for all locks of a task.
     pub fn detect(self) -> Self {
         self.with(|request| request.detect = true)
     }
 
-    /// The lock counts only once so many replicas have it, within that time: else [`Error::NotConfirmed`].
+    /// Waits until this many replicas have confirmed the lock. If they take longer than this, the acquire fails with
+    /// [`Error::NotConfirmed`].
     pub fn sync(self, replicas: u32, time: Duration) -> Self {
         self.with(|request| request.sync = Some((replicas, time)))
     }

@@ -22,14 +22,14 @@ use crate::error::{ends_connection, of_one_server};
 use crate::servers::Servers;
 use crate::shared::{Acquire, Claim, Driver, Grant, Shared, Use};
 
-/// The locks of a process: make one for each client, and share it between all tasks of a runtime. A clone is the same.
+/// The locks of a process. Make one for each client, and share it between all tasks of a runtime. A clone refers to the same locks.
 #[derive(Clone)]
 pub struct Locks {
     shared: Arc<Use>,
     tasks: Arc<Tasks>,
 }
 
-/// A lock that is held: renewed while it is, and released when this is dropped.
+/// A lock that is held. It is renewed as long as this value lives, and released when it is dropped.
 #[derive(Debug)]
 pub struct Held(Grant);
 
@@ -42,7 +42,7 @@ impl Deref for Held {
 }
 
 impl Locks {
-    /// Connections are made when the first lock is wanted.
+    /// Makes a handle. It connects when the first lock is acquired.
     pub fn new(servers: impl Into<Servers>) -> Self {
         let tasks = Arc::new(Tasks {
             servers: Turn::new(servers.into()),
@@ -53,23 +53,23 @@ impl Locks {
         Self { shared: Arc::new(Use(Shared::new(tasks.clone()))), tasks }
     }
 
-    /// To be awaited: `locks.acquire("invoice:42").wait(time).await?`. A wait that is dropped leaves its place.
+    /// Asks for a lock, when awaited: `locks.acquire("invoice:42").wait(time).await?`. A wait that is dropped gives up its place.
     pub fn acquire(&self, key: impl AsRef<[u8]>) -> Acquire<'_, Self> {
         self.acquire_all([key])
     }
 
-    /// Several locks, all or none.
+    /// Asks for several locks together: all or none.
     pub fn acquire_all<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Acquire<'_, Self> {
         Acquire::new(self, keys)
     }
 
-    /// Comes when what dropped guards and waits have given back has reached the server.
+    /// Waits until all releases of dropped guards and waits have reached the server.
     pub async fn settled(&self) {
         let settled = self.shared.0.with(|core, _| core.settled());
         settled.await;
     }
 
-    /// Releases what is held, and ends all waits.
+    /// Releases all locks that are held, and ends all waits.
     pub async fn close(&self) {
         self.shared.0.with(|core, now| core.close(now));
         let _ = timeout(SILENCE, self.settled()).await;
@@ -102,13 +102,15 @@ impl<'a> IntoFuture for Acquire<'a, Locks> {
 }
 
 impl Held {
-    /// Sets the lease, counted from now, and that of renewals; without one, its length stays. Returns what the server gave.
+    /// Sets the lease, counted from now, and the lease of renewals. Without an argument, the length stays. Returns the lease that the
+    /// server gave.
     pub async fn extend(&self, lease: impl Into<Option<Duration>>) -> Result<Duration, Error> {
         let extended = self.claim.with(|core, id, now| core.extend(id, lease.into(), now));
         extended.await
     }
 
-    /// Gives the lock back. An [`Error::Lost`] tells that it was lost before. What is dropped half-way is released all the same.
+    /// Releases the lock. An [`Error::Lost`] says that the lock had been lost before. If this future is dropped, the lock is released all
+    /// the same.
     pub async fn release(self) -> Result<(), Error> {
         let released = self.claim.with(|core, id, now| core.release(id, now));
         released.await
@@ -118,7 +120,7 @@ impl Held {
 struct Tasks {
     servers: Turn<Servers>,
     lanes: Mutex<HashMap<Lane, Arc<Turn<Line>>>>,
-    /// That of the first acquire.
+    /// The runtime of the first acquire.
     runtime: OnceLock<Handle>,
     sooner: Notify,
 }
@@ -127,7 +129,7 @@ struct Tasks {
 #[derive(Default)]
 struct Line {
     connection: Option<(Connection, Arc<()>)>,
-    /// Those that waited meanwhile share a failure.
+    /// The last failure to connect. Commands that waited meanwhile share it.
     failed: Option<(Instant, RedisError)>,
 }
 
@@ -176,7 +178,7 @@ impl Tasks {
             }
         };
         let reply = in_time(command.patience, connection.send(&command.words)).await;
-        // The client of a cluster sees to its connections itself.
+        // The client of a cluster replaces broken connections itself.
         if let (Err(error), Connection::Single(_)) = (&reply, &connection)
             && ends_connection(error)
         {
@@ -191,7 +193,7 @@ impl Tasks {
         let cluster = self.servers.lock().await.of_cluster();
         #[cfg(feature = "cluster-async")]
         if let Some(client) = cluster {
-            // Each command has a limit of its own.
+            // Each command has a time limit of its own.
             let config = redis::cluster::ClusterConfig::new().set_response_timeout(Duration::from_secs(3600));
             return client.get_async_connection_with_config(config).await.map(Connection::Cluster);
         }
@@ -235,7 +237,7 @@ async fn in_time<T>(time: Duration, work: impl Future<Output = RedisResult<T>>) 
         .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time").into()))
 }
 
-/// One subscription hears for all, and is made again whenever it is lost.
+/// Keeps up one subscription for all locks. It is made again whenever it is lost.
 async fn listen(shared: Arc<Shared>, tasks: Arc<Tasks>) {
     let (channel, mut pause) = (shared.with(|core, _| core.channel.clone()), Duration::ZERO);
     loop {
@@ -270,7 +272,7 @@ async fn hear(shared: &Arc<Shared>, messages: PubSub) {
     }
 }
 
-/// The end of the runtime, which drops its tasks, is told to all.
+/// When the runtime ends, it drops its tasks and so this value, which ends all locks.
 struct Runs(Arc<Shared>);
 
 impl Drop for Runs {
@@ -279,7 +281,7 @@ impl Drop for Runs {
     }
 }
 
-/// One timer for all. It also ends the background.
+/// Runs one timer for all locks, and ends the background tasks.
 async fn clock(runs: Runs, tasks: Arc<Tasks>, listener: AbortHandle) {
     loop {
         let (next, over) = runs.0.with(Core::tick);

@@ -6,7 +6,8 @@ use redis::Value;
 
 use super::{ask, queue_up};
 use crate::support::{
-    Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, wait_for, wait_until,
+    Client, Mailbox, SOON, Setup, Stopwatch, Waiter, grant, is_left_of, owners, soon, transaction, wait_for,
+    wait_until,
 };
 
 /// Bob waits for `k` on this connection, gets it from alice, and is told.
@@ -116,7 +117,9 @@ fn an_unclaimed_grant_is_given_up_by_leave() {
     client.ask::<()>("LOCK.RELEASE k alice");
     mail.next();
     assert_eq!(client.ask::<i64>("LOCK.LEAVE k carol"), 0);
-    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
+    let replies = transaction(&mut client, &["LOCK.LEAVE k bob", "PTTL k"]);
+    assert_eq!(replies[0], Ok(Value::Int(1)));
+    assert!(matches!(replies[1], Ok(Value::Int(1..=30_000))), "{replies:?}: the lease is not carol's");
     carol.granted();
 }
 

@@ -94,6 +94,17 @@ fn a_place_is_given_up_by_leave() {
 }
 
 #[test]
+fn of_several_places_the_last_is_given_up() {
+    let (_server, mut client, _mail) = super::held("");
+    for owner in ["bob", "carol", "bob"] {
+        client.ask::<()>(&format!("LOCK.ACQUIRE k OWNER {owner} BLOCK 60000 NOTIFY ch"));
+    }
+    assert_eq!(owners(&mut client, "k"), ["bob", "carol", "bob"]);
+    assert_eq!(client.ask::<i64>("LOCK.LEAVE k bob"), 1);
+    assert_eq!(owners(&mut client, "k"), ["bob", "carol"]);
+}
+
+#[test]
 fn owners_of_places_re_enter_wherever_they_stand() {
     let (server, mut client, mut mail) = super::held("");
     let mut bob = Waiter::new(&server, "k", "OWNER bob PX 60000");

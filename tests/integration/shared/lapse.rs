@@ -49,6 +49,16 @@ fn one_of_three_wherever_it_stands() {
 }
 
 #[test]
+fn one_beside_a_session_is_found_when_it_ends() {
+    let server = alone();
+    let mut client = server.client();
+    let mut listener = Listener::new(&server, "Ed");
+    holds(&mut client, "a", "SHARED SESSION");
+    holds(&mut client, "b", "SHARED PX 100");
+    assert_eq!(listener.next(), ["lock.acquired k", "lock.acquired k", "lock.lapsed k"]);
+}
+
+#[test]
 fn one_after_the_other_until_the_lock_is_free() {
     let (server, mut client) = Server::and_client();
     let mut listener = Listener::new(&server, "Ed");

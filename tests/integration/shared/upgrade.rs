@@ -111,14 +111,19 @@ fn its_own_grant_ends_and_it_waits_on() {
     }
 }
 
-/// Where all grants end at once, it gets a new one at once.
+/// Where all grants end at once, it stands in front no longer, and gets a new grant when its turn comes.
 #[test]
 fn its_own_grant_ends_with_all_the_others() {
     let (server, mut client) = Server::and_client();
     for end in ["LOCK.BREAK k", "DEL k", "FLUSHALL", "RENAME k other"] {
         let [reader, _] = readers(&mut client, ["a", "b"]);
+        let mut writer = waits(&server, "w", "");
         let mut upgrade = waits(&server, "a", "");
+        assert_eq!(owners(&mut client, "k"), ["a", "w"]);
         client.ask::<Value>(end);
+        writer.granted();
+        assert_eq!(owners(&mut client, "k"), ["a"], "{end}");
+        release(&mut client, "w");
         let next = upgrade.granted();
         assert!(next.fence > reader.fence && next.holds == 1, "{end}: {next:?}");
         assert_eq!(client.holding("k"), ["a"], "{end}");
@@ -140,4 +145,20 @@ fn a_second_upgrade_comes_before_one_that_has_lost_its_grant() {
     assert_eq!(second.granted().holds, 2, "its grant is the only one");
     client.ask::<()>("LOCK.RELEASE k b ALL");
     assert_eq!(first.granted().holds, 1);
+}
+
+/// A restored key may bring two readers that both wait to write.
+#[test]
+fn a_second_owner_that_holds_the_lock_again_is_told() {
+    let (server, mut client) = Server::and_client();
+    readers(&mut client, ["a", "b"]);
+    let payload: Vec<u8> = client.ask("DUMP k");
+    release(&mut client, "b");
+    holds(&mut client, "c", "SHARED");
+    let mut second = waits(&server, "b", "");
+    let mut first = waits(&server, "a", "");
+    client.ask_words::<(), _>([b"RESTORE", &b"k"[..], b"0", &payload, b"REPLACE"]);
+    assert_eq!(second.refused(), DEADLOCK);
+    client.ask::<()>("LOCK.RELEASE k b");
+    assert_eq!(first.granted().holds, 2);
 }

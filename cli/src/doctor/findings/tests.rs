@@ -1,8 +1,8 @@
-//! Servers as they say they are, and what is found.
+//! Reports of servers, and the findings for them.
 
 use super::*;
 
-/// A server that is right, with these settings set otherwise.
+/// A server without findings, except for these changed settings and fields of INFO.
 fn server(changed: &[(&str, &str)], info: &[(&str, &str)]) -> Facts {
     let right = [
         ("maxmemory-policy", "noeviction"),

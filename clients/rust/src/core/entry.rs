@@ -1,4 +1,4 @@
-//! What is known of one acquire.
+//! The state of one acquire.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(super) enum State {
     Over,
 }
 
-/// What a command that is under way is for.
+/// The purpose of a command that has been sent.
 pub(super) enum Sent {
     Ask,
     Doubt,
@@ -39,14 +39,14 @@ pub(crate) struct Granted {
     pub(crate) lost: Promise<Error>,
 }
 
-/// What a message says of a grant whose work may begin.
+/// What a `start` message says about a grant.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     pub(super) fence: u64,
     /// How long the grant lasts unclaimed.
     pub(super) lasts: Duration,
     pub(super) slot: Option<u64>,
-    /// How often its place had been asked for.
+    /// The number of the request that the message answers.
     pub(super) number: u32,
 }
 
@@ -58,14 +58,14 @@ pub(super) type Extension = (Option<Duration>, Promise<Result<Duration, Error>>)
 pub(super) struct Entry {
     pub(super) request: Request,
     pub(super) state: State,
-    /// What is under way, and since when.
+    /// The command that has been sent and not answered, and when it was sent.
     pub(super) sent: Option<(Sent, Instant)>,
-    /// When there is something to do: to ask again, to renew, to send a release again.
+    /// When something is to be done: to ask again, to renew the lease, or to send a release again.
     pub(super) due: Option<Instant>,
     pub(super) acquired: Acquired,
     pub(super) lost: Promise<Error>,
     pub(super) parted: Promise<Result<(), Error>>,
-    /// Nobody will ask for its end.
+    /// The guard or the wait was dropped, so nobody will ask for the end of this acquire.
     pub(super) dropped: bool,
 
     // The wait
@@ -73,37 +73,37 @@ pub(super) struct Entry {
     pub(super) woken: bool,
     pub(super) tries: u32,
     pub(super) trouble: Option<redis::RedisError>,
-    /// It may have a place; an answer was lost, so it may be held.
+    /// `place`: it may have a place in the queue. `unsure`: an answer was lost, so it may hold the lock.
     pub(super) place: bool,
     pub(super) unsure: bool,
-    /// Why the wait is over, and when to tell that at the latest.
+    /// Why the wait is over, and when to report that at the latest.
     pub(super) why: Option<(Error, Instant)>,
     pub(super) heard_lost: Vec<u64>,
 
-    /// When it was asked for last, and whether the message may start the work.
+    /// When the lock was last asked for, and whether a message may start the work.
     pub(super) asked: Option<Instant>,
     pub(super) starts: bool,
-    /// A message that it is granted, which came before the answer.
+    /// A `start` message that came before the answer to the command.
     pub(super) told: Option<Told>,
 
     // The grant
-    /// Its work has begun at the message, and the server has not been asked since.
+    /// Whether the work began at a message, and the server has not been asked since.
     pub(super) unclaimed: bool,
     pub(super) fences: Vec<u64>,
     pub(super) slot: Option<u64>,
     pub(super) lease: Duration,
     pub(super) until: Option<Instant>,
     pub(super) doubted: bool,
-    /// Why it was lost.
+    /// Why the lock was lost.
     pub(super) error: Option<Error>,
     pub(super) extensions: VecDeque<Extension>,
 
     // The end
-    /// Others had the grant, or will have it, when this one left.
+    /// Whether others of the same owner had the grant, or will have it, when this one left.
     pub(super) used: bool,
-    /// The grant of one that released it while this one waited.
+    /// The fences of a grant that another acquire of this owner released while this one waited.
     pub(super) left: Vec<u64>,
-    /// The release was sent before.
+    /// Whether the release has been sent before.
     pub(super) again: bool,
     pub(super) give_up: Option<Instant>,
 }
@@ -119,7 +119,7 @@ impl Entry {
         self.request.wait == Some(Duration::ZERO)
     }
 
-    /// When the clock has to look at it.
+    /// When the clock has to look at this acquire.
     pub(super) fn look(&self) -> Option<Instant> {
         let due = self.due.filter(|_| self.sent.is_none());
         let other = match self.state {

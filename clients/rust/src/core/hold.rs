@@ -1,4 +1,4 @@
-//! The grant: renewed while it is held, looked at in doubt, and lost.
+//! The grant: it is renewed while it is held, checked in doubt, and may be lost.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ impl Core {
         }
     }
 
-    /// The wait has ended with a grant.
+    /// Ends the wait with a grant.
     pub(super) fn holds(&mut self, id: Id) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.state = State::Held;
@@ -38,7 +38,7 @@ impl Core {
         self.tell(&acquired, Ok(granted));
     }
 
-    /// What the server gave, counted from before it was asked.
+    /// Notes the lease that the server gave, counted from before the command was sent.
     fn believe(&mut self, id: Id, lease: i64, began: Instant) {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Held) else {
             return;
@@ -47,16 +47,16 @@ impl Core {
         let Ok(lease) = u64::try_from(lease).map(Duration::from_millis) else { return }; // somebody said PERSIST
         entry.until = began.checked_add(lease);
         if entry.request.lease.is_none() {
-            // The first one may have been that of another hold, and longer than the server's own.
+            // The first lease may have been that of another hold, and longer than the server's default.
             entry.lease = lease;
         }
-        // A lease that comes out short has reached the maximum age: no renewal makes it longer.
+        // A shorter lease than asked for means that the grant has reached its maximum age. No renewal makes it longer.
         if entry.request.kept && lease >= entry.lease / 2 {
             entry.due = began.checked_add(lease / 3);
         }
         let (owner, fences, until) = (entry.request.owner.clone(), entry.fences.clone(), entry.until);
         self.plan(id);
-        // Those in the same grant share its lease.
+        // Other acquires in the same grant share its lease.
         for other in self.of_owner(&owner).into_iter().filter(|other| *other != id) {
             if self
                 .entries
@@ -79,14 +79,14 @@ impl Core {
         }
     }
 
-    /// In doubt, it asks as for a new grant, so that the server knows this channel and this connection again. The fence tells
-    /// whether it is still the old one.
+    /// Renews the lease. In doubt, it acquires the lock again, so that the server knows this channel and this connection. The fence then
+    /// tells whether the grant is still the same.
     pub(super) fn renew(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.due = None;
         let request = &entry.request;
         let (sent, words) = if entry.doubted {
-            // To ask never makes a lease shorter.
+            // An acquire never makes a lease shorter.
             let lease = if request.kept { request.lease } else { Some(Duration::from_millis(1)) };
             (Sent::Doubt, request.acquire(&self.channel, None, lease, None))
         } else {
@@ -190,7 +190,7 @@ impl Core {
         self.tell(promise, result);
     }
 
-    /// Fails if the lock was lost. A process that stood still finds out here.
+    /// Fails if the lock was lost. A process that stood still finds that out here.
     pub(crate) fn check(&mut self, id: Id, now: Instant) -> Result<(), Error> {
         if self.entries.get(&id).is_some_and(|entry| entry.until.is_some_and(|until| until <= now)) {
             self.lose(id, "its lease is over, and no renewal came through", now);

@@ -1,7 +1,7 @@
-//! How locks are waited for, kept and given up, for tasks and for threads alike: docs/protocol.md tells it in full.
+//! How locks are waited for, kept and given up, for tasks and threads alike. docs/protocol.md describes it in full.
 //!
-//! This decides everything, and does nothing: events and the time come in, commands and promises go out. Of each lock, one
-//! command at a time is under way, so no answer can overtake another one.
+//! This code decides everything, and does nothing by itself: events and the time come in, commands and promises go out. Only one command
+//! for each lock is open at a time, so no answer can overtake another one.
 
 mod entry;
 mod hold;
@@ -28,14 +28,14 @@ pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(100);
 const PARTING: Duration = Duration::from_millis(40); // nobody waits longer to see that a place was given up
 const NO_LEASE: Duration = Duration::from_secs(30); // what to assume of a lease that is not known
 const ANSWER: Duration = Duration::from_secs(5);
-/// Between attempts to subscribe.
+/// The longest pause between attempts to subscribe.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A subscription that is silent for as long is tried, and after as long again made anew.
+/// A subscription that is silent for so long is checked with a ping. If there is no answer in the same time again, it is made anew.
 pub(crate) const SILENCE: Duration = Duration::from_secs(4);
 
 pub(crate) type Id = u64;
 
-/// Over which connection a command goes. `SYNC` holds up what comes behind it.
+/// The connection for a command. A command with `SYNC` delays those behind it, so it gets another connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
     Common,
@@ -53,12 +53,12 @@ pub(crate) struct Command {
     pub(crate) patience: Duration,
 }
 
-/// What is to be done about it, outside of the mutex.
+/// What is to be done outside of the mutex.
 #[derive(Default)]
 pub(crate) struct Out {
     pub(crate) commands: Vec<Command>,
     pub(crate) told: Vec<Box<dyn FnOnce() + Send>>,
-    /// Something falls due earlier than the clock knows.
+    /// Whether something falls due earlier than the clock expects.
     pub(crate) sooner: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Out {
 pub(crate) struct Core {
     pub(crate) channel: String,
     pub(crate) out: Out,
-    /// Nobody can acquire anything any more.
+    /// Whether the handle was dropped, so that nothing new can be acquired.
     pub(crate) unused: bool,
     /// When the clock has to look.
     next: Option<Instant>,
@@ -74,7 +74,7 @@ pub(crate) struct Core {
     owners: HashMap<Vec<u8>, Vec<Id>>,
     last: Id,
     subscribed: bool,
-    /// The server does not know START.
+    /// Whether the server does not know the option START.
     claims_first: bool,
     closed: bool,
     abandoned: bool,
@@ -94,7 +94,7 @@ impl Core {
         self.last
     }
 
-    /// It no longer counts among those of its owner.
+    /// Removes an acquire from those of its owner.
     fn forget(&mut self, id: Id) {
         let Some(entry) = self.entries.get(&id) else { return };
         if let Some(those) = self.owners.get_mut(&entry.request.owner) {
@@ -109,7 +109,7 @@ impl Core {
         self.owners.get(owner).cloned().unwrap_or_default()
     }
 
-    /// Another one in the same grant, or that will be in it, in one of these states.
+    /// Another acquire in the same grant, or one that will be in it, in one of these states.
     fn partner(&self, id: Id, states: &[State]) -> Option<Id> {
         let entry = self.entries.get(&id)?;
         self.owners.get(&entry.request.owner)?.iter().copied().find(|other| {
@@ -153,7 +153,7 @@ impl Core {
         self.out.told.push(Box::new(move || promise.set(value)));
     }
 
-    // What comes in
+    // Events
 
     pub(crate) fn answered(&mut self, id: Id, reply: RedisResult<Value>, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
@@ -168,7 +168,7 @@ impl Core {
         self.out.sooner |= self.is_over();
     }
 
-    /// What waited for the answer.
+    /// Does what had to wait for the answer.
     fn go_on(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get(&id) else { return };
         if entry.sent.is_none() {
@@ -185,7 +185,7 @@ impl Core {
         self.plan(id);
     }
 
-    /// The owner comes last in a message, because it may contain anything.
+    /// Handles a message. The owner comes last in a message, since it may contain anything.
     pub(crate) fn heard(&mut self, message: &[u8], now: Instant) {
         let split = |text: &[u8]| {
             let at = text.iter().position(|byte| *byte == b' ')?;
@@ -220,7 +220,7 @@ impl Core {
                 (b"lost", State::Held) if entry.fences.contains(&fence) => {
                     self.lose(id, "the server says that it has ended", now);
                 }
-                // The reply with its fence may still be on its way.
+                // The reply with this fence may still be on its way.
                 (b"lost", State::Waiting) => entry.heard_lost.push(fence),
                 (b"gone", _) | (b"granted" | b"timeout", State::Waiting) => self.doubt(id, now),
                 _ => {}
@@ -228,7 +228,7 @@ impl Core {
         }
     }
 
-    /// Messages were lost until now: all that wait ask again, and all that is held is looked at.
+    /// Handles a new subscription. Messages were lost until now, so all waits ask again, and all held locks are checked.
     pub(crate) fn subscribed(&mut self, now: Instant) {
         (self.subscribed, self.claims_first) = (true, false); // it may be another server
         for id in self.all() {
@@ -236,7 +236,7 @@ impl Core {
         }
     }
 
-    /// There is no subscription, and never was one. Nobody may ask without.
+    /// Handles a failure to subscribe, if there has been no subscription yet. Nobody may ask for a lock without one.
     pub(crate) fn unreachable(&mut self, error: &redis::RedisError, now: Instant) {
         if self.subscribed {
             return;
@@ -263,9 +263,9 @@ impl Core {
         self.go_on(id, now);
     }
 
-    /// Does what is due. Returns when it has to be called again, and whether that is over.
+    /// Does the work that is due. Returns when to call it again, and whether the background can end.
     pub(crate) fn tick(&mut self, now: Instant) -> (Option<Instant>, bool) {
-        // Not each time that a lock is released: the look that was planned for it comes in time.
+        // The clock is not set for each release. The look that was planned for it comes in time.
         if self.next.is_none_or(|next| next > now) {
             self.out.sooner = false;
             return (self.next, self.is_over());
@@ -292,7 +292,7 @@ impl Core {
         (self.next, self.is_over())
     }
 
-    /// Nobody will acquire anything any more, and everything has been given back.
+    /// Whether nothing new will be acquired, and everything has been given back.
     pub(crate) fn is_over(&self) -> bool {
         self.unused && self.entries.is_empty() || self.closed && self.leaving == 0
     }
@@ -301,7 +301,7 @@ impl Core {
         self.entries.keys().copied().collect()
     }
 
-    /// Nobody asks for it any more.
+    /// Handles a guard or a wait that was dropped.
     pub(crate) fn dropped(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.dropped = true;
@@ -313,7 +313,7 @@ impl Core {
         self.go_on(id, now);
     }
 
-    /// Ends all waits, and releases what is held.
+    /// Ends all waits, and releases all locks that are held.
     pub(crate) fn close(&mut self, now: Instant) {
         self.closed = true;
         for id in self.all() {
@@ -330,15 +330,15 @@ impl Core {
         }
     }
 
-    /// Comes when nothing is on its way back to the server any more.
+    /// Returns a promise that is fulfilled when no release is on its way to the server any more.
     pub(crate) fn settled(&mut self) -> Promise<()> {
         let promise = Promise::default();
         self.settling.push(promise.clone());
-        self.settle();
+        self.tell_settled();
         promise
     }
 
-    fn settle(&mut self) {
+    fn tell_settled(&mut self) {
         if self.leaving == 0 {
             for promise in std::mem::take(&mut self.settling) {
                 self.tell(&promise, ());
@@ -351,7 +351,7 @@ fn same(one: &Request, other: &Request) -> bool {
     one.keys.len() == other.keys.len() && one.keys.iter().all(|key| other.keys.contains(key))
 }
 
-/// One number or several.
+/// The numbers in a reply: one, or several.
 fn numbers(reply: Option<&Value>) -> Vec<u64> {
     match reply {
         Some(Value::Int(number)) => u64::try_from(*number).into_iter().collect(),

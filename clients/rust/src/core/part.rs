@@ -1,4 +1,4 @@
-//! The end: a grant or a place is given back, now or as soon as it can be.
+//! The end: a grant or a place is given back, at once or as soon as possible.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ pub(super) fn abandoned() -> Error {
 }
 
 impl Core {
-    /// The promise is an `Error::Lost` if the lock was lost before.
+    /// Releases the lock. The promise is an `Error::Lost` if the lock had been lost before.
     pub(crate) fn release(&mut self, id: Id, now: Instant) -> Promise<Result<(), Error>> {
         let held = self.check(id, now);
         let parted = self.entries.get(&id).map(|entry| entry.parted.clone()).unwrap_or_default();
@@ -25,14 +25,14 @@ impl Core {
                 self.leave(id, now);
                 self.go_on(id, now);
             }
-            // After `close`, it is on its way already.
+            // After `close`, the release is on its way already.
             Err(Error::Closed) if self.entries.contains_key(&id) => {}
             Err(error) => self.tell(&parted, Err(error)),
         }
         parted
     }
 
-    /// Decides once which of several gives up their grant: the last one.
+    /// Starts to give up a grant or a place. If several acquires share a grant, only the last one releases it.
     pub(super) fn leave(&mut self, id: Id, now: Instant) {
         let other = self.partner(id, &[State::Waiting, State::Held]);
         let Some(entry) = self.entries.get_mut(&id) else { return };
@@ -40,7 +40,7 @@ impl Core {
         entry.used = other.is_some();
         entry.state = State::Leaving;
         entry.due = None;
-        // What can't be sent is sent again until the lease would be over anyway.
+        // A command that can't be sent is sent again until the lease would be over anyway.
         entry.give_up = now.checked_add(entry.lease).into_iter().chain(entry.until.filter(|_| held)).min();
         let left = if entry.fences.is_empty() { entry.left.clone() } else { entry.fences.clone() };
         let extensions = std::mem::take(&mut entry.extensions);
@@ -94,7 +94,7 @@ impl Core {
         let locks = entry.request.locks();
         match reply {
             // An owner that the caller named may hold the lock in another process.
-            // What was granted at last may be told by a message that is on its way.
+            // If there was no place, the lock may have been granted, and the message may still be on its way.
             Ok(Value::Int(0))
                 if matches!(sent, Sent::Leave)
                     && (entry.unsure || entry.request.starts())
@@ -112,13 +112,13 @@ impl Core {
                 entry.again = true;
                 entry.due = Some(now + TRY_AGAIN);
             }
-            // The lease is over, or the first try has worked.
+            // The lease is over, or the first release was successful.
             Err(error) if passes(&error) || entry.again && is_gone(&error) => self.over(id, Ok(()), now),
             Err(error) => self.over(id, Err(explained(error, &locks, false)), now),
         }
     }
 
-    /// Nothing is sent any more, and nobody waits for what will not come: to their holders, locks are lost.
+    /// Ends everything, since nothing can be sent any more: all waits end, and to their holders, all locks are lost.
     #[cfg(feature = "tokio")]
     pub(crate) fn abandon(&mut self, now: Instant) {
         self.abandoned = true;
@@ -153,7 +153,7 @@ impl Core {
         }
         self.tell(&parted, result);
         self.leaving = self.leaving.saturating_sub(1);
-        self.settle();
+        self.tell_settled();
         for other in self.of_owner(&owner) {
             if self
                 .entries

@@ -1,4 +1,4 @@
-//! The rules by themselves: no server, no clock.
+//! Tests of the rules alone: no server, no clock.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::request::Request;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A core that has heard of its subscription, at a time of its own.
+/// A core that has its subscription, and a time of its own.
 struct Bench {
     core: Core,
     now: Instant,
@@ -33,7 +33,7 @@ impl Bench {
         self.core.acquire(request, self.now).unwrap()
     }
 
-    /// The commands that were sent since, and for whom.
+    /// The commands since the last call, each with the acquire that sent it.
     fn sent(&mut self) -> Vec<(Id, String)> {
         let out = std::mem::take(&mut self.core.out);
         out.told.into_iter().for_each(|tell| tell());
@@ -192,7 +192,7 @@ fn the_last_one_of_an_owner_releases() {
     assert!(bench.sent().is_empty());
     bench.core.dropped(second, bench.now);
     assert_eq!(bench.sent(), [(second, "LOCK.RELEASE k a FENCE 7".to_string())]);
-    // One that comes meanwhile asks after the release.
+    // An acquire that comes meanwhile asks after the release.
     let (third, _) = bench.acquire(Bench::wanted("a"));
     assert!(bench.sent().is_empty());
     bench.core.answered(second, Ok(Value::Int(0)), bench.now);

@@ -1,4 +1,4 @@
-//! The wait: asking until the lock is held, or the wait is over.
+//! The wait: the package asks until the lock is held, or the wait is over.
 
 use std::time::Instant;
 
@@ -29,7 +29,8 @@ impl Core {
     }
 
     pub(super) fn ask(&mut self, id: Id, now: Instant) {
-        // The release of another one of this owner could end the grant that this one would enter. It asks when that is over.
+        // The release of another acquire of this owner could end the grant that this one would enter. So this one asks when the release is
+        // done.
         let leaving = self.partner(id, &[State::Leaving]).is_some();
         let Some(entry) = self.entries.get_mut(&id) else { return };
         (entry.woken, entry.due) = (false, None);
@@ -74,7 +75,7 @@ impl Core {
                     self.begin(id, told, now);
                 }
             }
-            // An older server.
+            // The server is older than the option START.
             Err(error) if entry.starts && error.to_string().contains("syntax error") => {
                 self.claims_first = true;
                 entry.due = Some(now);
@@ -83,7 +84,8 @@ impl Core {
         }
     }
 
-    /// It is granted. A number other than the last one makes it a late message: it has been asked for again since.
+    /// Handles a `start` message. If its number is not that of the last request, the message is late: the lock has been asked for again
+    /// since.
     pub(super) fn told(&mut self, id: Id, told: Told, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.state == State::Waiting) else {
             return;
@@ -96,8 +98,8 @@ impl Core {
         }
     }
 
-    /// The lock is held from the message on, if enough is left. What is believed ends as if the grant had been made when it was asked for
-    /// last: it is younger, since the message says the number of that.
+    /// Holds the lock from the message on, if enough of the lease is left. The lease counts from the last request: the grant was made
+    /// later, since the message has the number of that request.
     fn begin(&mut self, id: Id, told: Told, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Told { fence, lasts, slot, .. } = told;
@@ -115,7 +117,7 @@ impl Core {
 
     pub(super) fn refused(&mut self, id: Id, error: RedisError, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        // To ask a silent server once more would take as long again.
+        // Another try at a silent server would take as long again.
         if passes(&error) && (!entry.once() || entry.tries < 2 && !error.is_timeout()) {
             entry.trouble = Some(error);
             entry.due = Some(now + TRY_AGAIN);
@@ -125,7 +127,7 @@ impl Core {
         }
     }
 
-    /// Keeps in mind what the server may have of this wait.
+    /// Notes what the server may have of this wait.
     fn note(&mut self, id: Id, reply: &RedisResult<Value>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         match reply {
@@ -151,7 +153,7 @@ impl Core {
         self.end_wait(id, why, now);
     }
 
-    /// The wait ends once its place was given up, or soon.
+    /// Ends the wait once its place has been given up, or soon.
     pub(super) fn end_wait(&mut self, id: Id, why: Error, now: Instant) {
         self.leave(id, now);
         let Some(entry) = self.entries.get_mut(&id) else { return };
