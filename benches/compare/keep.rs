@@ -16,6 +16,9 @@ use crate::stats::Spread;
 /// The kinds of server whose figures are kept, as their names begin; also of their folders.
 const KINDS: [&str; 2] = ["Redis", "Valkey"];
 
+/// How long a line of a page may be.
+const WIDTH: usize = 140;
+
 type Results = BTreeMap<String, Report>;
 
 /// Writes the results of a part to files: for the pages too, if that is asked for.
@@ -102,7 +105,27 @@ fn insert(page: &Path, name: &str, figures: &str) {
     let (before, rest) =
         text.split_once(&begin).unwrap_or_else(|| panic!("{} has no {begin}", page.display()));
     let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{} has no {end}", page.display()));
+    let figures: String = figures.lines().map(wrapped).collect();
     write(page, &format!("{before}{begin}\n\n{figures}\n{end}{after}"));
+}
+
+/// A line as pages have it: in several where it is longer than those of other pages, unless it is one of a table.
+fn wrapped(line: &str) -> String {
+    if line.starts_with('|') {
+        return format!("{line}\n");
+    }
+    let indent = if line.starts_with("- ") { "\n  " } else { "\n" };
+    let (mut text, mut width) = (String::new(), 0);
+    for word in line.split(' ') {
+        let (gap, at) = match width {
+            0 => ("", 0),
+            _ if width + 1 + word.chars().count() > WIDTH => (indent, indent.len() - 1),
+            _ => (" ", width + 1),
+        };
+        text += &format!("{gap}{word}");
+        width = at + word.chars().count();
+    }
+    text + "\n"
 }
 
 /// Whom the first table has: a client library, how the figures name its language and the raw commands, and what users have today.

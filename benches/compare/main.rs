@@ -11,7 +11,6 @@
 mod clients;
 mod failures;
 mod handover;
-mod hostile;
 mod hosts;
 mod instructions;
 mod keep;
@@ -25,7 +24,6 @@ mod pictures;
 mod ping;
 mod process;
 mod programs;
-mod readers;
 mod report;
 mod resp;
 mod rivals;
@@ -68,7 +66,7 @@ const PARTS: [Part; 17] = [
     ("session", session::run),
     ("notify", notify::run),
     ("stall", stall::run),
-    ("hostile", hostile::run),
+    ("hostile", stall::run_hostile),
     ("shared", shared::run),
     ("several", several::run),
     ("sync", sync::run),

@@ -15,7 +15,7 @@ use crate::server::{Server, Setup};
 use crate::stats::{Spread, sorted};
 use crate::waiters::Circle;
 
-pub(crate) const CHANNEL: &str = "grants:web-7";
+const CHANNEL: &str = "grants:web-7";
 /// How many wait, for a handover.
 const WAITERS: usize = 100;
 /// How many places are taken, for the memory; and clients blocked.
@@ -29,18 +29,18 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
 }
 
 /// Owners that `granted` knows again.
-pub(crate) const NAME: &str = "owner-{number}";
+const NAME: &str = "owner-{number}";
 
 fn place(key: &str, owner: &str) -> String {
     format!("LOCK.ACQUIRE {key} OWNER {owner} PX {LONG_LEASE} BLOCK 0 NOTIFY {CHANNEL} ONCE")
 }
 
 /// The connection that asks for places, and the one that hears of them.
-pub(crate) const ASKS: Conn = 0;
-pub(crate) const HEARS: Conn = 1;
+const ASKS: Conn = 0;
+const HEARS: Conn = 1;
 
 /// One connection with many places, and another that hears of them.
-pub(crate) fn connect(server: &Server) -> Net {
+fn connect(server: &Server) -> Net {
     let mut net = Net::with(2, server.port);
     net.out.send(HEARS, &words(&format!("SUBSCRIBE {CHANNEL}")));
     net.replies(1, |_, _| ());
@@ -48,7 +48,7 @@ pub(crate) fn connect(server: &Server) -> Net {
 }
 
 /// So many ask for places, by number.
-pub(crate) fn queue_up(net: &mut Net, count: usize, line: &str) {
+fn queue_up(net: &mut Net, count: usize, line: &str) {
     let asks: Vec<_> = (0..count).map(|number| said(line, number)).collect();
     for some in asks.chunks(500) {
         some.iter().for_each(|ask| net.out.send(ASKS, ask));
@@ -162,7 +162,7 @@ impl Places {
 }
 
 /// Whom a message tells that it has the lock.
-pub(crate) fn granted(message: &[u8]) -> Option<usize> {
+fn granted(message: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(message.strip_suffix(b"\r\n")?).ok()?;
     text.lines().next_back().filter(|line| line.starts_with("granted "))?.rsplit('-').next()?.parse().ok()
 }

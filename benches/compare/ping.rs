@@ -1,8 +1,8 @@
 //! Another client, which asks the server for nothing but an answer: how long it has to wait.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+use crate::line::Line;
 
 /// Longer than an answer takes on a server that has nothing else to do, in ms.
 const SLOW: f64 = 5.0;
@@ -14,21 +14,11 @@ pub(crate) struct Pings {
     pub(crate) longest: f64,
 }
 
-pub(crate) struct Ping(TcpStream);
+pub(crate) struct Ping(Line);
 
 impl Ping {
     pub(crate) fn new(port: u16) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection to the server");
-        stream.set_nodelay(true).expect("TCP_NODELAY");
-        Self(stream)
-    }
-
-    /// How long an answer takes, in ms; the server may be gone.
-    pub(crate) fn ping(&mut self) -> io::Result<f64> {
-        let begin = Instant::now();
-        self.0.write_all(b"PING\r\n")?;
-        self.0.read_exact(&mut [0; 7])?;
-        Ok(begin.elapsed().as_secs_f64() * 1e3)
+        Self(Line::new(port))
     }
 
     pub(crate) fn longest_for(&mut self, time: Duration) -> Pings {
@@ -49,7 +39,9 @@ impl Ping {
     fn longest_while(&mut self, go_on: impl Fn(Option<Instant>) -> bool) -> Pings {
         let (mut pings, mut slow) = (Pings::default(), None);
         while go_on(slow) {
-            let took = self.ping().expect("an answer");
+            let begin = Instant::now();
+            self.0.ask(b"PING\r\n").expect("an answer");
+            let took = begin.elapsed().as_secs_f64() * 1e3;
             pings = Pings { count: pings.count + 1, longest: pings.longest.max(took) };
             if took > SLOW {
                 slow = Some(Instant::now());

@@ -62,7 +62,7 @@ impl Process {
         self.folder.path()
     }
 
-    pub(crate) fn is_alive(&mut self) -> bool {
+    fn is_alive(&mut self) -> bool {
         self.child.0.try_wait().expect("the server's state").is_none()
     }
 }

@@ -92,11 +92,9 @@ pub(crate) struct Cost {
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Attack {
     pub(crate) what: String,
-    /// The longest `PING` of another client meanwhile, and right before, in ms; none: it did not come so far.
-    pub(crate) longest: Option<Spread>,
-    pub(crate) quiet: Option<Spread>,
-    /// What else it led to.
-    pub(crate) remark: String,
+    /// The longest `PING` of another client meanwhile, and right before, in ms.
+    pub(crate) longest: Spread,
+    pub(crate) quiet: Spread,
 }
 
 impl Report {
@@ -153,7 +151,7 @@ impl Report {
         let before = "What a failure costs: the time until the next holder has the lock.\n\n";
         add(before, &[&["lock"], &EVENTS[..]].concat(), self.costs.iter().map(Cost::cells).collect(), "");
         let before = "What one client can do to all others: the longest PING of another client, in ms.\n\n";
-        let titles = ["attack", "longest PING", "without it", "more", "what else"];
+        let titles = ["attack", "longest PING", "without it", "more"];
         add(before, &titles, self.attacks.iter().map(Attack::cells).collect(), "");
         text
     }
@@ -274,12 +272,12 @@ impl Cost {
 }
 
 impl Attack {
-    pub(crate) fn cells(&self) -> Vec<String> {
-        let text = |value: Option<Spread>| value.map_or("-".into(), |value| value.to_string());
-        let more =
-            self.longest.zip(self.quiet).map(|(longest, quiet)| (longest.median - quiet.median).max(0.0));
-        let more = text(more.map(Spread::one));
-        vec![self.what.clone(), text(self.longest), text(self.quiet), more, self.remark.clone()]
+    fn cells(&self) -> Vec<String> {
+        let more = Spread::one((self.longest.median - self.quiet.median).max(0.0));
+        [self.what.clone()]
+            .into_iter()
+            .chain([self.longest, self.quiet, more].map(|ms| ms.to_string()))
+            .collect()
     }
 }
 

@@ -29,7 +29,7 @@ impl Setup {
 }
 
 pub(crate) struct Server {
-    pub(crate) process: RefCell<Process>,
+    process: Process,
     pub(crate) port: u16,
     /// A connection for what is not measured.
     control: RefCell<Line>,
@@ -92,7 +92,7 @@ impl Server {
         let process = Process::start(&env::temp_dir(), |folder, port| command(setup, folder, port), is_ready)
             .unwrap_or_else(|error| panic!("{}: {error}", program()));
         let control = RefCell::new(control.into_inner().expect("a connection to what is ready"));
-        Self { port: process.port, process: RefCell::new(process), control, replicas: RefCell::default() }
+        Self { port: process.port, process, control, replicas: RefCell::default() }
     }
 
     pub(crate) fn shared(setup: Setup) -> Rc<Self> {
@@ -173,8 +173,7 @@ impl Server {
 
     /// Ends a server that Callgrind runs; how many instructions it has executed, and how many of them are the module's own.
     pub(crate) fn instructions(self) -> [f64; 2] {
-        let Self { process, control, .. } = self;
-        let mut process = process.into_inner();
+        let Self { mut process, control, .. } = self;
         control.into_inner().send(&words("SHUTDOWN NOSAVE")).expect("a request that goes out");
         let status = process.child.0.wait().expect("the server's end");
         let log = process.log();
@@ -183,11 +182,6 @@ impl Server {
         let (_, count) = counts.next_back().unwrap_or_else(|| panic!("Callgrind tells no count:\n{log}"));
         let own = fs::read_to_string(process.folder().join("callgrind")).expect("Callgrind's file");
         [count.trim().parse().expect("a number"), own_instructions(&own)]
-    }
-
-    /// A setting that is a number; none: the server has no such setting.
-    pub(crate) fn setting(&self, name: &str) -> Option<f64> {
-        String::from_utf8_lossy(&self.ask(&format!("CONFIG GET {name}"))).lines().last()?.parse().ok()
     }
 
     /// The server's kind and version.

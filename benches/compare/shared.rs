@@ -1,20 +1,26 @@
 //! Locks with several holders (`SHARED`): what a reader's acquire and release cost beside other readers, and what a grant
 //! takes in memory; then readers that wait for a writer.
 
+use std::time::Instant;
+
 use crate::load::{CONNECTIONS, Load, measure};
 use crate::net::Net;
-use crate::readers;
 use crate::report::{Figure, Report, Row};
-use crate::resp::{integer, owner, said};
+use crate::resp::{integer, owner, said, words};
 use crate::rivals::LONG_LEASE;
-use crate::rounds::{Plan, progress};
+use crate::rounds::{Plan, Rounds, Sample, percentiles, progress, times};
 use crate::server::{Server, Setup};
-use crate::stats::Spread;
+use crate::stats::{Spread, sorted};
+
+/// Of what comes later, and so ends later, as it does where all leases are alike.
+const LATER_LEASE: &str = "7200000";
+/// As many holders as there are; else 1,000.
+const WITHOUT_CAP: &str = "CONFIG SET lock.max-holders 0";
 
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     pairs(plan, report);
     memory(report);
-    readers::run(plan, report);
+    readers(plan, report);
 }
 
 /// Who takes the locks and gives them back; of readers, how many others hold each lock meanwhile, and how many times as good
@@ -33,7 +39,7 @@ fn pairs(plan: &Plan, report: &mut Report) {
     let start = || {
         // One server for all: each has locks of its own, and a look-up does not depend on how many there are.
         let server = Server::shared(Setup::MODULE);
-        server.ask(readers::WITHOUT_CAP);
+        server.ask(WITHOUT_CAP);
         let load = |(place, (who, others, _)): (usize, (&str, Option<usize>, _))| {
             // One lock for each connection: with 1,000 holders each, more of them would measure the processor's caches.
             let acquire = format!("LOCK.ACQUIRE lock:{place}:{{number}} OWNER");
@@ -44,7 +50,7 @@ fn pairs(plan: &Plan, report: &mut Report) {
                 net.fill(CONNECTIONS, CONNECTIONS, &line, b"*4\r\n");
             }
             let pairs = |conn| {
-                let (owner, lease) = (owner(0), readers::LATER_LEASE);
+                let (owner, lease) = (owner(0), LATER_LEASE);
                 let release = format!("LOCK.RELEASE lock:{place}:{{number}} {owner}");
                 let acquire = format!("{acquire} {owner} PX {lease}{shared}");
                 vec![[acquire, release].map(|line| said(&line, conn)); PIPELINE]
@@ -101,4 +107,59 @@ fn memory(report: &mut Report) {
         let remark = format!("MEMORY USAGE of such a lock: {usage:.1} bytes a grant; {locks} locks");
         report.figures.push(figure.remark(remark));
     }
+}
+
+const READERS: usize = 10_000;
+const BLOCKED: &str = "clients blocked in LOCK.ACQUIRE, SHARED";
+/// The server's own way to wake all at once. Nobody is granted anything.
+const XREAD: &str = "clients blocked in XREAD, and one XADD";
+/// What is said first, what the readers say, each on a connection of its own, and what lets them in.
+const WAYS: [(&str, Setup, [&str; 3]); 2] = [
+    (
+        BLOCKED,
+        Setup::MODULE,
+        [
+            "LOCK.ACQUIRE lock OWNER writer PX 3600000",
+            "LOCK.ACQUIRE lock OWNER {owner} PX 7200000 SHARED BLOCK 0",
+            "LOCK.RELEASE lock writer",
+        ],
+    ),
+    (XREAD, Setup::PLAIN, ["PING", "XREAD BLOCK 0 STREAMS stream $", "XADD stream * field value"]),
+];
+
+/// How soon all are in when a writer gives the lock back.
+fn readers(plan: &Plan, report: &mut Report) {
+    let work = format!("until {READERS} readers behind a writer have it");
+    let start = || WAYS.map(|(who, setup, said)| (who.into(), (setup, said))).into();
+    let turns = 1..=plan.pick(3, 2);
+    let rounds = Rounds::play(&work, "ms", 1, turns, start, |(setup, said)| let_in(*setup, *said));
+    let row = rounds.row(&format!("until {READERS} {BLOCKED} have it"), BLOCKED, XREAD);
+    report.rows.extend(row.map(|row| row.at_most(2.0)));
+    report.figures.extend(rounds.figures(|samples| {
+        let [half, most, _] = percentiles(&times(samples));
+        format!("one of them p50 {half:.1}, p99 {most:.1} ms")
+    }));
+}
+
+/// Until the last had it, and when each had it, in ms.
+fn let_in(setup: Setup, [first, wait, event]: [&str; 3]) -> Sample {
+    let server = Server::start(setup);
+    if setup.module {
+        server.ask(WITHOUT_CAP);
+    }
+    server.ask(first);
+    let mut net = Net::with(READERS, server.port);
+    net.block(0, READERS, wait);
+    net.wait_until(|| server.blocked_clients() >= READERS);
+    let writes = net.connect(server.port);
+    let (cpu, begin) = (server.cpu_ns(), Instant::now());
+    net.out.send(writes, &words(event));
+    let mut had = Vec::with_capacity(READERS);
+    net.replies(READERS + 1, |conn, _| {
+        if conn != writes {
+            had.push(begin.elapsed().as_secs_f64() * 1e3);
+        }
+    });
+    let (times, cpu_us) = (sorted(had), (server.cpu_ns() - cpu) / 1e3 / READERS as f64);
+    Sample { value: times[READERS - 1], cpu_us, times, ..Sample::default() }
 }

@@ -1,32 +1,44 @@
-//! What falls due at once, as `stalls.toml` has it: the longest `PING` of another client meanwhile.
+//! What makes much work at once, as `stalls.toml` has it, by itself or since somebody wants it to: the longest `PING` of another client
+//! meanwhile.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
 
+use crate::line::Line;
 use crate::net::Net;
 use crate::ping::Ping;
-use crate::report::{Figure, Report, Row};
+use crate::report::{Attack, Figure, Report, Row};
 use crate::resp::{said, words};
 use crate::rounds::{Plan, Sample, progress, spread};
 use crate::server::{Server, Setup};
+use crate::stats::Spread;
 
 /// After how many requests they go out.
 const BATCH: usize = 500;
+/// How many locks a command names: as many as it may by default, and as it may at all.
+const LOCKS: [usize; 2] = [100, 1000];
+/// One connection has more here than it may by default.
+const SETTINGS: [&str; 4] =
+    ["lock.max-places 0", "lock.max-holders 0", "lock.max-keys 1000", "lock.claim 60000"];
+
+#[derive(Deserialize)]
+struct Tables {
+    events: Vec<Event>,
+    attacks: Vec<Event>,
+    attacks_on_several: Vec<Event>,
+}
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Event {
     name: String,
     plain: bool,
-    count: usize,
-    fill: String,
-    more: Option<String>,
+    before: Vec<(usize, String)>,
     waiters: usize,
     wait: String,
-    command: Option<String>,
+    commands: Vec<String>,
     closes: bool,
     expire: bool,
     holds: Option<(String, u32)>,
@@ -34,33 +46,66 @@ struct Event {
     watched: Option<u64>,
 }
 
+/// The tables, with so many locks where a command names several.
+fn tables(locks: usize) -> Tables {
+    let others: Vec<_> = (1..locks).map(|lock| format!("lock:{lock}")).collect();
+    let text = include_str!("stalls.toml").replace("{locks}", &locks.to_string());
+    toml::from_str(&text.replace("{others}", &others.join(" "))).expect("tables of events")
+}
+
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let work = "longest PING of another client";
-    let events: BTreeMap<String, Vec<Event>> =
-        toml::from_str(include_str!("stalls.toml")).expect("a table of events");
-    for event in &events["events"] {
-        let seen: Vec<Sample> = (0..plan.pick(3, 1)).map(|_| event.stall()).collect();
-        let (longest, quiet) = (spread(&seen, |seen| seen.value), spread(&seen, |seen| seen.shares[0]).max);
-        progress(&format!("  stall, {}: {:.1} ms", event.name, longest.median));
+    for event in tables(1).events {
+        let (seen, [longest, quiet]) = event.watch(plan, 1);
         if !event.plain {
             report.rows.push(Row::new(work, &event.name, " ms", longest).at_most(10.0));
         }
         let figure = Figure::new(work, &event.name, "ms", longest).cpu(spread(&seen, |seen| seen.cpu_us));
-        report.figures.push(figure.remark(format!("before it at most {quiet:.1} ms")));
+        report.figures.push(figure.remark(format!("before it at most {:.1} ms", quiet.max)));
+    }
+}
+
+/// What one client can do to all others.
+pub(crate) fn run_hostile(plan: &Plan, report: &mut Report) {
+    for attack in tables(1).attacks {
+        attack.tell(plan, report, 1);
+    }
+    for locks in LOCKS {
+        for attack in tables(locks).attacks_on_several {
+            attack.tell(plan, report, locks);
+        }
     }
 }
 
 impl Event {
+    fn tell(&self, plan: &Plan, report: &mut Report, locks: usize) {
+        let (_, [longest, quiet]) = self.watch(plan, locks);
+        report.attacks.push(Attack { what: self.name.clone(), longest, quiet });
+    }
+
+    /// What was seen of it, each time on a server of its own; and the longest `PING` of each time, from then on and before.
+    fn watch(&self, plan: &Plan, locks: usize) -> (Vec<Sample>, [Spread; 2]) {
+        let seen: Vec<Sample> = (0..plan.pick(3, 1)).map(|_| self.stall(locks)).collect();
+        let longest = [spread(&seen, |seen| seen.value), spread(&seen, |seen| seen.shares[0])];
+        progress(&format!(
+            "  {}: {:.1} ms, {:.1} ms before",
+            self.name, longest[0].median, longest[1].median
+        ));
+        (seen, longest)
+    }
+
     /// The longest `PING` from then on and, as its first share, before, in ms; and the server's processor time for each of the many,
     /// without that for `PING`.
-    fn stall(&self) -> Sample {
+    fn stall(&self, locks: usize) -> Sample {
         let server = Server::start(if self.plain { Setup::PLAIN } else { Setup::MODULE });
         let mut net = Net::with(1 + self.waiters, server.port);
         if !self.plain {
-            // One connection has more places and sessions here than it may by default.
-            server.ask("CONFIG SET lock.max-places 0");
+            SETTINGS.iter().for_each(|setting| _ = server.ask(&format!("CONFIG SET {setting}")));
         }
-        self.prepare(&mut net, &server);
+        // Places are told of their grants. That need not be quick to read.
+        let mut hears = Line::new(server.port);
+        hears.say("SUBSCRIBE told").expect("a subscription");
+        self.prepare(&mut net, &server, locks);
         let mut ping = Ping::new(server.port);
         let idle = server.cpu_ns();
         let (quiet, before) = (ping.longest_for(Duration::from_millis(500)), server.cpu_ns());
@@ -69,25 +114,31 @@ impl Event {
         if self.closes {
             net.close(0);
         }
-        let requests = self.command.iter().map(|line| net.out.send(0, &words(line))).count();
+        self.commands.iter().for_each(|line| net.out.send(0, &words(line)));
         net.out.flush();
         // What is to come by itself comes within that time.
         let pings = ping.until_quick(begin, Duration::from_secs(self.watched.unwrap_or(4)));
         let cpu = server.cpu_ns() - before - cpu_quiet * f64::from(pings.count);
         // All of it has happened.
-        net.replies(self.waiters + requests, |_, _| ());
+        net.replies(self.waiters + self.commands.len(), |_, _| ());
         if let Some((field, value)) = &self.holds {
             assert_eq!(server.info("lock", field), f64::from(*value), "{}: {field}", self.name);
         }
-        let many = self.count.max(self.waiters) as f64;
-        let cpu_us = cpu.max(0.0) / 1e3 / many;
+        let cpu_us = cpu.max(0.0) / 1e3 / self.count().max(self.waiters) as f64;
         Sample { value: pings.longest, cpu_us, shares: [quiet, 0.0], ..Sample::default() }
     }
 
+    /// Of how many locks or places it is.
+    fn count(&self) -> usize {
+        self.before.iter().map(|(times, _)| *times).max().unwrap_or_default()
+    }
+
     /// Brings the server to where the event comes next.
-    fn prepare(&self, net: &mut Net, server: &Server) {
-        for line in [&self.fill].into_iter().chain(&self.more) {
-            net.fill(1, self.count, line, b"");
+    fn prepare(&self, net: &mut Net, server: &Server, locks: usize) {
+        for (times, line) in &self.before {
+            let each = if line.contains("{lock}") { locks } else { 1 };
+            let line = |number: usize| line.replace("{lock}", &(number % locks).to_string());
+            net.send_all(1, (0..times * each).map(|number| said(&line(number), number)), b"");
         }
         thread::sleep(Duration::from_secs(self.rest));
         let due = now() + Duration::from_secs(10);
@@ -103,7 +154,7 @@ impl Event {
         net.wait_until(|| server.blocked_clients() >= self.waiters);
         if self.expire {
             let due = (now() + Duration::from_secs(2)).as_millis();
-            net.fill(1, self.count, &format!("PEXPIREAT lock:{{number}} {due}"), b":1\r\n");
+            net.fill(1, self.count(), &format!("PEXPIREAT lock:{{number}} {due}"), b":1\r\n");
         }
     }
 }
