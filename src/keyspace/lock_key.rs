@@ -30,8 +30,8 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. With `only`, no other key
-    /// is open with `only` at the same time.
+    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. At most one open key at a
+    /// time may have `only`.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
@@ -72,7 +72,7 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether a change to this lock is to be replicated. To be asked for each change: see `Ctx::must_replicate`.
+    /// Whether a change to this lock is to be replicated. Call this once for each change: see `Ctx::must_replicate`.
     #[inline(always)]
     fn is_to_tell(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
@@ -185,7 +185,7 @@ impl<'a> LockKey<'a> {
         lapsed
     }
 
-    /// Ends the grants that have lapsed by a primary's word, and replicates nothing.
+    /// Ends the grants that have lapsed as a primary says, and replicates nothing.
     pub(crate) fn remove_lapsed(&mut self, now: Millis) {
         for grant in self.lapsed(now, usize::MAX) {
             self.remove_one(grant.fence());

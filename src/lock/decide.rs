@@ -93,8 +93,8 @@ impl AcquireRequest<'_> {
                 }
                 _ => false,
             },
-            // A grant that an earlier version made may have no slot yet, and keeps its room. (A `SHARED` grant gets the room that the
-            // request asks for.)
+            // A grant of an earlier version of the module may have no slot yet, and keeps its room. (A `SHARED` grant gets the room that
+            // the request asks for.)
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };
@@ -194,7 +194,7 @@ fn acquire_held(
     ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
-    // Others must leave room for the owner's first slot, too.
+    // An owner that gets its first slot counts as upgrading: the other holders must leave room for it.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
     if upgrade && (slot == Some(None) || !others.bear(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);

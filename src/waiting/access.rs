@@ -82,8 +82,8 @@ pub(crate) trait LockAccess: Environment {
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// How many locks the places that have a grant of this lock to claim may wait for altogether. While they wait for as many, no further
-    /// place is given a grant that its owner has already.
+    /// The most locks for which places that still have to claim a grant of this lock may wait in all. At this number, no further place is
+    /// given a grant that its owner has already.
     fn most_unclaimed(&self) -> u32 {
         32
     }

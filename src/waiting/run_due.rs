@@ -103,7 +103,7 @@ fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
 /// Ends the wait whose time was up first. Returns whether a waiter in a queue timed out; `None` if nobody's time is up.
 fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool> {
     if rest == Deferral::None {
-        // The waiter could perhaps have the lock by now, if work on the lock that is due were done first.
+        // Work on the lock may be due that would give the lock to the waiter, so that work is done first.
         while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
             look(host, rest, Lane::Look, &id, now.millis());
             if is_over(host) {
@@ -164,7 +164,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
     host.table(|table| match again {
         Some(again) => {
             table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
-            // A command that comes earlier must compare the lock with its key: more may be due than its timers say.
+            // If a command comes before the next look, it must compare the lock with its key: more may be due than the lock's timers say.
             table.locks.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.locks.put_off(lane, id.to_ref(), now),

@@ -7,7 +7,7 @@ use crate::lock::{Fence, Owner};
 use crate::waiting::GivenUp;
 
 impl<C: Copy> WaitTable<C> {
-    /// Keeps an owner's place when the owner asks again for the same locks. The terms of the new request apply.
+    /// Keeps an owner's place when the owner asks again for the same locks. The options of the new request replace the old ones.
     pub(crate) fn keep_place(&mut self, request: RequestId, arrival: Arrival<C>) {
         let client = arrival.client_id;
         let Some((earlier, locks)) = self.waiters.ask_again(request, arrival) else { return };
