@@ -69,7 +69,7 @@ impl<'a> OpenLock<'a> {
         })
     }
 
-    /// Has a timer look at the lock after a step that was disturbed: its changes may have been undone, and other changes were left out.
+    /// After a disturbed step, has a timer look at the lock: the step's changes may have been undone, and some were left out.
     #[cold]
     #[inline(never)]
     pub(super) fn recheck_soon(&mut self) {

@@ -195,7 +195,7 @@ pub(crate) struct Replicas {
     pub(crate) replicas: Vec<Offset>,
 }
 
-/// Why the work that is due has to wait.
+/// Whether and why the work that is due has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
     /// The work does not have to wait.
@@ -239,7 +239,7 @@ pub(crate) enum LockEvent {
     Reentered,
     /// An owner re-entered with less room than its grant had.
     Upgraded,
-    /// A grant was made that has room for several holders.
+    /// A grant with room for several holders was made.
     Shared,
     /// An acquire was answered with null at once, or with an error.
     Refused,

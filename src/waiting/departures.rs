@@ -1,4 +1,4 @@
-//! What happens when a waiter is told its answer, and when it goes away.
+//! What happens when a waiter is told its answer, and when a waiter goes away.
 
 use super::access::{Environment, Host};
 use super::sessions;

@@ -107,7 +107,7 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
     broken
 }
 
-/// If connections keep grants of a lock alive that looks free (see `sessions::outlives`), gives these grants back. A timer serves the
+/// If a lock looks free but connections keep grants of it alive (see `sessions::outlives`), gives these grants back. A timer serves the
 /// waiters: if a waiter got its grant in this step, the command might end that grant.
 #[inline(always)]
 fn revive<S: LockAccess>(lock: &mut S, now: impl Fn() -> Now) {

@@ -103,7 +103,7 @@ fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
 /// Ends the wait whose time was up first. Returns whether a waiter in a queue timed out; `None` if nobody's time is up.
 fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool> {
     if rest == Deferral::None {
-        // Work on the lock may be due that would give the lock to the waiter, so that work is done first.
+        // Due work on the lock might give the lock to the waiter, so that work is done first.
         while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
             look(host, rest, Lane::Look, &id, now.millis());
             if is_over(host) {
@@ -153,7 +153,7 @@ fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) 
 
 fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
     let again = match rest {
-        // The work is the primary's.
+        // This server is a replica: the primary does the work, and this server only drops what it knows.
         Deferral::Replica => {
             let sent_away = host.table(|table| table.demoted_at(id));
             host.spend(LOOK.saturating_mul(sent_away as u32));

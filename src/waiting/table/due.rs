@@ -69,8 +69,8 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Tells waiters and holders that the key holds another type. Returns how many grants have lapsed that were kept because their sessions
-    /// outlived a freeze.
+    /// Tells waiters and holders that the key holds another type. Grants that were kept because their sessions outlived a freeze lapse now.
+    /// Returns the number of these grants.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
         for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };

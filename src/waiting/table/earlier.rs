@@ -43,13 +43,13 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Runs `body` on the table that knows this request: this one, or the table of an earlier time as a primary.
+    /// Runs `body` on the table that knows this request: the present table, or one from before a demotion.
     #[inline]
     pub(crate) fn with_table_of<R>(&mut self, request: RequestId, body: impl FnOnce(&mut Self) -> R) -> R {
         self.with_first(|table| request <= table.waiters.last_request(), body)
     }
 
-    /// Runs `body` on a table with a wait that has timed out at `now`: the table of an earlier time, if there is one, or else this table.
+    /// Runs `body` on an earlier table with a wait that has timed out by `now`, if there is one, or else on the present table.
     pub(crate) fn with_timed_out<R>(&mut self, now: Millis, body: impl FnOnce(&mut Self) -> R) -> R {
         self.with_first(|table| table.waiters.timers.first_timed_out(now).is_some(), body)
     }

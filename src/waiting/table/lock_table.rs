@@ -104,7 +104,8 @@ impl Table {
         (hash, (hash >> 40) as usize % PARTS)
     }
 
-    /// The place of an entry: the number of its part, and its index there. A step asks for the same entry many times.
+    /// The place of an entry: the number of its part, and its index there. The last place is remembered, since a step asks for the same
+    /// entry many times.
     #[inline(always)]
     fn find(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
         let last @ (number, index) = self.last.get();
