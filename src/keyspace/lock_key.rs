@@ -168,7 +168,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends those of several grants whose leases were over before `now`, `most` at most. Returns the ended grants.
+    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most. Returns the ended grants.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
         let lapsed = self.lapsed(now, most);
         let is_all =
@@ -192,7 +192,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Those of several grants whose leases were over before `now`, `most` at most.
+    /// If the lock has several grants: those whose leases were over before `now`, `most` at most.
     fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
         let until = self.deadline();
         let Some(value) = self.key.value() else { return Vec::new() };

@@ -59,8 +59,8 @@ pub(crate) trait LockAccess: Environment {
     /// Ends one of several grants, and notes the event `why`.
     fn end(&mut self, fence: Fence, why: LockEvent);
 
-    /// Ends those of several grants whose leases were over before `now`, `most` at most, and notes each lapse. Returns the fences of the
-    /// ended grants.
+    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most, and notes each lapse. Returns the
+    /// fences of the ended grants.
     fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
 
     /// Ends all grants.

@@ -199,7 +199,7 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 /// Does the due work for a lock whose slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the lock
 /// counts as moved away. Returns in how many ms to look again, if waiters are left.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // The look may find that the lease is over, and that the session outlives it.
+    // If the lease is over, reading the key deletes it. Then a session may outlive the lease, so `has_expired` is asked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.lease_end(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {
