@@ -75,7 +75,8 @@ counters! {
     MESSAGES_UNHEARD = c"messages_unheard";
 }
 
-/// The buckets of the waits that ended in a grant, up to so many ms. Each counts all shorter waits too, as Prometheus expects.
+/// The buckets for waits that ended in a grant: the longest wait of each bucket, in ms, and its field. Each bucket counts all shorter waits
+/// too, as Prometheus expects.
 pub(crate) const WAITS: [(i64, &CStr); 6] = [
     (1, c"waits_le_1ms"),
     (10, c"waits_le_10ms"),

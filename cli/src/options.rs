@@ -8,28 +8,28 @@ use clap::{Args, Parser, Subcommand};
 
 const CODES: &str = "\
 Exit codes:
-  0       done; of `run`: what the command exits with, 128 and the signal if a signal ended it
-  1, 2    `doctor` has found something to look at, or a danger
+  0       success; `run` exits with the command's code, or 128 plus the signal that ended the command
+  1, 2    `doctor` found warnings, or dangers
   64      wrong options
-  65      the key holds something that is no lock
+  65      the key holds another type of value
   69      the server can't be reached
-  70      the server said something else that is wrong
+  70      the server replied with another error
   74      the lock was lost while the command ran
   75      not acquired: somebody else has the lock
-  77      the user may not do that, or the password is wrong
-  78      the server has no module, or an older one
+  77      no permission, or wrong password
+  78      the server does not have the module, or has an older version
   126     the command can't be run
-  127     there is no such command
+  127     the command was not found
 
 Environment:
-  REDIS_URL             where the server is, if --url does not say it
-  REDISLOCK_USER        the user, if the URL names none
+  REDIS_URL             the server, if --url is not given
+  REDISLOCK_USER        the user, if neither --user nor the URL names one
   REDISLOCK_PASSWORD    the password, if the URL has none
-  NO_COLOR              no colours";
+  NO_COLOR              disables colours";
 
-/// Runs commands under locks of Redis or Valkey, and shows who holds and who waits.
+/// Run commands under locks in Redis or Valkey, and show who holds or waits for them.
 ///
-/// The server needs the module Redislock.
+/// The server needs the Redislock module.
 #[derive(Debug, Parser)]
 #[command(name = "redislock", version, after_help = CODES)]
 pub(crate) struct Options {
@@ -39,23 +39,23 @@ pub(crate) struct Options {
     pub(crate) command: Command,
 }
 
-/// Where the server is, and who asks.
+/// Where the server is, and which user connects.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Place {
-    /// redis://HOST:PORT/DB, rediss:// with TLS, unix:///PATH, or several with commas. A password belongs into REDIS_URL or a file
+    /// Server: redis://HOST:PORT/DB, rediss:// for TLS, or unix:///PATH; several with commas. Put passwords into REDIS_URL or a file
     #[arg(long, global = true)]
     pub(crate) url: Option<String>,
-    /// The server is a node of a cluster
+    /// Treat the server as a node of a cluster
     #[arg(long, global = true)]
     pub(crate) cluster: bool,
-    /// The URL names sentinels, which know the primary by this name
+    /// Ask the sentinels in the URL for the primary with this name
     #[arg(long, global = true, value_name = "NAME", conflicts_with = "cluster")]
     pub(crate) sentinel: Option<String>,
-    /// The user of the server's ACL
+    /// ACL user to connect as
     #[arg(long, global = true)]
     pub(crate) user: Option<String>,
-    /// The first line of this file is the password
+    /// Read the password from the first line of this file
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
 }
@@ -64,134 +64,134 @@ pub(crate) struct Place {
 pub(crate) enum Command {
     /// Run a command under a lock
     Run(Run),
-    /// List locks: who holds them, and how many wait
+    /// List locks, their holders and the number of waiters
     Ls(Ls),
-    /// Show one lock, with all who hold it and all who wait
+    /// Show one lock with all its holders and waiters
     Show(Show),
-    /// End the grants of a lock, whoever holds it
+    /// Take a lock away from its holders
     Break(Break),
-    /// Watch the locks that are held and waited for, live
+    /// Show held and contended locks live
     Top(Top),
-    /// Look for what endangers locks on a server
+    /// Check a server for dangers to its locks
     Doctor(Doctor),
-    /// Measure handovers on your server, beside SET NX with polling
+    /// Compare handovers on your server with SET NX and polling
     Bench(Bench),
-    /// Print completions for a shell
+    /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
-    /// Write the man pages into a folder
+    /// Write the man pages to a folder
     Man {
-        /// The folder
+        /// Folder to write to
         folder: PathBuf,
     },
 }
 
 /// Run a command under a lock.
 ///
-/// The lock is renewed as long as the command runs, and given back when it ends. If redislock is killed, the command is killed too, and
-/// the lock is given back at once. The command finds REDISLOCK_KEY, REDISLOCK_FENCE and REDISLOCK_OWNER in its environment, and with
-/// --limit also REDISLOCK_SLOT. Signals are passed on to it.
+/// The lock is renewed while the command runs, and released when the command ends. If redislock is killed, the command is killed too, and
+/// the lock is released at once. The environment of the command has REDISLOCK_KEY, REDISLOCK_FENCE and REDISLOCK_OWNER, and with --limit
+/// also REDISLOCK_SLOT. Signals are passed on to the command.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    /// The lock
+    /// Name of the lock
     pub(crate) key: String,
-    /// More locks, to be held together with KEY
+    /// Hold these locks together with KEY: all of them or none
     #[arg(long, value_name = "KEY", num_args = 1..)]
     pub(crate) all: Vec<String>,
-    /// How long to wait at most: 10s, 500ms, 1h; without an end if nothing is said
+    /// Wait at most this long, such as 500ms, 10s or 1h [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) wait: Option<Duration>,
-    /// Ask once
+    /// Give up at once if the lock is taken
     #[arg(long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
-    /// Hold the lock together with others that say --shared
+    /// Share the lock with others that use --shared
     #[arg(long)]
     pub(crate) shared: bool,
-    /// Let so many hold the lock at once
+    /// Allow up to N holders at once
     #[arg(long, value_name = "N", conflicts_with = "shared")]
     pub(crate) limit: Option<u32>,
-    /// How long the lock outlives this machine, if that vanishes; the server's default is 30s
+    /// Free the lock this long after this machine vanishes [server's default: 30s]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) lease: Option<Duration>,
-    /// What those see who look who holds the lock: this host, the process and the command, if nothing is said
+    /// Describe the holder to others with TEXT [default: host, process and command]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Run at most once in each hour, say, on whatever host is first: all others exit with 0 at once. A run that fails may be repeated
+    /// Run at most once per TIME, on the first host that asks; other hosts exit with 0 at once. A failed run may be repeated
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration,
         conflicts_with_all = ["wait", "no_wait", "shared", "limit", "lease", "all"])]
     pub(crate) once_per: Option<Duration>,
-    /// How long a command may take to end by SIGTERM when the lock was lost; then comes SIGKILL
+    /// If the lock is lost, send SIGTERM to the command, and SIGKILL after TIME
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "10s")]
     pub(crate) kill_after: Duration,
-    /// The command with its arguments, as they are: there is no shell in between
+    /// Command to run, and its arguments; no shell interprets them
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// A glob pattern, as that of SCAN
+    /// Glob pattern, as for SCAN MATCH
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
-    /// JSON, as docs/clients/shell.md describes it
+    /// Print JSON (see docs/clients/shell.md)
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Show {
-    /// The lock
+    /// Name of the lock
     pub(crate) key: String,
-    /// JSON, as docs/clients/shell.md describes it
+    /// Print JSON (see docs/clients/shell.md)
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// End the grants of a lock, whoever holds it.
+/// Take a lock away from its holders.
 ///
-/// The lock goes to whoever waits longest, at once. A holder that still works is not stopped by that: it hears of the loss if its client
-/// listens. Asks first.
+/// Shows the grants, asks for confirmation, and ends them. The lock goes to the first waiter at once. A holder is not stopped: its client
+/// learns of the loss if it listens for messages.
 #[derive(Args, Debug)]
 pub(crate) struct Break {
-    /// The lock
+    /// Name of the lock
     pub(crate) key: String,
-    /// Only the grant with this fence, and none that was made since
+    /// End only the grant with this fence
     #[arg(long)]
     pub(crate) fence: Option<u64>,
-    /// Don't ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
-/// Watch the locks that are held and waited for, live.
+/// Show held and contended locks live.
 ///
-/// Keys: q ends it; w, h and a sort by waiters, by the longest hold and by the longest wait; / filters by name; up, down and Enter look
-/// into a lock; Escape goes back.
+/// Keys: q quits; w, h and a sort by waiters, longest hold and longest wait; / filters by name; Up and Down select a lock, Enter shows it,
+/// and Escape goes back.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
-    /// How often to look
+    /// Time between updates
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1s")]
     pub(crate) every: Duration,
-    /// Only locks with this in their name
+    /// Show only locks whose names contain this text
     #[arg(default_value = "")]
     pub(crate) filter: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
-    /// JSON, as docs/clients/shell.md describes it
+    /// Print JSON (see docs/clients/shell.md)
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Measure handovers on your server, beside SET NX with polling.
+/// Compare handovers on your server with SET NX and polling.
 ///
-/// It uses keys of its own, which begin with redislock:bench, and removes them.
+/// The keys that it uses begin with redislock:bench, and are removed afterwards.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// How long each of the four measurements takes
+    /// Duration of each of the four measurements
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2500ms")]
     pub(crate) time: Duration,
-    /// How many clients contend
+    /// Number of clients that contend
     #[arg(long, value_name = "N", default_value = "8")]
     pub(crate) clients: u16,
 }

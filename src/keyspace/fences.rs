@@ -8,9 +8,9 @@ use super::LockKey;
 use crate::lock::{Deadline, Fence, FenceClock, Micros, Value};
 use crate::server::{self, Arg, Ctx, ServerCell};
 
-/// How far apart clocks may be: ten minutes. Files keep a fence for so long after its grant, in case the clock is set back while the server
-/// is down. A client's payload may be ahead of the clock by so much, as a payload from a server with a fast clock is. Clocks that differ by
-/// more are not provided for.
+/// How far apart clocks may be: ten minutes. For this long after a grant, files keep its fence, in case the clock is set back while the
+/// server is down. The fence in a client's payload may be ahead of the clock by up to this much, because it may come from a server with a
+/// fast clock. Clocks that differ by more are not supported.
 pub(super) const CLOCKS_DIFFER: Micros = 600_000_000;
 
 static FENCES: ServerCell<FenceClock> = ServerCell::new(FenceClock::new());

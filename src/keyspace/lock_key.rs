@@ -30,8 +30,8 @@ impl Drop for Signal<'_> {
 }
 
 impl<'a> LockKey<'a> {
-    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. With `only`, no other key
-    /// is open with `only` at the same time.
+    /// Opens a lock for a command that may change it. If the lock has lapsed, the server deletes the key first. At most one open key at a
+    /// time may have `only`.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'a>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Key::write(ctx, name, only).map(|key| Self::of(ctx, key))
@@ -72,7 +72,7 @@ impl<'a> LockKey<'a> {
         self.key.expires_at().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Whether a change to this lock is to be replicated. To be asked for each change: see `Ctx::must_replicate`.
+    /// Whether a change to this lock is to be replicated. Call this once for each change: see `Ctx::must_replicate`.
     #[inline(always)]
     fn is_to_tell(&self, ctx: &Ctx<'_>) -> bool {
         ctx.must_replicate() && !self.key.is_lost()
@@ -168,7 +168,7 @@ impl<'a> LockKey<'a> {
         }
     }
 
-    /// Ends those of several grants whose leases were over before `now`, `most` at most. Returns the ended grants.
+    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most. Returns the ended grants.
     pub(crate) fn end_lapsed(&mut self, ctx: &Ctx<'_>, now: Millis, most: usize) -> Vec<Grant> {
         let lapsed = self.lapsed(now, most);
         let is_all =
@@ -185,14 +185,14 @@ impl<'a> LockKey<'a> {
         lapsed
     }
 
-    /// Ends the grants that have lapsed by a primary's word, and replicates nothing.
+    /// Ends the grants that have lapsed as a primary says, and replicates nothing.
     pub(crate) fn remove_lapsed(&mut self, now: Millis) {
         for grant in self.lapsed(now, usize::MAX) {
             self.remove_one(grant.fence());
         }
     }
 
-    /// Those of several grants whose leases were over before `now`, `most` at most.
+    /// If the lock has several grants: those whose leases were over before `now`, `most` at most.
     fn lapsed(&self, now: Millis, most: usize) -> Vec<Grant> {
         let until = self.deadline();
         let Some(value) = self.key.value() else { return Vec::new() };

@@ -82,8 +82,8 @@ impl AcquireRequest<'_> {
         grant.with_room(self.room).with_slot(slot)
     }
 
-    /// Checks if an owner that re-enters can have the slot that it asks for. It can't if its grant has another slot, or may not have that
-    /// slot.
+    /// Checks if an owner that re-enters can have the slot that it asks for. It can't if its grant has another slot, or if the grant's room
+    /// does not allow that slot.
     fn check_slot(&self, grant: &Grant) -> Result<(), ReentryError> {
         let is_another = match (self.slot, grant.slot()) {
             (Some(SlotRequest::This(asked)), Some(slot)) => asked != slot,
@@ -93,8 +93,8 @@ impl AcquireRequest<'_> {
                 }
                 _ => false,
             },
-            // A grant that an earlier version made may have no slot yet, and keeps its room. (A `SHARED` grant gets the room that the
-            // request asks for.)
+            // A grant of an earlier version of the module may have no slot yet, and keeps its room. (A `SHARED` grant gets the room that
+            // the request asks for.)
             (Some(SlotRequest::This(asked)), None) => !asked.fits(grant.room().min(self.room)),
             (Some(SlotRequest::Least), None) | (None, _) => false,
         };
@@ -116,7 +116,8 @@ pub(crate) struct Limits {
     pub(crate) max_lease: Millis,
     /// The greatest age in ms that a grant may reach, if there is a limit.
     pub(crate) max_hold: Option<Millis>,
-    /// How many ms the server may keep a lock whose lease is over by the module's clock: the start of a lease may be rounded up by so much.
+    /// For how many ms the server may keep a lock after its lease is over by the module's clock. The start of a lease may be rounded up by
+    /// that much.
     pub(crate) expiry_slack: Millis,
     /// The most holders of one lock; 0: any number.
     pub(crate) max_holders: u32,
@@ -136,7 +137,7 @@ impl Limits {
 pub(crate) enum Acquired {
     /// There is room: a new grant with one hold, which lasts until the deadline.
     Granted { slot: Option<Slot>, deadline: Deadline },
-    /// The owner holds the lock already, and now has so many holds, until the deadline. With `ONCE`, both may be unchanged.
+    /// The owner holds the lock already, and now has `holds` holds, until the deadline. With `ONCE`, both may be unchanged.
     Reentered { holds: u32, slot: Option<Slot>, deadline: Deadline },
     /// The owner re-enters, and its grant now has less room, which is enough for the other holders; or it now has a slot.
     Upgraded { holds: u32, slot: Option<Slot>, deadline: Deadline },
@@ -194,7 +195,7 @@ fn acquire_held(
     ask.check_slot(held.grant)?;
     let its_own = held.grant.slot();
     let slot = ask.slot.map(|slot| its_own.or_else(|| slot.find(others.slots)));
-    // Others must leave room for the owner's first slot, too.
+    // An owner that gets its first slot counts as upgrading: the other holders must leave room for it.
     let upgrade = ask.room < held.grant.room() || slot.is_some() && its_own.is_none();
     if upgrade && (slot == Some(None) || !others.bear(ask.room.min(held.grant.room()))) {
         return Ok(Acquired::UpgradeRefused);
@@ -227,7 +228,7 @@ fn lease_from(now: Millis, lease: Millis, grant: &Grant, limits: Limits) -> Dead
 /// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
-    /// The grant goes on with so many holds.
+    /// The grant goes on with this many holds.
     Kept { holds: u32 },
     /// The last hold was released.
     Ended,
@@ -240,7 +241,7 @@ pub(crate) fn decide_release(grant: Option<&Grant>, fence: Option<u64>, all: boo
     Some(if all { Released::Ended } else { take_back(grant, 1) })
 }
 
-/// What is left of a grant after a release of so many holds.
+/// What is left of a grant after a release of `holds` holds.
 pub(crate) fn take_back(grant: &Grant, holds: u32) -> Released {
     match grant.holds().saturating_sub(holds) {
         0 => Released::Ended,

@@ -138,7 +138,7 @@ impl Grant {
         })
     }
 
-    /// Those of the unusual fields on which all servers agree.
+    /// The unusual fields on which all servers agree.
     pub(crate) fn agreed(&self) -> impl Iterator<Item = (usize, Datum<'_>)> {
         let unusual = self.unusual().filter(|(_, field, _)| field.is_agreed);
         unusual.map(|(number, _, datum)| (number, datum))

@@ -117,8 +117,8 @@ const SKEW: Millis = 1000;
 const _: () = assert!(size_of::<Grant>() == 24);
 
 impl Grant {
-    /// A grant with so many holds (at least 1), its extras, and the millisecond in which it was made. The fence usually tells that
-    /// millisecond, but not if fences run ahead of the clock.
+    /// A grant with `holds` holds (at least 1), which was made in the millisecond `made`. The fence usually tells that millisecond, but not
+    /// if fences run ahead of the clock.
     #[inline]
     pub(crate) fn new(
         owner: Owner<'_>,

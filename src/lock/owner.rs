@@ -84,7 +84,7 @@ impl AsRef<[u8]> for OwnerText<'_> {
     }
 }
 
-/// Parses the one spelling of a UUID that `text` gives back: 36 characters, hyphens in place, no capitals.
+/// Parses a UUID that is spelled exactly as `text` writes it: 36 characters, with hyphens, without capitals.
 fn canonical_uuid(name: &[u8]) -> Option<[u8; 16]> {
     let name: &[u8; UUID_LEN] = name.try_into().ok()?;
     if [name[8], name[13], name[18], name[23]] != *b"----" {

@@ -80,7 +80,7 @@ impl Several {
         };
         let mut rooms = self.rooms.iter().filter(|(room, count)| **room != held.grant.room() || **count > 1);
         let room = rooms.next().map_or(Room::ANY, |(room, _)| *room);
-        // The owner's own slot is among them. That does no harm, since an owner that has a slot never looks for another.
+        // `slots` includes the owner's own slot. That does no harm, since an owner that has a slot never looks for another.
         (Some(held), Others { count: self.count() - 1, room, slots })
     }
 
@@ -122,8 +122,8 @@ impl Several {
         };
         // No two grants have the same fence, whatever a file says.
         self.end(grant.fence());
-        // No two grants have the same slot, either. A slot that only follows from the room of an exclusive grant is not noted: such a grant
-        // has no other beside it, unless a file was altered, and its end must not free the slot of another.
+        // No two grants have the same slot, either. The slot of an exclusive grant that only follows from its room is not noted. Such a
+        // grant has no other beside it, except in an altered file, and there its end must not free the slot of another.
         let grant = match grant.slot_apart() {
             Some(slot) if self.slots.has(slot) => grant.without_slot(),
             Some(slot) => {

@@ -13,7 +13,7 @@ pub(crate) const LONGEST_LEASE: Millis = (1 << 53) - 1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) micros: Micros,
-    /// The millisecond from which a lease is counted that begins in this step.
+    /// The first millisecond of a lease that begins in this step.
     pub(crate) start: Millis,
 }
 

@@ -110,8 +110,8 @@ impl Value {
         }
     }
 
-    /// Those of several grants whose leases were over before `now`, in the order of their ends. (If the lock has only one grant, the server
-    /// finds the end of its lease.)
+    /// If there are several grants: those whose leases were over before `now`, in the order of their ends. (If there is only one grant, the
+    /// server finds the end of its lease.)
     pub(crate) fn lapsed(&self, until: Deadline, now: Millis) -> impl Iterator<Item = Fence> {
         let several = match self {
             Self::One(_) => None,

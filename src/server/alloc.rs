@@ -11,13 +11,13 @@ const ALIGNED: usize = align_of::<usize>();
 /// The allocator `A`, with any alignment.
 pub(crate) struct Aligning<A>(pub(crate) A);
 
-// SAFETY: a block whose alignment the server grants anyway is the server's own. Any other lies within a larger block of the server's, at a
-// multiple of its alignment, right behind the address of that larger block, by which it is freed.
+// SAFETY: if the server aligns a block well enough by itself, `alloc` returns the server's block. Otherwise `alloc` returns an aligned part
+// of a larger block. The address of the larger block is stored right before that part, so that `dealloc` can free the larger block.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= ALIGNED {
-            // SAFETY: the caller's promises to us are the ones that we owe.
+            // SAFETY: the inner allocator needs the same promises that the caller gave us.
             unsafe { self.0.alloc(layout) }
         } else {
             // SAFETY: the caller promises that the layout's size is not 0.
@@ -37,7 +37,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Aligning<A> {
     }
 }
 
-/// The layout of a block that has room for a block of this layout, wherever the server places it.
+/// The layout of a block that is large enough to contain an aligned block of the given layout, wherever the server places the larger block.
 fn around(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(layout.size().checked_add(layout.align())?, ALIGNED).ok()
 }

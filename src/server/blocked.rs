@@ -96,7 +96,7 @@ unsafe extern "C" fn key_ready(
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // Does nothing, but tests count the calls: a write to the key would make one call for each waiter.
+    // There is nothing to do. Tests count the calls, since a write to the key would cost one call for each waiter.
     guard(c"key-ready", || ());
     raw::REDISMODULE_ERR as c_int
 }
@@ -121,7 +121,7 @@ unsafe extern "C" fn answer<E: BlockedEvents>(
             let ctx = unsafe { Ctx::new(ctx) };
             ctx.reply_error(c"ERR internal error");
         });
-        // The client has not been told what it was to be told.
+        // The answer panicked, so the client does not know of its grant: the client counts as gone.
         // SAFETY: as above.
         guard(c"disconnect", || unsafe { number_in(ctx) }.map(E::departed));
     }

@@ -20,7 +20,7 @@ pub(crate) fn now() -> i64 {
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1000)
 }
 
-/// The millisecond since 1970 from which a lease is counted that begins at `now` (in microseconds), so that the lease is never too short.
+/// The first millisecond, since 1970, of a lease that begins at `now` (in microseconds). It is chosen so that the lease is never too short.
 /// If the server keeps a key until its last millisecond is over, this is the current millisecond, and otherwise the next one.
 pub(crate) fn lease_start(now: i64) -> i64 {
     let up = if kind::expires_early() { 999 } else { 0 };

@@ -30,7 +30,7 @@ impl NumericConfig {
     pub(super) fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: i64) -> bool {
         self.value.store(default, Ordering::Relaxed);
         // SAFETY: the server gave us the context for the time of loading. It copies the name, and hands the pointer back to the two
-        // callbacks, which take it for what it is: a `'static` setting.
+        // callbacks, which use it as what it is: a `'static` setting.
         let status = unsafe {
             api!(RedisModule_RegisterNumericConfig(
                 ctx,

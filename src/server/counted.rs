@@ -35,7 +35,7 @@ fn count(taken: usize, given_back: usize) {
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(rounded(layout.size()), 0);
-        // SAFETY: the caller's promises to us are the ones that we owe.
+        // SAFETY: the system's allocator needs the same promises that the caller gave us.
         unsafe { System.alloc(layout) }
     }
 

@@ -1,4 +1,4 @@
-//! Definitions of commands, in one place: by them the server checks the arity, finds the keys and shows the syntax.
+//! Definitions of commands. The server uses them to check the number of arguments, to find the keys and to show the syntax.
 
 use std::ffi::CStr;
 
@@ -31,11 +31,11 @@ pub(crate) enum Keys {
     Counted,
     /// All arguments from the second on are keys.
     FromSecond,
-    /// The argument after this word, if the word is there.
+    /// The argument after this word, if the client has given the word.
     After(&'static CStr),
 }
 
-/// How a command uses its keys. ACL rules and proxies go by it.
+/// How a command uses its keys. ACL rules and proxies depend on this.
 pub(crate) struct KeyUse {
     pub(crate) keys: Keys,
     /// The reply tells more of the value than whether it exists. Needs the right to read (`%R~`).
@@ -89,7 +89,7 @@ impl Argument {
         Self::word(name, token).optional()
     }
 
-    /// A word that stands for itself, as one of several choices.
+    /// A word without a value, as one of several choices. `name` is shown in the syntax, and `token` is what the client sends.
     pub(crate) const fn word(name: &'static CStr, token: &'static CStr) -> Self {
         Self::new(name, Kind::Flag).after(token)
     }

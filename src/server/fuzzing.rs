@@ -20,7 +20,7 @@ pub(crate) enum Item {
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) items: Vec<Item>,
-    /// Whether a client sends the stream (`RESTORE`), or it is a file.
+    /// Whether a client sends the stream (`RESTORE`). Otherwise it is a file.
     pub(crate) is_from_client: bool,
     next: usize,
     failed: bool,
@@ -34,7 +34,8 @@ impl Stream {
         Self { items, ..Self::default() }
     }
 
-    /// Makes a stream of any bytes: a byte that gives the kind, then eight bytes for a number, or a length and as many bytes.
+    /// Makes a stream from any bytes. Each item is a byte that gives its kind, and then eight bytes for a number, or a length and that many
+    /// bytes.
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Self {
         let mut items = Vec::new();
         while let Some((kind, rest)) = bytes.split_first() {

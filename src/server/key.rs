@@ -13,7 +13,7 @@ pub(crate) struct WrongType;
 
 /// An open key that holds a value of type `T`, or nothing. It is closed when dropped.
 ///
-/// Of one name, only one key may be open for writing at a time. So `value_mut` is the only way to its value.
+/// At most one `Key` of a name may be open for writing at a time. So nothing else refers to the value while `value_mut` lends it.
 ///
 /// If somebody else takes the value out of the keyspace meanwhile, the key is lost: it looks absent, and is not changed.
 pub(crate) struct Key<'a, T: NativeType> {
@@ -30,8 +30,8 @@ impl<'a, T: NativeType> Key<'a, T> {
         Self::open(ctx, name, raw::REDISMODULE_READ, false)
     }
 
-    /// Opens a key for writing. The server deletes an expired key first, with its own event and replication. With `only`, no other key is
-    /// open with `only` at the same time.
+    /// Opens a key for writing. The server deletes an expired key first, with its own event and replication. At most one open key at a time
+    /// may have `only`.
     #[inline(always)]
     pub(crate) fn write(ctx: &'a Ctx<'_>, name: Arg<'a>, only: bool) -> Result<Self, WrongType> {
         Self::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE, only)
@@ -48,7 +48,7 @@ impl<'a, T: NativeType> Key<'a, T> {
     fn open(ctx: &'a Ctx<'_>, name: Arg<'a>, mode: u32, only: bool) -> Result<Self, WrongType> {
         // SAFETY: context and string are valid (see their `new`). The server keeps a reference to the name.
         let key = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as i32)) };
-        // For writing, the server always returns a handle.
+        // If a key is opened for writing, the server always returns a handle.
         let may_be_null = mode & raw::REDISMODULE_WRITE == 0;
         match Self::find(key, may_be_null) {
             Ok(value) => Ok(Self { name, open: OpenKey::take(only, key, value.cast()), holds: PhantomData }),
@@ -116,7 +116,7 @@ impl<'a, T: NativeType> Key<'a, T> {
             return;
         }
         let value = Box::into_raw(Box::new(value));
-        // The pointer is noted first: the server tells others of the new key, and they may take the value out at once.
+        // The pointer is noted before the call: the server tells other modules of the new key, and they may take the value out at once.
         self.open.value.set(value.cast());
         // SAFETY: the key is open, and the type's `free` turns the pointer back into the box that it came from.
         let status = unsafe {
@@ -144,7 +144,7 @@ impl<'a, T: NativeType> Key<'a, T> {
 
     /// When the key expires, in ms since 1970; `None` if it does not expire.
     pub(crate) fn expires_at(&self) -> Option<i64> {
-        // Redis 8.6 crashes if asked for an absent key that is open for writing.
+        // Redis 8.6 crashes if it is asked for the TTL of an absent key that is open for writing.
         if self.raw_value().is_null() {
             return None;
         }

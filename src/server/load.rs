@@ -9,8 +9,8 @@ use super::log::log;
 use super::{Arg, Args, Ctx, LogLevel, Module, NumericConfig};
 use super::{audience, detached, info, kind, register, required};
 
-/// Defines the function by which the server loads a module (`RedisModule_OnLoad`), for this `static` of type `Module`. The server finds the
-/// function in the library by its name, and passes nothing that would lead to the module's table.
+/// Defines the function by which the server loads a module (`RedisModule_OnLoad`), for this `static` of type `Module`. It is a macro
+/// because the server finds the function by its name, and passes no pointer to the module's table.
 macro_rules! define_on_load {
     ($module:path) => {
         /// The function that the server calls to load the module.

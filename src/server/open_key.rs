@@ -1,4 +1,4 @@
-//! The handles and values of open keys, in one place, so that they can be taken away from a key that is lost.
+//! The handles and values of open keys. They are kept in one place, so that a key that is lost (see `Key`) loses them too.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -8,8 +8,8 @@ use redis_module::raw;
 
 use super::ServerCell;
 
-/// One open key. The value is null if the key is absent. Handle and value are null if the key is lost, since the server looks at the value
-/// when a handle is closed. An `OpenKey` that is not in use has no value.
+/// One open key. If the key is absent, the value is null. If the key is lost, the handle is null too: to close the handle, the server would
+/// look at a value that is gone. While an `OpenKey` is not in use, its value is null.
 pub(super) struct OpenKey {
     pub(super) key: Cell<*mut raw::RedisModuleKey>,
     pub(super) value: Cell<*mut c_void>,
@@ -18,16 +18,16 @@ pub(super) struct OpenKey {
 // SAFETY: as for `ServerCell`: only callbacks touch it, which the server runs one at a time under its global lock.
 unsafe impl Sync for OpenKey {}
 
-/// For the first key that a step opens for writing. Most steps open no other.
+/// The `OpenKey` for the first key that a step opens for writing. Most steps open only one key.
 static ONLY: OpenKey = OpenKey::new();
 
-/// For all further keys. As many are made as keys are ever open at a time, and they are used again.
+/// The `OpenKey`s for all further keys. They are reused, so there are only as many as keys were open at the same time.
 struct More {
     all: Vec<&'static OpenKey>,
     free: Vec<&'static OpenKey>,
 }
 
-/// The handles of lost keys, some 100 bytes each, which can't be closed. They are kept so that a search for leaks finds them reachable.
+/// The handles of lost keys, which can't be closed: about 100 bytes each. They are kept here so that leak checkers do not report them.
 static LEFT: ServerCell<Vec<usize>> = ServerCell::new(Vec::new());
 
 static MORE: ServerCell<More> = ServerCell::new(More { all: Vec::new(), free: Vec::new() });

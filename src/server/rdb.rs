@@ -46,7 +46,7 @@ impl RdbReader {
     }
 
     /// Whether a client sent the value (`RESTORE`), so that it may be anything. Otherwise it comes from a file, a primary, or the node from
-    /// which a slot is imported. (A replica that clients may write to can't tell clients from its primary, and takes all values for its
+    /// which a slot is imported. (A replica that clients may write to can't tell clients from its primary, and treats all values as its
     /// primary's.)
     pub(crate) fn is_from_client(&self) -> bool {
         const TOLD: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING

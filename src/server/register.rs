@@ -27,7 +27,8 @@ pub(super) fn commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result
     Ok(())
 }
 
-/// Makes an ACL category of the module's own. Returns `false` if the server has none of a module's, as before Redis 7.4, or refuses.
+/// Makes an ACL category of the module's own. Returns `false` if the server refuses, or does not know ACL categories of modules (before
+/// Redis 7.4).
 fn make_category(ctx: *mut raw::RedisModuleCtx, name: &CStr) -> bool {
     // SAFETY: the server wrote the table of functions just before, and nobody writes to it any more.
     let Some(add) = (unsafe { raw::RedisModule_AddACLCategory }) else { return false };

@@ -13,13 +13,13 @@ pub(crate) trait TimerTask: Sized {
 
     fn run(ctx: &Ctx<'_>);
 
-    /// Called if `run` panicked. It may have set no timer, and then nothing would ever run again.
+    /// Called if `run` panicked. Sets the timer again, since otherwise the task might never run again.
     fn run_again() {
         Timer::after::<Self>(AFTER_PANIC);
     }
 }
 
-/// How long, in ms, to wait before a timer that panicked fires again, since the cause may still be there.
+/// How long, in ms, to wait before a timer whose task panicked fires again. The cause may still be there.
 pub(crate) const AFTER_PANIC: i64 = 100;
 
 /// The longest delay in ms, a day. The server multiplies the delay without a check, and an overflow would stop all its timers.
@@ -29,8 +29,8 @@ const LONGEST: i64 = 86_400_000;
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
 impl Timer {
-    /// Sets a timer that fires after this many ms, but after a day at most. With 0, it fires once the commands that have already arrived
-    /// are done, before their replies are sent. Dropping the value does not stop the timer.
+    /// Sets a timer that fires after this many ms, but after a day at most. With 0, the timer fires when the commands that have already
+    /// arrived are done, before their replies are sent. Dropping the value does not stop the timer.
     pub(crate) fn after<A: TimerTask>(delay: i64) -> Self {
         // SAFETY: the context is valid as long as the module is loaded. The timer carries no data.
         let id = unsafe {

@@ -30,7 +30,8 @@ impl TypeHandle {
 
     /// The number of values that the server keeps.
     pub(crate) fn values(&self) -> u64 {
-        // In this order, so that a value that a background thread frees meanwhile has been counted as made.
+        // `freed` is read before `made`. A background thread may free values meanwhile, and each value that `freed` counts must also be in
+        // `made`.
         let freed = self.freed.load(Ordering::Acquire);
         self.made.load(Ordering::Relaxed).saturating_sub(freed)
     }

@@ -9,7 +9,7 @@ use crate::server::{Ctx, ServerCell, Timer, TimerTask, lease_start, ran, since_b
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
 /// How often the heart beats, in ms, by a timer. The server's cron, which usually runs ten times a second, counts as a beat too, and checks
-/// the timer: a timer goes by the wall clock, and if that is set back, the timer does not fire until the clock has caught up.
+/// the timer: timers depend on the wall clock, and if that is set back, a timer does not fire until the clock has caught up.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());

@@ -21,7 +21,7 @@ static MAX_HOLDERS: AtomicI64 = AtomicI64::new(0);
 impl ValueEvents<Value> for ServerEvents {
     fn unlinked(value: &Value, from: &Unlinked) {
         let at = LockRef { db: from.db(), key: from.key().bytes() };
-        // The lock's session may outlive the lapse, or somebody is to be told of the lapse.
+        // A lapse matters if a session of the lock may outlive it, or if somebody is to be told of it.
         let matters = |table: &mut WaitTable<Blocked>| {
             let overdue = table.overdue_sessions(at, now().millis());
             (!overdue.is_empty() || table.locks.lock(at).is_watched()).then_some(overdue)
@@ -34,7 +34,7 @@ impl ValueEvents<Value> for ServerEvents {
     }
 
     fn sent(ctx: &Ctx<'_>) {
-        // `restored` follows, unless the server refuses the value.
+        // If the server accepts the value, the event `restored` follows: it must find us listening.
         listen(ctx);
     }
 
@@ -59,7 +59,7 @@ fn is_empty() -> bool {
 
 /// Has a lock looked at soon, since something happened to its key.
 fn rouse(at: LockRef<'_>) {
-    // After a lapse, the lock's timer is due already, and stays set.
+    // If the lock lapsed, its timer is due already, and stays set.
     let now = now().millis();
     if TABLE.with(|table| table.locks.recheck_by(at, now)) {
         tick::arm();

@@ -12,7 +12,7 @@ static WAITS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static LAPSES: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 static REFUSALS: ServerCell<RateLimit> = ServerCell::new(RateLimit::new());
 
-/// The number of waiters for a lock of which a lease was over, and the level of the line about the lapse.
+/// After a lease of a lock was over: the number of the lock's waiters, and the level of the line about the lapse.
 pub(super) fn of_lapse(at: LockRef<'_>) -> (usize, LogLevel) {
     match TABLE.with(|table| table.locks.lock(at).waiters()) {
         0 => (0, LogLevel::Verbose),

@@ -39,7 +39,7 @@ impl<'a> OpenLock<'a> {
         let step = Step::begin().ok_or(Error::Nested)?;
         let mut lock = Self::open(ctx, key, false)?;
         if server::is_disturbed() {
-            // The earlier lock is closed only by this assignment.
+            // This assignment also closes the lock that was open before.
             lock = step.open_again(|| Self::open(ctx, key, true))?.ok_or(Error::Disturbed)?;
         }
         let result = body(&mut lock);
@@ -69,7 +69,7 @@ impl<'a> OpenLock<'a> {
         })
     }
 
-    /// Has a timer look at the lock after a step that was disturbed: its changes may have been undone, and other changes were left out.
+    /// After a disturbed step, has a timer look at the lock: the step's changes may have been undone, and some were left out.
     #[cold]
     #[inline(never)]
     pub(super) fn recheck_soon(&mut self) {
@@ -113,8 +113,7 @@ impl Environment for OpenLock<'_> {
     type Client = Blocked;
 
     fn table<R>(&mut self, body: impl FnOnce(&mut WaitTable<Blocked>) -> R) -> R {
-        // A lock that is idle may not be so after this, so an answer of yes is dropped. A lock that is not idle may count as such until the
-        // step is over.
+        // `body` may make an idle lock busy, so a cached answer of yes is dropped. An answer of no may stay until the step is over.
         self.idle = self.idle.filter(|idle| !idle);
         self.lent = true;
         TABLE.with(body)
@@ -133,7 +132,7 @@ impl Environment for OpenLock<'_> {
         if work < CHANGE {
             return BUDGET.with(|budget| budget.pay(work));
         }
-        // For a change, the server reads the name of the key again.
+        // A change costs more if the name is long, since the server reads the name again.
         let weight = LockRef { db: self.db(), key: self.key().as_ref() }.weight();
         BUDGET.with(|budget| budget.pay(work.saturating_mul(weight as u32)))
     }
@@ -209,7 +208,7 @@ impl<'a> LockAccess for OpenLock<'a> {
         }
     }
 
-    /// In a disturbed step, nothing new is granted: the lock may only look free.
+    /// After a disturbance nothing new is granted, since the lock may look free without being free.
     #[inline(always)]
     fn next_fence(&mut self, now: Now) -> Option<Fence> {
         if server::is_disturbed() { None } else { keyspace::next_fence(now.micros) }

@@ -62,7 +62,7 @@ fn may_be_kept(ctx: &Ctx<'_>, ask: &AcquireRequest<'_>, wait: &mut WaitOptions) 
     Ok(())
 }
 
-/// Gives up a place in the queue, or a grant that has not been claimed. Returns whether there was either.
+/// Gives up the owner's place in the queue, or a grant that the owner has not claimed. Returns whether there was one.
 pub(crate) fn leave(ctx: &Ctx<'_>, key: Arg<'_>, owner: &Owner<'_>) -> Result<bool, Error> {
     let GivenUp { any, others } = step(ctx, key, |lock| Ok(waiting::leave(lock, owner, now())))?;
     if !others.is_empty() {
@@ -83,7 +83,8 @@ pub(crate) fn release<'a, K: LockNames<'a>>(
     step(ctx, keys, |locks| Ok(waiting::release(locks, given, now)))
 }
 
-/// Sets the leases of all these locks, or of none, to the given length from now. Returns the end of the lease that ends first.
+/// Sets the lease of each of these locks to the given length from now. If one lease can't be set, sets none. Returns the end of the lease
+/// that ends first.
 pub(crate) fn extend<'a, K: LockNames<'a>>(
     ctx: &'a Ctx<'a>,
     keys: K,
@@ -127,7 +128,7 @@ pub(crate) fn settle(ctx: &Ctx<'_>, keys: &[Arg<'_>], waiter: Option<RequestId>)
     };
     match settled {
         Err(Error::WrongType) => {
-            // In that case nobody waits any more for the lock whose key holds another type.
+            // Nobody waits any more for a lock whose key holds another type.
             let others = keys.iter().filter(|key| LockKey::read(ctx, **key).is_err());
             others.for_each(|key| overwritten(ctx, *key));
             Ok(())
@@ -147,7 +148,7 @@ pub(crate) fn settle_left(ctx: &Ctx<'_>, keys: &[Arg<'_>]) -> Result<(), Error> 
     keys.step(ctx, leave, after_step)
 }
 
-/// Handles a key that holds another type.
+/// Handles a key that now holds another type: the lock's waiters and holders are told, and lapses are published.
 fn overwritten(ctx: &Ctx<'_>, key: Arg<'_>) {
     let db = ctx.db();
     for _ in 0..TABLE.with(|table| table.overwritten(LockRef { db, key: key.bytes() })) {

@@ -50,7 +50,7 @@ impl Set {
     }
 }
 
-/// A timer that is later than this, in ms, waits for a wall clock that has been set back.
+/// If a timer is more than this many ms late, the wall clock has been set back.
 const LATE: Millis = 250;
 
 static TICK: ServerCell<Tick> = ServerCell::new(Tick {
@@ -63,7 +63,7 @@ static TICK: ServerCell<Tick> = ServerCell::new(Tick {
 });
 
 impl Tick {
-    /// Listens to replicas only while somebody waits for them (`syncs`), and has them asked if there is something new to confirm.
+    /// Listens to replicas only while somebody waits for them (`syncs`). If there is something new to confirm, has the replicas asked.
     #[inline(never)]
     fn see_to_replicas(&mut self, syncs: bool) {
         if syncs != self.acks.is_some() {
@@ -82,7 +82,7 @@ impl Tick {
     }
 }
 
-/// Sets the timers for the work that is due next, unless timers are set that fire by then.
+/// Sets the timers for the work that is due next, unless they are already set for that time or earlier.
 pub(super) fn arm() {
     // The code that is running calls this function again when it has finished.
     if TICK.with(|tick| tick.running || tick.answering) {
@@ -118,7 +118,7 @@ pub(super) fn arm() {
     });
 }
 
-/// Called by the server's cron: sets timers anew that wait for a wall clock that has been set back.
+/// Called by the server's cron. After the wall clock was set back, sets the timers again that would fire too late.
 pub(super) fn on_duty() {
     let now = server::since_boot();
     TICK.with(|tick| {
@@ -136,7 +136,7 @@ pub(super) fn on_duty() {
             late.timer.stop();
         }
         if tick.acks.is_some() {
-            // In case a report of a replica was missed.
+            // A report of a replica may have been missed.
             tick.look_at_replicas(0);
         }
     });

@@ -30,7 +30,7 @@ pub(crate) fn most_work() -> u64 {
     BUDGET.with(|budget| budget.most()).into()
 }
 
-/// How long, in ms, the lock has been held that has been held longest of all locks with waiters.
+/// Of all locks with waiters, the longest time, in ms, for which one has been held.
 pub(crate) fn longest_held(ctx: &Ctx<'_>, now: Now) -> Millis {
     waiting::longest_held(&mut Server::new(ctx), now.millis(), |_, id| {
         let oldest = holders_of(ctx, id, 1, now).first.pop()?;

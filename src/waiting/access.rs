@@ -59,8 +59,8 @@ pub(crate) trait LockAccess: Environment {
     /// Ends one of several grants, and notes the event `why`.
     fn end(&mut self, fence: Fence, why: LockEvent);
 
-    /// Ends those of several grants whose leases were over before `now`, `most` at most, and notes each lapse. Returns the fences of the
-    /// ended grants.
+    /// If the lock has several grants, ends those whose leases were over before `now`, `most` at most, and notes each lapse. Returns the
+    /// fences of the ended grants.
     fn end_lapsed(&mut self, now: Millis, most: usize) -> Vec<Fence>;
 
     /// Ends all grants.
@@ -82,8 +82,8 @@ pub(crate) trait LockAccess: Environment {
     /// Whether a grant was made or has ended in this step.
     fn changed(&self) -> bool;
 
-    /// How many locks the places that have a grant of this lock to claim may wait for altogether. While they wait for as many, no further
-    /// place is given a grant that its owner has already.
+    /// The most locks for which places that still have to claim a grant of this lock may wait in all. At this number, no further place is
+    /// given a grant that its owner has already.
     fn most_unclaimed(&self) -> u32 {
         32
     }
@@ -195,7 +195,7 @@ pub(crate) struct Replicas {
     pub(crate) replicas: Vec<Offset>,
 }
 
-/// Why the work that is due has to wait.
+/// Whether and why the work that is due has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferral {
     /// The work does not have to wait.
@@ -239,7 +239,7 @@ pub(crate) enum LockEvent {
     Reentered,
     /// An owner re-entered with less room than its grant had.
     Upgraded,
-    /// A grant was made that has room for several holders.
+    /// A grant with room for several holders was made.
     Shared,
     /// An acquire was answered with null at once, or with an error.
     Refused,

@@ -50,7 +50,7 @@ impl Budget {
         self.step = 0;
     }
 
-    /// Pays for work of the step. Returns whether anything of the budget was left before.
+    /// Pays for work of the step. Returns whether there was any budget left before this payment.
     pub(crate) fn pay(&mut self, work: u32) -> bool {
         let had = self.step < self.size;
         self.step = self.step.saturating_add(work);
@@ -58,7 +58,7 @@ impl Budget {
         had
     }
 
-    /// Counts work that can't be put off, since it would be as much later.
+    /// Counts work that is done even if the budget is used up: to do it later would cost as much.
     pub(crate) fn spend(&mut self, work: u32) {
         self.turn = self.turn.saturating_add(work);
         self.most = self.most.max(self.turn);

@@ -59,9 +59,9 @@ pub(super) fn hold_answer<B: LocksAccess>(
     });
 }
 
-/// Looks how far the replicas are, has each client told whose grants enough replicas have confirmed, and asks the replicas about new
-/// grants. The server calls this when a replica has reported how far it is, when there is something new to ask and no question is open, and
-/// now and then. Returns in how many ms to call again, if there is more to do. (A report of a replica leads to a call in any case.)
+/// Looks how far the replicas are. If enough of them have confirmed a client's grants, has the client told. Also asks the replicas about
+/// new grants. The server calls this when a replica has reported how far it is, when there is something new to ask and no question is open,
+/// and now and then. Returns in how many ms to call again, if there is more to do. (A report of a replica leads to a call in any case.)
 pub(crate) fn confirm<H: Host>(host: &mut H, now: Now) -> Option<Millis> {
     if host.table(|table| table.replication.is_empty()) {
         return None;

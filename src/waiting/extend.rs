@@ -28,7 +28,8 @@ pub(crate) struct ExtendRequest<'a> {
     pub(crate) confirm: Option<Confirm>,
 }
 
-/// Sets the leases of all these locks to the requested length, counted from now, or of none. Returns the end of the lease that ends first.
+/// Sets the lease of each of these locks to the requested length, counted from now. If one lease can't be set, sets none. Returns the end
+/// of the lease that ends first.
 pub(crate) fn extend<B: LocksAccess>(
     locks: &mut B,
     caller: &mut impl Caller<B::One>,
@@ -73,8 +74,8 @@ fn may_extend<S: LockAccess>(
     if !limits.may_lengthen {
         return Err(Refusal::GraceOfLeases(lock.grace().leases));
     }
-    // An upgrade may have been lost in a failover, and its owner may believe to be alone. The owner has to acquire the lock again to say
-    // what room it wants.
+    // A failover may have lost an upgrade, so the owner may believe that it is the only holder. The owner has to acquire the lock again to
+    // say what room it wants.
     if !room.is_exclusive()
         && let grace @ 1.. = lock.grace().grants
     {
@@ -87,7 +88,7 @@ fn set<S: LockAccess>(lock: &mut S, extension: Extension, now: Now) {
     let Extension { fence, holds, until } = extension;
     lock.update(fence, GrantChange::NONE, until);
     if !lock.idle() {
-        // An owner that extends its grant knows of at least one hold.
+        // The owner must know of at least one hold, since it extends the grant.
         lock.here(|table, at| table.share_one_hold(at, fence, holds));
     }
     lease_moved(lock, fence, until, now);

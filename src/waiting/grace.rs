@@ -16,13 +16,13 @@
 use super::access::GraceLeft;
 use crate::lock::Millis;
 
-/// How often, in ms, to check whether a grace is over for a free lock with a queue, since the setting may change.
+/// If a free lock has a queue, how often, in ms, to check whether the grace is over. The setting may change meanwhile.
 pub(super) const LOOK_AGAIN: Millis = 100;
 
 /// How long, in ms, until the server has counted its good replicas again: it does so once a second.
 const REPLICAS_COUNTED: Millis = 1100;
 
-/// A process was away if it stood still, or did not check the time, for longer than this, in ms.
+/// If a process stood still, or did not check the time, for more than this many ms, it was away.
 pub(super) const AWAY: Millis = 1000;
 
 /// A moment on two clocks that nobody sets, in ms.
@@ -87,17 +87,17 @@ impl Grace {
         self.beat = Some(now);
     }
 
-    /// How long nothing new is to be granted, and no lease to be made longer.
+    /// For how long nothing new is granted, and for how long no lease is made longer.
     pub(crate) fn left(&mut self, now: Moment, length: GraceLength) -> GraceLeft {
         self.beat(now);
-        // Without a longest lease, there is no telling how long an old primary may live on.
+        // If no longest lease is set, nobody knows how long an old primary may live on.
         let lives_on = length.longest_lease.map_or(0, |lease| length.grants - lease);
         let leases = self.back.map_or(0, |back| (back.saturating_add(lives_on) - now.since_boot).max(0));
         let grants = (self.since.saturating_add(length.grants) - now.since_boot).max(leases);
         GraceLeft { grants: grants.max(0), leases }
     }
 
-    /// How long, in ms, the server may count replicas as good that are gone, since it was away.
+    /// For how long, in ms, the server may still count lost replicas as good, because it was away.
     pub(crate) fn replicas_uncounted(&mut self, now: Moment) -> Millis {
         self.beat(now);
         self.back.map_or(0, |back| (back.saturating_add(REPLICAS_COUNTED) - now.since_boot).max(0))
@@ -110,8 +110,8 @@ mod tests {
 
     const LENGTH: GraceLength = GraceLength { grants: 10_000, longest_lease: Some(7_000) };
 
-    /// The rest of the grace, of grants and of leases, and how long replicas are not counted. A server that has served for an hour stood
-    /// still, was then busy, and came back `later` ms ago.
+    /// A server that has served for an hour stands still for `stood_still` ms, is then busy for `busy` ms, and has been back for `later`
+    /// ms. Returns for how long it makes no grants, for how long it makes no lease longer, and for how long it does not count replicas.
     fn left(stood_still: Millis, busy: Millis, later: Millis) -> (Millis, Millis, Millis) {
         let mut grace = Grace::new();
         grace.begin(Moment { since_boot: 0, ran: 0 });

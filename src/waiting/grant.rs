@@ -97,8 +97,8 @@ pub(super) fn grant<const WAITED: bool, S: LockAccess>(
     Granted { got: Got { fence, holds, slot }, until, is_new }
 }
 
-/// Has the lock looked at when a grant gets its first slot: other waits of the same owner may want another slot, which they can't have any
-/// more.
+/// When a grant gets its first slot, has the lock looked at: other waits of the same owner may want another slot, which they can't get any
+/// more, and must be told.
 #[inline(never)]
 fn look_at_those_of_its_owner<S: LockAccess>(lock: &mut S, fence: Fence) {
     let is_first = lock.with_fence(fence).is_some_and(|held| held.grant.slot().is_none());
@@ -128,8 +128,8 @@ pub(super) fn grant_to_waiter<B: LocksAccess>(
     Some(granted)
 }
 
-/// Notes that a waiter with `ONCE`, which is still to be told, has no hold of its own of a lock that its owner held before: it shares that
-/// hold.
+/// For each lock that the owner of a waiter with `ONCE` held before: notes that the waiter, which is still to be told, has no hold of its
+/// own there, but shares its owner's hold.
 pub(super) fn share_holds<B: LocksAccess>(
     locks: &mut B,
     request: RequestId,

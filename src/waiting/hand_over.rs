@@ -9,8 +9,8 @@ use super::table::{Answer, LockRef, MessageKind, RequestId, WaitTable};
 use super::verdict::{Conflict, Decision, Standing, Verdict, judge};
 use crate::lock::{AcquireRequest, Fence, Now, Owner, ReentryError, Value};
 
-/// How many of a holder's own waiters its re-entries may pass over in one step, because they want what the holder can't have yet. The
-/// holder's further waiters wait until one of these is served, or until they are at the head of the queue.
+/// The most waiters of a holder's own that its re-entries pass over in one step, because these waiters want what the holder can't have yet.
+/// The holder's other waiters wait until one of these is served, or until they are at the head of the queue.
 const PASSED: usize = 2;
 
 /// Ends the grant with this fence, for the reason `why`. The next waiters get its room in the same step.
@@ -38,7 +38,7 @@ fn pass_on_room<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: 
     }
 }
 
-/// Ends one of several grants, and leaves it to the caller to hand over its room.
+/// Ends one of several grants. The caller has to hand over its room.
 fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     lock.end(fence, why);
     if !lock.idle() {
@@ -46,7 +46,8 @@ fn end_one<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
     }
 }
 
-/// Ends a grant in a step that looks at all grants: the room of one of several grants goes to nobody until the others have been looked at.
+/// Ends a grant in a step that looks at all grants of a lock. If there are other grants, the room is not handed over until they have been
+/// looked at.
 pub(super) fn end_with_others<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent, now: Now) {
     match lock.value().is_some_and(Value::is_one) {
         true => pass_on(lock, fence, why, || now),
@@ -72,7 +73,7 @@ pub(super) fn pass_on_all<S: LockAccess>(lock: &mut S, why: LockEvent, now: impl
     }
 }
 
-/// Gives the lock, whose grants in the key have ended, to the next waiters, or frees it.
+/// Gives the lock to the next waiters, or frees it. All grants that are still in its key have ended.
 fn hand_on<S: LockAccess>(lock: &mut S, now: Now) {
     if !grant_heads(lock, true, now) {
         lock.free();
@@ -81,7 +82,7 @@ fn hand_on<S: LockAccess>(lock: &mut S, now: Now) {
 
 /// Drops what the table knows of a grant.
 fn forget<S: LockAccess>(lock: &mut S, fence: Fence, why: LockEvent) {
-    // An owner knows of a grant that it has released, or that it was never told of.
+    // An owner is not told of the end of a grant that it released itself, or never knew of.
     let lost = !matches!(why, LockEvent::Released | LockEvent::TakenBack);
     lock.here(|table, at| table.end_grant(at, fence, lost.then_some(MessageKind::Lost)));
 }
@@ -285,7 +286,7 @@ pub(super) fn reenter<S: LockAccess>(lock: &mut S, owner: &Owner<'static>, now: 
         } else {
             lock.pay(CHANGE);
             if passed > 0 {
-                // The owner may have got a slot, with which a waiter that was passed over may never fit.
+                // The owner may have got a slot now. A waiter that was passed over may never fit with this slot, so all are served again.
                 (seen, passed) = (None, 0);
             }
         }

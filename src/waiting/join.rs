@@ -103,8 +103,8 @@ fn look_later<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict], request: Requ
     }
 }
 
-/// Refuses an owner that would wait ahead of the queue, to have its grant with less room, if another owner already does: the two would wait
-/// for each other.
+/// Refuses an owner that would wait ahead of the queue for less room, if another owner already waits in that way: the two would wait for
+/// each other.
 fn may_upgrade<B: LocksAccess>(locks: &mut B, verdicts: &[Verdict]) -> Result<(), Refusal> {
     for (number, conflict) in conflicts(verdicts) {
         let (Some(fence), lock) = (conflict.upgrade, locks.lock(number)) else { continue };
@@ -160,7 +160,8 @@ fn join<B: LocksAccess>(
         return Ok(Some(request));
     };
     let (mut ask, limits) = (ask.to_owned(), caller.limits());
-    // Until it is claimed, a grant lasts no longer than this. The claim says whether it has a session, and whether replicas confirm it.
+    // Until the owner claims the grant, the grant lasts no longer than `limits.claim`. The claim says whether the grant has a session, and
+    // whether replicas confirm it.
     (ask.lease, ask.session) = (ask.lease.min(limits.claim), false);
     let place = known_place(locks, &ask);
     if place.is_none_or(|(_, earlier)| earlier != client_id)
@@ -175,7 +176,7 @@ fn join<B: LocksAccess>(
         locks.here_all(|table, all| {
             table.keep_place(request, arrival);
             if is_shared {
-                // The owner may fit now.
+                // The owner may have asked for more room than before, and so may fit now.
                 all.iter().for_each(|at| _ = table.locks.look_by(*at, 0));
             }
         });
@@ -215,7 +216,7 @@ pub(super) fn may_keep<B: LocksAccess>(
     may_hang(locks, caller.id(), new, most)
 }
 
-/// Refuses `new` further locks if too many would depend on the connection.
+/// Refuses a place or a session if too many locks would depend on the connection. `new` is the weight of its locks.
 fn may_hang<B: LocksAccess>(locks: &mut B, client: u64, new: usize, most: usize) -> Result<(), Refusal> {
     let hang = |table: &mut WaitTable<_>| table.connections.weight_of(client).saturating_add(new);
     if new > 0 && locks.first().table(hang) > most { Err(Refusal::MaxPlaces) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Finds how long the lock has been held that has been held longest of those that somebody waits for.
+//! Finds, of all locks with waiters, the longest time for which one has been held.
 
 use super::access::Environment;
 use super::table::LockId;
@@ -7,9 +7,9 @@ use crate::lock::Millis;
 /// The most locks that are looked at for one answer.
 const LOOKS: usize = 200;
 
-/// How long, in ms, the lock has been held that has been held longest of all locks with waiters; 0 if none is held. `look` returns when a
-/// lock's oldest grant was made. The answer is exact, unless more than `LOOKS` locks that had been held for longer have changed hands since
-/// the last query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
+/// Of all locks with waiters, the longest time, in ms, for which one has been held; 0 if none is held. `look` returns when a lock's oldest
+/// grant was made. The answer is exact, unless more than `LOOKS` locks that had been held for longer have changed hands since the last
+/// query. In that case it is the longest time of the locks that were looked at, and the next query goes on from there.
 pub(crate) fn longest_held<A: Environment>(
     env: &mut A,
     now: Millis,

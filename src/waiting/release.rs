@@ -38,7 +38,7 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     let fence = grant.fence();
     let released = lock::decide_release(Some(grant), given.fence, given.all)?;
     if released == Released::Ended && lock.value().is_some_and(Value::is_one) && lock.idle() {
-        // Most releases end here.
+        // This is the fast path of most releases.
         lock.note(LockEvent::Released);
         lock.free();
         return Some(0);
@@ -46,8 +46,8 @@ fn release_one<S: LockAccess>(lock: &mut S, given: ReleaseRequest<'_>, now: impl
     Some(give_back(lock, fence, released, |lock| pass_on(lock, fence, LockEvent::Released, now)))
 }
 
-/// Releases one of several grants. Lapsed grants of others end first, but their room goes to nobody until the owner's own grant is as this
-/// release leaves it. So a client never releases a hold that another client of the same owner, which waited, is given in this step.
+/// Releases one of several grants. Lapsed grants of others end first, but their room is handed over only after the release. Otherwise this
+/// step could give a hold to another, waiting client of the same owner, and then release that hold.
 #[inline(never)]
 fn release_among<S: LockAccess>(
     lock: &mut S,
@@ -90,7 +90,7 @@ fn give_back<S: LockAccess>(lock: &mut S, fence: Fence, released: Released, end:
 /// Ends the grant with this fence, or all grants, whoever holds them. Returns the ended grants.
 pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl Fn() -> Now) -> Vec<Grant> {
     match lock.value().map(Value::is_one) {
-        // A grant that has lapsed is not its owner's any more.
+        // Grants that have lapsed end first, since they are not their owners' any more.
         Some(false) => _ = settle(lock, now()),
         None => revive(lock, &now),
         Some(true) => (),
@@ -107,8 +107,8 @@ pub(crate) fn break_<S: LockAccess>(lock: &mut S, fence: Option<u64>, now: impl 
     broken
 }
 
-/// Gives back the grants of a lock that looks free, if connections keep these grants alive (see `sessions::outlives`). A timer serves the
-/// waiters, since the client did not mean another owner's grant.
+/// If a lock looks free but connections keep grants of it alive (see `sessions::outlives`), gives these grants back. A timer serves the
+/// waiters: if a waiter got its grant in this step, the command might end that grant.
 #[inline(always)]
 fn revive<S: LockAccess>(lock: &mut S, now: impl Fn() -> Now) {
     if !lock.idle() {

@@ -103,7 +103,7 @@ fn answer_next<H: Host>(host: &mut H, answers: &mut usize) -> bool {
 /// Ends the wait whose time was up first. Returns whether a waiter in a queue timed out; `None` if nobody's time is up.
 fn end_next_wait<H: Host>(host: &mut H, rest: Deferral, now: Now) -> Option<bool> {
     if rest == Deferral::None {
-        // The waiter could perhaps have the lock by now, if work on the lock that is due were done first.
+        // Due work on the lock might give the lock to the waiter, so that work is done first.
         while let Some(id) = host.table(|table| table.next_overdue_with_wait(now.millis())) {
             look(host, rest, Lane::Look, &id, now.millis());
             if is_over(host) {
@@ -153,7 +153,7 @@ fn look_at_next<H: Host>(host: &mut H, rest: Deferral, lane: Lane, now: Millis) 
 
 fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Millis) {
     let again = match rest {
-        // The work is the primary's.
+        // This server is a replica: the primary does the work, and this server only drops what it knows.
         Deferral::Replica => {
             let sent_away = host.table(|table| table.demoted_at(id));
             host.spend(LOOK.saturating_mul(sent_away as u32));
@@ -164,7 +164,7 @@ fn look<H: Host>(host: &mut H, rest: Deferral, lane: Lane, id: &LockId, now: Mil
     host.table(|table| match again {
         Some(again) => {
             table.locks.set_timer(lane, id.to_ref(), now.saturating_add(again));
-            // A command that comes earlier must compare the lock with its key: more may be due than its timers say.
+            // If a command comes before the next look, it must compare the lock with its key: more may be due than the lock's timers say.
             table.locks.change(id.to_ref(), |entry| entry.recheck_next());
         }
         None => table.locks.put_off(lane, id.to_ref(), now),
@@ -199,7 +199,7 @@ fn moved_away<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
 /// Does the due work for a lock whose slot is moving to this server, if a connection keeps a grant of it alive here. Otherwise the lock
 /// counts as moved away. Returns in how many ms to look again, if waiters are left.
 fn settle_arriving<H: Host>(host: &mut H, id: &LockId) -> Option<Millis> {
-    // The look may find that the lease is over, and that the session outlives it.
+    // If the lease is over, reading the key deletes it. Then a session may outlive the lease, so `has_expired` is asked afterwards.
     let sessions = host.table(|table| table.locks.lock(id.to_ref()).session_fences());
     let alive = sessions.into_iter().any(|fence| host.lease_end(id, fence, Millis::MIN).is_some());
     if alive || host.table(|table| table.locks.lock(id.to_ref()).has_expired()) {

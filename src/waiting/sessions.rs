@@ -43,15 +43,15 @@ pub(super) fn bind<C: Copy>(
 ) {
     let renew_at = next_renewal(lease, now);
     table.sessions().start(at, Session { client, fence, lease, renew_at, over: false });
-    // The lease may end before the renewal, which is allowed.
+    // The lease may end before the renewal, so an earlier look is needed.
     if until < Deadline::At(renew_at) {
         table.locks.renew_by(at, next_look(until.left(now), now));
     }
 }
 
-/// Binds a grant to a waiter's connection even if its lease is over, provided that another connection's session outlives that and has not
-/// given the grant back yet (see `outlives`). From now on the session is the waiter's, and gives the grant back as the other would have
-/// done.
+/// Binds a grant to a waiter's connection even though its lease is over, if a session of another connection outlives the end of the lease
+/// and has not given the grant back yet (see `outlives`). The session then passes to the waiter's connection, and still gives the grant
+/// back.
 pub(super) fn bind_overdue<A: Environment>(
     env: &mut A,
     at: LockRef<'_>,
@@ -69,9 +69,9 @@ pub(super) fn bind_overdue<A: Environment>(
     }
 }
 
-/// Called when the server has deleted a lock because its lease is over. Returns whether the session of `grant` outlives that: its renewal
-/// was due before, and this server has stood still since, so that nobody else can have been granted the lock. The next step on the lock,
-/// for which a timer is set, gives the grant back (`revive`).
+/// Called when the server has deleted a lock because its lease is over. Returns whether the session of `grant` outlives the deletion. It
+/// does if its renewal was due before and this server has stood still since, so that nobody else can have been granted the lock. The next
+/// step on the lock, for which a timer is set, gives the grant back (`revive`).
 pub(crate) fn outlives<A: Environment>(env: &mut A, at: LockRef<'_>, grant: &Grant, now: Now) -> bool {
     let outlives = overdue(env, at, grant, now).is_some();
     if outlives {
@@ -133,7 +133,7 @@ pub(crate) fn outliving<A: Environment>(
     value.lapsed(until, now.millis()).filter_map(outlives).collect()
 }
 
-/// The end of the lease if its session renews it now; `None` if the session may not renew it.
+/// The end of the grant's lease if the session renews the lease now; `None` if the session may not renew it.
 fn renewed<A: Environment>(env: &mut A, grant: &Grant, session: &Session, now: Now) -> Option<Deadline> {
     let limits = env.limits();
     lock::within_age(grant, session.lease, limits, now.start).filter(|_| limits.may_lengthen)
@@ -162,7 +162,7 @@ pub(super) fn revive<S: LockAccess>(lock: &mut S, now: Now) {
     }
 }
 
-/// When a session is to look at its lease of which `left` ms are left: before it ends.
+/// When a session looks at its lease again, if `left` ms of the lease are left: well before the lease ends.
 pub(super) fn next_look(left: Millis, now: Millis) -> Millis {
     now.saturating_add(left / RENEWALS_PER_LEASE)
 }

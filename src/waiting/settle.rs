@@ -101,8 +101,8 @@ pub(super) fn settle_own<S: LockAccess>(lock: &mut S, owner: &Owner<'_>, now: No
     fence_of(lock) == Some(fence)
 }
 
-/// Ends those of several grants whose leases are over, unless their sessions outlive that. Their room is for the next waiters. Returns
-/// whether all of them have been ended.
+/// If a lock has several grants, ends those whose leases are over, unless their sessions outlive the end of the lease. Their room is left
+/// for the next waiters. Returns whether all of them have been ended.
 pub(super) fn end_lapsed<S: LockAccess>(lock: &mut S, now: Now) -> bool {
     let Some(value) = lock.value().filter(|value| !value.is_one()) else { return true };
     let mut lapsed: Vec<Fence> =
@@ -147,7 +147,8 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
     all
 }
 
-/// Has the holders' own waiters re-enter, and ends an upgrade whose grant has ended. Returns whether all waiters were looked at.
+/// Has waiters whose owners already hold the lock re-enter, and ends an upgrade whose grant has ended. Returns whether all such waiters
+/// were looked at.
 fn reenter_all<S: LockAccess>(lock: &mut S, recheck: bool, now: Now) -> bool {
     check_upgrade(lock);
     let several = match lock.value() {
@@ -234,14 +235,15 @@ fn settle_session<S: LockAccess>(lock: &mut S, session: Session, now: Now) -> bo
         lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
         return true;
     };
-    // Somebody may have cut the lease short, so that it ends before the next renewal.
+    // Somebody may have shortened the lease, so that it ends before the next renewal.
     let renew = session.renew_at <= now.millis() || held.deadline < Deadline::At(session.renew_at);
-    // The server tells of each connection that closes. But a renewal that could go on forever must not rely on that alone.
+    // The server reports each connection that closes. But without this check, one missed report would renew a lease forever.
     if session.over || renew && !lock.is_open(session.client) {
-        // Some servers tell of a closed connection only after the timers have run. In that case the session passes to this waiter.
+        // The session passes to a waiter that is still to be told of this grant, if there is one. (Some servers report a closed connection
+        // only after the timers have run.)
         if lock.here(|table, at| table.has_successor(at, fence)) {
             if session.renew_at <= now.millis() {
-                // It may be some time until the waiter is told.
+                // It may take some time until the waiter is told, so the next renewal is put off.
                 let renew_at = sessions::next_renewal(session.lease, now.millis());
                 lock.change(|entry| entry.renew_session_at(fence, renew_at));
             }

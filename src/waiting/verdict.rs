@@ -67,7 +67,7 @@ pub(super) enum Standing {
     First { over: bool },
 }
 
-/// Turns a verdict into one for a lock that could not be settled: an owner keeps what it has of the lock, and for all others the lock
+/// Changes a verdict to fit a lock that could not be settled: an owner may re-enter the grant that it has, and for all others the lock
 /// counts as taken.
 #[cold]
 #[inline(never)]
@@ -125,7 +125,7 @@ pub(super) fn judge<S: LockAccess>(
 }
 
 /// Decides whether a request for which there is room may be granted now. The error says for how long nothing new is granted (see
-/// `Conflict`). In a grace, nothing is granted. A grace may have ended just now, so waiters come first.
+/// `Conflict`). In a grace, nothing is granted. Waiters go first, since a grace may have ended just now.
 #[inline(always)]
 fn may_grant<S: LockAccess>(lock: &mut S, standing: Standing) -> Result<(), Option<Millis>> {
     match (lock.grace().grants, standing) {

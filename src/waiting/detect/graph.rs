@@ -30,11 +30,11 @@ pub(super) struct Need {
     pub(super) others: Vec<Other>,
     /// Waits that are served before this one, and need more than room.
     pub(super) ahead: Vec<Number>,
-    /// The least room of the waits that are served before this one, and need only room.
+    /// The least room that is asked for by the waits that are served before this one and need only room.
     pub(super) room: Room,
 }
 
-/// A holder of a lock, other than the waiting owner. It goes if it has no waits, or if one of its waits ends.
+/// A holder of a lock, other than the waiting owner. It is expected to release the lock if it has no waits, or once one of its waits ends.
 #[derive(Debug)]
 pub(super) struct Other {
     pub(super) holder: Holder,
@@ -168,7 +168,7 @@ impl Graph {
 }
 
 impl Other {
-    /// Whether this holder never goes.
+    /// Whether this holder never releases the lock.
     fn stays(&self, stuck: &[bool]) -> bool {
         let waits = !self.waits.is_empty() && self.waits.iter().all(|wait| is(stuck, *wait));
         waits || self.keeper.is_some_and(|keeper| is(stuck, keeper))

@@ -112,7 +112,7 @@ impl<B: LocksAccess, C: Caller<B::One>> Search<'_, B, C> {
     fn other(&mut self, id: &LockId, holder: Holder) -> Other {
         let owner = holder.grant.owner().into_owned();
         let left = MOST.saturating_sub(self.looked);
-        // If an owner has more waits than can be looked at, one of them may end.
+        // If an owner has too many waits to look at, one of them is assumed to end.
         let waits = self.table(|table| table.waiters.waits_of(&owner, left));
         let all = waits.is_some();
         self.looked += waits.as_ref().map_or(left, Vec::len);

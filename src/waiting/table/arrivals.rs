@@ -76,13 +76,14 @@ impl<C: Copy> WaitTable<C> {
     fn grant_to_place(&mut self, request: RequestId, until: Deadline, now: Millis) {
         let Some(waiter) = self.waiters.get_mut(request) else { return };
         if let Deadline::At(last) = until {
-            // Settings may allow a shorter lease than the owner asked for, and the owner may be told the lease.
+            // The grant's lease may be shorter than the owner asked for, because of a setting. A `start` message tells the owner the lease
+            // of the grant.
             waiter.ask.lease = waiter.ask.lease.min(last.saturating_sub(now));
         }
         let WaitKind::Notified(channel) = &waiter.way else { return };
         let (locks, owner, channel) = (waiter.locks.clone(), waiter.ask.owner.clone(), channel.clone());
-        // This is later than the end of the lease, which may be as short and rounded up by a millisecond. So if the lease lapses, the lapse
-        // comes first, and the owner is told of it.
+        // This is later than the end of the lease, even if that end was rounded up by a millisecond. So a lapse comes first, and the owner
+        // is told of the lapse.
         let ends = now.saturating_add(waiter.ask.lease).saturating_add(3);
         self.waiters.end_by(request, ends);
         for lock in locks.all() {

@@ -21,13 +21,14 @@ const LONGEST: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Busy {
     pub(crate) waits: u64,
-    /// How many of these waits may have been for other locks.
+    /// By how much `waits` may be too great: that many of the waits may have been for other locks.
     pub(crate) error: u64,
     /// When the last of these waits began.
     pub(crate) last: Micros,
 }
 
-/// The locks and their counts, the greatest count first. The table is made for the first wait, since its hash has a seed of its own.
+/// The locks and their counts, the greatest count first. The table is made at the first wait, and not before, since its hash needs a random
+/// seed.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq))]
 pub(super) struct Busiest(Option<IndexMap<LockId, Busy, RandomState>>);
@@ -55,7 +56,7 @@ impl Busiest {
                 (table.insert_full(id.clone(), Busy { waits, error, last: now }).0, waits)
             }
         };
-        // The lock moves ahead of all locks that have the count that it had before.
+        // The lock moves ahead of all other locks with its previous count.
         let before = table.get_range(..rank);
         let first = before.map_or(rank, |before| before.partition_point(|_, busy| busy.waits >= waits));
         if first < rank {

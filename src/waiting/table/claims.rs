@@ -7,13 +7,14 @@ use crate::lock::{Fence, Owner};
 use crate::waiting::GivenUp;
 
 impl<C: Copy> WaitTable<C> {
-    /// Keeps an owner's place when the owner asks again for the same locks. The terms of the new request apply.
+    /// Keeps an owner's place when the owner asks again for the same locks. The options of the new request replace the old ones.
     pub(crate) fn keep_place(&mut self, request: RequestId, arrival: Arrival<C>) {
         let client = arrival.client_id;
         let Some((earlier, locks)) = self.waiters.ask_again(request, arrival) else { return };
         self.connections.remove_place(earlier, request);
         self.connections.add_place(client, request, locks.weight());
-        // The request no longer goes ahead of others. Whether it does is decided when it is tried, soon, with all of its locks.
+        // The request no longer goes ahead of others. It is tried soon with all of its locks, and then it is decided again whether it goes
+        // ahead.
         for at in locks.names().filter(|_| locks.are_several()) {
             self.locks.change(at, |entry| entry.withdraw_upgrade(request));
         }
@@ -39,7 +40,8 @@ impl<C: Copy> WaitTable<C> {
         GivenUp { any: true, others }
     }
 
-    /// Drops a place whose owner has been told to start. The owner knows of the grant, which no longer depends on a connection.
+    /// Drops a place whose owner has been told to start its work. The owner knows of the grant, so the grant no longer depends on a
+    /// connection.
     pub(crate) fn start(&mut self, request: RequestId) {
         let Some(waiter) = self.waiters.get(request) else { return };
         let locks = waiter.locks.clone();
@@ -59,7 +61,7 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Claims a grant for all places that had it to claim, since the owner has been told of it.
+    /// Claims a grant for all places that have not claimed it yet, since the owner has been told of the grant.
     fn claim(&mut self, at: LockRef<'_>, fence: Fence) {
         let unclaimed: Vec<RequestId> = self.locks.lock(at).grants.unclaimed(fence).collect();
         if unclaimed.is_empty() {
@@ -78,16 +80,16 @@ impl<C: Copy> WaitTable<C> {
         self.listeners().knows(at, fence);
     }
 
-    /// Notes that the owner has been told of this grant and its hold. Places have claimed the grant then, and the hold is not taken back if
-    /// a waiter goes away before it is told.
+    /// Notes that the owner has been told of this grant and its hold. So the grant counts as claimed by all of the owner's places, and the
+    /// hold is not taken back if another waiter of the owner goes away before that waiter is told.
     pub(crate) fn share_hold(&mut self, at: LockRef<'_>, fence: Fence) {
         self.claim(at, fence);
         self.locks
             .change(at, |entry| entry.grants.change(fence, |record| record.pending.share_with_blocked()));
     }
 
-    /// Notes that the owner has been told of one hold of this grant, which has `holds`. If the owner had been told of none before, one
-    /// waiter now shares its hold.
+    /// Notes that the owner has been told of one hold of this grant, which has `holds` holds in all. If the owner had not been told of any
+    /// hold before, the first waiter that is still to be told now shares its hold with the owner.
     pub(crate) fn share_one_hold(&mut self, at: LockRef<'_>, fence: Fence, holds: u32) {
         self.claim(at, fence);
         let mut given =

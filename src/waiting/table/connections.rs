@@ -134,7 +134,7 @@ impl Connections {
         self.closed.len()
     }
 
-    /// The grants of a lock, after the fence `seen`, that connections kept alive which have closed: `most` of each connection at most.
+    /// The grants of a lock, after the fence `seen`, whose connections have closed: at most `most` for each connection.
     pub(super) fn closed_sessions(
         &self,
         id: &LockId,
@@ -157,8 +157,8 @@ impl Connections {
         !self.closed.is_empty()
     }
 
-    /// A connection that has closed, and its next session and place to be ended. The last place comes first, so that no place of the
-    /// connection is granted what another place gives up.
+    /// A connection that has closed, and its next session and next place to end. Places are ended from the last to the first, so that no
+    /// place of the connection is granted what another place gives up.
     pub(super) fn next_of_closed(&self) -> Option<Closed> {
         let client = *self.closed.first()?;
         let connection = self.by_client.get(&client)?;

@@ -8,8 +8,8 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Millis;
 
 impl<C: Copy> WaitTable<C> {
-    /// The next lock to be looked at for the waiter whose time was up first: a lock that is due, and that the waiter might have got
-    /// already. Over as many turns as that takes, each lock of the waiter is returned at most once.
+    /// The next lock to look at before the waiter whose time was up first is told so: a lock that is due, and that the waiter might already
+    /// have got. This may take several turns, but each lock of the waiter is returned at most once.
     pub(crate) fn next_overdue_with_wait(&mut self, now: Millis) -> Option<LockId> {
         let request = self.waiters.timers.first_timed_out(now)?;
         let locks = self.waiters.get(request)?.locks.all();
@@ -38,7 +38,7 @@ impl<C: Copy> WaitTable<C> {
         Some(phase == Some(Phase::Queued))
     }
 
-    /// When something is to be done next; 0: now.
+    /// When the next work is due; 0: now.
     pub(crate) fn next_due(&self) -> Option<Millis> {
         if self.connections.has_closed() || !self.locks.sweeps.is_empty() {
             return Some(0);
@@ -69,8 +69,8 @@ impl<C: Copy> WaitTable<C> {
         true
     }
 
-    /// Tells waiters and holders that the key holds another type. Returns how many grants have lapsed that were kept because their sessions
-    /// outlived a freeze.
+    /// Tells waiters and holders that the key holds another type. Grants that were kept because their sessions outlived a freeze lapse now.
+    /// Returns the number of these grants.
     pub(crate) fn overwritten(&mut self, at: LockRef<'_>) -> usize {
         for _ in 0..AT_A_TIME {
             let Some(request) = self.locks.lock(at).head() else { break };
@@ -228,7 +228,7 @@ mod tests {
         assert!(table.locks.is_empty());
     }
 
-    /// A renewal that a turn did not get to counts as overdue.
+    /// If a turn ends before a renewal that was due, the renewal counts as overdue.
     #[test]
     fn a_session_whose_renewal_is_left_for_the_next_turn_may_outlive_its_lease() {
         let mut table = WaitTable::<RequestId>::new();

@@ -43,18 +43,19 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Runs `body` on the table that knows this request: this one, or the table of an earlier time as a primary.
+    /// Runs `body` on the table that knows this request: the present table, or one from before a demotion.
     #[inline]
     pub(crate) fn with_table_of<R>(&mut self, request: RequestId, body: impl FnOnce(&mut Self) -> R) -> R {
         self.with_first(|table| request <= table.waiters.last_request(), body)
     }
 
-    /// Runs `body` on a table with a wait that has timed out at `now`: the table of an earlier time, if there is one, or else this table.
+    /// Runs `body` on an earlier table with a wait that has timed out by `now`, if there is one, or else on the present table.
     pub(crate) fn with_timed_out<R>(&mut self, now: Millis, body: impl FnOnce(&mut Self) -> R) -> R {
         self.with_first(|table| table.waiters.timers.first_timed_out(now).is_some(), body)
     }
 
-    /// Runs `body` on the first table of an earlier time for which `is_meant` is true, or else on this table.
+    /// Runs `body` on the first of the earlier tables (from before demotions) for which `is_meant` is true. If there is none, runs `body`
+    /// on the present table.
     #[inline]
     fn with_first<R>(&mut self, is_meant: impl Fn(&Self) -> bool, body: impl FnOnce(&mut Self) -> R) -> R {
         let number = self.earlier.iter().position(|earlier| is_meant(&earlier.table));
@@ -69,7 +70,7 @@ impl<C: Copy> WaitTable<C> {
         result
     }
 
-    /// Drops a little of what is known of an earlier time. Returns how much work that was; 0 if there is nothing to drop.
+    /// Drops a little of an earlier table. Returns how much work that was; 0 if there is nothing to drop.
     pub(super) fn drop_some_earlier(&mut self) -> usize {
         let Some(number) = self.earlier.iter().position(Earlier::has_locks_to_drop) else { return 0 };
         let work = self.earlier.get_mut(number).map_or(0, Earlier::drop_some);
@@ -77,8 +78,8 @@ impl<C: Copy> WaitTable<C> {
         work
     }
 
-    /// When something is to be done for an earlier time: now if locks are to be dropped, or else when a client that is still blocked times
-    /// out. A function of its own, so that a handover does not pay for it.
+    /// When the next work on an earlier table is due: now if it has locks to drop, or else when one of its clients that are still blocked
+    /// times out. A function of its own, so that a handover does not pay for it.
     #[cold]
     pub(super) fn next_due_earlier(&self) -> Option<Millis> {
         let next = |earlier: &Earlier<C>| match earlier.has_locks_to_drop() {
@@ -88,7 +89,7 @@ impl<C: Copy> WaitTable<C> {
         self.earlier.iter().filter_map(next).min()
     }
 
-    /// Takes over the answers and messages of an earlier time, and removes its table if nothing is left in it.
+    /// Takes over the answers and messages of an earlier table, and removes that table if nothing is left in it.
     fn take_over(&mut self, number: usize) {
         let Some(earlier) = self.earlier.get_mut(number) else { return };
         self.outgoing.append(&mut earlier.table.outgoing);
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(table.earlier.len(), 0);
     }
 
-    /// The new role knows nothing of the earlier one, and the other way round.
+    /// The present table knows nothing of the earlier one, and the earlier table knows nothing of the present one.
     #[test]
     fn a_session_of_the_new_role_outlives_those_of_the_earlier_one() {
         let mut table = WaitTable::<RequestId>::new();
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(table.earlier.len(), 0);
     }
 
-    /// Some servers send blocked clients away only later.
+    /// Some servers do not send blocked clients away at once when they are demoted.
     #[test]
     fn a_client_that_is_still_blocked_is_told_that_its_time_is_up() {
         let mut table = WaitTable::new();

@@ -9,7 +9,7 @@ use super::{AT_A_TIME, LockId, LockRef, WaitTable};
 use crate::lock::Fence;
 
 impl<C: Copy> WaitTable<C> {
-    /// Takes a waiter out of its queues. This is the only way out, whatever the reason. Returns whether the waiter was in them.
+    /// Takes a waiter out of its queues, whatever the reason: no other code does so. Returns whether the waiter was in its queues.
     pub(super) fn leave(&mut self, request: RequestId, next: Phase) -> bool {
         let Self { waiters, locks, observers, .. } = self;
         if !waiters.leave(request, next) {
@@ -22,8 +22,8 @@ impl<C: Copy> WaitTable<C> {
             let at = lock.id.to_ref();
             let granted = lock.fence().filter(|_| next.is_granted());
             let head = locks.leave(at, &waiter.ask.owner, hold, granted).and_then(|head| waiters.get(head));
-            // There may be room for the waiters behind it. Or, if it waited for several locks, this one may be free, and was only reserved
-            // for it.
+            // There may be room for the waiters behind this waiter. Or, if it waited for several locks, this lock may have been free and
+            // only reserved for it.
             if head.is_some_and(|head| several || !head.ask.room.is_exclusive()) {
                 locks.look_by(at, 0);
             }
@@ -57,7 +57,8 @@ impl<C: Copy> WaitTable<C> {
         for lock in locks.all() {
             let Some(granted) = lock.fence() else { continue };
             let at = lock.id.to_ref();
-            // The waiter was told, but in vain, so its connection gets no session. A session that the connection had before stays.
+            // The waiter's answer did not arrive, so its connection gets no session. If the connection had a session before, that session
+            // stays.
             let entry = self.locks.lock(at);
             let keeps = entry.grants.session(granted).is_some_and(|session| session.client == client);
             if keeps && told && entry.grants.hold(granted, request).is_some_and(|hold| hold.binds) {
@@ -88,8 +89,8 @@ impl<C: Copy> WaitTable<C> {
         }
     }
 
-    /// Gives up a place. What it had been granted is taken back, but the grant may live on by other holds of its owner. Returns how many
-    /// locks the place was for.
+    /// Gives up a place. The holds that it had been granted are taken back, but a grant goes on if its owner has other holds. Returns how
+    /// many locks the place was for.
     pub(crate) fn give_up(&mut self, request: RequestId) -> u32 {
         let Some(waiter) = self.waiters.get(request) else { return 0 };
         let locks = waiter.locks.all().len() as u32;
@@ -163,16 +164,16 @@ impl<C: Copy> WaitTable<C> {
     ) -> usize {
         for ended in 0..most {
             let Some(fence) = self.locks.lock(at).next_known(None) else { return ended };
-            // A grant that was kept, to be given back, is not given back.
+            // If the grant was kept to be given back, it no longer is.
             self.locks.change(at, |entry| entry.grants.change(fence, |record| record.expired = None));
             self.end_grant(at, fence, Some(kind));
         }
         most
     }
 
-    /// Drops what is known of a lock that is not this server's any more. If its grant comes back one day, no session or hold of today may
-    /// end it. Places and listening holders are told. Returns how many waiters and holders were sent away: `AT_A_TIME` if there may be
-    /// more.
+    /// Drops what is known of a lock that now belongs to another server. If the same grant moves back later, no present session or pending
+    /// hold may end it. Places and listening holders are told. Returns how many waiters and holders were sent away: `AT_A_TIME` if there
+    /// may be more.
     pub(crate) fn send_away(&mut self, at: LockRef<'_>) -> usize {
         let places = self.locks.lock(at).queue.iter().filter(|request| self.waiters.is_place(*request));
         let queued: Vec<RequestId> = places.take(AT_A_TIME).collect();

@@ -17,7 +17,7 @@ pub(crate) struct LockEntry {
     pub(super) queue: Queue,
     pub(super) grants: GrantRecords,
     pub(super) timers: LockTimers,
-    /// The total number of locks for which places waited that have a grant of this lock to claim.
+    /// How many locks the places that still have to claim a grant of this lock wait for, in all.
     pub(super) unclaimed_locks: u32,
     /// A re-entry has been put off until some of these grants are claimed.
     pub(super) put_off: bool,
@@ -29,7 +29,7 @@ pub(crate) struct LockEntry {
     pub(super) recheck: bool,
 }
 
-/// A holder that waits to have its grant with less room.
+/// A holder that waits to reduce the room of its grant.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct Upgrader {
@@ -177,9 +177,9 @@ impl LockEntry {
         Some(message)
     }
 
-    /// Whether a place may be given a grant that its owner has already. It may not while the places with grants of this lock to claim wait
-    /// for `most` locks or more. (One claim covers everything that an owner has been given of a lock.) Otherwise the place is tried again
-    /// when some of these grants have been claimed.
+    /// Whether a place may be given a grant that its owner has already. It may not if the places that still have to claim a grant of this
+    /// lock wait for `most` locks or more in all. (One claim covers everything that an owner has been given of a lock.) In that case the
+    /// place is tried again when some of these grants have been claimed.
     pub(crate) fn may_be_given(&mut self, most: u32) -> bool {
         let full = self.unclaimed_locks >= most;
         self.put_off |= full;
@@ -223,8 +223,8 @@ impl LockEntry {
         Some(record)
     }
 
-    /// Counts a hold that is not pending any more: it was claimed or given up, or its grant has ended. A re-entry that was put off until
-    /// then is to be tried again.
+    /// Corrects the count for a hold that is not pending any more: it was claimed or given up, or its grant has ended. If a re-entry was
+    /// put off until then, it is tried again.
     fn pending_removed(&mut self, hold: &PendingHold) {
         if hold.to_claim {
             self.unclaimed_locks -= hold.locks;

@@ -45,8 +45,8 @@ impl LockEntry {
         self.grants.change_session(fence, |session| session.renew_at = renew_at);
     }
 
-    /// Has the client of the running command keep this grant alive from now on, and not the blocked waiters that were given it before and
-    /// are still to be told.
+    /// Notes that the client of the running command keeps this grant alive from now on. Blocked waiters that were given the grant before,
+    /// and are still to be told, will not keep it alive.
     pub(crate) fn end_binds(&mut self, fence: Fence) {
         self.grants.change(fence, |record| record.pending.end_binds());
     }
@@ -74,7 +74,7 @@ impl LockEntry {
         }
     }
 
-    /// Whether grants were kept whose leases ended while this server stood still.
+    /// Whether there are kept grants: their leases ended while this server stood still.
     pub(crate) fn has_expired(&self) -> bool {
         self.grants.counts().expired > 0
     }

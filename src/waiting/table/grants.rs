@@ -105,7 +105,7 @@ impl GrantRecords {
         self.get(fence).into_iter().flat_map(|record| record.pending.iter())
     }
 
-    /// The holds of this grant that blocked clients were given, in order of arrival. These clients may turn out to be gone.
+    /// The pending holds of this grant that blocked clients were given, in order of arrival. Any of these clients may turn out to be gone.
     pub(super) fn given(&self, fence: Fence) -> impl Iterator<Item = &PendingHold> {
         self.pending(fence).filter(|hold| !hold.to_claim)
     }
@@ -125,7 +125,7 @@ impl GrantRecords {
     }
 
     /// Notes that a waiter is told of this grant. Returns whether the waiter's connection is to keep the grant alive. If that connection
-    /// did so already, its session is not ended should the waiter turn out to be gone.
+    /// already did, its session goes on even if the waiter turns out to be gone.
     pub(super) fn bind(&mut self, fence: Fence, request: RequestId, client: u64) -> bool {
         let goes_on = self.session(fence).is_none_or(|session| session.client != client);
         let bind = |record: &mut GrantRecord| {

@@ -1,4 +1,4 @@
-//! Finds the lock that has been held longest of those that somebody waits for.
+//! Finds, of all locks with waiters, the one that has been held longest.
 //!
 //! A grant's time is in its key. When somebody begins to wait for a lock, the lock is noted here with the time of its oldest grant; a
 //! handover does not change the note. Later grants are younger, so no lock has been held for longer than its note says. A query looks at

@@ -11,7 +11,7 @@ use super::entry::LockEntry;
 use super::held_since::Since;
 use super::lock_id::{HASHES, LockId, LockRef};
 
-/// A hash table of entries, since each step on any lock asks it once. It is made for the first entry.
+/// A hash table of entries, because each step on any lock looks its entry up once. The table is allocated with the first entry.
 ///
 /// It is divided into parts, by hash, and each part grows by itself: a table grows by copying all its entries, and one step may not cost
 /// more than copying about ten thousand. In its part each entry has an index, so that a walk through all entries can be interrupted. The
@@ -56,13 +56,13 @@ impl Clone for Last {
     }
 }
 
-/// A part has no hasher: the caller passes the hash.
+/// A part has no hasher of its own: the caller passes the hash.
 type Part = IndexMap<LockId, Entry, ()>;
 
 /// A model copies its table at each step, so tests have few parts.
 const PARTS: usize = if cfg!(test) { 2 } else { 256 };
 
-/// A part that becomes empty frees its memory if it has room for more entries than this.
+/// When a part becomes empty and has room for more entries than this, it frees its memory.
 const KEPT: usize = 64;
 
 #[derive(Debug, Default)]
@@ -100,11 +100,12 @@ impl Table {
     #[inline(always)]
     fn hash(&self, at: LockRef<'_>) -> (u64, usize) {
         let hash = self.hasher.hash_one(at);
-        // Not the bits of the hash that the part itself uses.
+        // These are not the bits of the hash that the part itself uses.
         (hash, (hash >> 40) as usize % PARTS)
     }
 
-    /// The place of an entry: the number of its part, and its index there. A step asks for the same entry many times.
+    /// The place of an entry: the number of its part, and its index there. The last place is remembered, since a step asks for the same
+    /// entry many times.
     #[inline(always)]
     fn find(&self, at: LockRef<'_>) -> Option<(usize, usize)> {
         let last @ (number, index) = self.last.get();
@@ -159,7 +160,7 @@ impl LockTable {
         self.table.as_ref()?.entry(at).map(|(_, entry)| entry.entry.as_ref())
     }
 
-    /// Whether there is no such entry, as for most locks.
+    /// Whether this lock has no entry. Most locks have none.
     #[inline(always)]
     pub(super) fn lacks(&self, at: LockRef<'_>) -> bool {
         self.table.as_ref().is_none_or(|table| table.look_up(at).is_none())
@@ -169,7 +170,7 @@ impl LockTable {
         self.get_key_mut(at).map(|(_, entry)| entry)
     }
 
-    /// An entry and its name, which shares its memory with the table's.
+    /// An entry, with its name as the table has it.
     pub(super) fn get_key_mut(&mut self, at: LockRef<'_>) -> Option<(&LockId, &mut LockEntry)> {
         self.table.as_mut()?.entry_mut(at).map(|(id, entry)| (id, entry.entry.as_mut()))
     }
@@ -183,7 +184,7 @@ impl LockTable {
         Some((id, entry, held))
     }
 
-    /// The name of an entry, which shares its memory with the table's.
+    /// The name of an entry: another reference to the table's name, not a copy.
     pub(super) fn id(&self, at: LockRef<'_>) -> Option<LockId> {
         self.table.as_ref()?.entry(at).map(|(id, _)| id.clone())
     }

@@ -18,9 +18,9 @@ pub(crate) struct Locks {
     /// The entries. An entry with nothing left is dropped, so a lock of which nothing is known costs one look-up.
     pub(super) entries: LockTable,
     pub(crate) timers: Timers,
-    /// Walks through all entries that have begun.
+    /// The walks through all entries that have begun and not ended.
     pub(super) sweeps: Sweeps,
-    /// Since when the locks are held that somebody waits for. It is only shown, and decides nothing.
+    /// Since when each lock with waiters has been held. This is only shown, and decides nothing.
     pub(super) held: HeldSince,
 }
 
@@ -34,7 +34,7 @@ impl Locks {
         }
     }
 
-    /// Whether nobody waits for any lock and no connection keeps one alive, as on many servers most of the time.
+    /// Whether nobody waits for any lock and no connection keeps a lock alive, as on many servers most of the time.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -67,7 +67,7 @@ impl Locks {
         (id.clone(), self.entries.open(id))
     }
 
-    /// The name of a lock. It shares its memory with the lock's entry, if there is one.
+    /// The name of a lock. If the lock has an entry, this is a reference to the entry's name, and not a copy.
     pub(super) fn id(&self, at: LockRef<'_>) -> LockId {
         self.entries.id(at).unwrap_or_else(|| at.to_id())
     }
@@ -94,7 +94,7 @@ impl Locks {
             return None;
         }
         let next = entry.head().filter(|_| was_first);
-        // A holder's re-entries pass over two of its own waiters at most, and this may have been one of them.
+        // A holder's re-entries pass over two of the holder's own waiters at most. This waiter may have been one of the two.
         if entry.queue.next_of(owner, Some(hold.request)).is_some() {
             self.recheck_by(at, 0);
         } else if entry.is_over() {
@@ -112,7 +112,8 @@ impl Locks {
         entry.take_up(renewal)
     }
 
-    /// Has all that is known of a lock compared with its key, at `time` at the latest. Returns whether anything is known of the lock.
+    /// Has everything that is known of a lock compared with the lock's key, at `time` at the latest. Returns whether anything is known of
+    /// the lock.
     pub(crate) fn recheck_by(&mut self, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         entry.recheck = true;
@@ -120,7 +121,7 @@ impl Locks {
         true
     }
 
-    /// Sets a timer of a lock for `time` at the latest; 0: at once. Returns whether anything is known of the lock; if not, no timer is set.
+    /// Sets a timer of a lock for `time` at the latest; 0: at once. If nothing is known of the lock, sets no timer and returns `false`.
     pub(crate) fn set_timer(&mut self, lane: Lane, at: LockRef<'_>, time: Millis) -> bool {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return false };
         self.timers.set(&mut entry.timers, lane, id, time);
@@ -157,7 +158,7 @@ impl Locks {
         Some(id)
     }
 
-    /// Puts off a timer that is still due after a look at its lock: see `Timers::put_off`.
+    /// If a timer of a lock is still due after the lock was looked at, moves the timer to the next millisecond: see `Timers::put_off`.
     pub(crate) fn put_off(&mut self, lane: Lane, at: LockRef<'_>, now: Millis) {
         let Some((id, entry)) = self.entries.get_key_mut(at) else { return };
         self.timers.put_off(&mut entry.timers, lane, id, now);

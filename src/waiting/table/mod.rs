@@ -94,7 +94,7 @@ pub(crate) struct WaitTable<C> {
     observers: Observers,
 }
 
-/// The table of an earlier time as a primary. It keeps a blocked client until the server has freed that client.
+/// The table from before a demotion, when this server was a primary. It keeps each blocked client until the server has freed that client.
 #[cfg_attr(test, derive(Clone, Debug, PartialEq, Eq, Hash))]
 struct Earlier<C> {
     table: WaitTable<C>,

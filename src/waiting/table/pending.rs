@@ -12,7 +12,7 @@ use super::queue::RequestId;
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct PendingHolds {
     holds: VecDeque<PendingHold>,
-    /// The number of them that waiters share, and that are not their own.
+    /// How many of `holds` are shared, and are not the waiters' own.
     sharing: u32,
 }
 
@@ -27,8 +27,8 @@ pub(super) struct PendingHold {
     pub(super) own: bool,
     /// Whether the waiter's connection will keep the grant alive once the waiter has been told.
     pub(super) binds: bool,
-    /// Whether a place has the hold, until it claims the hold or gives it up. Otherwise a blocked client has it, until the server has freed
-    /// the client, told or not.
+    /// Whether a place has the hold. In that case the hold is pending until the place claims it or gives it up. Otherwise a blocked client
+    /// has the hold, and the hold is pending until the server has freed the client.
     pub(super) to_claim: bool,
 }
 
@@ -100,7 +100,7 @@ impl PendingHolds {
         }
     }
 
-    /// Passes the hold of a client that is gone on to a client that shares it, and came later. Returns whether there is one.
+    /// Passes the hold of a client that is gone on to a client that came later and shares the hold. Returns whether there is such a client.
     pub(super) fn transfer(&mut self, hold: &PendingHold) -> bool {
         if self.sharing == 0 {
             return false;

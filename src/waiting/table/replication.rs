@@ -35,7 +35,7 @@ pub(super) enum Awaited {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 struct Pending {
     replicas: NonZeroU32,
-    /// The offset up to which replicas have to be; `None` while they are still to be asked.
+    /// The offset that replicas have to reach; `None` until the replicas have been asked.
     offset: Option<Offset>,
 }
 
@@ -49,8 +49,8 @@ impl Pending {
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct Replication {
     pending: BTreeMap<Awaited, Pending>,
-    /// The entries of `pending`, ordered by how many replicas are to confirm them, and up to which offset. Entries without an offset come
-    /// first: the replicas are still to be asked about them.
+    /// The entries of `pending`, ordered by the number of replicas that have to confirm them, and then by the offset. Entries without an
+    /// offset come first: replicas have not been asked about them yet.
     by_offset: BTreeSet<(Option<(NonZeroU32, Offset)>, Awaited)>,
     /// A question to the replicas is open. Changes that come meanwhile are covered by the next question.
     question: bool,
@@ -65,8 +65,8 @@ pub(crate) struct Moved {
 }
 
 impl Confirm {
-    /// When it is too late to confirm a change: when its time is up, or in the last millisecond of the lease that there is without the
-    /// change.
+    /// When it is too late to confirm a change: when `within` is over, or in the last millisecond of `lease`, which is the lease without
+    /// the change.
     pub(super) fn ends(self, lease: Deadline, now: Millis) -> Millis {
         let by = now.saturating_add(self.within.into()).saturating_add(1);
         match lease {

@@ -14,7 +14,7 @@ pub(crate) struct RequestTimers {
     /// When requests time out. The server's own timeouts are not used, since some servers lose the answer to a client that times out in the
     /// same moment in which it is unblocked.
     timeouts: BTreeSet<(Millis, RequestId)>,
-    /// The request that is timing out, and how many of its locks have been looked at for the last time.
+    /// The request that is timing out, and how many of its locks have had their last look.
     timing_out: Option<(RequestId, usize)>,
     /// Requests for several locks that may be able to have them all now.
     tries: BTreeSet<RequestId>,
@@ -59,8 +59,8 @@ impl RequestTimers {
         Some(request)
     }
 
-    /// How many of the request's locks have been looked at for the last time before it is told that its time is up. That may take several
-    /// turns.
+    /// How many of the request's locks have had their last look, before the request is told that its time is up. These looks may take
+    /// several turns.
     pub(super) fn last_looks(&self, request: RequestId) -> usize {
         self.timing_out.filter(|(last, _)| *last == request).map_or(0, |(_, seen)| seen)
     }

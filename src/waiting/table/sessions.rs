@@ -52,7 +52,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Sets how replicas are to confirm the renewals of this grant's session; `None`: they are not to.
+    /// Sets how replicas have to confirm the renewals of this grant's session; `None`: renewals need no confirmation.
     pub(crate) fn confirm(&mut self, at: LockRef<'_>, fence: Fence, confirm: Option<Confirm>) {
         let synced = confirm.map(|confirm| Box::new(Synced { confirm, unconfirmed: None }));
         let replace = |record: &mut GrantRecord| match record.session {

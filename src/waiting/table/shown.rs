@@ -35,7 +35,7 @@ impl Observers {
     }
 }
 
-/// The table, as it is shown.
+/// The table of waiters, as operators see it.
 pub(crate) struct Shown<'a, C> {
     pub(super) locks: &'a Locks,
     pub(super) waiters: &'a Waiters<C>,
@@ -80,7 +80,7 @@ const PAGE: usize = 5_000;
 /// The most waiters that one call of `long_waits` looks at.
 const LOOKS: usize = 5_000;
 
-/// The waits that have become long since the last call.
+/// The waits that have become long since the last call of `long_waits`.
 #[derive(Default)]
 pub(crate) struct LongWaits {
     pub(crate) waits: Vec<WaitInfo>,
@@ -89,7 +89,8 @@ pub(crate) struct LongWaits {
 }
 
 impl<C: Copy> Shown<'_, C> {
-    /// At most `count` waiters for any lock that came after the request `after`. There are fewer if too much else is in between.
+    /// At most `count` waiters, for any lock, that came after the request `after`. There are fewer if too many other waiters or names had
+    /// to be looked at.
     pub(crate) fn page(&mut self, after: Option<RequestId>, count: usize, now: Now) -> Page {
         self.find_first();
         let after = after.map_or(Bound::Included(self.observers.first), Bound::Excluded);
@@ -114,8 +115,8 @@ impl<C: Copy> Shown<'_, C> {
         self.observers.ungranted
     }
 
-    /// The locks that are waited for most often, `count` at most, without the first `after`, each with the number of its waiters now; and
-    /// whether there are more.
+    /// A page of the locks that are waited for most often: skips the first `after` locks, and returns the next `count`, each with the
+    /// number of its present waiters. Also returns whether there are more.
     pub(crate) fn busiest(&self, after: usize, count: usize) -> (Vec<(LockId, Busy, usize)>, bool) {
         let mut rest = self.observers.busiest.all().skip(after);
         let waiters = |at: LockRef<'_>| self.locks.lock(at).waiters();
@@ -124,7 +125,7 @@ impl<C: Copy> Shown<'_, C> {
         (some.collect(), rest.next().is_some())
     }
 
-    /// The waiter that has waited longest. A waiter that has left its queues is passed over only once.
+    /// The waiter that has waited longest. A waiter that has left its queues is looked at only once.
     fn find_first(&mut self) -> Option<RequestId> {
         let mut waiters = self.waiters.range(self.observers.first..);
         let first = waiters.find(|(_, waiter)| waiter.phase == Phase::Queued).map(|(request, _)| request);

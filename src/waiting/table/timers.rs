@@ -1,4 +1,4 @@
-//! When locks are to be looked at, and their sessions renewed. This file knows only the names of locks.
+//! When to look at locks, and when to renew their sessions. This file knows only the names of locks.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ pub(crate) enum Lane {
     Now,
 }
 
-/// The timers of one lock: for a look, and for renewals, the earliest time of each. A timer may be too early, if a lease was moved since.
-/// In that case the look costs little, and sets the next timer.
+/// The timers of one lock: the time of the next look, and the time of the next renewal. A timer may be too early, because a lease has been
+/// moved since. In that case the look costs little, and sets the next timer.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(super) struct LockTimers {
@@ -41,7 +41,7 @@ pub(crate) struct Timers {
     pub(crate) next_kind: u8,
     /// No lock is to be looked at before this time.
     pub(crate) paused_until: Millis,
-    /// All sessions have been looked at that were to be renewed by this time.
+    /// All sessions that were to be renewed by this time have been looked at.
     last_run: Millis,
 }
 
@@ -61,12 +61,12 @@ impl LockTimers {
         [self.look, self.renewal].into_iter().flatten().any(|time| time <= now)
     }
 
-    /// Whether a renewal is due. If no timer for it is set, it is being made.
+    /// Whether a renewal is due. The timer of a renewal is cleared while the renewal is being made, so it is also due if no timer is set.
     pub(super) fn is_renewal_due(&self, now: Millis) -> bool {
         self.renewal.is_none_or(|time| time <= now)
     }
 
-    /// Clears the timer of a lock that was taken from this lane.
+    /// Notes that the lock was taken from this lane, so that its timer in the lane is not set any more.
     pub(super) fn taken(&mut self, lane: Lane) {
         *self.of(lane) = None;
     }
@@ -113,7 +113,7 @@ impl Timers {
         self.lane(lane, time).insert((time, id));
     }
 
-    /// Cancels the timers of a lock that are due, since it is being looked at.
+    /// Cancels the timers of a lock that are due, since the lock is being looked at.
     pub(super) fn cancel_due(&mut self, own: &mut LockTimers, id: &LockId, now: Millis) {
         for lane in [Lane::Look, Lane::Renewal] {
             if let Some(time) = own.of(lane).take_if(|time| *time <= now) {
@@ -133,8 +133,8 @@ impl Timers {
         set.pop_first().map(|(_, id)| id)
     }
 
-    /// Puts off a timer that is still due after a look at its lock, to the next millisecond. On a server that doesn't let keys expire it
-    /// would otherwise be due forever. (A timer that is due at once is not put off: the look is to go on.)
+    /// If a timer is still due after its lock was looked at, moves the timer to the next millisecond. Otherwise it would stay due forever
+    /// on a server that does not let keys expire. (A timer that is due at once is not moved: the look at the lock goes on.)
     pub(super) fn put_off(&mut self, own: &mut LockTimers, lane: Lane, id: &LockId, now: Millis) {
         let set = own.of(lane);
         let Some(time) = set.take_if(|time| (1..=now).contains(time)) else { return };
@@ -153,7 +153,7 @@ impl Timers {
         renew_at <= now && self.last_run < renew_at && self.paused_until <= renew_at
     }
 
-    /// When work can be done that is due at `time`.
+    /// The earliest time at which work that is due at `time` can be done.
     pub(super) fn not_paused(&self, time: Millis) -> Millis {
         time.max(self.paused_until).max(0)
     }

@@ -114,8 +114,8 @@ impl<C: Copy> WaitTable<C> {
         waiters.any(|waiter| matches!(waiter.phase, Phase::Unconfirmed(_) | Phase::Answered(_)))
     }
 
-    /// The session of this grant, if its renewal has fallen due and the server has been unable to make it. A session whose renewals
-    /// replicas confirm does not count, since a server that could not ask them may have been replaced.
+    /// The session of this grant, if its renewal was due and this server could not make the renewal in time. A session whose renewals
+    /// replicas confirm does not count: if a server could not ask its replicas, another server may have replaced it.
     pub(crate) fn overdue_session(&self, at: LockRef<'_>, fence: Fence, now: Millis) -> Option<Session> {
         self.session(at, fence).filter(|session| {
             !self.locks.lock(at).is_synced(fence) && self.locks.timers.is_overdue(session.renew_at, now)
@@ -158,7 +158,7 @@ impl<C: Copy> WaitTable<C> {
         ahead.filter_map(move |request| {
             let waiter = self.waiters.get(request)?;
             if self.is_closed(waiter) {
-                // It keeps nobody waiting.
+                // A place of a closed connection keeps nobody waiting.
                 return Some(Ahead { request, room: Room::ANY, wants_more: false });
             }
             let ask = &waiter.ask;

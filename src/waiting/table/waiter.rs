@@ -146,8 +146,8 @@ pub(crate) struct Channel {
     pub(crate) address: Arc<[u8]>,
     /// Whether the client, while it holds the lock, is also told that somebody waits.
     pub(crate) wanted: bool,
-    /// The number of the request, if the client's work begins at the message. The client need not claim its grant before, and the message
-    /// repeats this number.
+    /// Set if the client's work begins when the message arrives, without a claim first: the number of the request, which the message
+    /// repeats.
     pub(crate) start: Option<NonZeroU64>,
 }
 
@@ -178,7 +178,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Whether the waiter has been granted its locks, whether it has been told or not.
+    /// Whether the waiter has been granted its locks. It may or may not have been told.
     pub(super) fn is_granted(self) -> bool {
         match self {
             Self::Unconfirmed(answer) | Self::Answered(answer) | Self::Told(answer) => {
@@ -220,7 +220,7 @@ pub(super) struct Waiter<C> {
     pub(super) since: Micros,
     pub(super) timeout: Millis,
     pub(super) confirm: Option<Confirm>,
-    /// When the waiter times out; after its grant, when the time to claim or confirm that is over. Never 0, which saves 8 bytes.
+    /// When the waiter times out. After its grant, when the time to claim or confirm the grant is over. Never 0, which saves 8 bytes.
     ends: Option<NonZeroI64>,
     /// The waiter was answered because its answer was due. Otherwise an operator had it answered, by `CLIENT UNBLOCK`.
     pub(super) unblocked: bool,

@@ -113,8 +113,8 @@ impl<C: Copy> Waiters<C> {
         Some(waiter)
     }
 
-    /// Updates a place whose owner asks again for the same locks: the place stays, and the new request's terms apply. Returns the earlier
-    /// connection, and the locks.
+    /// Updates a place whose owner asks again for the same locks: the place stays, and the new request's options replace the old ones.
+    /// Returns the connection on which the owner asked before, and the locks.
     pub(super) fn ask_again(
         &mut self,
         request: RequestId,
@@ -135,7 +135,7 @@ impl<C: Copy> Waiters<C> {
         Some((earlier, &waiter.locks))
     }
 
-    /// Sets until when a grant is to be claimed, or replicas are to confirm it.
+    /// Sets the time by which the owner has to claim its grant, or replicas have to confirm the grant.
     pub(super) fn end_by(&mut self, request: RequestId, ends: Millis) {
         if let Some(waiter) = self.by_request.get_mut(&request) {
             waiter.set_ends(Some(ends));
@@ -181,14 +181,14 @@ impl<C: Copy> Waiters<C> {
     pub(crate) fn next_try(&mut self) -> Option<(RequestId, Vec<LockId>)> {
         loop {
             let request = self.timers.take_try()?;
-            // While requests were set aside, this one may have gone.
+            // The request may have ended while the requests were set aside.
             if self.get(request).is_some() {
                 return Some((request, self.locks_of(request)));
             }
         }
     }
 
-    /// Takes the request that timed out first, with its locks, if it is to be tried.
+    /// Takes the request that timed out first, if it was to be tried. Returns it with its locks.
     pub(crate) fn overdue_try(&mut self, now: Millis) -> Option<(RequestId, Vec<LockId>)> {
         let request = self.timers.first_timed_out(now)?;
         self.timers.cancel_try(request).then(|| (request, self.locks_of(request)))
@@ -215,7 +215,7 @@ impl<C: Copy> Waiters<C> {
         }
     }
 
-    /// Returns how a waiter whose answer is due is told.
+    /// Marks a waiter as answered because its answer is due. Returns what to send: a reply to a blocked client, or a message to a place.
     pub(super) fn answer_due(&mut self, request: RequestId) -> Option<Outgoing<C>> {
         let waiter = self.by_request.get_mut(&request)?;
         // A waiter that an operator has sent away in this step has been told already.
