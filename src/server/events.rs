@@ -189,6 +189,7 @@ unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
     // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
     let info = unsafe { &*data.cast::<raw::RedisModuleCronLoopInfo>() };
     guard(c"duty-event", || E::on_duty(&ctx, 1000 / i64::from(info.hz.max(1))));
+    audience::on_duty(&ctx);
 }
 
 /// # Safety
