@@ -13,20 +13,23 @@
 //! event). Everything else is looked up now and then, and only to find that nobody listens any more. In a cluster somebody always listens,
 //! since slots may be moving.
 
-use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use redis_module::raw;
 
 use super::context::EFFECTS;
 use super::guard::guard;
 use super::section::Section;
-use super::{Ctx, Timer, TimerTask};
+use super::{Ctx, since_boot};
 
-/// How often, in ms, to check whether somebody still listens.
+/// How often, in ms, to look whether somebody still listens: on a turn of duty.
 const LOOK_AGAIN: i64 = 250;
 
-/// Nobody listens: this is certain.
+/// When to look next, in ms since boot.
+static NEXT_LOOK: AtomicI64 = AtomicI64::new(i64::MAX);
+
+/// Nobody listens, for certain.
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
 /// Whether somebody may listen.
@@ -40,15 +43,19 @@ pub(super) fn watch(ctx: *mut raw::RedisModuleCtx) {
     // SAFETY: the server gave us the context for the time of loading; the callback does not look at the data.
     let status = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, fork, Some(forked))) };
     if status == raw::REDISMODULE_OK as c_int {
-        Timer::after::<Look>(LOOK_AGAIN);
+        look_later();
     }
 }
 
-/// Notes that somebody may listen from now on.
+fn look_later() {
+    NEXT_LOOK.store(since_boot().saturating_add(LOOK_AGAIN), Ordering::Relaxed);
+}
+
+/// Somebody may listen from now on.
 pub(super) fn begin() {
     // Outside the guard, so that no effect is lost if something panics.
     if NOBODY.swap(false, Ordering::Relaxed) {
-        guard(c"audience", || Timer::after::<Look>(LOOK_AGAIN));
+        guard(c"audience", look_later);
     }
 }
 
@@ -63,17 +70,14 @@ unsafe extern "C" fn forked(
     begin();
 }
 
-struct Look;
-
-impl TimerTask for Look {
-    const NAME: &'static CStr = c"look";
-
-    fn run(ctx: &Ctx<'_>) {
-        let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
-        NOBODY.store(nobody, Ordering::Relaxed);
-        if !nobody {
-            Timer::after::<Self>(LOOK_AGAIN);
-        }
+/// The server is on duty: looks whether somebody listens, where that is due.
+pub(super) fn on_duty(ctx: &Ctx<'_>) {
+    if listens() && NEXT_LOOK.load(Ordering::Relaxed) <= since_boot() {
+        guard(c"look", || {
+            look_later();
+            let nobody = !ctx.may_persist_or_replicate() && replicas_or_backlog(ctx) == Some(0);
+            NOBODY.store(nobody, Ordering::Relaxed);
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use redis_module::raw;
 
@@ -198,7 +199,9 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
+        /// A server is a node of a cluster from its start to its end, or never.
+        static CLUSTER: OnceLock<bool> = OnceLock::new();
+        *CLUSTER.get_or_init(|| self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0)
     }
 
     /// Whether the data set must not change now, since clients are paused or a replica is about to take over.

@@ -32,8 +32,8 @@ pub(crate) trait KeyspaceEvents {
     /// The module is loaded, and timers can be started.
     fn loaded(ctx: &Ctx<'_>);
 
-    /// The server's cron runs, some ten times a second (its setting `hz`), whatever the wall clock says.
-    fn on_duty();
+    /// The server's turn of duty, some ten a second (its setting `hz`), whatever the wall clock says. The next one comes in so many ms.
+    fn on_duty(ctx: &Ctx<'_>, again: i64);
 
     /// Some of the server's settings have changed.
     fn configured(ctx: &Ctx<'_>);
@@ -77,7 +77,7 @@ fn subscribe<E: KeyspaceEvents>(ctx: *mut raw::RedisModuleCtx) -> bool {
     // SAFETY: as above.
     let config = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, config, Some(configured::<E>))) };
     let duty = raw::RedisModuleEvent { id: raw::REDISMODULE_EVENT_CRON_LOOP, dataver: 1 };
-    // SAFETY: as above; the callback does not look at the data.
+    // SAFETY: as above; the callback takes the data of this event, in this version.
     let duty = unsafe { api!(RedisModule_SubscribeToServerEvent(ctx, duty, Some(on_duty::<E>))) };
     [keys, flush, swap, client, role, config, duty]
         .iter()
@@ -179,14 +179,19 @@ unsafe extern "C" fn configured<E: KeyspaceEvents>(
 }
 
 /// # Safety
-/// Called by the server.
+/// Called by the server, with a context that is valid until it returns, and the data of a turn of duty.
 unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
-    _ctx: *mut raw::RedisModuleCtx,
+    ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _subevent: u64,
-    _data: *mut c_void,
+    data: *mut c_void,
 ) {
-    guard(c"duty-event", E::on_duty);
+    // SAFETY: the server gave it to this callback.
+    let ctx = unsafe { Ctx::new(ctx) };
+    // SAFETY: the caller's promise, for the version of the data that `subscribe` names.
+    let info = unsafe { &*data.cast::<raw::RedisModuleCronLoopInfo>() };
+    guard(c"duty-event", || E::on_duty(&ctx, 1000 / i64::from(info.hz.max(1))));
+    audience::on_duty(&ctx);
 }
 
 /// # Safety

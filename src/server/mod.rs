@@ -81,5 +81,5 @@ pub(crate) use native_type::{AofRewrite, Defrag, Digest, NativeType, TypeSpec, U
 pub(crate) use rdb::{RdbReader, RdbWriter, Truncated};
 pub(crate) use replicas::{AckEvents, Acks};
 pub(crate) use step::{Step, is_disturbed};
-pub(crate) use timer::{AFTER_PANIC, Timer, TimerTask};
+pub(crate) use timer::{AFTER_PANIC, Timer, TimerTask, fire};
 pub(crate) use type_handle::TypeHandle;

@@ -57,7 +57,12 @@ impl Timer {
 unsafe extern "C" fn run<A: TimerTask>(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void) {
     // SAFETY: the server gave the context to this callback.
     let ctx = unsafe { Ctx::new(ctx) };
-    if guard(A::NAME, || A::run(&ctx)).is_none() {
+    fire::<A>(&ctx);
+}
+
+/// Does what a timer does when its time has come.
+pub(crate) fn fire<A: TimerTask>(ctx: &Ctx<'_>) {
+    if guard(A::NAME, || A::run(ctx)).is_none() {
         guard(A::NAME, A::run_again);
     }
 }

@@ -34,7 +34,7 @@ impl Caller<OpenLock<'_>> for Client<'_> {
     }
 
     fn block(&mut self, lock: &OpenLock<'_>, request: RequestId) -> Option<Blocked> {
-        let parked_on = companion(lock.key().bytes(), self.0.is_cluster());
+        let parked_on = companion(lock.key(), self.0.is_cluster());
         Blocked::new::<Telling>(self.0, &parked_on, request.0)
     }
 

@@ -5,17 +5,25 @@ use std::ffi::CStr;
 use super::notices;
 use crate::config;
 use crate::lock::{Limits, Millis};
-use crate::server::{Ctx, ServerCell, Timer, TimerTask, lease_start, ran, since_boot};
+use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
-/// How often the heart beats, in ms, by a timer. The server's cron, which usually runs ten times a second, counts as a beat too, and checks
-/// the timer: timers depend on the wall clock, and if that is set back, a timer does not fire until the clock has caught up.
+/// How often the heart beats, in ms: on the server's turns of duty, ten a second where nobody has changed that, or by a timer where
+/// those are too rare. They see to the timer: it goes by the wall clock, and one that is set back would keep it still until the clock has
+/// caught up.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
 
-/// The timer of the next beat, and when it is due, in ms since boot.
-static NEXT: ServerCell<Option<(Millis, Timer)>> = ServerCell::new(None);
+struct Next {
+    /// When the next beat is due, in ms since boot.
+    due: Millis,
+    /// Turns of duty are too rare.
+    by_timer: bool,
+    timer: Option<Timer>,
+}
+
+static NEXT: ServerCell<Next> = ServerCell::new(Next { due: 0, by_timer: false, timer: None });
 
 fn moment() -> Moment {
     Moment { since_boot: since_boot(), ran: ran() }
@@ -30,24 +38,33 @@ pub(super) fn begin() {
 /// Starts the heartbeat.
 pub(super) fn start() {
     begin();
-    set_timer();
+    set_next();
 }
 
-/// Called by the server's cron.
-pub(super) fn on_duty() {
+/// The server is on duty, and comes to it again in so many ms.
+pub(super) fn on_duty(ctx: &Ctx<'_>, again: Millis) {
     let now = moment();
     GRACE.with(|grace| grace.beat(now));
-    let late = NEXT.with(|next| next.take_if(|(due, _)| now.since_boot > *due + BEAT));
-    if let Some((_, timer)) = late {
-        timer.stop();
-        set_timer();
+    let (by_timer, late) = NEXT.with(|next| {
+        next.by_timer = again > BEAT;
+        (next.by_timer, now.since_boot - next.due)
+    });
+    if by_timer && (late > BEAT || NEXT.with(|next| next.timer.is_none())) {
+        set_next();
+    } else if !by_timer && late >= 0 {
+        fire::<Heartbeat>(ctx);
     }
 }
 
-fn set_timer() {
-    let timer = Timer::after::<Heartbeat>(BEAT);
+fn set_next() {
     let due = since_boot().saturating_add(BEAT);
-    NEXT.with(|next| *next = Some((due, timer)));
+    NEXT.with(|next| {
+        next.due = due;
+        if let Some(late) = next.timer.take() {
+            late.stop();
+        }
+        next.timer = next.by_timer.then(|| Timer::after::<Heartbeat>(BEAT));
+    });
 }
 
 /// How long nothing new is granted, and no lease is made longer.
@@ -87,10 +104,10 @@ impl TimerTask for Heartbeat {
     const NAME: &'static CStr = c"heartbeat";
 
     fn run(ctx: &Ctx<'_>) {
-        NEXT.with(|next| *next = None);
+        NEXT.with(|next| next.timer = None);
         let now = moment();
         GRACE.with(|grace| grace.beat(now));
-        set_timer();
+        set_next();
         notices::write_down(ctx);
     }
 }

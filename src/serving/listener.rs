@@ -8,7 +8,7 @@ use super::table::{TABLE, now};
 use super::{heartbeat, notices, tick};
 use crate::config;
 use crate::keyspace;
-use crate::lock::{Grant, Value};
+use crate::lock::{Grant, Millis, Value};
 use crate::server::{Arg, Blocked, Ctx, KeyspaceEvents, LogLevel, Unlinked, ValueEvents, listen_to_keys};
 use crate::waiting::{self, LockRef, WaitTable};
 
@@ -115,8 +115,8 @@ impl KeyspaceEvents for ServerEvents {
         }
     }
 
-    fn on_duty() {
-        heartbeat::on_duty();
+    fn on_duty(ctx: &Ctx<'_>, again: Millis) {
+        heartbeat::on_duty(ctx, again);
         tick::on_duty();
     }
 

@@ -1,5 +1,7 @@
 //! One lock, open for one step: the rules of `waiting` on a key of the server.
 
+use std::cell::Cell;
+
 use super::heartbeat;
 use super::notices;
 use super::table::{BUDGET, TABLE, now};
@@ -13,7 +15,9 @@ use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, Lock
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    /// The last answer of `idle`; `None` before the first.
+    /// The name of the key, once somebody has asked: the server is asked for it.
+    name: Cell<Option<&'a [u8]>>,
+    /// What `idle` has answered; none where nobody has asked yet.
     idle: Option<bool>,
     /// The command has several locks open.
     among_others: bool,
@@ -60,6 +64,7 @@ impl<'a> OpenLock<'a> {
         Ok(Self {
             ctx,
             lock,
+            name: Cell::new(None),
             idle: None,
             among_others,
             lent: false,
@@ -132,8 +137,8 @@ impl Environment for OpenLock<'_> {
         if work < CHANGE {
             return BUDGET.with(|budget| budget.pay(work));
         }
-        // A change costs more if the name is long, since the server reads the name again.
-        let weight = LockRef { db: self.db(), key: self.key().as_ref() }.weight();
+        // For a change, the server reads the name of the key again.
+        let weight = LockRef { db: self.db(), key: self.key() }.weight();
         BUDGET.with(|budget| budget.pay(work.saturating_mul(weight as u32)))
     }
 
@@ -143,14 +148,16 @@ impl Environment for OpenLock<'_> {
 }
 
 impl<'a> LockAccess for OpenLock<'a> {
-    type Key = Arg<'a>;
+    type Key = &'a [u8];
 
     fn db(&self) -> i32 {
         self.ctx.db()
     }
 
-    fn key(&self) -> Arg<'a> {
-        self.lock.name()
+    fn key(&self) -> &'a [u8] {
+        let name = self.name.get().unwrap_or_else(|| self.lock.name().bytes());
+        self.name.set(Some(name));
+        name
     }
 
     #[inline(always)]

@@ -118,6 +118,11 @@ pub(crate) trait LockAccess: Environment {
         self.value()?.with_fence(fence, || self.deadline())
     }
 
+    /// Whether there is a grant with this fence. The end of its lease, which is a look-up of its own, is not asked for.
+    fn has_fence(&self, fence: Fence) -> bool {
+        self.value().is_some_and(|value| value.with_fence(fence, || Deadline::Never).is_some())
+    }
+
     /// Whether one more grant might fit beside the present ones.
     fn has_room(&self) -> bool {
         self.value().is_none_or(|value| value.others().bear(Room::ANY))

@@ -257,7 +257,7 @@ pub(super) fn grant_heads<S: LockAccess>(lock: &mut S, over: bool, now: Now) -> 
 /// Ends an upgrade whose grant has ended: its waiters no longer go ahead of the others.
 pub(super) fn check_upgrade<S: LockAccess>(lock: &mut S) {
     if let Some(fence) = lock.entry(|entry| entry.upgrader())
-        && lock.with_fence(fence).is_none()
+        && !lock.has_fence(fence)
     {
         lock.change(|entry| entry.end_upgrade());
     }

@@ -239,6 +239,12 @@ fn enter<B: LocksAccess>(
     stuck: usize,
     now: Now,
 ) {
+    // Where others wait, settling the lock has seen to that.
+    let is_known = locks.each(|lock| !lock.idle() && lock.entry(|entry| entry.waiters() > 0));
     locks.here_all(|table, all| table.join(all, B::SEVERAL, stuck, request, arrival));
-    locks.each(|lock| look_when_one_ends(lock, now));
+    locks.with(&is_known, |lock, is_known| {
+        if !is_known {
+            look_when_one_ends(lock, now);
+        }
+    });
 }

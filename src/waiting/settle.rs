@@ -135,7 +135,7 @@ fn end_missing<S: LockAccess>(lock: &mut S) -> bool {
         debug_assert!(seen < Some(fence), "{fence:?} comes after {seen:?}");
         seen = Some(fence);
         looked += 1;
-        if lock.with_fence(fence).is_none() {
+        if !lock.has_fence(fence) {
             lock.here(|table, at| table.end_grant(at, fence, Some(MessageKind::Lost)));
             if !lock.pay(CHANGE) {
                 all = false;
