@@ -23,13 +23,13 @@ use super::guard::guard;
 use super::section::Section;
 use super::{Ctx, since_boot};
 
-/// How often, in ms, to look whether somebody still listens: on a turn of duty.
+/// How often, in ms, the server's cron checks whether somebody still listens.
 const LOOK_AGAIN: i64 = 250;
 
-/// When to look next, in ms since boot.
+/// When to check next, in ms since boot.
 static NEXT_LOOK: AtomicI64 = AtomicI64::new(i64::MAX);
 
-/// Nobody listens, for certain.
+/// Nobody listens: this is certain.
 static NOBODY: AtomicBool = AtomicBool::new(false);
 
 /// Whether somebody may listen.
@@ -51,7 +51,7 @@ fn look_later() {
     NEXT_LOOK.store(since_boot().saturating_add(LOOK_AGAIN), Ordering::Relaxed);
 }
 
-/// Somebody may listen from now on.
+/// Notes that somebody may listen from now on.
 pub(super) fn begin() {
     // Outside the guard, so that no effect is lost if something panics.
     if NOBODY.swap(false, Ordering::Relaxed) {
@@ -70,7 +70,7 @@ unsafe extern "C" fn forked(
     begin();
 }
 
-/// The server is on duty: looks whether somebody listens, where that is due.
+/// Called by the server's cron: checks whether somebody listens, if a check is due.
 pub(super) fn on_duty(ctx: &Ctx<'_>) {
     if listens() && NEXT_LOOK.load(Ordering::Relaxed) <= since_boot() {
         guard(c"look", || {

@@ -32,7 +32,7 @@ pub(crate) trait KeyspaceEvents {
     /// The module is loaded, and timers can be started.
     fn loaded(ctx: &Ctx<'_>);
 
-    /// The server's turn of duty, some ten a second (its setting `hz`), whatever the wall clock says. The next one comes in so many ms.
+    /// The server's cron runs, some ten times a second (its setting `hz`), whatever the wall clock says; next in `again` ms.
     fn on_duty(ctx: &Ctx<'_>, again: i64);
 
     /// Some of the server's settings have changed.
@@ -179,7 +179,7 @@ unsafe extern "C" fn configured<E: KeyspaceEvents>(
 }
 
 /// # Safety
-/// Called by the server, with a context that is valid until it returns, and the data of a turn of duty.
+/// Called by the server, with a context that is valid until it returns, and the data of a run of its cron.
 unsafe extern "C" fn on_duty<E: KeyspaceEvents>(
     ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,

@@ -8,9 +8,8 @@ use crate::lock::{Limits, Millis};
 use crate::server::{Ctx, ServerCell, Timer, TimerTask, fire, lease_start, ran, since_boot};
 use crate::waiting::{Grace, GraceLeft, GraceLength, Moment};
 
-/// How often the heart beats, in ms: on the server's turns of duty, ten a second where nobody has changed that, or by a timer where
-/// those are too rare. They see to the timer: it goes by the wall clock, and one that is set back would keep it still until the clock has
-/// caught up.
+/// How often the heart beats, in ms: in the server's cron, which usually runs ten times a second, or by a timer if the cron runs too rarely.
+/// The cron checks that timer: timers depend on the wall clock, and if that is set back, a timer does not fire until the clock has caught up.
 const BEAT: Millis = 250;
 
 static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
@@ -18,7 +17,7 @@ static GRACE: ServerCell<Grace> = ServerCell::new(Grace::new());
 struct Next {
     /// When the next beat is due, in ms since boot.
     due: Millis,
-    /// Turns of duty are too rare.
+    /// Whether the server's cron runs too rarely.
     by_timer: bool,
     timer: Option<Timer>,
 }
@@ -41,7 +40,7 @@ pub(super) fn start() {
     set_next();
 }
 
-/// The server is on duty, and comes to it again in so many ms.
+/// Called by the server's cron, which runs again in `again` ms.
 pub(super) fn on_duty(ctx: &Ctx<'_>, again: Millis) {
     let now = moment();
     GRACE.with(|grace| grace.beat(now));

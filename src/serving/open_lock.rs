@@ -15,9 +15,9 @@ use crate::waiting::{CHANGE, Environment, GraceLeft, LockAccess, LockEvent, Lock
 pub(crate) struct OpenLock<'a> {
     ctx: &'a Ctx<'a>,
     lock: LockKey<'a>,
-    /// The name of the key, once somebody has asked: the server is asked for it.
+    /// The name of the key; `None` until it has been asked of the server.
     name: Cell<Option<&'a [u8]>>,
-    /// What `idle` has answered; none where nobody has asked yet.
+    /// The last answer of `idle`; `None` before the first.
     idle: Option<bool>,
     /// The command has several locks open.
     among_others: bool,
@@ -137,7 +137,7 @@ impl Environment for OpenLock<'_> {
         if work < CHANGE {
             return BUDGET.with(|budget| budget.pay(work));
         }
-        // For a change, the server reads the name of the key again.
+        // A change costs more if the name is long, since the server reads the name again.
         let weight = LockRef { db: self.db(), key: self.key() }.weight();
         BUDGET.with(|budget| budget.pay(work.saturating_mul(weight as u32)))
     }

@@ -30,7 +30,7 @@ struct Tick {
     /// replicas.
     replicas: Option<Set>,
     acks: Option<Acks>,
-    /// What is due then, or later, gets no timer before the next turn of duty.
+    /// When the first work is due that gets no timer before the server's cron runs.
     later: Option<Millis>,
     /// The work that is due is being done now.
     running: bool,
@@ -52,10 +52,10 @@ impl Set {
     }
 }
 
-/// A timer that is so much too late, in ms, waits for a wall clock that has been set.
+/// If a timer is more than this many ms late, the wall clock has been set back.
 const LATE: Millis = 250;
 
-/// What is due later than in so many ms gets its timer on a turn of duty, of which there are at least one a second. The server keeps its
+/// Work that is due later than in this many ms gets its timer from the server's cron, which runs at least once a second. The server keeps its
 /// timers in a tree, where the timer of a handover costs 5,000 instructions less if it is the only one.
 const SOON: Millis = 2_500;
 
@@ -75,7 +75,7 @@ impl Tick {
         self.due_work.as_ref().is_none_or(|set| set.at > due) && self.later.is_none_or(|later| later > due)
     }
 
-    /// Listens to replicas as long as somebody waits for them, and asks them where there is something new.
+    /// Listens to replicas only while somebody waits for them (`syncs`). If there is something new to confirm, has the replicas asked.
     #[inline(never)]
     fn see_to_replicas(&mut self, syncs: bool) {
         if syncs != self.acks.is_some() {
@@ -121,7 +121,7 @@ pub(super) fn arm() {
             tick.later = Some(next);
             return;
         }
-        // One that is set for now is not set again.
+        // A timer that is due already is not set again.
         if tick.due_work.as_ref().is_some_and(|set| set.at <= now) {
             return;
         }
@@ -132,7 +132,8 @@ pub(super) fn arm() {
     });
 }
 
-/// The server is on duty: what is due soon gets its timer, and timers that are late since the wall clock was set are set anew.
+/// Called by the server's cron. Sets the timer of work that is due soon; after the wall clock was set back, sets timers again that would
+/// fire too late.
 pub(super) fn on_duty() {
     let (now, wall) = (server::since_boot(), server::now() / 1000);
     TICK.with(|tick| {
