@@ -1,4 +1,4 @@
-//! The commands, one file each: syntax, parser and reply. `serving` does the work.
+//! The commands, one file each: syntax, parsing, the reply. What is done is `serving`'s.
 
 mod acquire;
 mod apply;

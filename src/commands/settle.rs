@@ -1,6 +1,6 @@
 //! `LOCK.SETTLE waiter key [key ...]`
 //!
-//! Run by a timer, and by `LOCK.LEAVE`: `serving::SETTLE` says why this is a command, and what its arguments are. Clients may not send it.
+//! What a timer runs, and `LOCK.LEAVE`: `serving::SETTLE` says why it is a command, and what its words are. Refused from clients.
 
 use std::num::NonZeroU64;
 

@@ -1,4 +1,4 @@
-//! Every error that a client can get.
+//! Every refusal that a client can see.
 
 mod circle;
 
@@ -7,18 +7,18 @@ use crate::lock::ReentryError;
 use crate::server::{self, Ctx, ErrorReply, WrongType};
 use crate::waiting::Refusal;
 
-/// Why a command was refused. A refused command has changed nothing.
+/// Why a command was refused. Nothing has been changed then.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The rules refused the command.
+    /// The rules don't allow it.
     Refused(Refusal),
-    /// An unknown option, an option given twice, two options that exclude each other, or an option without its value.
+    /// An unknown option, one given twice, two that exclude each other, or one without its value.
     Syntax,
-    /// A number that is not an integer, or is out of range.
+    /// A number that is none, or does not fit.
     NotAnInteger,
-    /// A number below 1: a fence, a limit, an age.
+    /// A fence below 1.
     NotPositive,
-    /// A lease that is zero, negative or longer than `LONGEST_LEASE`.
+    /// A lease that is zero, negative or too long for a clock.
     InvalidExpire {
         command: &'static str,
     },
@@ -40,7 +40,7 @@ pub(crate) enum Error {
     },
     OwnerLength,
     LabelLength,
-    /// A number of keys that is not a positive integer.
+    /// A number of keys that is none.
     NumKeys,
     /// Fewer keys than their number says.
     TooFewKeys,
@@ -48,9 +48,9 @@ pub(crate) enum Error {
         max: usize,
     },
     KeyTwice,
-    /// A cursor that is not a number.
+    /// A cursor that no page has given.
     InvalidCursor,
-    /// A count above what one page shows, or below 1.
+    /// More, or less, than one page shows.
     CountOutOfRange {
         max: usize,
     },
@@ -58,7 +58,7 @@ pub(crate) enum Error {
     /// A `BLOCK` that is not a whole number.
     TimeoutNotAnInteger,
     TimeoutNegative,
-    /// A command that only a primary, an append-only file or the module itself may send.
+    /// A command that only a primary or the append-only file may send.
     NotAClientCommand,
     ChannelLength,
     /// The user has no right to the channel of `NOTIFY`.
@@ -67,22 +67,22 @@ pub(crate) enum Error {
     GrantUnconfirmed,
     /// Too few replicas have confirmed an extension in time.
     ExtensionUnconfirmed,
-    /// `SYNC` in a script, to which no later reply can be sent.
+    /// `SYNC` where the client can't be told later.
     SyncInScript,
     SyncInTransaction,
-    /// `SYNC` on a replica that clients may write to.
+    /// `SYNC` on a replica that may be written to.
     SyncOnReplica,
     /// `NOTIFY` in a script: there is no connection to which a place could belong.
     NotifyInScript,
-    /// `NOTIFY` on a replica that clients may write to: a replica hands no lock over.
+    /// `NOTIFY` on a replica that may be written to: it hands nothing over.
     NotifyOnReplica,
     /// `SESSION` in a script: there is no connection that could keep the grant alive.
     SessionInScript,
-    /// `SESSION` on a replica that clients may write to: a replica ends no grant by itself.
+    /// `SESSION` on a replica that may be written to: it ends no grants by itself.
     SessionOnReplica,
-    /// Another module ran the command inside an event of a step that has locks open.
+    /// Another module runs the command in an event of one that has locks open.
     Nested,
-    /// Another module changed the keyspace during this command, so the state of its locks is not certain.
+    /// Another module changes the keyspace in events of this command, so that nothing is certain of its locks.
     Disturbed,
 }
 
@@ -181,7 +181,7 @@ impl From<WrongType> for Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            // A disturbed step gets no fence, whatever fences are left.
+            // None is given where somebody has disturbed the step.
             Refusal::NoMoreFences if server::is_disturbed() => Self::Disturbed,
             refusal => Self::Refused(refusal),
         }

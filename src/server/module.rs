@@ -1,18 +1,18 @@
-//! The parts of a module.
+//! What a module is made of.
 
 use std::ffi::CStr;
 
 use super::info::WriteInfo;
 use super::{CommandSpec, EventSpec, NumericConfig, TypeSpec};
 
-/// Everything that a module adds to the server.
+/// All that a module adds to the server.
 pub(crate) struct Module {
-    /// The server puts it before the names of settings and of sections of `INFO`.
+    /// Goes before the names of its settings and of its sections of `INFO`.
     pub(crate) name: &'static CStr,
-    /// The version that `MODULE LIST` shows.
+    /// As `MODULE LIST` shows it.
     pub(crate) version: i32,
     pub(crate) types: &'static [TypeSpec],
-    /// The module's own ACL category, if the server allows one.
+    /// An ACL category of its own, where the server takes one.
     pub(crate) category: &'static CStr,
     pub(crate) commands: &'static [CommandSpec],
     pub(crate) configs: &'static [&'static NumericConfig],

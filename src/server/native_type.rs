@@ -1,4 +1,4 @@
-//! Native data types: the server keeps, saves, loads and frees their values through the module.
+//! Native data types: values that the server keeps for the module, saves, loads and frees through it.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -12,57 +12,58 @@ use super::{Arg, Ctx, LogLevel, RdbReader, RdbWriter, TypeHandle, step};
 ///
 /// `Send`, because the server may drop it on a background thread (`UNLINK`, `FLUSHALL ASYNC`).
 pub(crate) trait NativeType: Sized + Send + 'static {
-    /// Nine characters, as `TYPE` shows them.
+    /// Nine characters, as `TYPE` answers them.
     const NAME: &'static CStr;
     /// The version of the encoding that `save` writes, 0 to 1023.
     const ENCODING: i32;
 
-    /// The place for the registered type.
+    /// Where the registered type is kept.
     fn handle() -> &'static TypeHandle;
 
     fn save(&self, rdb: &mut RdbWriter);
 
-    /// Reads a value that `save` wrote in this encoding. The error is a line for the log; the file or payload is refused.
+    /// Reads what `save` wrote in that encoding; an error is a line for the log, and the file or payload is refused.
     fn load(rdb: &mut RdbReader, encoding: i32) -> Result<Self, String>;
 
-    /// Writes the commands that make the value anew, without its TTL, which the server adds.
+    /// Writes the command that makes the value anew, but for its TTL, which the server adds.
     fn rewrite(&self, key: Arg<'_>, aof: &mut AofRewrite);
 
     fn digest(&self, digest: &mut Digest);
 
-    /// Saves what belongs to no key. If this writes nothing, the file can be loaded without the module. Called only if the server has it
-    /// (7.2 and later).
+    /// Saves what is to be kept beside the keys; if it writes nothing, the file can be loaded without the module.
+    /// Only where the server has that (7.2 and later).
     fn save_aux(rdb: &mut RdbWriter);
 
-    /// Reads what `save_aux` wrote. The error is as for `load`.
+    /// Reads what `save_aux` wrote; an error as for `load`.
     fn load_aux(rdb: &mut RdbReader, encoding: i32) -> Result<(), String>;
 
-    /// Moves the memory that the value owns to where the server wants it, against fragmentation.
+    /// Moves what the value has on the heap to where the server wants it, against fragmentation.
     fn defrag(&mut self, defrag: &mut Defrag);
 
-    /// Bytes on the heap, without the value's own.
+    /// Bytes on the heap beyond the value's own.
     fn heap_size(&self) -> usize;
 
-    /// About how many allocations are freed with the value, at least 1. Beyond 64 the server frees the value in the background, if it is
-    /// asked to (`UNLINK`).
+    /// About how many allocations are freed with the value, at least 1: beyond 64 the server does that in the background, if it is asked
+    /// to (`UNLINK`).
     fn free_effort(&self) -> usize;
 }
 
-/// Callbacks for values of a type. The module's table names them, so that the type itself need not know the listener.
+/// Is told what becomes of values of a type. The table of the module names it, so that the type itself need not know
+/// who listens.
 pub(crate) trait ValueEvents<T: NativeType> {
-    /// The value is being taken out of the keyspace, to be dropped or moved (`RENAME`, `MOVE`). Not called when a database is flushed, or
-    /// when the module itself deletes the key. The keyspace is in the middle of a change, so the callback may note it, but not touch any
-    /// key.
+    /// The value is being taken out of the keyspace, to be dropped or to go elsewhere (`RENAME`, `MOVE`); not called
+    /// when a database is flushed, nor where we delete the key ourselves. The keyspace is in the middle of a change: take note,
+    /// touch nothing.
     fn unlinked(value: &T, from: &Unlinked);
 
-    /// A client has sent a value (`RESTORE`), which is not in the keyspace yet, and may still be refused.
+    /// A client has sent such a value (`RESTORE`), which is not in the keyspace yet, and may still be refused.
     fn sent(ctx: &Ctx<'_>);
 
-    /// The level of the log line about a value from a client that can't be loaded.
+    /// The value that a client has sent can't be loaded: how loud the line about that is to be.
     fn refused() -> LogLevel;
 }
 
-/// An entry in the module's table of types: a type and its listener.
+/// What the table of types holds: a type ready to be registered, and its listener.
 pub(crate) struct TypeSpec {
     pub(super) register: fn(*mut raw::RedisModuleCtx) -> bool,
 }
@@ -75,7 +76,7 @@ impl TypeSpec {
 
 fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> bool {
     let mut methods = raw::RedisModuleTypeMethods {
-        // Redis 7.0 knows version 4, and ignores `aux_save2`, which came with 5.
+        // 7.0 knows version 4, and overlooks what came with 5: `aux_save2`.
         version: 5,
         rdb_load: Some(load::<T, E>),
         rdb_save: Some(save::<T>),
@@ -88,21 +89,21 @@ fn register<T: NativeType, E: ValueEvents<T>>(ctx: *mut raw::RedisModuleCtx) -> 
         aux_load: Some(load_aux::<T>),
         aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
         aux_save2: Some(save_aux::<T>),
-        // Left out, since it always writes something: the file would need the module forever.
+        // Writes something always, so that the file needs the module for ever.
         aux_save: None,
         free_effort: Some(free_effort::<T>),
-        // `free_effort` is enough. This one only gets the database in addition.
+        // `free_effort` suffices: this one is only told the database beside it.
         free_effort2: None,
         unlink2: Some(unlinked::<T, E>),
         // Superseded by `unlink2`.
         unlink: None,
-        // No `copy`, so the server refuses `COPY`, which would give one grant two holders.
+        // No `copy`: the server refuses `COPY`, which would make two holders of one grant.
         copy: None,
         copy2: None,
         defrag: Some(defrag::<T>),
     };
-    // SAFETY: the server gave us the context for the time of loading, copies name and methods, and calls the methods with values of this
-    // type only.
+    // SAFETY: the server gave us the context for the time of loading, copies name and methods, and calls the methods
+    // with values of this type only.
     let registered =
         unsafe { api!(RedisModule_CreateDataType(ctx, T::NAME.as_ptr(), T::ENCODING, &raw mut methods)) };
     T::handle().set(registered);
@@ -120,7 +121,7 @@ unsafe extern "C" fn load<T: NativeType, E: ValueEvents<T>>(
         let loaded = T::load(&mut rdb, encoding);
         let is_from_client = rdb.is_from_client();
         if is_from_client && loaded.is_ok() {
-            // SAFETY: the context is the server's own for this callback.
+            // SAFETY: the server's own context for this callback.
             E::sent(&unsafe { Ctx::new(rdb.context()) });
         }
         loaded.map_err(|reason| (reason, if is_from_client { E::refused() } else { LogLevel::Warning }))
@@ -169,7 +170,7 @@ unsafe extern "C" fn save_aux<T: NativeType>(rdb: *mut raw::RedisModuleIO, _when
     guard(c"aux-save", || T::save_aux(&mut RdbWriter(rdb)));
 }
 
-/// Logs why a file or a payload is refused.
+/// Says in the log why a file or payload is refused.
 fn refuse<T: NativeType>(reason: &str, level: LogLevel) {
     let name = T::NAME.to_string_lossy();
     let line = format!("cannot load a {name}: {reason}");
@@ -201,7 +202,7 @@ unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, 
 /// # Safety
 /// `value` is a value of this type that the server is done with.
 unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
-    // SAFETY: `Box::into_raw` in `load` or `Key::set_value` made the pointer, and it is freed once.
+    // SAFETY: made by `Box::into_raw` in `load` or `Key::set_value`, and freed once.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
     T::handle().count_freed();
     guard(c"free", || drop(value));
@@ -219,7 +220,7 @@ unsafe extern "C" fn unlinked<T: NativeType, E: ValueEvents<T>>(
     }
 }
 
-/// Reports a value that somebody else took out. A function of its own, so that the module's own deletions do not pay for it.
+/// Tells of a value that was taken out by somebody else. A function of its own, so that the module's own deletions don't pay for it.
 ///
 /// # Safety
 ///
@@ -255,7 +256,7 @@ unsafe extern "C" fn free_effort<T: NativeType>(
 ) -> usize {
     // SAFETY: the caller's promise.
     let value = unsafe { &*value.cast::<T>() };
-    // With 0, the server would always use the background thread.
+    // For 0, the server would use the background thread always.
     guard(c"free-effort", || value.free_effort()).unwrap_or(1).max(1)
 }
 
@@ -271,9 +272,9 @@ unsafe extern "C" fn defrag<T: NativeType>(
         // SAFETY: the caller's promise.
         let old = unsafe { *value };
         let new = defrag.moved(old);
-        // SAFETY: the place is ours to change, and the value is at `new` now.
+        // SAFETY: the place is ours to change: the value is at `new` now.
         unsafe { *value = new };
-        // SAFETY: the value of this type was moved byte by byte, and nobody else uses it now.
+        // SAFETY: a value of this type, moved byte by byte, and nobody else looks at it now.
         let moved = unsafe { &mut *new.cast::<T>() };
         moved.defrag(&mut defrag);
     });
@@ -284,10 +285,10 @@ unsafe extern "C" fn defrag<T: NativeType>(
 pub(crate) struct Defrag(*mut raw::RedisModuleDefragCtx);
 
 impl Defrag {
-    /// Returns the box, which the server may have moved.
+    /// Returns the value, which the server may have moved.
     pub(crate) fn boxed<T>(&mut self, value: Box<T>) -> Box<T> {
         let new = self.moved(Box::into_raw(value).cast());
-        // SAFETY: the pointer is from `into_raw`, or to a copy in an allocation of the same size, whose original is gone.
+        // SAFETY: from `into_raw`, or a copy of it in an allocation of the same size; the other is gone.
         unsafe { Box::from_raw(new.cast()) }
     }
 
@@ -295,35 +296,35 @@ impl Defrag {
     pub(crate) fn bytes(&mut self, bytes: Box<[u8]>) -> Box<[u8]> {
         let len = bytes.len();
         if len == 0 {
-            // An empty slice has no allocation.
+            // Nothing is allocated for none.
             return bytes;
         }
         let new = self.moved(Box::into_raw(bytes).cast());
-        // SAFETY: as in `boxed`; the number of bytes is the same.
+        // SAFETY: as in `boxed`; there are as many bytes as there were.
         unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(new.cast(), len)) }
     }
 
-    /// Has the server move an allocation of its allocator, if it wants to. Returns where the allocation is now.
+    /// Has the server move an allocation of its allocator, or leave it. Returns where it is now.
     fn moved(&mut self, old: *mut c_void) -> *mut c_void {
-        // SAFETY: `defrag` made `self` from the server's pointer, and it lives no longer than that; the caller owns `old`.
+        // SAFETY: made by `defrag` from the server's own, for as long as it runs; `old` is what the caller owns.
         let new = unsafe { api!(RedisModule_DefragAlloc(self.0, old)) };
         if new.is_null() { old } else { new }
     }
 }
 
-/// The place from which a value is being taken out.
+/// The place from which a value is being taken.
 pub(crate) struct Unlinked(*mut raw::RedisModuleKeyOptCtx);
 
 impl Unlinked {
     pub(crate) fn db(&self) -> i32 {
-        // SAFETY: `unlinked` made `self` from the server's pointer, and it lives no longer than that.
+        // SAFETY: made by `unlinked` from the server's own, for as long as it runs.
         unsafe { api!(RedisModule_GetDbIdFromOptCtx(self.0)) }
     }
 
     pub(crate) fn key(&self) -> Arg<'_> {
         // SAFETY: as in `db`.
         let key = unsafe { api!(RedisModule_GetKeyNameFromOptCtx(self.0)) };
-        // SAFETY: the name outlives the callback, and `self` does not.
+        // SAFETY: the name outlives the callback, which `self` does not.
         unsafe { Arg::new(key.cast_mut()) }
     }
 }
@@ -334,8 +335,8 @@ pub(crate) struct AofRewrite(*mut raw::RedisModuleIO);
 impl AofRewrite {
     /// Writes `command key bytes`.
     pub(crate) fn bytes(&mut self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
-        // SAFETY: `rewrite` made `self` from the server's stream, and it lives no longer than that; the format names a string of the
-        // server's and a buffer with its length (a `usize`), and they follow.
+        // SAFETY: made by `rewrite` from the server's stream, for as long as it runs; the format names a string of the
+        // server's and a buffer with its length (a `usize`), and those follow it.
         unsafe {
             api!(RedisModule_EmitAOF(
                 self.0,
@@ -349,12 +350,12 @@ impl AofRewrite {
     }
 }
 
-/// Builds the digest that `DEBUG DIGEST` compares.
+/// Adds up what `DEBUG DIGEST` compares.
 pub(crate) struct Digest(*mut raw::RedisModuleDigest);
 
 impl Digest {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: `digest` made `self` from the server's pointer, and it lives no longer than that; the server reads `len` bytes.
+        // SAFETY: made by `digest` from the server's own, for as long as it runs; the server reads `len` bytes.
         unsafe { api!(RedisModule_DigestAddStringBuffer(self.0, bytes.as_ptr().cast(), bytes.len())) };
     }
 
@@ -363,7 +364,7 @@ impl Digest {
         unsafe { api!(RedisModule_DigestAddLongLong(self.0, value)) };
     }
 
-    /// Ends a sequence of elements whose order matters.
+    /// Ends a sequence of elements whose order counts.
     pub(crate) fn end(&mut self) {
         // SAFETY: as in `bytes`.
         unsafe { api!(RedisModule_DigestEndSequence(self.0)) };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use redis_module::raw;
 
-/// A type in its registered form, and the number of its values.
+/// A type as the server knows it, from the time it is registered, and how many values of it there are.
 pub(crate) struct TypeHandle {
     registered: AtomicPtr<raw::RedisModuleType>,
     made: AtomicU64,
@@ -28,23 +28,22 @@ impl TypeHandle {
         self.registered.store(registered, Ordering::Relaxed);
     }
 
-    /// The number of values that the server keeps.
+    /// How many values the server keeps.
     pub(crate) fn values(&self) -> u64 {
-        // `freed` is read before `made`. A background thread may free values meanwhile, and each value that `freed` counts must also be in
-        // `made`.
+        // In this order: a value that is freed meanwhile on a background thread was made before.
         let freed = self.freed.load(Ordering::Acquire);
         self.made.load(Ordering::Relaxed).saturating_sub(freed)
     }
 
-    /// Counts a value that the server keeps from now on.
+    /// Takes note of a value that the server keeps from now on.
     pub(super) fn count_made(&self) {
-        // Callbacks that make values run one at a time, so a load and a store are enough.
+        // Values are made in callbacks that run one at a time: a load and a store are enough.
         self.made.store(self.made.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Counts a value that the server is done with.
+    /// Takes note of a value that the server is done with.
     pub(super) fn count_freed(&self) {
-        // Background threads free values too.
+        // Values are freed on background threads too.
         self.freed.fetch_add(1, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! The replies to blocked clients, and what happens when such a client goes.
+//! Blocked clients, from the answer to the server's last word on them.
 
 use std::num::NonZeroU64;
 
@@ -12,7 +12,7 @@ use crate::server::{BlockedEvents, Ctx, ErrorReply, answer_arrived};
 use crate::stats;
 use crate::waiting::{self, Answer, Refusal, RequestId, RequestedLock, RequestedLocks};
 
-/// The callbacks for blocked clients.
+/// Listens for all of it.
 pub(super) struct Telling;
 
 impl BlockedEvents for Telling {
@@ -64,7 +64,7 @@ impl BlockedEvents for Telling {
     }
 }
 
-/// Counts the results of `SYNC`.
+/// Counts what came of `SYNC`.
 fn count(answer: Answer) {
     match answer {
         Answer::Granted { .. } | Answer::Extended { .. } => stats::SYNCS.count(),

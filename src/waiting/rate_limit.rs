@@ -1,19 +1,19 @@
-//! Limits how many lines of one kind the log gets in a second, and counts those that were left out.
+//! How many lines of one kind the log gets: so many a second, and how many more there would have been.
 
 use crate::lock::Millis;
 
-/// The most lines in one second.
+/// The number of lines that the log gets in a second.
 const MOST: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct RateLimit {
-    /// The present second, since 1970.
+    /// Which second it is.
     second: Millis,
-    /// How many lines this second has had.
+    /// How many lines it has had.
     taken: usize,
-    /// How many lines were left out in this second.
+    /// The number of lines that were left out in this second.
     left_out: u64,
-    /// How many lines were left out in earlier seconds, and have not been reported.
+    /// The number of lines left out in earlier seconds of which nobody has been told.
     untold: u64,
 }
 
@@ -22,7 +22,7 @@ impl RateLimit {
         Self { second: 0, taken: 0, left_out: 0, untold: 0 }
     }
 
-    /// How many more lines this second may have.
+    /// How many more lines there may be in this second.
     pub(crate) fn left(&mut self, now: Millis) -> usize {
         let second = now.div_euclid(1000);
         if second != self.second {
@@ -32,7 +32,7 @@ impl RateLimit {
         MOST - self.taken
     }
 
-    /// Whether there may be one more line. If so, it counts as written, and otherwise as left out.
+    /// Whether there may be one more line, which there is then.
     pub(crate) fn take(&mut self, now: Millis) -> bool {
         let may = self.left(now) > 0;
         if may {
@@ -48,7 +48,7 @@ impl RateLimit {
         self.left_out += count;
     }
 
-    /// How many lines were left out in earlier seconds. Each is reported only once.
+    /// How many were left out in the seconds before this one; told once.
     pub(crate) fn untold(&mut self, now: Millis) -> u64 {
         self.left(now);
         std::mem::take(&mut self.untold)
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(limit.untold(9_000), 0);
     }
 
-    /// No call comes for some seconds.
+    /// Nobody asks for some seconds.
     #[test]
     fn what_several_seconds_leave_out_adds_up() {
         let mut limit = RateLimit::new();
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(limit.untold(4_000), 6);
     }
 
-    /// If the clock is set back, another second begins.
+    /// By a clock that is set back, another second begins.
     #[test]
     fn a_clock_that_is_set_back_keeps_nothing_back() {
         let mut limit = RateLimit::new();

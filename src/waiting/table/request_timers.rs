@@ -1,4 +1,5 @@
-//! When requests time out, and which requests for several locks are to be tried. This file knows only the numbers of requests.
+//! When requests are given up, and which of those for several locks may have them all now. Requests are known by number, and nothing
+//! else is.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -11,12 +12,12 @@ use crate::lock::Millis;
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, PartialEq, Eq, Hash))]
 pub(crate) struct RequestTimers {
-    /// When requests time out. The server's own timeouts are not used, since some servers lose the answer to a client that times out in the
-    /// same moment in which it is unblocked.
+    /// The times at which requests are given up. The server's own timeouts are not used, since some servers lose the answer of a client
+    /// whose time is up in the very moment in which it is unblocked.
     timeouts: BTreeSet<(Millis, RequestId)>,
-    /// The request that is timing out, and how many of its locks have had their last look.
+    /// The request whose time is up, and how many of its locks have been looked at for the last time.
     timing_out: Option<(RequestId, usize)>,
-    /// Requests for several locks that may be able to have them all now.
+    /// Requests for several locks that may have them all now.
     tries: BTreeSet<RequestId>,
     last_tried: RequestId,
 }
@@ -41,17 +42,17 @@ impl RequestTimers {
         }
     }
 
-    /// When the next request times out.
+    /// When the time of a request is up next.
     pub(super) fn next_timeout(&self) -> Option<Millis> {
         self.timeouts.first().map(|(time, _)| *time)
     }
 
-    /// The request that timed out first, if any has by `now`.
+    /// The request whose time was up first.
     pub(super) fn first_timed_out(&self, now: Millis) -> Option<RequestId> {
         self.timeouts.first().filter(|(time, _)| *time <= now).map(|(_, request)| *request)
     }
 
-    /// Removes and returns the request that timed out first.
+    /// Takes the request off whose time was up first.
     pub(super) fn take_timed_out(&mut self, now: Millis) -> Option<RequestId> {
         let request = self.first_timed_out(now)?;
         self.timeouts.pop_first();
@@ -59,7 +60,7 @@ impl RequestTimers {
         Some(request)
     }
 
-    /// How many of the request's locks have had their last look, before the request is told that its time is up. These looks may take
+    /// How many of its locks this request has had looked at a last time before it is told that its time is up. The last look may take
     /// several turns.
     pub(super) fn last_looks(&self, request: RequestId) -> usize {
         self.timing_out.filter(|(last, _)| *last == request).map_or(0, |(_, seen)| seen)
@@ -69,22 +70,22 @@ impl RequestTimers {
         self.timing_out = Some((request, seen));
     }
 
-    /// Has a request for several locks tried soon.
+    /// A request for several locks may have them all now.
     pub(super) fn try_soon(&mut self, request: RequestId) {
         self.tries.insert(request);
     }
 
-    /// Cancels a try. Returns whether the request was to be tried.
+    /// Takes a request off the tries. Whether it was there.
     pub(super) fn cancel_try(&mut self, request: RequestId) -> bool {
         self.tries.remove(&request)
     }
 
-    /// Whether any request is to be tried.
+    /// Whether some are to be tried.
     pub(super) fn has_tries(&self) -> bool {
         !self.tries.is_empty()
     }
 
-    /// Takes the next request to be tried. Requests take turns, so a request that is tried again and again delays no other.
+    /// The next one to be tried. By turns: one that is to be tried again and again keeps up nobody.
     pub(super) fn take_try(&mut self) -> Option<RequestId> {
         let next = self.tries.range((Bound::Excluded(self.last_tried), Bound::Unbounded)).next();
         let request = next.or(self.tries.first()).copied()?;
@@ -93,13 +94,13 @@ impl RequestTimers {
         Some(request)
     }
 
-    /// Sets aside the requests that are to be tried, while one of them is tried.
+    /// Sets aside who is to be tried, while one of them is.
     pub(crate) fn set_tries_aside(&mut self) -> BTreeSet<RequestId> {
         std::mem::take(&mut self.tries)
     }
 
-    /// Takes up the requests that were set aside. Requests that have been added since are kept only if a lock has `changed`; otherwise they
-    /// have been tried with the locks as they are.
+    /// Takes up the tries that were set aside. Requests that have been noted since are kept only if something has `changed`: else they have
+    /// been tried with the locks as they are.
     pub(crate) fn take_tries_up(&mut self, aside: BTreeSet<RequestId>, changed: bool) {
         let since = std::mem::replace(&mut self.tries, aside);
         if changed {

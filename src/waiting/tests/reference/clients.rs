@@ -1,11 +1,11 @@
-//! What happens when clients are told, and when they go away.
+//! Clients that are told, and those that go away.
 
 use super::{Answered, Holder, Reference, Session, Told, Wish, third};
 use crate::lock::Millis;
 use crate::waiting::tests::server::Conn;
 
 impl Reference {
-    /// Tells everybody who has an answer.
+    /// Those who are to be told are told.
     pub(crate) fn tell(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);
         for Answered { conn, told, session, grant, .. } in &answered {
@@ -16,14 +16,14 @@ impl Reference {
         answered
     }
 
-    /// Tells everybody who has an answer, before any other work that is due.
+    /// Tells those who have an answer before anything else that is due has been done.
     pub(crate) fn tell_first(&mut self, now: Millis) -> Vec<Answered> {
         let answered = std::mem::take(&mut self.answered);
         self.bind_told(&answered, now);
         answered
     }
 
-    /// Has an operator answer a waiting client.
+    /// An operator has a waiting client answered.
     pub(crate) fn unblock(&mut self, conn: Conn, now: Millis) -> Vec<Answered> {
         if let Some(place) = self.waiting.iter().position(|(waits, ..)| *waits == conn) {
             let (_, wish, _) = self.waiting.remove(place);
@@ -31,7 +31,7 @@ impl Reference {
         }
         let told: Vec<_> = self.answered.extract_if(.., |answered| answered.conn == conn).collect();
         for Answered { grant, .. } in told.iter().filter(|told| told.told.is_some() && !told.own_hold) {
-            // The owner now knows of a hold that was made for another client.
+            // It knows now of a hold that was made for another.
             self.share_hold(*grant);
         }
         self.bind_told(&told, now);
@@ -46,14 +46,13 @@ impl Reference {
         }
     }
 
-    /// Starts the session of a client that is told before the others. The lock is as the server finds it then: leases that go on are
-    /// renewed later.
+    /// One that is told before the others finds the lock as it is. What goes on is given its lease later.
     pub(super) fn bind(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
         let over = |holder: &Holder| {
             let goes_on = holder.session.is_some_and(|session| self.goes_on(holder, &session, now));
             holder.until < now && !goes_on
         };
-        // If all grants are over, the server finds that out.
+        // The server finds it out, where that is so of all.
         if self.holders.iter().all(over) {
             self.holders.clear();
         }
@@ -67,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// Starts a session. The lease is to be renewed when a third of it has passed.
+    /// A third of the lease later it is renewed.
     pub(super) fn keep_alive(&mut self, conn: Conn, lease: Millis, grant: u64, now: Millis) {
         self.keep_alive_from(conn, lease, grant, now + third(lease));
     }
@@ -93,15 +92,14 @@ impl Reference {
         self.answered.push(Answered { conn, told, latest, session, grant: grant.unwrap_or(0), own_hold });
     }
 
-    /// Notes that the owner has been told of the grant in another way, so the grant is not taken back with clients that are still to be
-    /// told.
+    /// The owner has been told of the grant by a way of its own: it is not taken back with those who are still to be told.
     pub(super) fn share_hold(&mut self, grant: u64) {
         for answered in self.answered.iter_mut().filter(|answered| answered.grant == grant) {
             answered.own_hold = false;
         }
     }
 
-    /// Closes a connection. Grants that it kept alive end, unless a client that is still to be told will keep them alive.
+    /// A connection closes. What it kept alive ends, unless one who is still to be told will keep it alive.
     pub(crate) fn close(&mut self, conn: Conn, now: Millis) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         let kept = |holder: &Holder| holder.session.is_some_and(|session| session.conn == conn);
@@ -119,13 +117,13 @@ impl Reference {
         }
     }
 
-    /// Sends a client away that waits, without an answer.
+    /// A client that waits is told nothing.
     pub(crate) fn send_away(&mut self, conn: Conn) {
         self.waiting.retain(|(waits, _, _)| *waits != conn);
         self.leave(conn);
     }
 
-    /// Takes back one hold of the client's grant, unless another client was told of the same hold later.
+    /// What it was granted is taken back, one hold of it, unless another was told of that same hold later.
     pub(super) fn leave(&mut self, conn: Conn) {
         let Some(place) = self.answered.iter().position(|answered| answered.conn == conn) else { return };
         let gone = self.answered.remove(place);

@@ -1,5 +1,4 @@
-//! `SYNC`, in cases for which the worlds have too few replicas or too little time: replicas that come back in time, and extensions
-//! meanwhile.
+//! `SYNC`, where the worlds have too few replicas, or too little time: replicas that come back in time, and extensions meanwhile.
 
 mod renewals;
 
@@ -13,7 +12,7 @@ use crate::waiting::{Confirm, ExtendRequest, WaitOptions};
 const NOW: Millis = 1_700_000_000_000;
 const RULES: Rules = Rules::PLAIN;
 
-/// How long, in ms, the owner of a session gives replicas to confirm it.
+/// How long the owner of a session lets replicas take to confirm it.
 const WITHIN: u32 = 20;
 
 /// A server, and the time.
@@ -26,7 +25,7 @@ fn owner() -> Owner<'static> {
     Owner::new(b"a").unwrap()
 }
 
-/// The request of another owner.
+/// What another owner asks for.
 fn other(lease: Millis) -> AcquireRequest<'static> {
     let owner = Owner::new(b"b").unwrap();
     AcquireRequest::new(owner, lease)
@@ -58,7 +57,7 @@ impl World {
         assert!(self.server.extend_confirmed(RULES, self.now, conn, &longer));
     }
 
-    /// Does all work that is due. `hears`: replicas get what they are sent, and acknowledge it.
+    /// Does all that is due. `hears`: replicas get what they are sent, and say so.
     fn run_due(&mut self, hears: bool) -> Vec<(Conn, Reply)> {
         let (mut told, mut turns) = (Vec::new(), 0);
         loop {
@@ -76,7 +75,7 @@ impl World {
         }
     }
 
-    /// Lets this much time pass, and does all work that falls due.
+    /// So much time goes by, and all that falls due is done.
     fn pass(&mut self, ms: Millis, hears: bool) {
         for _ in 0..ms {
             self.run_due(hears);
@@ -85,7 +84,7 @@ impl World {
         self.run_due(hears);
     }
 
-    /// Lets time pass while this condition holds, and does all work that falls due. The replica gets nothing.
+    /// Time goes by as long as that is so, and all that falls due is done. The replica gets nothing.
     fn pass_while(&mut self, is_so: impl Fn(&Self) -> bool) {
         let end = self.now + 1_000;
         while is_so(self) {
@@ -99,7 +98,7 @@ impl World {
         self.server.held(self.now).map(|held| (held.grant.fence(), held.deadline))
     }
 
-    /// A session whose first renewal the replica does not get. Also returns its fence, and the end of the lease that the replica has.
+    /// A session whose first renewal the replica does not get: the end of the lease that it has.
     fn unconfirmed_renewal(lease: Millis) -> (Self, Fence, Deadline) {
         let mut world = Self::new();
         world.acquire(lease, true, 1);
@@ -110,7 +109,7 @@ impl World {
     }
 }
 
-/// An acknowledgement of one request does not confirm later requests.
+/// Requests that come later are not confirmed with that.
 #[test]
 fn the_answer_tells_no_more_than_replicas_have() {
     let mut world = World::new();
@@ -139,7 +138,7 @@ fn the_answer_tells_no_more_than_replicas_have() {
     assert_eq!(world.run_due(true), [(1, Reply::Extended(longer))]);
 }
 
-/// It does not matter which of the replicas confirm the grant.
+/// Whichever of them are the first to say that they have it.
 #[test]
 fn as_many_replicas_as_were_asked_for() {
     for (replicas, acks, is_told) in [
@@ -154,7 +153,7 @@ fn as_many_replicas_as_were_asked_for() {
         let mut world = World::new();
         world.acquire(1_000, false, replicas);
         world.run_due(false);
-        // The other replicas have acknowledged only what came before.
+        // Those who have nothing of it have said so.
         let before = world.server.acked;
         let acks = acks.iter().map(|has| if *has { world.server.written } else { before });
         let mut acks: Vec<Offset> = acks.collect();
@@ -169,7 +168,7 @@ fn as_many_replicas_as_were_asked_for() {
     }
 }
 
-/// A waiter that is handed the lock is told when replicas have confirmed that. They have only as much time as the waiter gave them.
+/// One that is handed the lock is told when replicas have that, and has no more time for it than it gave them.
 #[test]
 fn a_waiter_that_replicas_do_not_confirm_in_time_is_told_so_and_has_nothing() {
     for hears in [true, false] {
@@ -203,7 +202,7 @@ fn a_client_is_not_told_that_it_has_what_it_has_no_more() {
     assert_eq!(world.run_due(true), [(0, Reply::Null)]);
 }
 
-/// A client whose time is up, or that is gone, does not wait for replicas any more, even if the server is not done with it yet.
+/// One whose time is up, or that is gone, is not waited for any more, be it that the server is not done with it yet.
 #[test]
 fn replicas_are_to_confirm_nothing_to_those_who_are_not_to_be_told() {
     for is_gone in [true, false] {

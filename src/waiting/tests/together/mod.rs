@@ -1,6 +1,5 @@
-//! Clients that acquire several locks at once, beside others that acquire one. The steps of this model are tried in all orders (`worlds`),
-//! and in long random ones (`histories`). After each step the model is compared with the page on `LOCK.MACQUIRE`, whose rules are stated
-//! here again.
+//! Clients that take several locks at once, beside others that take one: a model whose steps are tried in all orders (`worlds`) and in
+//! long random ones (`histories`). After each step it is compared with what the page on `LOCK.MACQUIRE` says, in words of its own.
 
 mod check;
 mod histories;
@@ -12,16 +11,16 @@ use super::server::{Conn, Lock, Reply, Rules, Server, Writes};
 use crate::lock::{AcquireRequest, Fence, Got, Millis, Owner, Room};
 use crate::waiting::{Channel, MessageKind, WaitOptions};
 
-/// Names. Each client has one; if there are too few, the last clients share the last name.
+/// Names, of which each client has one; where there are too few, the last clients share the last.
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
 
 const NOW: Millis = 1_700_000_000_000;
 
-/// The request of a client.
+/// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Want {
     locks: &'static [Lock],
-    /// Whether the client asks with `LOCK.ACQUIRE`, and not with `LOCK.MACQUIRE`.
+    /// By `LOCK.ACQUIRE`, else by `LOCK.MACQUIRE`.
     alone: bool,
     room: Room,
     block: Option<Millis>,
@@ -53,44 +52,44 @@ enum Step {
     /// `LOCK.LEAVE`.
     Leave(Conn),
     Close(Conn),
-    /// `CLIENT UNBLOCK`, with `ERROR` if true.
+    /// `CLIENT UNBLOCK`, with the word `ERROR` or without.
     Unblock(Conn, bool),
-    /// The server does the work that is due, or refuses its writes.
+    /// The server does what is due, or refuses to.
     RunDue(bool),
-    /// Clients are told their answers, before any other work that is due.
+    /// Those who are to be told are told, before anything else that is due.
     Answer,
     Pass,
-    /// Somebody deletes the key, or overwrites it with another type.
+    /// Somebody deletes the key, or writes something else over it.
     Delete(Lock),
     Overwrite(Lock),
 }
 
-/// A state that must not occur.
+/// What must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
-    /// An owner that gave up its grant of several locks still has one of them.
+    /// A waiter that gave up what it had been granted of several locks still has one of them.
     LeftInPart,
-    /// A lock has more holders than one of them has room for.
+    /// Those who hold a lock are more than one of them bears.
     TooMany,
-    /// A new grant passed over a client that came before and still waits.
+    /// A new grant went past one who came before, and still waits.
     NotTheFirst,
-    /// A client waits that could have all its locks.
+    /// Somebody waits who could have all that it waits for.
     Stuck,
-    /// A waiter was told of a grant that it does not have.
+    /// A waiter was told that it has what it has not.
     NotAll,
-    /// New grants of one command have different fences, or a fence that is not above the earlier ones.
+    /// New grants of one command have different fences, or one that is not above those before.
     Fences,
-    /// A grant goes on, although nobody was told of it.
+    /// A grant that nobody was told of goes on.
     ToNobody,
-    /// A waiter was given a grant that was over by the end of the same step.
+    /// A waiter was given a grant that was over by the end of that step.
     OverAtOnce,
-    /// A client was told something though it did not wait.
+    /// A client was told something that waited for nothing.
     ToldUnasked,
     /// A grant has more holds than its owner was told of.
     HoldsUntold,
     /// The message `granted` does not name the fence of the new grants.
     WrongFence,
-    /// A waiter is in some of its queues only.
+    /// A waiter stands in some of its queues only.
     HalfAPlace,
 }
 
@@ -100,17 +99,17 @@ struct World {
     now: Millis,
     owners: u8,
     slow: bool,
-    /// Whether the server has refused a write, which it will try again only after a while.
+    /// The server has refused a write: it is tried again only after a while.
     refused: bool,
-    /// Whether a key was taken away: clients may still be told of grants that it had.
+    /// A key was taken away: who has been granted it may be told of it still.
     taken_away: bool,
-    /// The request of each client that waits, blocked or with a place.
+    /// What each client waits for, blocked or with a place.
     waits: Vec<Option<Want>>,
     /// The waiters, in order of arrival.
     arrivals: Vec<Conn>,
     /// The grants that somebody has been told of.
     told: BTreeSet<(Lock, Fence)>,
-    /// How many holds of each grant owners have been told of. `None` from when somebody extends a grant, or asks with `ONCE` or `NOTIFY`:
+    /// How many holds of each grant owners have been told of. None from when somebody extends a grant, or asks with `ONCE` or `NOTIFY`:
     /// from then on one answer may stand for several holds, or for none.
     holds: Option<BTreeMap<(Lock, Fence), u32>>,
     highest: Option<Fence>,
@@ -143,7 +142,7 @@ impl World {
         Owner::new(NAMES[usize::from(conn.min(self.owners - 1))]).unwrap()
     }
 
-    /// Whether there is work to do before time passes.
+    /// Whether something is to be done before time goes on.
     fn is_due(&self) -> bool {
         self.server.next_due().is_some_and(|at| at <= self.now)
     }
@@ -163,7 +162,7 @@ impl World {
                 let owner = self.owner(conn);
                 if self.server.extend_all(rules, now, locks, &owner, lease).is_some() {
                     self.holds = None;
-                    // An owner that extends a grant knows of it, and of all grants that came with it.
+                    // An owner that extends a grant knows of it, and of what came with it.
                     self.knows(&owner, &[0, 1, 2]);
                 }
             }
@@ -172,8 +171,7 @@ impl World {
                 let fence = |server: &Server, lock| server.fence_of(lock, &owner, now);
                 let held = fence(&self.server, 0);
                 self.server.leave(rules, now, &owner);
-                // An unclaimed grant that is given up ends together with all grants that came with it, unless one of them is over by
-                // itself.
+                // With a grant that it had not claimed go all that came with it, where none of them is over by itself.
                 let ended = held.filter(|_| fence(&self.server, 0).is_none());
                 if ended.is_some()
                     && (1..super::server::KEYS.len()).any(|lock| fence(&self.server, lock) == ended)
@@ -232,7 +230,7 @@ impl World {
         match reply {
             Reply::Waits | Reply::Queued => {
                 self.waits[usize::from(conn)] = Some(want);
-                // A waiter that asks again keeps its place, unless the place has just been served and the new request wants less room.
+                // A waiter that asks again keeps its place, unless that has just been served, and it wants less room now.
                 if !stood || self.held_by(conn).iter().any(|grant| !held.contains(grant)) {
                     self.arrivals.retain(|other| *other != conn);
                     self.arrivals.push(conn);
@@ -240,7 +238,7 @@ impl World {
             }
             reply => {
                 self.is_told(want, &reply);
-                // The request is a claim.
+                // A claim.
                 if once && self.waits[usize::from(conn)].is_some_and(|waits| waits.notify) {
                     self.forget_place(conn);
                 }
@@ -248,7 +246,7 @@ impl World {
         }
     }
 
-    /// The grants of a client's owner, by lock.
+    /// The grants of a client's name.
     fn held_by(&self, conn: Conn) -> Vec<(Lock, Fence)> {
         let (name, locks) = (self.owner(conn), 0..3);
         let held = locks
@@ -261,7 +259,7 @@ impl World {
         self.arrivals.retain(|other| *other != conn);
     }
 
-    /// Notes that a client with a place is in no queue any more. (It may have asked for other locks since, and be blocked.)
+    /// A client that had a place stands in no queue any more. (It may have asked for something else since, and be blocked.)
     fn forget_place(&mut self, conn: Conn) {
         let has_place = self.waits[usize::from(conn)].is_some_and(|waits| waits.notify);
         if has_place && !self.queued().contains(&conn) {
@@ -281,7 +279,7 @@ impl World {
         }
     }
 
-    /// Notes that a client has been told of its grants.
+    /// A client has been told what it has.
     fn is_told(&mut self, Want { locks, once, .. }: Want, reply: &Reply) {
         let all: &[Got] = match reply {
             Reply::Granted { fence, holds, .. } => &[Got { fence: *fence, holds: *holds, slot: None }],
@@ -296,7 +294,7 @@ impl World {
             self.faults.insert(Fault::Fences);
         }
         for (lock, got) in locks.iter().zip(all) {
-            // If each client has a name of its own, nobody else can have released it.
+            // Where each has a name of its own, nobody else can have given it back.
             let held = self.server.holders_of(*lock, self.now);
             let its =
                 held.iter().any(|held| held.grant.fence() == got.fence && held.grant.holds() >= got.holds);
@@ -304,12 +302,12 @@ impl World {
                 self.faults.insert(Fault::NotAll);
             }
             self.holds.iter_mut().for_each(|holds| *holds.entry((*lock, got.fence)).or_default() += 1);
-            // The owner knows of all grants that came with this one.
+            // Its owner knows of all that was granted with it.
             self.told.extend((0..3).map(|lock| (lock, got.fence)));
         }
     }
 
-    /// Notes that an owner has released a hold of each of these locks.
+    /// An owner gives back a hold of each of these locks.
     fn given_back(&mut self, owner: &Owner<'_>, locks: &[Lock]) {
         for lock in locks {
             let Some(fence) = self.server.fence_of(*lock, owner, self.now) else { continue };
@@ -318,7 +316,7 @@ impl World {
         }
     }
 
-    /// Notes that an owner knows of its grants of these locks.
+    /// An owner knows of what it has.
     fn knows(&mut self, owner: &Owner<'_>, locks: &[Lock]) {
         for lock in locks {
             let held = self.server.holders_of(*lock, self.now).into_iter();
@@ -328,7 +326,7 @@ impl World {
         }
     }
 
-    /// Reads the published messages.
+    /// What has been published.
     fn read(&mut self) {
         for message in std::mem::take(&mut self.server.messages) {
             let conn = NAMES.iter().position(|name| **name == *message.channel.address).unwrap() as Conn;

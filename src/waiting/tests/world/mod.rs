@@ -1,8 +1,8 @@
-//! A small world around `Server`: owners, connections, a clock, and a replica that takes over. `worlds` tries everything that may happen in
-//! it, in any order.
+//! A small world around `Server`: owners, connections, a clock, and a replica that takes over. All that may happen in it is
+//! tried, in any order, by `worlds`.
 //!
-//! The world keeps the owners' beliefs, which come only from what they are told, and compares them with each other. It also checks after
-//! each step what the guarantees of `docs/design.md` say about it.
+//! What owners believe is kept here, by what they were told alone, and compared with each other. So is what the guarantees
+//! of `docs/design.md` say of each step.
 
 mod beliefs;
 mod model;
@@ -19,19 +19,19 @@ use crate::waiting::table::Offset;
 pub(super) use model::EXCLUSION;
 pub(super) use size::{Clients, Failover, Happens, Kind, Size, Who};
 
-/// The server that is asked.
+/// Which server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Primary,
-    /// The old primary, which lives on beside its successor.
+    /// The old primary beside its successor.
     Old,
 }
 
-/// A state that must never occur.
+/// What must never be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Fault {
     FenceNotAbove,
-    /// Two holders have the same slot, a holder has got another slot, or a slot that was not the least free one.
+    /// Two holders have one slot, one has got another slot, or not the least that was free.
     WrongSlot,
     ByAStranger,
     NotTheFirst,
@@ -39,19 +39,19 @@ enum Fault {
     /// An owner holds the lock, and still waits for it.
     WaitsForItself,
     ToNobody,
-    /// A connection that was closed or answered is told something.
+    /// A connection that was closed, or answered, is told something.
     ToldUnasked,
-    /// A connection keeps a grant alive, but its lease ends before anything is due.
+    /// A connection keeps a grant alive, and its lease ends before anything is due.
     NotRenewed,
     /// The server has ended a grant that its owner still counts on.
     Lost,
-    /// A place in the queue is gone, but its owner was not told.
+    /// A place in the queue is gone, and its owner was not told.
     PlaceLost,
     /// A holder has not heard that its grant is over, or that somebody waits for it.
     NotHeard,
-    /// A grant holds the lock, but `LOCK.INFO` does not show it.
+    /// A grant holds the lock, and `LOCK.INFO` does not show it.
     NotShown,
-    /// A connection keeps a grant alive, but the grant's owner was not told so.
+    /// A connection keeps a grant alive, and its owner was not told so.
     KeptUntold,
 }
 
@@ -60,16 +60,16 @@ enum Fault {
 struct Belief {
     fence: Fence,
     holds: u32,
-    /// The room that the owner asked for.
+    /// For how many there is room, as it asked.
     room: Room,
-    /// The slot that the owner was told last.
+    /// The number that it was told last.
     slot: Option<Slot>,
-    /// The end of the lease. If a connection keeps the grant alive, the owner counts on that connection, and not on the lease. If replicas
-    /// confirm the session, the owner counts on the lease that it was told or shown last.
+    /// The lease is over after that. Where a connection keeps the grant alive, its owner counts on that connection, and not on the lease;
+    /// where replicas confirm that, it counts on the lease that it was told or shown last.
     until: Deadline,
-    /// The connection that keeps the grant alive.
+    /// The connection that keeps it alive.
     session: Option<Conn>,
-    /// Whether the session is on the old primary.
+    /// The session is with the old primary.
     old: bool,
 }
 
@@ -77,9 +77,9 @@ struct Belief {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Hears {
     fence: Fence,
-    /// Whether the holder knows that it holds the lock.
+    /// It knows that it holds the lock.
     claimed: bool,
-    /// Whether the holder has heard that somebody waits.
+    /// Somebody waits.
     wanted: bool,
 }
 
@@ -87,48 +87,48 @@ struct Hears {
 pub(super) struct World {
     now: Millis,
     primary: Server,
-    /// The old primary, and how long it lives on.
+    /// Until when it lives on.
     old: Option<(Server, Millis)>,
-    /// Whether the old primary has been away since before it was replaced.
+    /// The old primary has been away since before it was replaced.
     away: bool,
     replica: Option<Server>,
     on_the_way: Vec<Effect>,
-    /// For each connection, the owner that waits on it, and its request.
+    /// The owners that connections wait for.
     waiting: Vec<Option<(Who, Kind)>>,
-    /// The same for connections to the old primary.
+    /// The owners that connections to the old primary wait for.
     waiting_old: Vec<Option<(Who, Kind)>>,
-    /// Whether owners have replicas confirm what they ask for.
+    /// Owners have replicas confirm what they ask for.
     confirms: bool,
-    /// Whether a client has just been told that replicas have not confirmed its grant or extension.
+    /// Somebody has just been told that replicas have not confirmed what it asked for.
     unconfirmed: bool,
-    /// For each connection, the owners that were told on it that it keeps their grants alive.
+    /// The owners that were told on a connection that it keeps their grant alive.
     sessions: Vec<BTreeSet<Who>>,
-    /// For each connection, the owners that were sent away from it after they had asked for a session.
+    /// The owners that were sent away from a connection on which they had asked for a session.
     sent_away: Vec<BTreeSet<Who>>,
-    /// The waiters in order of arrival.
+    /// Those who wait, first come first.
     arrivals: Vec<Queued>,
-    /// The owners that had places before the server was demoted, and have not been told that these are gone.
+    /// The owners that had places before the server was demoted, and have not been told that those are gone.
     to_be_sent_away: BTreeSet<Who>,
-    /// For each owner, the connection on which it asked last for a place.
+    /// The connections on which owners have asked last for a place.
     places: Vec<Option<Conn>>,
-    /// The unclaimed grants of places.
+    /// The grants that places were given, and have not claimed.
     to_claim: BTreeSet<Fence>,
-    /// The grants about which owners are to hear.
+    /// The grants of which owners are to hear what becomes of them.
     hears: Vec<Option<Hears>>,
     beliefs: Vec<Option<Belief>>,
-    /// For each owner, the last grant that it released. It ignores what it is told of that grant later.
+    /// The last grant that an owner gave back: what it is told of that one later it ignores.
     given_back: Vec<Option<Fence>>,
-    /// The latest grant, and its owner.
+    /// The last grant, and whose it was.
     highest: Option<(Fence, Owner<'static>)>,
-    /// The grants of which nobody has been told yet.
+    /// The grants that nobody has been told of yet.
     untold: BTreeSet<Fence>,
-    /// The last grants of the lock. If the server stands still, they may come back.
+    /// The last grants that the lock had. If the server stands still, they may come back.
     known: Vec<Fence>,
     /// The grant that an operator broke last.
     broken: Option<Fence>,
-    /// The grants whose leases an operator has cut short last, and the new ends.
+    /// The grants whose leases an operator has cut short last, and their ends then.
     cut: BTreeMap<Fence, Deadline>,
-    /// For each owner, connections that it has lost, and on which it had a session or asked for one, until the server knows.
+    /// The connections that an owner has lost, on which it had a session or asked for one, until the server knows.
     lost: Vec<BTreeSet<Conn>>,
     faults: BTreeSet<Fault>,
 }
@@ -141,7 +141,7 @@ fn owner(who: Who) -> Owner<'static> {
 impl World {
     fn new(size: Size) -> Self {
         let mut primary = Server::new(size.conns);
-        // A grace that began with the start is over.
+        // A grace that began with its start is over.
         primary.promote(1 - size.rules.grace);
         Self {
             now: 1,
@@ -196,27 +196,27 @@ impl World {
         self.beliefs[usize::from(who)].filter(|belief| self.is_sure(belief))
     }
 
-    /// Whether an owner counts on its grant now. If not, it will check what has become of the grant.
+    /// Whether an owner counts on its grant now. If not, it will look what has become of it.
     fn is_sure(&self, belief: &Belief) -> bool {
         !self.is_confirmed(belief) || Deadline::At(self.now) <= belief.until
     }
 
-    /// Whether replicas confirm the session of this grant.
+    /// Whether replicas confirm that a connection keeps a grant alive.
     fn is_confirmed(&self, belief: &Belief) -> bool {
         self.confirms && belief.session.is_some()
     }
 
-    /// The beliefs of owners that believe to hold the lock now.
+    /// Those who believe to hold the lock now.
     fn all_beliefs(&self) -> impl Iterator<Item = &Belief> {
         self.beliefs.iter().flatten().filter(|belief| self.is_sure(belief))
     }
 
-    /// How many owners believe to hold the lock now.
+    /// How many believe to hold the lock now.
     fn believers(&self) -> usize {
         self.all_beliefs().count()
     }
 
-    /// Whether the owners that believe to hold the lock have room for each other, and no two have the same slot.
+    /// Whether those who believe to hold the lock have room for each other, and no two the same slot.
     fn bear_each_other(&self) -> bool {
         let count = self.believers();
         let bears = |belief: &Belief| belief.room.most().is_none_or(|most| count <= most as usize);
@@ -225,14 +225,14 @@ impl World {
         self.all_beliefs().all(|belief| bears(belief) && is_first(belief))
     }
 
-    /// Has the replica acknowledge all effects that it has got. After a failover, other replicas have taken its place.
+    /// What the replica has said of the stream: all that has come to it. After a failover, others have taken its place.
     fn note_acks(&mut self) {
         let on_the_way = if self.replica.is_some() { self.on_the_way.len() } else { 0 };
         self.primary.acked = self.primary.written - on_the_way as Offset;
     }
 
-    /// Whether a connection can be used: it is open, and no owner waits on it. The server reads nothing more from a client that it is not
-    /// done with.
+    /// Whether a connection can be used: it is open, and nobody waits on it. The server reads nothing more from one that it is
+    /// not done with.
     fn is_free(&self, at: Role, conn: Conn) -> bool {
         if let (Role::Old, Some((old, _))) = (at, &self.old) {
             return self.waiting_old[usize::from(conn)].is_none() && !old.blocked().contains(&conn);
